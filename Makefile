@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. It sets up, builds with CMake and runs; how Ridge is compiled stands in CMakeLists.txt.
+#
+#   make lab LAB_ARGS="--preset tiny --steps 5"      arguments of `ridge lab`
+#   make test TEST_ARGS="-R graph -V"                arguments of ctest
+#   make build SETUP=no                              leave the system's packages alone
+
+BUILD ?= build
+SETUP ?= yes
+LAB_ARGS ?=
+TEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+help:  ## list the targets (the default)
+	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  variables: LAB_ARGS (of ridge lab), TEST_ARGS (of ctest), SETUP=no (install nothing)"
+
+lab: build  ## set up, build and run the main job: the ladder of levels on this machine
+	$(BUILD)/ridge lab $(LAB_ARGS)
+
+test: build  ## set up, build and run all tests but the slow ones
+	$(call run_tests,$(BUILD),-LE slow)
+
+test-slow: build  ## run the slow tests
+	$(call run_tests,$(BUILD),-L slow)
+
+test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan in build-asan, run all tests but the slow ones
+	cmake --build $(BUILD)-asan
+	$(call run_tests,$(BUILD)-asan,-LE slow)
+
+build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
+	cmake --build $(BUILD)
+
+setup:  ## install the missing packages of packages/debian.txt
+ifneq ($(SETUP),no)
+	@tools/setup.sh
+endif
+
+models: setup  ## fetch the models that some tests and examples read
+	@if [ -x tools/fetch_models.sh ]; then tools/fetch_models.sh; else \
+	  echo "make models: tools/fetch_models.sh is not there yet; tests that need models are skipped" >&2; fi
+
+format: setup-all  ## clang-format all sources
+	@find src tests \( -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \) -print0 | \
+	  xargs -0 -r clang-format -i
+
+tidy: setup-all build  ## clang-tidy all sources (minutes)
+	@# Clang 14 knows _Float16 only where the machine has it, so it is told so; nothing is compiled.
+	@run-clang-tidy -quiet -p $(BUILD) -extra-arg=-mavx512fp16 '/src/'
+
+clean:  ## remove the build folders
+	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan
+
+# CMake runs again by itself when its files change; these two only make a folder's first configuration.
+$(BUILD)/build.ninja: | setup
+	cmake --preset release -B $(BUILD)
+$(BUILD)-asan/build.ninja: | setup
+	cmake --preset asan -B $(BUILD)-asan
+
+setup-all:
+ifneq ($(SETUP),no)
+	@tools/setup.sh --all
+endif
+
+# $(call run_tests,BUILD FOLDER,CTEST'S SELECTION): ctest, then what was skipped and why. ctest's status is ours.
+define run_tests
+	@rm -rf $(1)/test-results && mkdir -p $(1)/test-results
+	@GTEST_OUTPUT=xml:$(abspath $(1))/test-results/ \
+	  ctest --test-dir $(1) --output-on-failure --no-tests=error \
+	  --output-junit test-results/ctest.junit $(2) $(TEST_ARGS); \
+	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
+endef
+
+.PHONY: help lab test test-slow test-asan build setup setup-all models format tidy clean

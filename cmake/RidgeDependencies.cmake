@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# The packages that Ridge uses; packages/debian.txt installs them.
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(dnnl REQUIRED)
+find_package(GTest REQUIRED)
+find_library(RIDGE_HWY hwy REQUIRED)
+find_library(RIDGE_PCRE2 pcre2-8 REQUIRED)
+
+# One interface target that carries the flags of every room.
+add_library(ridge_flags INTERFACE)
+target_include_directories(ridge_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(ridge_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Werror
+  # GCC 12 reports these two inside libstdc++ and fmt after inlining std::string::insert and fmt::join, wrongly.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+  # Same bits on every run and every level: no contraction or reassociation behind our back.
+  -ffp-contract=off)
+if(RIDGE_SANITIZE)
+  target_compile_options(ridge_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
+  target_link_options(ridge_flags INTERFACE -fsanitize=address,undefined)
+endif()

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of what only moves bytes: copy, concat (the parts not seated in the output) and fill.
+#include <algorithm>
+
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/tile_program.h"
+#include "base/bf16.h"
+#include "base/error.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+bool any_layout(const Call&, int, const Layout&) { return true; }
+
+TileKernel copy_kernel(const Operand& from, const Operand& to) {
+  TileProgram program{{}, {0}, 1};
+  return TileKernel(program, from.type.shape, {{from.data, from.type.dtype, from.strides}},
+                    {{to.data, to.type.dtype, to.strides}});
+}
+
+Launch bind_copy(const BindCall& call) {
+  TileKernel kernel = copy_kernel(call.inputs[0], call.outputs[0]);
+  return [kernel = std::move(kernel)] { kernel.run(); };
+}
+
+Launch bind_concat(const BindCall& call) {
+  std::vector<TileKernel> copies;
+  int axis = static_cast<int>(call.attrs().integer("axis"));
+  int64_t begin = 0;
+  for (const Operand& part : call.inputs) {
+    Operand seat = call.outputs[0];
+    seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
+    begin += part.type.shape[axis];
+    if (seat.data != part.data) copies.push_back(copy_kernel(part, seat));
+  }
+  return [copies = std::move(copies)] {
+    for (const TileKernel& copy : copies) copy.run();
+  };
+}
+
+Launch bind_fill(const BindCall& call) {
+  const Operand& out = call.outputs[0];
+  double value = call.attrs().real("value");
+  int64_t n = out.type.shape.elements();
+  switch (out.type.dtype) {
+    case DType::kF32: return [p = out.as<float>(), n, v = static_cast<float>(value)] { std::fill_n(p, n, v); };
+    case DType::kBF16:
+      return [p = out.as<uint16_t>(), n, v = float_to_bf16(static_cast<float>(value))] { std::fill_n(p, n, v); };
+    case DType::kI32: return [p = out.as<int32_t>(), n, v = static_cast<int32_t>(value)] { std::fill_n(p, n, v); };
+    default: throw usage_error("[fill] the cpu backend fills f32, bf16 and i32, not {}", name(out.type.dtype));
+  }
+}
+
+}  // namespace
+
+const CpuKernel& copy_kernel() {
+  static const CpuKernel kernel{.op = "copy", .bind = bind_copy, .takes_input = any_layout, .takes_output = any_layout};
+  return kernel;
+}
+
+const CpuKernel& concat_kernel() {
+  static const CpuKernel kernel{
+      .op = "concat", .bind = bind_concat, .takes_input = any_layout, .takes_output = any_layout};
+  return kernel;
+}
+
+const CpuKernel& fill_kernel() {
+  static const CpuKernel kernel{.op = "fill", .bind = bind_fill};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend's answers to the passes and its memory.
+#include "backends/cpu/cpu_backend.h"
+
+#include <omp.h>
+
+#include <cstring>
+
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/flash_attention.h"
+#include "base/arena.h"
+#include "base/error.h"
+#include "ops/attention.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+class HostMemory final : public Memory {
+ public:
+  HostMemory(int64_t bytes, const char* what) : arena_(bytes, what) {}
+  std::byte* data() const override { return arena_.data(); }
+  int64_t bytes() const override { return arena_.bytes(); }
+
+ private:
+  Arena arena_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(const CpuOptions& options) {
+    if (options.threads > 0) omp_set_num_threads(options.threads);
+    set_isa(options.isa);
+  }
+
+  std::string_view name() const override { return "cpu"; }
+
+  std::string unsupported(const Graph& graph, const Node& node) const override {
+    if (node.op->kind == OpKind::kView) return "";
+    const CpuKernel* kernel = find_kernel(node.op->name);
+    if (kernel == nullptr) return "the cpu backend has no kernel for it";
+    for (ValueId value : node.inputs)
+      if (graph.type(value).dtype == DType::kF16) return "the cpu backend stores activations as f32 or bf16";
+    return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
+  }
+
+  bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+    const CpuKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->takes_input != nullptr &&
+           kernel->takes_input(CallTypes(graph, node).call(), i, layout);
+  }
+
+  bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+    const CpuKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->takes_output != nullptr &&
+           kernel->takes_output(CallTypes(graph, node).call(), i, layout);
+  }
+
+  bool runs_in_place(const Graph&, const Node& node, int, int) const override {
+    const CpuKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->in_place;
+  }
+
+  int64_t workspace_bytes(const Graph& graph, const Node& node) const override {
+    const CpuKernel* kernel = find_kernel(node.op->name);
+    if (kernel == nullptr || kernel->workspace_bytes == nullptr) return 0;
+    return kernel->workspace_bytes(CallTypes(graph, node).call());
+  }
+
+  int launches(const Graph&, const Node&) const override { return 1; }
+
+  perf::FlashScores flash_scores(const Call& attention) const override {
+    ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
+    AttentionExtents extents{s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window,
+                             static_cast<float>(s.scale)};
+    return {flash_attention_visited_scores(extents), flash_attention_backward_visited_scores(extents)};
+  }
+
+  std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
+    return std::make_unique<HostMemory>(bytes, what);
+  }
+  void copy_in(std::byte* to, const void* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void copy_out(void* to, const std::byte* from, int64_t bytes) override {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  }
+  void synchronize() override {}
+
+  Launch bind(const BindCall& call) override {
+    const CpuKernel* kernel = find_kernel(call.node.op->name);
+    RIDGE_CHECK(kernel != nullptr, "no cpu kernel for '{}'", call.node.op->name);
+    return kernel->bind(call);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
+  return std::make_unique<CpuBackend>(options);
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CPU backend: kernels of backends/cpu/kernels and oneDNN products on the host's memory.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "backends/backend.h"
+
+namespace ridge::backends::cpu {
+
+struct CpuOptions {
+  int threads = 0;        // 0: as many as the machine offers
+  std::string isa;        // "", "avx2", "avx512", "amx": the highest instruction set that kernels may use
+  bool tune_gemm = false; // measure oneDNN's call forms per shape and keep the best
+};
+
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an op's CPU binding describes itself, and the layout tests that bindings share. The list is kernel_table.cc.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "backends/backend.h"
+#include "backends/cpu/kernels/rows.h"
+
+namespace ridge::backends::cpu {
+
+struct CpuKernel {
+  std::string_view op;
+  Launch (*bind)(const BindCall&) = nullptr;
+  // Layouts besides dense ones that the kernel takes; null: none.
+  bool (*takes_input)(const Call&, int input, const Layout&) = nullptr;
+  bool (*takes_output)(const Call&, int output, const Layout&) = nullptr;
+  bool in_place = false;  // every output may overwrite any input of its type
+  int64_t (*workspace_bytes)(const Call&) = nullptr;
+  // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
+  std::string (*unsupported)(const Call&) = nullptr;
+};
+
+const CpuKernel* find_kernel(std::string_view op);
+
+// The distance between rows when a value is rows of a contiguous last axis, evenly spaced; nothing otherwise.
+std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout);
+bool lies_in_rows(const Call& call, int input, const Layout& layout);          // takes_input for row kernels
+bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  // takes_output
+
+// An operand as rows; it must lie in rows.
+int64_t row_stride(const Operand& operand);
+template <typename T>
+Rows<T> rows(const Operand& operand) {
+  return {reinterpret_cast<T*>(operand.data), row_stride(operand)};
+}
+
+// Calls make(float{}) or make(uint16_t{}) by the element type.
+template <typename Make>
+Launch by_dtype(DType dtype, const Make& make) {
+  return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
+}
+
+}  // namespace ridge::backends::cpu

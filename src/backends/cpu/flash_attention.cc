@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of flash_attention and flash_attention_backward.
+#include "backends/cpu/kernels/flash_attention.h"
+
+#include <omp.h>
+
+#include "backends/cpu/cpu_kernel.h"
+#include "base/error.h"
+#include "ops/attention.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+AttentionExtents extents(const Call& call, size_t first_input) {
+  ops::AttentionShape s = ops::attention_shape("flash_attention", call, first_input);
+  return {s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window, static_cast<float>(s.scale)};
+}
+
+template <typename T>
+HeadView<T> heads(const Operand& operand) {
+  return {operand.as<T>(), operand.strides[0], operand.strides[1]};
+}
+
+Launch bind(const BindCall& call) {
+  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
+    using T = decltype(element);
+    return [e = extents(call.call(), 0), q = heads<const T>(call.inputs[0]), k = heads<const T>(call.inputs[1]),
+            v = heads<const T>(call.inputs[2]), o = heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
+            workspace = call.workspace, threads = omp_get_max_threads()] {
+      flash_attention_forward(e, q, k, v, o, lse, workspace, threads);
+    };
+  });
+}
+
+// Inputs do, q, k, v, o, lse.
+Launch bind_backward(const BindCall& call) {
+  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
+    using T = decltype(element);
+    return [e = extents(call.call(), 1), d_o = heads<const T>(call.inputs[0]), q = heads<const T>(call.inputs[1]),
+            k = heads<const T>(call.inputs[2]), v = heads<const T>(call.inputs[3]), o = heads<const T>(call.inputs[4]),
+            lse = call.inputs[5].as<const float>(), d_q = heads<T>(call.outputs[0]), d_k = heads<T>(call.outputs[1]),
+            d_v = heads<T>(call.outputs[2]), workspace = call.workspace, threads = omp_get_max_threads()] {
+      flash_attention_backward(e, q, k, v, o, lse, d_o, d_q, d_k, d_v, workspace, threads);
+    };
+  });
+}
+
+// [N,heads,E] with each head contiguous.
+bool lies_in_heads(const Shape& shape, const Layout& layout) {
+  return shape.rank() == 3 && (shape[2] == 1 || layout.strides[2] == 1);
+}
+bool takes_input(const Call& call, int input, const Layout& layout) {
+  return lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
+}
+bool takes_output(const Call& call, int output, const Layout& layout) {
+  return lies_in_heads(call.outputs[static_cast<size_t>(output)].shape, layout);
+}
+
+int64_t workspace(const Call& call) {
+  return flash_attention_forward_workspace_bytes(extents(call, 0), omp_get_max_threads());
+}
+int64_t workspace_backward(const Call& call) {
+  return flash_attention_backward_workspace_bytes(extents(call, 1), omp_get_max_threads());
+}
+
+std::string unsupported_head(int64_t head_size) {
+  if (head_size % 8 == 0 && head_size <= kMaxHeadSize) return "";
+  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize, head_size);
+}
+std::string unsupported(const Call& call) { return unsupported_head(call.inputs[1].shape[2]); }
+
+}  // namespace
+
+const CpuKernel& flash_attention_kernel() {
+  static const CpuKernel kernel{.op = "flash_attention",
+                                .bind = bind,
+                                .takes_input = takes_input,
+                                .takes_output = takes_output,
+                                .workspace_bytes = workspace,
+                                .unsupported = unsupported};
+  return kernel;
+}
+
+const CpuKernel& flash_attention_backward_kernel() {
+  static const CpuKernel kernel{.op = "flash_attention_backward",
+                                .bind = bind_backward,
+                                .takes_input = takes_input,
+                                .takes_output = takes_output,
+                                .workspace_bytes = workspace_backward,
+                                .unsupported = unsupported};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cpu

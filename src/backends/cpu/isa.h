@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// The instruction set that kernels use: what the machine has, or less when forced for tests.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ridge::backends::cpu {
+
+// "" keeps the machine's best; else "avx2", "avx512" or "amx" as the highest allowed. Throws a usage Error for other
+// names and for what the machine lacks. Must come before the first kernel runs.
+void set_isa(std::string_view isa);
+
+// The instruction set in force, for reports: "avx512_bf16" for instance.
+std::string isa_name();
+
+// Whether products of bf16 operands have instructions of their own here (AVX-512 BF16 or AMX).
+bool has_bf16_products();
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Embedding: a gather of rows forward; backward each thread owns a tile of the table.
+#include "backends/cpu/kernels/embedding.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/embedding.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// Mapping: tokens in static ranges over threads. Bound: memory, N D (sizeof(Table) + sizeof(T)), less what tokens
+// that repeat find in cache.
+template <typename Table, typename T>
+HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
+  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const V32 scale = hn::Set(F32(), call.scale);
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const int32_t id = call.ids[n];
+    const Table* from = call.table[id < 0 ? 0 : id];
+    // A row that the ids pick is no row that the hardware could foresee.
+    const int32_t next_id = n + 1 < range.end ? call.ids[n + 1] : id;
+    const Table* next = call.table[next_id < 0 ? 0 : next_id];
+    T* y = call.y[n];
+    const bool streamed = large && is_aligned(y);
+    const V32 factor = id < 0 ? hn::Zero(F32()) : scale;
+    for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+      prefetch_to_l2(next + i);
+      V32 v = id < 0 ? factor : hn::Mul(load(part, from + i), factor);
+      store(part, v, y + i, streamed);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+// One thread's tile of the table: `ids` of the vocabulary and `columns` of D. All tokens are scanned in order.
+template <typename T>
+HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range columns) {
+  const V32 scale = hn::Set(F32(), call.scale);
+  const int64_t width = columns.end - columns.begin;
+  if (!call.accumulate) {
+    for (int64_t v = ids.begin; v < ids.end; ++v) {
+      float* row = call.d_table[v] + columns.begin;
+      for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+        store(part, hn::Zero(F32()), row + i);
+      });
+    }
+  }
+  for (int64_t n = 0; n < call.tokens; ++n) {
+    const int32_t id = call.ids[n];
+    if (id < ids.begin || id >= ids.end) continue;
+    const T* dy = call.dy[n] + columns.begin;
+    float* row = call.d_table[id] + columns.begin;
+    for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+      store(part, hn::MulAdd(load(part, dy + i), scale, load(part, row + i)), row + i);
+    });
+  }
+}
+
+void gather_f32_f32(const Embedding<float, float>& call, Range range) { gather_rows(call, range); }
+void gather_f32_bf16(const Embedding<float, uint16_t>& call, Range range) {
+  gather_rows(call, range);
+}
+void gather_bf16_f32(const Embedding<uint16_t, float>& call, Range range) {
+  gather_rows(call, range);
+}
+void gather_bf16_bf16(const Embedding<uint16_t, uint16_t>& call, Range range) {
+  gather_rows(call, range);
+}
+void scatter_f32(const EmbeddingBackward<float>& call, Range ids, Range columns) {
+  scatter_tile(call, ids, columns);
+}
+void scatter_bf16(const EmbeddingBackward<uint16_t>& call, Range ids, Range columns) {
+  scatter_tile(call, ids, columns);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(gather_f32_f32);
+HWY_EXPORT(gather_f32_bf16);
+HWY_EXPORT(gather_bf16_f32);
+HWY_EXPORT(gather_bf16_bf16);
+HWY_EXPORT(scatter_f32);
+HWY_EXPORT(scatter_bf16);
+
+void gather_range(const Embedding<float, float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gather_f32_f32)(call, range);
+}
+void gather_range(const Embedding<float, uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gather_f32_bf16)(call, range);
+}
+void gather_range(const Embedding<uint16_t, float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gather_bf16_f32)(call, range);
+}
+void gather_range(const Embedding<uint16_t, uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gather_bf16_bf16)(call, range);
+}
+void scatter(const EmbeddingBackward<float>& call, Range ids, Range columns) {
+  HWY_DYNAMIC_DISPATCH(scatter_f32)(call, ids, columns);
+}
+void scatter(const EmbeddingBackward<uint16_t>& call, Range ids, Range columns) {
+  HWY_DYNAMIC_DISPATCH(scatter_bf16)(call, ids, columns);
+}
+
+}  // namespace
+
+template <typename Table, typename T>
+int64_t embedding(const Embedding<Table, T>& call) {
+  const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  const int64_t bytes = call.tokens * call.width * static_cast<int64_t>(sizeof(Table) + sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes),
+                 [&](int64_t begin, int64_t end) { gather_range(call, Range{begin, end}); });
+  return kNoBadRow;
+}
+
+// Mapping: the table in tiles of vocabulary x columns, one a thread; no two threads write one element and each tile
+// adds in token order. Columns are split first, because text uses few ids often and a split of the vocabulary alone
+// would leave most threads idle; a column tile of 64 floats is four cache lines.
+// Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read and the rows touched, twice.
+template <typename T>
+int64_t embedding_backward(const EmbeddingBackward<T>& call) {
+  const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  constexpr int64_t kColumns = 64;
+  const int64_t table_bytes = call.accumulate ? 0 : call.vocabulary * call.width * 4;
+  const int64_t parts = parts_for(table_bytes + call.tokens * call.width * 8);
+  const int64_t across = std::clamp<int64_t>(call.width / kColumns, 1, parts);
+  const int64_t down = parts / across;
+  for_each_part(parts, [&](int64_t index) {
+    if (index >= across * down) return;
+    const Range columns = part_of(call.width, across, index % across, kColumns);
+    scatter(call, part_of(call.vocabulary, down, index / across), columns);
+  });
+  return kNoBadRow;
+}
+
+template int64_t embedding(const Embedding<float, float>&);
+template int64_t embedding(const Embedding<float, uint16_t>&);
+template int64_t embedding(const Embedding<uint16_t, float>&);
+template int64_t embedding(const Embedding<uint16_t, uint16_t>&);
+template int64_t embedding_backward(const EmbeddingBackward<float>&);
+template int64_t embedding_backward(const EmbeddingBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Causal, windowed or full attention for CPUs that never stores the score matrix: forward and
+// backward on plain pointers, with native grouped queries. Not here: rotary embedding, KV caches,
+// decode.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ridge::backends::cpu {
+
+// Query head h reads KV head h / (heads / kv_heads). Sequences are independent and equally long.
+struct AttentionExtents {
+  int64_t batch = 1;      // B
+  int64_t sequence = 1;   // T, of queries and of keys
+  int64_t heads = 1;      // H, a multiple of kv_heads
+  int64_t kv_heads = 1;   // K
+  int64_t head_size = 8;  // E, a multiple of 8, at most kMaxHeadSize
+  bool causal = true;
+  int64_t window =
+      0;  // 0: none; else (causal only) query i sees the keys j with i - window < j <= i
+  float scale = 1.0f;  // of the scores
+};
+
+// Element (b, t, h, e) lies at data[(b * T + t) * token_stride + h * head_stride + e]; strides in
+// elements. So q, k and v may be slices of one merged [N, (H + 2K) E] tensor, and their gradients
+// slices of another. A uint16_t is the bits of a bf16.
+template <typename T>
+struct HeadView {
+  T* data = nullptr;
+  int64_t token_stride = 0;
+  int64_t head_stride = 0;
+};
+
+inline constexpr int64_t kMaxHeadSize = 256;
+
+// Scores exist in blocks of 16 x 16: a block with no visible pair is skipped, any other is computed
+// whole. 16 is one AVX-512 vector and the two AVX2 vectors of the product kernel, so all ISAs
+// compute the same set.
+inline constexpr int64_t kScoreBlock = 16;
+// One tile of scores. 64 keys x 64 columns of fp32 are 16 KiB: the operand that a product reads
+// again for each block of rows stays in half of a 32 KiB L1, while rows of the two others stream
+// past it. The ten tiles of the backward pass at E = 64 (160 KiB) stay in L2.
+inline constexpr int64_t kKeyTile = 64;
+inline constexpr int64_t kQueryTile = 64;
+
+// Scores computed per head of one sequence, masked parts of visited blocks and the padding of the
+// last key block to 16 included. The forward pass executes 4 E FLOPs of products per score (q k^T,
+// p v), the backward pass 10 E (q k^T again, dO v^T, p^T dO, dS^T q, dS k). Both passes visit the
+// same blocks.
+int64_t flash_attention_visited_scores(const AttentionExtents& extents);
+int64_t flash_attention_backward_visited_scores(const AttentionExtents& extents);
+
+// Bytes that the caller provides, aligned to kAlignmentBytes, contents ignored. Throw like the
+// passes.
+int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, int threads);
+int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents, int threads);
+
+// o = softmax(mask(scale q k^T)) v with fp32 arithmetic and accumulation. lse [N, H] is the natural
+// logarithm of the sum of the exponentials of a row's scaled scores, which the backward pass needs;
+// null: not wanted. Throws a usage Error for extents outside the rules above. The result does not
+// depend on `threads`; the last bits do depend on the ISA.
+void flash_attention_forward(const AttentionExtents& extents,
+                             HeadView<const float> q,
+                             HeadView<const float> k,
+                             HeadView<const float> v,
+                             HeadView<float> o,
+                             float* lse,
+                             std::byte* workspace,
+                             int threads);
+void flash_attention_forward(const AttentionExtents& extents,
+                             HeadView<const uint16_t> q,
+                             HeadView<const uint16_t> k,
+                             HeadView<const uint16_t> v,
+                             HeadView<uint16_t> o,
+                             float* lse,
+                             std::byte* workspace,
+                             int threads);
+
+// Overwrites d_q, d_k and d_v, which overlap no input. o and lse are the forward pass's. Sums have
+// a fixed order for a given `threads`: dK and dV add up query heads, then query tiles, in ascending
+// order; dQ adds key tiles in ascending order, where threads share one KV head as one partial sum
+// each.
+void flash_attention_backward(const AttentionExtents& extents,
+                              HeadView<const float> q,
+                              HeadView<const float> k,
+                              HeadView<const float> v,
+                              HeadView<const float> o,
+                              const float* lse,
+                              HeadView<const float> d_o,
+                              HeadView<float> d_q,
+                              HeadView<float> d_k,
+                              HeadView<float> d_v,
+                              std::byte* workspace,
+                              int threads);
+void flash_attention_backward(const AttentionExtents& extents,
+                              HeadView<const uint16_t> q,
+                              HeadView<const uint16_t> k,
+                              HeadView<const uint16_t> v,
+                              HeadView<const uint16_t> o,
+                              const float* lse,
+                              HeadView<const uint16_t> d_o,
+                              HeadView<uint16_t> d_q,
+                              HeadView<uint16_t> d_k,
+                              HeadView<uint16_t> d_v,
+                              std::byte* workspace,
+                              int threads);
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reductions over rows, columns and whole tensors.
+#include "backends/cpu/kernels/reduce.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/reduce.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <limits>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+template <typename In>
+HWY_INLINE float row_sum(const In* x, int64_t n) {
+  return sum_lanes(n, [&](auto part, int64_t i, V32& total) HWY_ATTR {
+    total = hn::Add(total, load(part, x + i));
+  });
+}
+
+template <typename In>
+HWY_INLINE float row_sum_squares(const In* x, int64_t n) {
+  return sum_lanes(n, [&](auto part, int64_t i, V32& total) HWY_ATTR {
+    V32 v = load(part, x + i);
+    total = hn::MulAdd(v, v, total);
+  });
+}
+
+template <typename In>
+HWY_INLINE float row_greatest(const In* x, int64_t n) {
+  const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
+  V32 best = reduce_lanes(
+      n, none,
+      [&](auto part, int64_t i, V32& so_far) HWY_ATTR {
+        so_far = hn::Max(load_or(part, x + i, none), so_far);
+      },
+      [](V32 a, V32 b) HWY_ATTR { return hn::Max(a, b); });
+  return hn::GetLane(hn::MaxOfLanes(F32(), best));
+}
+
+// Mapping: rows in static ranges over threads. Bound: memory, R C sizeof(In) read.
+template <typename In, typename Out>
+HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
+  for (int64_t r = range.begin; r < range.end; ++r) {
+    const In* x = call.x[r];
+    float value = 0.0f;
+    switch (call.reduction) {
+      case Reduction::kSum:
+        value = row_sum(x, call.columns);
+        break;
+      case Reduction::kMax:
+        value = row_greatest(x, call.columns);
+        break;
+      case Reduction::kSumSquares:
+        value = row_sum_squares(x, call.columns);
+        break;
+    }
+    store(Partial{1}, hn::Set(F32(), value), call.y + r);
+  }
+}
+
+// total[c] = the sum of rows [range) of columns [columns): four rows at a time, so that the running total is loaded
+// and stored once for four and its rounding error grows a quarter as fast.
+template <typename In>
+HWY_INLINE void add_rows(Rows<const In> x, Range range, Range columns, float* total) {
+  const int64_t width = columns.end - columns.begin;
+  for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+    store(part, hn::Zero(F32()), total + i);
+  });
+  int64_t r = range.begin;
+  for (; r + 4 <= range.end; r += 4) {
+    const In* x0 = x[r] + columns.begin;
+    const In* x1 = x[r + 1] + columns.begin;
+    const In* x2 = x[r + 2] + columns.begin;
+    const In* x3 = x[r + 3] + columns.begin;
+    for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+      V32 low = hn::Add(load(part, x0 + i), load(part, x1 + i));
+      V32 high = hn::Add(load(part, x2 + i), load(part, x3 + i));
+      store(part, hn::Add(load(part, total + i), hn::Add(low, high)), total + i);
+    });
+  }
+  for (; r < range.end; ++r) {
+    const In* row = x[r] + columns.begin;
+    for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+      store(part, hn::Add(load(part, total + i), load(part, row + i)), total + i);
+    });
+  }
+}
+
+template <typename Out>
+HWY_INLINE void add_partials(const float* partials, int64_t count, int64_t columns, Out* y) {
+  for_lanes(columns, [&](auto part, int64_t i) HWY_ATTR {
+    V32 total = load(part, partials + i);
+    for (int64_t p = 1; p < count; ++p) {
+      total = hn::Add(total, load(part, partials + p * columns + i));
+    }
+    store(part, total, y + i);
+  });
+}
+
+void rows_f32_f32(const ReduceRows<float, float>& call, Range range) { rows_to_values(call, range); }
+void rows_f32_bf16(const ReduceRows<float, uint16_t>& call, Range range) {
+  rows_to_values(call, range);
+}
+void rows_bf16_f32(const ReduceRows<uint16_t, float>& call, Range range) {
+  rows_to_values(call, range);
+}
+void rows_bf16_bf16(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
+  rows_to_values(call, range);
+}
+void columns_f32(Rows<const float> x, Range rows, Range columns, float* total) {
+  add_rows(x, rows, columns, total);
+}
+void columns_bf16(Rows<const uint16_t> x, Range rows, Range columns, float* total) {
+  add_rows(x, rows, columns, total);
+}
+void partials_f32(const float* partials, int64_t count, int64_t columns, float* y) {
+  add_partials(partials, count, columns, y);
+}
+void partials_bf16(const float* partials, int64_t count, int64_t columns, uint16_t* y) {
+  add_partials(partials, count, columns, y);
+}
+float squares_f32(const float* x, int64_t n) { return row_sum_squares(x, n); }
+float squares_bf16(const uint16_t* x, int64_t n) { return row_sum_squares(x, n); }
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(rows_f32_f32);
+HWY_EXPORT(rows_f32_bf16);
+HWY_EXPORT(rows_bf16_f32);
+HWY_EXPORT(rows_bf16_bf16);
+HWY_EXPORT(columns_f32);
+HWY_EXPORT(columns_bf16);
+HWY_EXPORT(partials_f32);
+HWY_EXPORT(partials_bf16);
+HWY_EXPORT(squares_f32);
+HWY_EXPORT(squares_bf16);
+
+void run_range(const ReduceRows<float, float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rows_f32_f32)(call, range);
+}
+void run_range(const ReduceRows<float, uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rows_f32_bf16)(call, range);
+}
+void run_range(const ReduceRows<uint16_t, float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rows_bf16_f32)(call, range);
+}
+void run_range(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rows_bf16_bf16)(call, range);
+}
+void add_rows(Rows<const float> x, Range rows, Range columns, float* total) {
+  HWY_DYNAMIC_DISPATCH(columns_f32)(x, rows, columns, total);
+}
+void add_rows(Rows<const uint16_t> x, Range rows, Range columns, float* total) {
+  HWY_DYNAMIC_DISPATCH(columns_bf16)(x, rows, columns, total);
+}
+void add_partials(const float* partials, int64_t count, int64_t columns, float* y) {
+  HWY_DYNAMIC_DISPATCH(partials_f32)(partials, count, columns, y);
+}
+void add_partials(const float* partials, int64_t count, int64_t columns, uint16_t* y) {
+  HWY_DYNAMIC_DISPATCH(partials_bf16)(partials, count, columns, y);
+}
+float block_squares(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n); }
+float block_squares(const uint16_t* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
+}
+
+// Two bytes an element is the least that In can hold; parts must not depend on In, or the workspace would.
+int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
+
+constexpr int64_t kSquaresBlock = 16 << 10;
+
+}  // namespace
+
+template <typename In, typename Out>
+void reduce_rows(const ReduceRows<In, Out>& call) {
+  const int64_t bytes = call.rows * call.columns * static_cast<int64_t>(sizeof(In));
+  for_each_range(call.rows, parts_for(bytes),
+                 [&](int64_t begin, int64_t end) { run_range(call, Range{begin, end}); });
+}
+
+int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns) {
+  return column_parts(rows, columns) * columns * static_cast<int64_t>(sizeof(float));
+}
+
+// Mapping: rows in static ranges over threads into one partial each, wide rows in blocks of columns whose total stays
+// in L1; then the partials in order. Bound: memory, R C sizeof(In) read.
+template <typename In, typename Out>
+void sum_columns(const SumColumns<In, Out>& call) {
+  constexpr int64_t kBlock = 4096;  // columns: 16 KiB of totals
+  const int64_t parts = column_parts(call.rows, call.columns);
+  for_each_part(parts, [&](int64_t index) {
+    const Range rows = part_of(call.rows, parts, index);
+    for (int64_t begin = 0; begin < call.columns; begin += kBlock) {
+      const Range columns{begin, std::min(begin + kBlock, call.columns)};
+      add_rows(call.x, rows, columns, call.workspace + index * call.columns + begin);
+    }
+  });
+  add_partials(call.workspace, parts, call.columns, call.y);
+}
+
+int64_t sum_squares_workspace_bytes(int64_t elements) {
+  const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
+  return blocks * static_cast<int64_t>(sizeof(double));
+}
+
+// Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read an element.
+template <typename In>
+double sum_squares(const In* x, int64_t elements, double* workspace) {
+  const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
+  for_each_range(blocks, parts_for(elements * static_cast<int64_t>(sizeof(In))),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t b = begin; b < end; ++b) {
+                     const int64_t first = b * kSquaresBlock;
+                     workspace[b] = block_squares(x + first, std::min(kSquaresBlock, elements - first));
+                   }
+                 });
+  double sum = 0.0;
+  for (int64_t b = 0; b < blocks; ++b) sum += workspace[b];
+  return sum;
+}
+
+template void reduce_rows(const ReduceRows<float, float>&);
+template void reduce_rows(const ReduceRows<float, uint16_t>&);
+template void reduce_rows(const ReduceRows<uint16_t, float>&);
+template void reduce_rows(const ReduceRows<uint16_t, uint16_t>&);
+template void sum_columns(const SumColumns<float, float>&);
+template void sum_columns(const SumColumns<float, uint16_t>&);
+template void sum_columns(const SumColumns<uint16_t, float>&);
+template void sum_columns(const SumColumns<uint16_t, uint16_t>&);
+template double sum_squares(const float*, int64_t, double*);
+template double sum_squares(const uint16_t*, int64_t, double*);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

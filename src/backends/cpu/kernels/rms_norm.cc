@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMS norm: one row at a time, twice over it while it is in L1 or L2.
+#include "backends/cpu/kernels/rms_norm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/rms_norm.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// 1 / sqrt(mean square + eps) of a row.
+template <typename T>
+HWY_INLINE float row_rstd(const T* x, int64_t width, float eps) {
+  float squares = sum_lanes(width, [&](auto part, int64_t i, V32& total) HWY_ATTR {
+    V32 v = load(part, x + i);
+    total = hn::MulAdd(v, v, total);
+  });
+  return 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
+}
+
+// y = x rstd (offset + weight), plus residual where there is one. Fetches `next` if it is not null.
+template <typename T>
+HWY_INLINE void scale_row(const T* x, const RmsNorm<T>& call, float rstd, const T* residual, T* y,
+                          bool streamed, const T* next) {
+  const F32 d;
+  const V32 scale = hn::Set(d, rstd);
+  const V32 offset = hn::Set(d, call.weight_offset);
+  const float* weight = call.weight;
+  for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+    if (next != nullptr) prefetch_to_l2(next + i);
+    V32 w = hn::Add(load(part, weight + i), offset);
+    V32 v = hn::Mul(hn::Mul(load(part, x + i), scale), w);
+    if (residual != nullptr) v = hn::Add(v, load(part, residual + i));
+    store(part, v, y + i, streamed);
+  });
+}
+
+template <typename T>
+HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, bool streamed) {
+  for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+    store(part, hn::Add(load(part, x + i), load(part, residual + i)), sum + i, streamed);
+  });
+}
+
+// Mapping: rows in static ranges over threads; per row one reduction, then one scaling pass from cache.
+// Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with one after 2 + 1.
+template <typename T>
+HWY_INLINE void norm_rows(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum, Range range) {
+  const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
+  const bool large = call.tokens * row_bytes >= kStreamBytes;
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* x = call.x[n];
+    const T* added = residual ? residual[n] : nullptr;
+    if (sum) {
+      // The sum stays in cache for the two passes after it, so it is not streamed.
+      add_rows(x, added, call.width, sum[n], false);
+      x = sum[n];
+      added = nullptr;
+    }
+    const float rstd = row_rstd(x, call.width, call.eps);
+    if (call.rstd != nullptr) call.rstd[n] = rstd;
+    T* y = call.y[n];
+    const T* next = row_after(call.x, n, range, call.width);
+    scale_row(x, call, rstd, added, y, large && y != x && is_aligned(y), next);
+  }
+  if (large) hwy::FlushStream();
+}
+
+// Mapping: rows in static ranges; each part adds its rows' d_weight into its own partial, in row order.
+// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight = sum dy xhat.
+// Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials stay in L1 or L2.
+template <typename T>
+HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weight, Range range) {
+  const F32 d;
+  const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
+  const bool large = call.tokens * row_bytes >= kStreamBytes;
+  const V32 offset = hn::Set(d, call.weight_offset);
+  const float* weight = call.weight;
+  for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+    store(part, hn::Zero(d), d_weight + i);
+  });
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* dy = call.dy[n];
+    const T* x = call.x[n];
+    const T* more = call.d_residual ? call.d_residual[n] : nullptr;
+    T* dx = call.dx[n];
+    const bool streamed = large && dx != dy && dx != more && is_aligned(dx);
+    const V32 rstd = hn::Set(d, call.rstd[n]);
+    const float dot = sum_lanes(call.width, [&](auto part, int64_t i, V32& total) HWY_ATTR {
+      V32 g = hn::Mul(load(part, dy + i), hn::Add(load(part, weight + i), offset));
+      total = hn::MulAdd(g, hn::Mul(load(part, x + i), rstd), total);
+    });
+    const V32 mean = hn::Set(d, dot / static_cast<float>(call.width));
+    const T* next_dy = row_after(call.dy, n, range, call.width);
+    const T* next_x = row_after(call.x, n, range, call.width);
+    const T* next_more =
+        more != nullptr ? row_after(call.d_residual, n, range, call.width) : next_x;
+    for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+      if (next_x != nullptr) {
+        prefetch_to_l2(next_dy + i);
+        prefetch_to_l2(next_x + i);
+        prefetch_to_l2(next_more + i);
+      }
+      V32 given = load(part, dy + i);
+      V32 xhat = hn::Mul(load(part, x + i), rstd);
+      V32 g = hn::Mul(given, hn::Add(load(part, weight + i), offset));
+      V32 v = hn::Mul(rstd, hn::NegMulAdd(xhat, mean, g));
+      if (more != nullptr) v = hn::Add(v, load(part, more + i));
+      store(part, v, dx + i, streamed);
+      store(part, hn::MulAdd(given, xhat, load(part, d_weight + i)), d_weight + i);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+void norm_rows_f32(const RmsNorm<float>& call, Rows<const float> residual, Rows<float> sum,
+                   Range range) {
+  norm_rows(call, residual, sum, range);
+}
+void norm_rows_bf16(const RmsNorm<uint16_t>& call, Rows<const uint16_t> residual, Rows<uint16_t> sum,
+                    Range range) {
+  norm_rows(call, residual, sum, range);
+}
+void norm_backward_rows_f32(const RmsNormBackward<float>& call, float* d_weight, Range range) {
+  norm_backward_rows(call, d_weight, range);
+}
+void norm_backward_rows_bf16(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
+  norm_backward_rows(call, d_weight, range);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(norm_rows_f32);
+HWY_EXPORT(norm_rows_bf16);
+HWY_EXPORT(norm_backward_rows_f32);
+HWY_EXPORT(norm_backward_rows_bf16);
+
+void norm_range(const RmsNorm<float>& call, Rows<const float> residual, Rows<float> sum, Range range) {
+  HWY_DYNAMIC_DISPATCH(norm_rows_f32)(call, residual, sum, range);
+}
+void norm_range(const RmsNorm<uint16_t>& call, Rows<const uint16_t> residual, Rows<uint16_t> sum,
+                Range range) {
+  HWY_DYNAMIC_DISPATCH(norm_rows_bf16)(call, residual, sum, range);
+}
+void backward_range(const RmsNormBackward<float>& call, float* d_weight, Range range) {
+  HWY_DYNAMIC_DISPATCH(norm_backward_rows_f32)(call, d_weight, range);
+}
+void backward_range(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
+  HWY_DYNAMIC_DISPATCH(norm_backward_rows_bf16)(call, d_weight, range);
+}
+
+template <typename T>
+void norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
+  const int64_t operands = 2 + (residual ? 1 : 0) + (sum ? 1 : 0);
+  const int64_t bytes = operands * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    norm_range(call, residual, sum, Range{begin, end});
+  });
+}
+
+// Two bytes an element is the least that T can hold; parts must not depend on T, or the workspace would.
+int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tokens * width); }
+
+}  // namespace
+
+template <typename T>
+void rms_norm(const RmsNorm<T>& call) {
+  norm(call, Rows<const T>(), Rows<T>());
+}
+
+template <typename T>
+void add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
+  norm(call, residual, sum);
+}
+
+template <typename T>
+void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual) {
+  norm(call, residual, Rows<T>());
+}
+
+int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
+  return backward_parts(tokens, width) * width * static_cast<int64_t>(sizeof(float));
+}
+
+template <typename T>
+void rms_norm_backward(const RmsNormBackward<T>& call) {
+  const int64_t parts = backward_parts(call.tokens, call.width);
+  for_each_part(parts, [&](int64_t index) {
+    backward_range(call, call.workspace + index * call.width, part_of(call.tokens, parts, index));
+  });
+  for (int64_t i = 0; i < call.width; ++i) {
+    float total = call.workspace[i];
+    for (int64_t p = 1; p < parts; ++p) total += call.workspace[p * call.width + i];
+    call.d_weight[i] = total;
+  }
+}
+
+template void rms_norm(const RmsNorm<float>&);
+template void rms_norm(const RmsNorm<uint16_t>&);
+template void add_rms_norm(const RmsNorm<float>&, Rows<const float>, Rows<float>);
+template void add_rms_norm(const RmsNorm<uint16_t>&, Rows<const uint16_t>, Rows<uint16_t>);
+template void rms_norm_add(const RmsNorm<float>&, Rows<const float>);
+template void rms_norm_add(const RmsNorm<uint16_t>&, Rows<const uint16_t>);
+template void rms_norm_backward(const RmsNormBackward<float>&);
+template void rms_norm_backward(const RmsNormBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rotary position embedding: the rotation in vectors, the table in scalar double.
+#include "backends/cpu/kernels/rope.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/rope.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+#include "base/error.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// One vector of pairs: (a, b) turned by the angle of (cos, sin).
+HWY_INLINE void turn(V32& a, V32& b, V32 cos, V32 sin) {
+  const V32 turned = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
+  b = hn::MulAdd(a, sin, hn::Mul(b, cos));
+  a = turned;
+}
+
+HWY_INLINE void load_pairs(const float* from, V32& a, V32& b) {
+  hn::LoadInterleaved2(F32(), from, a, b);
+}
+// A pair of bf16 is one 32-bit lane, its first element in the low half.
+HWY_INLINE void load_pairs(const uint16_t* from, V32& a, V32& b) {
+  const U32 du;
+  auto both = hn::LoadU(du, reinterpret_cast<const uint32_t*>(from));
+  a = hn::BitCast(F32(), hn::ShiftLeft<16>(both));
+  b = hn::BitCast(F32(), hn::And(both, hn::Set(du, 0xffff0000u)));
+}
+HWY_INLINE void store_pairs(V32 a, V32 b, float* to, bool) {
+  hn::StoreInterleaved2(a, b, F32(), to);
+}
+HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
+  const U32 du;
+  auto low = hn::ShiftRight<16>(round_to_bf16_bits(a));
+  auto both = hn::Or(low, hn::And(round_to_bf16_bits(b), hn::Set(du, 0xffff0000u)));
+  if (streamed) {
+    hn::Stream(both, du, reinterpret_cast<uint32_t*>(to));
+  } else {
+    hn::StoreU(both, du, reinterpret_cast<uint32_t*>(to));
+  }
+}
+
+template <typename T>
+HWY_INLINE void turn_interleaved(const T* x, const float* cos, const float* sin, V32 sign,
+                                 int64_t pairs, T* y, bool streamed) {
+  const int64_t step = lanes();
+  int64_t i = 0;
+  V32 a, b;
+  for (; i + step <= pairs; i += step) {
+    load_pairs(x + 2 * i, a, b);
+    turn(a, b, load(Whole(), cos + i), hn::Mul(sign, load(Whole(), sin + i)));
+    store_pairs(a, b, y + 2 * i, streamed);
+  }
+  if (i == pairs) return;
+  HWY_ALIGN T buffer[2 * HWY_MAX_BYTES / sizeof(float)] = {};
+  const Partial part{pairs - i};
+  const size_t bytes = 2 * static_cast<size_t>(part.count) * sizeof(T);
+  std::memcpy(buffer, x + 2 * i, bytes);
+  load_pairs(buffer, a, b);
+  turn(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+  store_pairs(a, b, buffer, false);
+  std::memcpy(y + 2 * i, buffer, bytes);
+}
+
+template <typename T>
+HWY_INLINE void turn_halves(const T* x, const float* cos, const float* sin, V32 sign, int64_t pairs,
+                            T* y, bool streamed) {
+  for_lanes(pairs, [&](auto part, int64_t i) HWY_ATTR {
+    V32 a = load(part, x + i);
+    V32 b = load(part, x + pairs + i);
+    turn(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+    store(part, a, y + i, streamed);
+    store(part, b, y + pairs + i, streamed);
+  });
+}
+
+// Mapping: tokens in static ranges over threads; a token's cos and sin stay in L1 for its heads.
+// Bound: memory, 2 N heads E sizeof(T) + N E 4.
+template <typename T>
+HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
+  const int64_t pairs = call.head_size / 2;
+  const bool in_place = call.x.data == call.y.data;
+  const bool large = !in_place && call.tokens * call.heads * call.head_size *
+                                          static_cast<int64_t>(sizeof(T)) >=
+                                      kStreamBytes;
+  const V32 sign = hn::Set(F32(), call.inverse ? -1.0f : 1.0f);
+  const int64_t touched = in_place ? call.rotated_heads : call.heads;
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const float* cos = call.cos + n * pairs;
+    const float* sin = call.sin + n * pairs;
+    for (int64_t h = 0; h < touched; ++h) {
+      const T* x = call.x.data + n * call.x.token_stride + h * call.x.head_stride;
+      T* y = call.y.data + n * call.y.token_stride + h * call.y.head_stride;
+      const bool streamed = large && is_aligned(y) && is_aligned(y + pairs);
+      if (h >= call.rotated_heads) {
+        for_lanes(call.head_size, [&](auto part, int64_t i) HWY_ATTR {
+          store(part, load(part, x + i), y + i, streamed);
+        });
+      } else if (call.pairs == RopePairs::kHalves) {
+        turn_halves(x, cos, sin, sign, pairs, y, streamed);
+      } else {
+        turn_interleaved(x, cos, sin, sign, pairs, y, streamed);
+      }
+    }
+  }
+  if (large) hwy::FlushStream();
+}
+
+void rope_tokens_f32(const Rope<float>& call, Range range) { rope_tokens(call, range); }
+void rope_tokens_bf16(const Rope<uint16_t>& call, Range range) { rope_tokens(call, range); }
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(rope_tokens_f32);
+HWY_EXPORT(rope_tokens_bf16);
+
+void rope_range(const Rope<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rope_tokens_f32)(call, range);
+}
+void rope_range(const Rope<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(rope_tokens_bf16)(call, range);
+}
+
+// Radians that pair i turns by from one position to the next.
+double frequency(const RopeTable& call, int64_t i) {
+  const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(call.head_size);
+  const double plain = std::pow(call.theta, exponent);
+  if (call.scaling == RopeScaling::kNone) return plain;
+  if (call.scaling == RopeScaling::kLinear) return plain / call.factor;
+  const double turns = call.original_context * plain / (2.0 * std::numbers::pi);  // in the context
+  if (turns < call.low_frequency_factor) return plain / call.factor;
+  if (turns > call.high_frequency_factor) return plain;
+  const double kept = (turns - call.low_frequency_factor) /
+                      (call.high_frequency_factor - call.low_frequency_factor);
+  return (1.0 - kept) * plain / call.factor + kept * plain;
+}
+
+}  // namespace
+
+template <typename T>
+void rope(const Rope<T>& call) {
+  RIDGE_CHECK(call.head_size % 2 == 0, "[rope] expected an even head size, got {}", call.head_size);
+  const int64_t elements = call.tokens * call.heads * call.head_size;
+  const int64_t bytes = 2 * elements * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes),
+                 [&](int64_t begin, int64_t end) { rope_range(call, Range{begin, end}); });
+}
+
+// Mapping: pairs outside, tokens inside and in static ranges; a position's cos and sin cost about 30 ns in double
+// and are shared by all heads and layers of a step. Bound: those 30 ns, not memory.
+void rope_table(const RopeTable& call) {
+  const int64_t pairs = call.head_size / 2;
+  constexpr int64_t kSineBytes = 1024;  // what memory moves in the 30 ns
+  for_each_range(call.tokens, parts_for(call.tokens * pairs * kSineBytes),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = 0; i < pairs; ++i) {
+                     const double step = frequency(call, i);
+                     for (int64_t n = begin; n < end; ++n) {
+                       const double angle = call.positions[n] < 0 ? 0.0 : call.positions[n] * step;
+                       call.cos[n * pairs + i] = static_cast<float>(std::cos(angle));
+                       call.sin[n * pairs + i] = static_cast<float>(std::sin(angle));
+                     }
+                   }
+                 });
+}
+
+template void rope(const Rope<float>&);
+template void rope(const Rope<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

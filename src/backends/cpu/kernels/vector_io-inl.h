@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target: loads and stores of float or bf16 (uint16_t) elements as float vectors, whole and partial, and
+// the loops over a row built on them. Not arithmetic: see vector_math-inl.h.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/rows.h"
+#include "base/bf16.h"
+
+#if defined(RIDGE_CPU_VECTOR_IO_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIDGE_CPU_VECTOR_IO_INL_H_
+#undef RIDGE_CPU_VECTOR_IO_INL_H_
+#else
+#define RIDGE_CPU_VECTOR_IO_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using U32 = hn::ScalableTag<uint32_t>;
+using V32 = hn::Vec<F32>;
+using U16Half = hn::Rebind<uint16_t, F32>;  // as many 16-bit lanes as F32 has
+
+// How much of a vector a step of a row's loop holds: all lanes, or the first `count`.
+struct Whole {};
+struct Partial {
+  int64_t count;
+};
+
+HWY_INLINE int64_t lanes() { return static_cast<int64_t>(hn::Lanes(F32())); }
+
+// bf16 is the upper half of a float, so widening is a shift.
+HWY_INLINE V32 widen_bf16(hn::Vec<U16Half> bits) {
+  return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
+}
+
+// Each lane's bf16 in the upper half of its 32 bits: round to nearest even, NaN stays NaN (as base/bf16.h).
+HWY_INLINE hn::Vec<U32> round_to_bf16_bits(V32 v) {
+  const U32 du;
+  auto bits = hn::BitCast(du, v);
+  auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1u));
+  auto rounded = hn::Add(hn::Add(bits, hn::Set(du, 0x7fffu)), odd);
+  auto quiet = hn::Or(bits, hn::Set(du, 0x400000u));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(v)), quiet, rounded);
+}
+
+HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::TruncateTo(U16Half(), hn::ShiftRight<16>(round_to_bf16_bits(v)));
+#else
+  // The odd 16-bit lanes are the upper halves: one permutation, where TruncateTo would take a shift before it.
+  const hn::Repartition<uint16_t, F32> du16;
+  auto halves = hn::BitCast(du16, round_to_bf16_bits(v));
+  return hn::LowerHalf(U16Half(), hn::ConcatOdd(du16, halves, halves));
+#endif
+}
+
+HWY_INLINE V32 load(Whole, const float* from) { return hn::LoadU(F32(), from); }
+HWY_INLINE V32 load(Whole, const uint16_t* from) {
+  return widen_bf16(hn::LoadU(U16Half(), from));
+}
+
+// Through memory: only the last step of a row comes here, and no element past the row is touched.
+template <typename T>
+HWY_INLINE V32 load(Partial part, const T* from) {
+  HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)] = {};
+  std::memcpy(buffer, from, static_cast<size_t>(part.count) * sizeof(T));
+  return load(Whole(), buffer);
+}
+
+// As load, with `rest` in the lanes past the count: the neutral element of a reduction that is not a sum.
+template <typename T>
+HWY_INLINE V32 load_or(Whole, const T* from, V32) {
+  return load(Whole(), from);
+}
+template <typename T>
+HWY_INLINE V32 load_or(Partial part, const T* from, V32 rest) {
+  auto mask = hn::FirstN(F32(), static_cast<size_t>(part.count));
+  return hn::IfThenElse(mask, load(part, from), rest);
+}
+
+HWY_INLINE void store(Whole, V32 v, float* to) { hn::StoreU(v, F32(), to); }
+HWY_INLINE void store(Whole, V32 v, uint16_t* to) {
+  hn::StoreU(narrow_bf16(v), U16Half(), to);
+}
+template <typename T>
+HWY_INLINE void store(Partial part, V32 v, T* to) {
+  HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)];
+  store(Whole(), v, buffer);
+  std::memcpy(to, buffer, static_cast<size_t>(part.count) * sizeof(T));
+}
+
+// Stores past the caches when `streamed`, which needs a row for which can_stream holds.
+HWY_INLINE void store(Whole, V32 v, float* to, bool streamed) {
+  if (streamed) {
+    hn::Stream(v, F32(), to);
+  } else {
+    hn::StoreU(v, F32(), to);
+  }
+}
+HWY_INLINE void store(Whole, V32 v, uint16_t* to, bool streamed) {
+  if (streamed) {
+    hn::Stream(narrow_bf16(v), U16Half(), to);
+  } else {
+    hn::StoreU(narrow_bf16(v), U16Half(), to);
+  }
+}
+template <typename T>
+HWY_INLINE void store(Partial part, V32 v, T* to, bool) {
+  store(part, v, to);
+}
+
+// Streaming stores need aligned vectors; a row that starts elsewhere is stored the plain way.
+HWY_INLINE bool is_aligned(const void* address) {
+  return reinterpret_cast<uintptr_t>(address) % HWY_MAX_BYTES == 0;
+}
+
+HWY_INLINE void prefetch_to_l2(const void* address) { __builtin_prefetch(address, 0, 2); }
+
+// The row after n, to be fetched while n is computed on, or null: the hardware's prefetchers stop at the end of a
+// row that is a slice and run too short before kernels that compute much (bf16 RMS norm's backward went from 12.9
+// to 17.5 GB/s on one thread with this). To L2 and not L1, which the present row fills. Not where the whole
+// operand fits L2 anyhow, nor where a row would take a good part of L2.
+template <typename T>
+HWY_INLINE const T* row_after(Rows<const T> rows, int64_t n, Range range, int64_t width) {
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(T));
+  const bool wanted = (range.end - range.begin) * row_bytes >= (1 << 19) && row_bytes <= (64 << 10);
+  return wanted && n + 1 < range.end ? rows[n + 1] : nullptr;
+}
+
+// Calls body(Whole or Partial, offset) along n elements.
+template <typename Body>
+HWY_INLINE void for_lanes(int64_t n, const Body& body) {
+  const int64_t step = lanes();
+  int64_t i = 0;
+  for (; i + step <= n; i += step) body(Whole(), i);
+  if (i < n) body(Partial{n - i}, i);
+}
+
+// Calls body(Whole or Partial, offset, accumulator) along n elements with four accumulators that start at
+// `first`, and joins them by join(join(0, 1), join(2, 3)): a fixed order, and no wait for one adder's latency.
+template <typename Body, typename Join>
+HWY_INLINE V32 reduce_lanes(int64_t n, V32 first, const Body& body, const Join& join) {
+  const int64_t step = lanes();
+  V32 a0 = first, a1 = first, a2 = first, a3 = first;
+  int64_t i = 0;
+  for (; i + 4 * step <= n; i += 4 * step) {
+    body(Whole(), i, a0);
+    body(Whole(), i + step, a1);
+    body(Whole(), i + 2 * step, a2);
+    body(Whole(), i + 3 * step, a3);
+  }
+  for (; i + step <= n; i += step) body(Whole(), i, a0);
+  if (i < n) body(Partial{n - i}, i, a1);
+  return join(join(a0, a1), join(a2, a3));
+}
+
+// The sum over n elements of what body adds to its accumulator.
+template <typename Body>
+HWY_INLINE float sum_lanes(int64_t n, const Body& body) {
+  V32 total = reduce_lanes(n, hn::Zero(F32()), body,
+                           [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); });
+  return hn::GetLane(hn::SumOfLanes(F32(), total));
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flash attention's front: checks operands, chooses Hopper or portable kernels, and holds what the Hopper launches need
+// from the host. No kernel here.
+#include "backends/cuda/kernels/flash_attention.h"
+
+#include "backends/cuda/kernels/flash_attention_hopper_launch.h"
+#include "backends/cuda/kernels/flash_attention_portable_launch.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+int device_attribute(cudaDeviceAttr attribute) {
+  int device = 0;
+  int value = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return 0;
+  if (cudaDeviceGetAttribute(&value, attribute, device) != cudaSuccess) return 0;
+  return value;
+}
+
+bool are_valid(const AttentionExtents& x, DType dtype) {
+  constexpr int64_t kLimit = int64_t{1} << 30;
+  return (dtype == DType::kBF16 || dtype == DType::kF32) && x.batch > 0 && x.sequence > 0 && x.heads > 0 &&
+         x.kv_heads > 0 && x.heads % x.kv_heads == 0 && x.head_size > 0 && x.head_size <= 256 &&
+         x.head_size % 8 == 0 && x.sequence < kLimit / 64 && x.batch * x.heads <= 65535 &&
+         x.batch * x.heads * (x.sequence / 64 + 1) < kLimit && x.window >= 0 && (x.window == 0 || x.causal) &&
+         x.scale > 0.0f;
+}
+
+// Rows must start on 16 bytes: the kernels read and copy whole vectors.
+template <typename Operand>
+bool is_aligned(const Operand& x, DType dtype) {
+  const int64_t elements = dtype == DType::kF32 ? 4 : 8;
+  return x.data != nullptr && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.token_stride % elements == 0 &&
+         x.head_stride % elements == 0;
+}
+
+bool has_hopper_backward(const AttentionExtents& extents, DType dtype) {
+  return flash_attention_is_hopper(extents, dtype) && extents.head_size <= 128;
+}
+
+}  // namespace
+
+Visibility visibility_of(const AttentionExtents& extents) {
+  Visibility v;
+  v.sequence = static_cast<int>(extents.sequence);
+  v.causal = extents.causal ? 1 : 0;
+  v.window = static_cast<int>(extents.window < extents.sequence ? extents.window : 0);
+  return v;
+}
+
+int multiprocessors() { return device_attribute(cudaDevAttrMultiProcessorCount); }
+
+int section_heads(const AttentionExtents& extents, int heads, int streams) {
+  const int64_t head_bytes = 2 * extents.sequence * extents.head_size * 2 * streams;
+  const int64_t fitting = device_attribute(cudaDevAttrL2CacheSize) / 2 / head_bytes;
+  return static_cast<int>(fitting < 1 ? 1 : (fitting < heads ? fitting : heads));
+}
+
+bool encode_tokens(CUtensorMap* map,
+                   const AttentionInput& operand,
+                   const AttentionExtents& extents,
+                   int64_t heads,
+                   int rows,
+                   MapChunks chunks) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                                cudaEnableDefault, &found);
+    if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) function = nullptr;
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (encode == nullptr) return false;
+  const auto columns = static_cast<cuuint64_t>(extents.head_size);
+  const cuuint64_t extent[5] = {64, static_cast<cuuint64_t>(extents.sequence), columns / 64,
+                                static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(extents.batch)};
+  const cuuint64_t stride_bytes[4] = {static_cast<cuuint64_t>(operand.token_stride) * 2, 128,
+                                      static_cast<cuuint64_t>(operand.head_stride) * 2,
+                                      static_cast<cuuint64_t>(operand.token_stride * extents.sequence) * 2};
+  const cuuint32_t box[5] = {64, static_cast<cuuint32_t>(rows),
+                             chunks == kAllChunks ? static_cast<cuuint32_t>(columns / 64) : 1, 1, 1};
+  const cuuint32_t step[5] = {1, 1, 1, 1, 1};
+  return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<void*>(operand.data), extent, stride_bytes,
+                box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+bool flash_attention_is_hopper(const AttentionExtents& extents, DType dtype) {
+  const bool size = extents.head_size == 64 || extents.head_size == 128 || extents.head_size == 256;
+  return dtype == DType::kBF16 && size && device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
+         device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+}
+
+int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, DType dtype) {
+  return flash_attention_is_hopper(extents, dtype) ? 256 : 0;
+}
+
+int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents,
+                                                 DType dtype,
+                                                 AttentionGradient gradient,
+                                                 int64_t spill_limit_bytes) {
+  if (has_hopper_backward(extents, dtype)) {
+    return flash_attention_backward_hopper_workspace_bytes(extents, gradient, spill_limit_bytes);
+  }
+  return extents.batch * extents.heads * extents.sequence * 4;
+}
+
+cudaError_t launch_flash_attention_forward(const AttentionExtents& extents,
+                                           DType dtype,
+                                           const AttentionInput& q,
+                                           const AttentionInput& k,
+                                           const AttentionInput& v,
+                                           const AttentionOutput& o,
+                                           float* lse,
+                                           void* workspace,
+                                           int64_t workspace_bytes,
+                                           cudaStream_t stream) {
+  const bool valid = are_valid(extents, dtype) && is_aligned(q, dtype) && is_aligned(k, dtype) &&
+                     is_aligned(v, dtype) && is_aligned(o, dtype) && lse != nullptr &&
+                     workspace_bytes >= flash_attention_forward_workspace_bytes(extents, dtype);
+  if (!valid) return cudaErrorInvalidValue;
+  if (flash_attention_is_hopper(extents, dtype)) {
+    return launch_flash_attention_forward_hopper(extents, q, k, v, o, lse, workspace, stream);
+  }
+  return launch_flash_attention_forward_portable(extents, dtype, q, k, v, o, lse, stream);
+}
+
+cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
+                                            DType dtype,
+                                            const AttentionBackward& x,
+                                            AttentionGradient gradient,
+                                            void* workspace,
+                                            int64_t workspace_bytes,
+                                            cudaStream_t stream) {
+  const bool valid = are_valid(extents, dtype) && is_aligned(x.q, dtype) && is_aligned(x.k, dtype) &&
+                     is_aligned(x.v, dtype) && is_aligned(x.o, dtype) && is_aligned(x.d_o, dtype) &&
+                     is_aligned(x.dq, dtype) && is_aligned(x.dk, dtype) && is_aligned(x.dv, dtype) &&
+                     x.lse != nullptr && workspace != nullptr &&
+                     workspace_bytes >= flash_attention_backward_workspace_bytes(extents, dtype, gradient, 0);
+  if (!valid) return cudaErrorInvalidValue;
+  if (has_hopper_backward(extents, dtype)) {
+    return launch_flash_attention_backward_hopper(extents, x, gradient, workspace, workspace_bytes, stream);
+  }
+  return launch_flash_attention_backward_portable(extents, dtype, x, workspace, stream);
+}
+
+int64_t flash_attention_forward_pairs(const AttentionExtents& extents, DType dtype) {
+  return flash_attention_is_hopper(extents, dtype) ? flash_attention_forward_hopper_pairs(extents)
+                                                   : flash_attention_forward_portable_pairs(extents);
+}
+
+AttentionPairs flash_attention_backward_pairs(const AttentionExtents& extents,
+                                              DType dtype,
+                                              AttentionGradient gradient) {
+  return has_hopper_backward(extents, dtype) ? flash_attention_backward_hopper_pairs(extents, gradient)
+                                             : flash_attention_backward_portable_pairs(extents);
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,558 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flash attention forward for Hopper (sm_90a): bf16, head sizes 64, 128 and 256. Other sizes and chips run in
+// flash_attention_portable.cu.
+//
+// One producer warp feeds shared memory through the tensor copy engine; each of 1 to 3 consumer warpgroups owns 64
+// queries, keeps their scores, probabilities and outputs in registers, and runs the softmax of one key block while
+// the tensor cores run the next block's scores and this one's output. Named barriers let the warpgroups take turns
+// at the tensor cores, so that one's softmax falls into another's products. (The scheme is FlashAttention-3's.)
+//
+// Bound: 4 E FLOPs a visited pair at the bf16 rate; one exponential a pair at 16 a clock and multiprocessor, which
+// costs as much as the products at E 64, half at E 128.
+#include "backends/cuda/kernels/flash_attention_hopper_launch.h"
+#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+using namespace hopper;
+
+struct ForwardArguments {
+  CUtensorMap q, k, v, o;
+  float* lse;      // [N, H]
+  int* next_tile;  // zero at launch; null where the grid holds every tile
+  TileOrder order;
+  Visibility visibility;
+  int heads;
+  int group;  // query heads a key head
+  float scale_log2;
+};
+
+template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kStagesT, bool kOutputOverQueryT>
+struct ForwardTile {
+  static constexpr int kHeadSize = kHeadSizeT;
+  static constexpr int kKeys = kKeysT;
+  static constexpr int kWarpgroups = kWarpgroupsT;
+  static constexpr int kStages = kStagesT;
+  // The output is staged over the queries where shared memory holds no tile of its own for it.
+  static constexpr bool kOutputOverQuery = kOutputOverQueryT;
+  static constexpr int kQueries = 64 * kWarpgroups;
+  static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
+  static constexpr int kBlocksPerSm = kWarpgroups == 1 ? 2 : 1;
+  // 64 Ki registers by the multiprocessor: 128 x (producer + consumers x warpgroups) x blocks.
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 24 : 40) : (kWarpgroups == 3 ? 32 : 40);
+  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 240 : 232) : (kWarpgroups == 3 ? 160 : 216);
+  static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
+  static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
+  static constexpr int kKeyOffset = kQueryBytes;
+  static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
+  static constexpr int kOutputOffset = kOutputOverQuery ? 0 : kValueOffset + kStages * kKeyBytes;
+  static constexpr int kBarrierOffset =
+      kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kQueryBytes);
+  static constexpr int kSharedBytes = kBarrierOffset + 256;
+  static_assert(kSharedBytes <= 232448);
+};
+
+template <class Tile>
+struct ForwardBarriers {
+  uint64_t q_full, q_empty;
+  uint64_t k_full[Tile::kStages], k_empty[Tile::kStages];
+  uint64_t v_full[Tile::kStages], v_empty[Tile::kStages];
+  uint64_t tile_full[2], tile_empty[2];
+  int tile[2];
+};
+
+template <class Tile>
+__device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int block) {
+  const int first = block * Tile::kQueries;
+  return key_blocks(p.visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
+}
+
+// One thread: names the tiles, fetches queries once a tile, keys and values block by block from the last.
+template <class Tile>
+__device__ __forceinline__ void produce(const ForwardArguments& p,
+                                        uint8_t* shared,
+                                        ForwardBarriers<Tile>& barriers) {
+  prefetch_map(&p.q);
+  prefetch_map(&p.k);
+  prefetch_map(&p.v);
+  Ring<2> turn;
+  Ring<Tile::kStages> key_ring, value_ring;
+  uint32_t q_parity = 0;
+  int index = blockIdx.x;
+  while (true) {
+    barrier_wait(&barriers.tile_empty[turn.slot], turn.parity ^ 1);
+    barriers.tile[turn.slot] = index;
+    barrier_arrive(&barriers.tile_full[turn.slot]);
+    turn.advance();
+    if (index >= p.order.tiles()) break;
+    int flat_head, block;
+    p.order.locate(index, &flat_head, &block);
+    const int batch = flat_head / p.heads;
+    const int head = flat_head - batch * p.heads;
+    const int kv_head = head / p.group;
+    const BlockRange keys = tile_keys<Tile>(p, block);
+
+    auto fetch_keys = [&](int n) {
+      barrier_wait(&barriers.k_empty[key_ring.slot], key_ring.parity ^ 1);
+      barrier_expect(&barriers.k_full[key_ring.slot], Tile::kKeyBytes);
+      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k,
+              &barriers.k_full[key_ring.slot], n * Tile::kKeys, kv_head, batch);
+      key_ring.advance();
+    };
+    auto fetch_values = [&](int n) {
+      barrier_wait(&barriers.v_empty[value_ring.slot], value_ring.parity ^ 1);
+      barrier_expect(&barriers.v_full[value_ring.slot], Tile::kKeyBytes);
+      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v,
+              &barriers.v_full[value_ring.slot], n * Tile::kKeys, kv_head, batch);
+      value_ring.advance();
+    };
+    fetch_keys(keys.end - 1);
+    barrier_wait(&barriers.q_empty, q_parity ^ 1);
+    q_parity ^= 1;
+    barrier_expect(&barriers.q_full, Tile::kQueryBytes);
+    copy_in(shared, &p.q, &barriers.q_full, block * Tile::kQueries, head, batch);
+    for (int n = keys.end - 2; n >= keys.begin; --n) {
+      fetch_keys(n);
+      fetch_values(n + 1);
+    }
+    fetch_values(keys.begin);
+    index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
+                                   : index + static_cast<int>(gridDim.x);
+  }
+}
+
+// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled;
+// the maximum up to kSlack) and its share of their sum.
+struct RowState {
+  float reference[2];
+  float sum[2];
+};
+
+// The reference follows the maximum only when that grew by more than this (log2): a probability is then at most
+// 2^8, which bf16 holds as exactly as one, and the output is seldom rescaled.
+constexpr float kSlack = 8.0f;
+constexpr float kInfinity = __builtin_huge_valf();
+
+// Turns the scores of one key block into probabilities in place. Returns whether the output must be multiplied by
+// factor[row].
+template <int kCount>
+__device__ __forceinline__ bool probabilities(float (&s)[kCount],
+                                              RowState& rows,
+                                              float (&factor)[2],
+                                              float scale_log2) {
+  float top[2] = {s[0], s[2]};
+#pragma unroll
+  for (int j = 0; j < kCount; j += 4) {
+    top[0] = fmaxf(top[0], fmaxf(s[j], s[j + 1]));
+    top[1] = fmaxf(top[1], fmaxf(s[j + 2], s[j + 3]));
+  }
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 1));
+    top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 2));
+    top[r] *= scale_log2;
+  }
+  const bool grew = top[0] > rows.reference[0] + kSlack || top[1] > rows.reference[1] + kSlack;
+  const bool rescale = __any_sync(0xffffffff, grew);
+  if (rescale) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float next = fmaxf(rows.reference[r], top[r]);
+      factor[r] = next == -kInfinity ? 1.0f : exp2_fast(rows.reference[r] - next);
+      rows.reference[r] = next;
+      rows.sum[r] *= factor[r];
+    }
+  }
+  // A row that has seen no key yet has reference -inf; its scores are -inf too and must give 0.
+  const float base0 = rows.reference[0] == -kInfinity ? 0.0f : rows.reference[0];
+  const float base1 = rows.reference[1] == -kInfinity ? 0.0f : rows.reference[1];
+  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      s[j + c] = exp2_fast(fmaf(s[j + c], scale_log2, c < 2 ? -base0 : -base1));
+      sum[c] += s[j + c];
+    }
+  }
+  rows.sum[0] += sum[0] + sum[1];
+  rows.sum[1] += sum[2] + sum[3];
+  return rescale;
+}
+
+// -inf where the key (column) is hidden from the query (row).
+template <int kCount>
+__device__ __forceinline__ void hide(float (&s)[kCount], const Visibility& v, int row, int column) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = row + 8 * r;
+    const int end = v.causal ? min(v.sequence, query + 1) : v.sequence;
+    const int begin = v.window > 0 ? query - v.window + 1 : 0;
+#pragma unroll
+    for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int key = column + 2 * j + c;
+        if (key >= end || key < begin) s[j + 2 * r + c] = -kInfinity;
+      }
+    }
+  }
+}
+
+template <int kCount>
+__device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed)[kCount / 2]) {
+#pragma unroll
+  for (int j = 0; j < kCount / 2; ++j) packed[j] = pack_bf16(s[2 * j], s[2 * j + 1]);
+}
+
+// Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1 releases.
+template <class Tile>
+struct Turns {
+#ifdef RIDGE_FORWARD_NO_TURNS
+  static constexpr bool kTurns = false;
+#else
+  static constexpr bool kTurns = Tile::kWarpgroups > 1;
+#endif
+  int own, next;
+  __device__ __forceinline__ explicit Turns(int consumer)
+      : own(1 + consumer), next(1 + (consumer + 1 == Tile::kWarpgroups ? 0 : consumer + 1)) {
+    if (kTurns && consumer == Tile::kWarpgroups - 1) pass();
+  }
+  __device__ __forceinline__ void wait() const {
+    if (kTurns) named_sync(own, 2 * kWarpgroupThreads);
+  }
+  __device__ __forceinline__ void pass() const {
+    if (kTurns) named_arrive(next, 2 * kWarpgroupThreads);
+  }
+};
+
+template <class Tile>
+struct Consumer {
+  const ForwardArguments& p;
+  uint8_t* shared;
+  ForwardBarriers<Tile>& barriers;
+  int warpgroup;  // among the consumers
+  int thread;     // in the warpgroup
+  Ring<Tile::kStages> key_ring{}, value_ring{};
+  uint32_t q_parity = 0;
+
+  __device__ __forceinline__ bool leads_warp() const { return thread % 32 == 0; }
+
+  __device__ __forceinline__ void scores(float (&s)[Tile::kKeys / 2]) {
+    const uint64_t q = by_columns(shared + warpgroup * 64 * kRowBytes);
+    const uint64_t k = by_columns(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes);
+#pragma unroll
+    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+      Product<Tile::kKeys>::template shared<0, 0>(s, q + column_step<Tile::kQueries>(i),
+                                                  k + column_step<Tile::kKeys>(i), i != 0);
+    }
+    product_commit();
+  }
+
+  __device__ __forceinline__ void outputs(float (&o)[Tile::kHeadSize / 2],
+                                          const uint32_t (&probability)[Tile::kKeys / 4]) {
+    const uint64_t v =
+        by_rows(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, Tile::kKeys);
+#pragma unroll
+    for (int i = 0; i < Tile::kKeys / 16; ++i) {
+      Product<Tile::kHeadSize>::template registers<1>(o, probability + 4 * i, v + row_step(i), 1);
+    }
+    product_commit();
+  }
+
+  __device__ __forceinline__ void release_keys() {
+    if (leads_warp()) barrier_arrive(&barriers.k_empty[key_ring.slot]);
+    key_ring.advance();
+  }
+  __device__ __forceinline__ void release_values() {
+    if (leads_warp()) barrier_arrive(&barriers.v_empty[value_ring.slot]);
+    value_ring.advance();
+  }
+
+  // One key block: its scores are formed while the block before finishes its outputs. Its keys are there: the
+  // step before waited for them.
+  template <bool kHide>
+  __device__ __forceinline__ void step(int n,
+                                       int first_key_block,
+                                       int row,
+                                       const Turns<Tile>& turns,
+                                       float (&o)[Tile::kHeadSize / 2],
+                                       uint32_t (&probability)[Tile::kKeys / 4],
+                                       RowState& rows) {
+    float s[Tile::kKeys / 2];
+    turns.wait();
+    product_fence();
+    scores(s);
+    barrier_wait(&barriers.v_full[value_ring.slot], value_ring.parity);
+    product_fence();
+    outputs(o, probability);
+    turns.pass();
+    product_wait<1>();
+    pin(s);
+    release_keys();
+    if (kHide) hide(s, p.visibility, row, n * Tile::kKeys + 2 * (thread % 4));
+    float factor[2] = {1.0f, 1.0f};
+    const bool rescale = probabilities(s, rows, factor, p.scale_log2);
+    pin(s);
+    // A branch here keeps the compiler from moving the exponentials behind the wait: they must run beside the
+    // output product.
+    if (n > first_key_block) barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
+    product_wait<0>();
+    pin(o);
+    release_values();
+    if (rescale) {
+#pragma unroll
+      for (int i = 0; i < Tile::kHeadSize / 2; ++i) o[i] *= factor[(i / 2) % 2];
+    }
+    pack(s, probability);
+    pin(probability);
+  }
+
+  __device__ __forceinline__ void attend(int flat_head, int block, const Turns<Tile>& turns) {
+    const int first = block * Tile::kQueries + warpgroup * 64;
+    const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
+    const BlockRange keys = tile_keys<Tile>(p, block);
+    const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    float o[Tile::kHeadSize / 2];
+    uint32_t probability[Tile::kKeys / 4];
+    RowState rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
+    barrier_wait(&barriers.q_full, q_parity);
+    q_parity ^= 1;
+    {
+      float s[Tile::kKeys / 2];
+      barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
+      product_fence();
+      scores(s);
+#pragma unroll
+      for (int i = 0; i < Tile::kHeadSize / 2; ++i) o[i] = 0.0f;
+      product_wait<0>();
+      pin(s);
+      release_keys();
+      hide(s, p.visibility, row, (keys.end - 1) * Tile::kKeys + 2 * (thread % 4));
+      float factor[2];
+      probabilities(s, rows, factor, p.scale_log2);
+      pack(s, probability);
+      pin(probability);
+    }
+    int n = keys.end - 2;
+    if (n >= keys.begin) barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
+    while (n >= keys.begin) {
+      for (; n >= keys.begin && contains(whole, n); --n) step<false>(n, keys.begin, row, turns, o, probability, rows);
+      for (; n >= keys.begin && !contains(whole, n); --n) step<true>(n, keys.begin, row, turns, o, probability, rows);
+    }
+    if (!Tile::kOutputOverQuery && leads_warp()) barrier_arrive(&barriers.q_empty);
+    barrier_wait(&barriers.v_full[value_ring.slot], value_ring.parity);
+    product_fence();
+    outputs(o, probability);
+    product_wait<0>();
+    pin(o);
+    release_values();
+    finish(flat_head, first, row, o, rows);
+  }
+
+  // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy engine.
+  __device__ __forceinline__ void finish(
+      int flat_head, int first, int row, float (&o)[Tile::kHeadSize / 2], RowState& rows) {
+    const int batch = flat_head / p.heads;
+    const int head = flat_head - batch * p.heads;
+    float inverse[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float sum = rows.sum[r];
+      sum += __shfl_xor_sync(0xffffffff, sum, 1);
+      sum += __shfl_xor_sync(0xffffffff, sum, 2);
+      inverse[r] = sum > 0.0f ? 1.0f / sum : 0.0f;
+      const int query = row + 8 * r;
+      if (thread % 4 == 0 && query < p.visibility.sequence) {
+        constexpr float kLn2 = 0.6931471805599453f;
+        const int64_t token = static_cast<int64_t>(batch) * p.visibility.sequence + query;
+        p.lse[token * p.heads + head] =
+            sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
+      }
+    }
+    if (thread == 0 && !Tile::kOutputOverQuery) copy_out_wait_read();
+    named_sync(4 + warpgroup, kWarpgroupThreads);
+    uint8_t* staged = shared + Tile::kOutputOffset + warpgroup * 64 * kRowBytes;
+    const int lane = thread % 32;
+    const int staged_row = (thread / 32) * 16 + lane % 16;
+    const uint32_t address = shared_address(staged) + staged_row * kRowBytes;
+#pragma unroll
+    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+      const uint32_t unit = (2 * (i % 4) + lane / 16) ^ (staged_row % 8);
+      const float* c = o + 8 * i;
+      store_matrices(address + (i / 4) * Tile::kQueries * kRowBytes + unit * 16,
+                     pack_bf16(c[0] * inverse[0], c[1] * inverse[0]),
+                     pack_bf16(c[2] * inverse[1], c[3] * inverse[1]),
+                     pack_bf16(c[4] * inverse[0], c[5] * inverse[0]),
+                     pack_bf16(c[6] * inverse[1], c[7] * inverse[1]));
+    }
+    shared_writes_to_async();
+    named_sync(4 + warpgroup, kWarpgroupThreads);
+    if (thread == 0) {
+      if (first < p.visibility.sequence) {
+        for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
+          copy_out(&p.o, staged + chunk * Tile::kQueries * kRowBytes, first, chunk, head, batch);
+        }
+        copy_out_commit();
+      }
+      if (Tile::kOutputOverQuery) {
+        copy_out_wait_read();
+        barrier_arrive(&barriers.q_empty);
+      }
+    }
+  }
+};
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
+    flash_attention_forward_kernel(const __grid_constant__ ForwardArguments p) {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+  extern __shared__ __align__(1024) uint8_t shared[];
+  auto& barriers = *reinterpret_cast<ForwardBarriers<Tile>*>(shared + Tile::kBarrierOffset);
+  static_assert(sizeof(barriers) <= 256);
+  constexpr int kWarps = 4 * Tile::kWarpgroups;
+  if (threadIdx.x == 0) {
+    barrier_init(&barriers.q_full, 1);
+    barrier_init(&barriers.q_empty, Tile::kOutputOverQuery ? Tile::kWarpgroups : kWarps);
+    for (int i = 0; i < Tile::kStages; ++i) {
+      barrier_init(&barriers.k_full[i], 1);
+      barrier_init(&barriers.k_empty[i], kWarps);
+      barrier_init(&barriers.v_full[i], 1);
+      barrier_init(&barriers.v_empty[i], kWarps);
+    }
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(&barriers.tile_full[i], 1);
+      barrier_init(&barriers.tile_empty[i], kWarps);
+    }
+    barrier_init_fence();
+  }
+  __syncthreads();
+  const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  if (role == 0) {
+    give_registers<Tile::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<Tile>(p, shared, barriers);
+  } else {
+    take_registers<Tile::kConsumerRegisters>();
+    Consumer<Tile> consumer{p, shared, barriers, role - 1,
+                            static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    const Turns<Tile> turns(role - 1);
+    Ring<2> turn;
+    while (true) {
+      barrier_wait(&barriers.tile_full[turn.slot], turn.parity);
+      const int index = barriers.tile[turn.slot];
+      __syncwarp();
+      if (consumer.leads_warp()) barrier_arrive(&barriers.tile_empty[turn.slot]);
+      turn.advance();
+      if (index >= p.order.tiles()) break;
+      int flat_head, block;
+      p.order.locate(index, &flat_head, &block);
+      consumer.attend(flat_head, block, turns);
+    }
+    if (consumer.thread == 0) copy_out_wait_read();
+  }
+#else
+  __trap();
+#endif
+}
+
+using Forward64 = ForwardTile<64, 128, 3, 2, false>;
+using Forward128 = ForwardTile<128, 128, 2, 2, false>;
+using Forward256 = ForwardTile<256, 80, 2, 2, true>;
+// Short sequences: more, smaller tiles, two blocks a multiprocessor.
+using Forward64Short = ForwardTile<64, 128, 1, 2, true>;
+using Forward128Short = ForwardTile<128, 64, 1, 2, true>;
+
+template <class Tile>
+int query_tiles(const AttentionExtents& extents) {
+  return ceil_div(static_cast<int>(extents.sequence), Tile::kQueries);
+}
+
+template <class Tile>
+int64_t tile_pairs(const AttentionExtents& extents) {
+  const Visibility visibility = visibility_of(extents);
+  int64_t blocks = 0;
+  for (int m = 0; m < query_tiles<Tile>(extents); ++m) {
+    const int first = m * Tile::kQueries;
+    const BlockRange keys = key_blocks(visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
+    blocks += keys.end - keys.begin;
+  }
+  return blocks * Tile::kQueries * Tile::kKeys * extents.batch * extents.heads;
+}
+
+struct ForwardCall {
+  const AttentionExtents& extents;
+  const AttentionInput &q, &k, &v;
+  const AttentionOutput& o;
+  float* lse;
+  int* next_tile;
+  cudaStream_t stream;
+};
+
+template <class Tile>
+cudaError_t launch(const ForwardCall& call) {
+  const AttentionExtents& extents = call.extents;
+  ForwardArguments p{};
+  const bool mapped = encode_tokens(&p.q, call.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+                      encode_tokens(&p.k, call.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+                      encode_tokens(&p.v, call.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+                      encode_tokens(&p.o, call.o, extents, extents.heads, 64, kOneChunk);
+  if (!mapped) return cudaErrorInvalidValue;
+  p.lse = call.lse;
+  p.visibility = visibility_of(extents);
+  p.heads = static_cast<int>(extents.heads);
+  p.group = static_cast<int>(extents.heads / extents.kv_heads);
+  p.scale_log2 = extents.scale * kLog2E;
+  p.order.blocks = query_tiles<Tile>(extents);
+  p.order.heads = static_cast<int>(extents.batch * extents.heads);
+  p.order.heads_per_section = p.group * section_heads(extents, p.order.heads / p.group, 1);
+  p.order.descending = extents.causal;
+  const int places = multiprocessors() * Tile::kBlocksPerSm;
+  const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
+  if (p.order.tiles() > blocks) {
+    p.next_tile = call.next_tile;
+    const cudaError_t status = cudaMemsetAsync(call.next_tile, 0, sizeof(int), call.stream);
+    if (status != cudaSuccess) return status;
+  }
+  return launch_kernel(flash_attention_forward_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, p,
+                       call.stream);
+}
+
+bool is_short(const AttentionExtents& extents, int queries) {
+  const int64_t tiles = ceil_div(static_cast<int>(extents.sequence), queries) * extents.batch * extents.heads;
+  return tiles < multiprocessors() || extents.sequence <= 128;
+}
+
+}  // namespace
+
+cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extents,
+                                                  const AttentionInput& q,
+                                                  const AttentionInput& k,
+                                                  const AttentionInput& v,
+                                                  const AttentionOutput& o,
+                                                  float* lse,
+                                                  void* workspace,
+                                                  cudaStream_t stream) {
+  const ForwardCall call{extents, q, k, v, o, lse, static_cast<int*>(workspace), stream};
+  if (extents.head_size == 64) {
+    return is_short(extents, Forward64::kQueries) ? launch<Forward64Short>(call) : launch<Forward64>(call);
+  }
+  if (extents.head_size == 128) {
+    return is_short(extents, Forward128::kQueries) ? launch<Forward128Short>(call) : launch<Forward128>(call);
+  }
+  return launch<Forward256>(call);
+}
+
+int64_t flash_attention_forward_hopper_pairs(const AttentionExtents& extents) {
+  if (extents.head_size == 64) {
+    return is_short(extents, Forward64::kQueries) ? tile_pairs<Forward64Short>(extents)
+                                                  : tile_pairs<Forward64>(extents);
+  }
+  if (extents.head_size == 128) {
+    return is_short(extents, Forward128::kQueries) ? tile_pairs<Forward128Short>(extents)
+                                                   : tile_pairs<Forward128>(extents);
+  }
+  return tile_pairs<Forward256>(extents);
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper launches share on the host: tensor maps, the device's size, the L2 sections, kernel attributes.
+// Not part of the interface (that is flash_attention.h).
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention_schedule.h"
+
+namespace ridge::backends::cuda {
+
+constexpr float kLog2E = 1.4426950408889634f;
+
+Visibility visibility_of(const AttentionExtents& extents);
+
+int multiprocessors();  // of the current device
+
+// Heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill at most half the L2 cache; at
+// least 1, at most `heads`.
+int section_heads(const AttentionExtents& extents, int heads, int streams);
+
+enum MapChunks { kOneChunk, kAllChunks };  // 64-column chunks a copy moves
+
+// A map of an operand as (64 columns, T, E / 64, heads, B), boxes of `rows` tokens, 128-byte swizzle. Tokens past T
+// read as zero and are not written. False where the driver refuses (alignment).
+bool encode_tokens(
+    CUtensorMap* map, const AttentionInput& operand, const AttentionExtents& extents, int64_t heads, int rows, MapChunks chunks);
+inline bool encode_tokens(
+    CUtensorMap* map, const AttentionOutput& operand, const AttentionExtents& extents, int64_t heads, int rows, MapChunks chunks) {
+  return encode_tokens(map, AttentionInput{operand.data, operand.token_stride, operand.head_stride}, extents,
+                       heads, rows, chunks);
+}
+
+// Launches with dynamic shared memory, whose limit it raises.
+template <typename Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments),
+                          int blocks,
+                          int threads,
+                          int shared_bytes,
+                          const Arguments& arguments,
+                          cudaStream_t stream) {
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (status != cudaSuccess) return status;
+  void* values[] = {const_cast<Arguments*>(&arguments)};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(threads), values,
+                          static_cast<size_t>(shared_bytes), stream);
+}
+
+cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extents,
+                                                  const AttentionInput& q,
+                                                  const AttentionInput& k,
+                                                  const AttentionInput& v,
+                                                  const AttentionOutput& o,
+                                                  float* lse,
+                                                  void* workspace,
+                                                  cudaStream_t stream);
+int64_t flash_attention_forward_hopper_pairs(const AttentionExtents& extents);
+
+cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& extents,
+                                                   const AttentionBackward& operands,
+                                                   AttentionGradient gradient,
+                                                   void* workspace,
+                                                   int64_t workspace_bytes,
+                                                   cudaStream_t stream);
+int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& extents,
+                                                        AttentionGradient gradient,
+                                                        int64_t spill_limit_bytes);
+AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents, AttentionGradient gradient);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tiles flash attention visits and in which order: integer arithmetic shared by kernels, launches and costs.
+// No kernel and no pointer here.
+#pragma once
+
+#include <cstdint>
+
+#ifdef __CUDACC__
+#define RIDGE_BOTH __host__ __device__ inline
+#else
+#define RIDGE_BOTH inline
+#endif
+
+namespace ridge::backends::cuda {
+
+RIDGE_BOTH int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+// What a query may see. window 0 is none; a window needs causal.
+struct Visibility {
+  int sequence = 0;
+  int causal = 0;
+  int window = 0;
+};
+
+struct BlockRange {
+  int begin = 0;
+  int end = 0;  // exclusive
+};
+
+// Blocks of `size` keys that some query of [first, last] sees.
+RIDGE_BOTH BlockRange key_blocks(const Visibility& v, int first, int last, int size) {
+  BlockRange range;
+  const int limit = v.causal && last + 1 < v.sequence ? last + 1 : v.sequence;
+  range.end = ceil_div(limit, size);
+  range.begin = v.window > 0 && first >= v.window ? (first - v.window + 1) / size : 0;
+  return range;
+}
+
+// Of those, the blocks that every query of [first, last] sees whole.
+RIDGE_BOTH BlockRange whole_key_blocks(const Visibility& v, int first, int last, int size) {
+  BlockRange range;
+  const int limit = v.causal && first + 1 < v.sequence ? first + 1 : v.sequence;
+  range.end = limit / size;
+  range.begin = v.window > 0 && last >= v.window ? ceil_div(last - v.window + 1, size) : 0;
+  return range;
+}
+
+// Blocks of `size` queries that see some key of [first, last].
+RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int size) {
+  BlockRange range;
+  range.begin = v.causal ? first / size : 0;
+  const int limit = v.window > 0 && last + v.window < v.sequence ? last + v.window : v.sequence;
+  range.end = ceil_div(limit, size);
+  return range;
+}
+
+// Of those, the blocks each of whose queries sees all keys of [first, last]; empty where last is past the end.
+RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int last, int size) {
+  BlockRange range;
+  if (last >= v.sequence) return range;
+  range.begin = v.causal ? ceil_div(last, size) : 0;
+  const int limit = v.window > 0 && first + v.window < v.sequence ? first + v.window : v.sequence;
+  range.end = limit / size;
+  if (v.window == 0) range.end = ceil_div(v.sequence, size);  // queries past the end count nothing
+  return range;
+}
+
+RIDGE_BOTH bool contains(const BlockRange& range, int block) {
+  return block >= range.begin && block < range.end;
+}
+
+// The launch order of tiles: heads in sections whose keys and values stay in the L2 cache together; inside a
+// section the longest tiles first, so that the last to finish are short.
+struct TileOrder {
+  int blocks = 1;             // tiles of a head
+  int heads = 1;              // heads of the launch
+  int heads_per_section = 1;
+  int descending = 0;         // 1: the last block is the longest
+
+  RIDGE_BOTH int tiles() const { return blocks * heads; }
+  RIDGE_BOTH void locate(int index, int* head, int* block) const {
+    const int section_tiles = blocks * heads_per_section;
+    const int section = index / section_tiles;
+    const int within = index - section * section_tiles;
+    const int first = section * heads_per_section;
+    const int count = heads - first < heads_per_section ? heads - first : heads_per_section;
+    const int rank = within / count;
+    *head = first + within - rank * count;
+    *block = descending ? blocks - 1 - rank : rank;
+  }
+};
+
+// Where the key pass leaves dS: images of 64 queries x 128 keys, by query block and within it by key block. Causal
+// heads without a window store the triangle alone.
+struct SpillLayout {
+  static constexpr int kQueries = 64;
+  static constexpr int kKeys = 128;
+  static constexpr int kImageBytes = kQueries * kKeys * 2;
+
+  Visibility visibility;
+
+  RIDGE_BOTH int query_blocks_padded() const { return 2 * ceil_div(visibility.sequence, 2 * kQueries); }
+  RIDGE_BOTH bool triangular() const { return visibility.causal && visibility.window == 0; }
+  // Key blocks of query block m; a query block past the end is stored as if it existed.
+  RIDGE_BOTH BlockRange keys_of(int m) const {
+    Visibility padded = visibility;
+    padded.sequence = query_blocks_padded() * kQueries;
+    return key_blocks(padded, m * kQueries, m * kQueries + kQueries - 1, kKeys);
+  }
+  RIDGE_BOTH int row_images() const {  // of one query block where not triangular: an upper bound for all
+    const int all = ceil_div(visibility.sequence, kKeys);
+    if (visibility.window == 0) return all;
+    const int band = (visibility.window + kQueries + kKeys - 2) / kKeys + 1;
+    return band < all ? band : all;
+  }
+  RIDGE_BOTH int64_t images() const {  // of one head
+    const int64_t half = query_blocks_padded() / 2;
+    return triangular() ? half * (half + 1) : static_cast<int64_t>(query_blocks_padded()) * row_images();
+  }
+  // Index of image (m, n) within its head; n must lie in keys_of(m).
+  RIDGE_BOTH int64_t index(int m, int n) const {
+    if (triangular()) {
+      const int64_t half = m / 2;
+      return half * (half + 1) + (m % 2) * (half + 1) + n;
+    }
+    return static_cast<int64_t>(m) * row_images() + n - keys_of(m).begin;
+  }
+};
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types and their storage. Block types (GGUF's) hold `elements_per_block` in `bytes_per_block`;
+// for plain types a block is one element. This file holds no arithmetic on elements.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace ridge {
+inline namespace base {
+
+enum class DType : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kF64,
+  kI8,
+  kI16,
+  kI32,
+  kI64,
+  kU8,
+  kU16,
+  kU32,
+  kU64,
+  kBool,
+  kF8E4M3,
+  kF8E5M2,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2_K,
+  kQ3_K,
+  kQ4_K,
+  kQ5_K,
+  kQ6_K,
+};
+
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;       // as the text form, --dtype and reports spell it
+  int64_t elements_per_block;  // 1 for plain types
+  int64_t bytes_per_block;
+};
+
+const DTypeInfo& info(DType dtype);
+std::optional<DType> parse_dtype(std::string_view name);
+
+inline std::string_view name(DType dtype) { return info(dtype).name; }
+inline bool is_block(DType dtype) { return info(dtype).elements_per_block > 1; }
+inline bool is_float(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
+}
+
+// Bytes of `elements` elements; elements must be whole blocks (checked), the product must not overflow.
+int64_t storage_bytes(DType dtype, int64_t elements);
+
+}  // namespace base
+}  // namespace ridge

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// MT19937 as PyTorch's CPU generator uses it, with its uniform and blockwise normal recipes, so that weights
+// and batches of published runs can be rebuilt bit by bit. Not for cryptography.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+namespace ridge {
+inline namespace base {
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+
+  uint32_t next() { return static_cast<uint32_t>(engine_()); }
+  void skip(int64_t draws) { engine_.discard(static_cast<unsigned long long>(draws)); }
+
+  // 24 bits in [0, 1): (x & 0xFFFFFF) * 2^-24.
+  float uniform() { return static_cast<float>(next() & 0xFFFFFFu) * 0x1p-24f; }
+
+  // normal_(0, std): Box-Muller over blocks of 16. A size that is no multiple of 16 redraws its last 16
+  // elements, as PyTorch does.
+  void fill_normal(std::span<float> out, float std);
+
+  // An integer in [0, bound), by drawing masked bits again until one is below the bound.
+  uint32_t below(uint32_t bound);
+
+  // A permutation of 0..n-1: for i = n-1 down to 1 swap p[i] with p[below(i + 1)].
+  std::vector<uint32_t> permutation(uint32_t n);
+
+ private:
+  std::mt19937 engine_;
+};
+
+}  // namespace base
+}  // namespace ridge

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables, paint and the progress bar.
+#include "base/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "base/canvas.h"
+#include "base/error.h"
+#include "base/units.h"
+
+namespace ridge {
+inline namespace base {
+namespace {
+
+constexpr char kEscape = '\x1b';
+constexpr std::chrono::nanoseconds kAppearsAfter = std::chrono::seconds(2);
+constexpr std::chrono::nanoseconds kRedrawsEvery = std::chrono::milliseconds(100);
+constexpr int kSmallestTerminal = 20;  // what narrower ones report is not believed
+
+bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
+
+// Bytes of the escape sequence at the head of the text, 0 where there is none.
+size_t escape_length(std::string_view text) {
+  if (text.size() < 2 || text[0] != kEscape || text[1] != '[') return 0;
+  size_t end = 2;
+  while (end < text.size() && (text[end] < 0x40 || text[end] > 0x7e)) ++end;
+  return std::min(end + 1, text.size());
+}
+
+// Bytes of the well-formed UTF-8 character at the head of the text (RFC 3629), 0 where it is none.
+size_t character_length(std::string_view text) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if (!is_continuation(text[i])) return 0;
+  unsigned second = byte(1);
+  bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  bool no_character = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+  return overlong || no_character ? 0 : length;
+}
+
+// The head of the text that fits in `columns`; the text has no escape sequences.
+std::string_view cut(std::string_view text, int columns) {
+  size_t end = 0;
+  for (; end < text.size(); ++end)
+    if (!is_continuation(text[end]) && columns-- <= 0) break;
+  return text.substr(0, end);
+}
+
+std::string without_escapes(std::string_view text) {
+  std::string plain;
+  while (!text.empty()) {
+    size_t escape = escape_length(text);
+    if (escape == 0) plain += text[0];
+    text.remove_prefix(std::max<size_t>(escape, 1));
+  }
+  return plain;
+}
+
+std::string markdown_cell(std::string_view cell) {
+  std::string escaped;
+  for (char c : without_escapes(cell)) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string repeat(std::string_view piece, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += piece;
+  return text;
+}
+
+}  // namespace
+
+TerminalOptions terminal_options_from_environment() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  bool capable = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  TerminalOptions options;
+  // https://no-color.org: set and not empty means no colour, whatever the value.
+  options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
+  options.progress = capable && ::isatty(STDERR_FILENO);
+  winsize size{};
+  for (int stream : {STDERR_FILENO, STDOUT_FILENO}) {
+    if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col < kSmallestTerminal) continue;
+    options.columns = size.ws_col;
+    break;
+  }
+  return options;
+}
+
+std::string paint(std::string_view text, Colour colour, const TerminalOptions& options) {
+  if (!options.colour || text.empty()) return std::string(text);
+  constexpr int kCodes[] = {1, 2, 31, 32, 33, 34, 35, 36};  // in the order of Colour
+  return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
+}
+
+std::string printable(std::string_view bytes) {
+  std::string text;
+  while (!bytes.empty()) {
+    size_t length = character_length(bytes);
+    unsigned first = static_cast<unsigned char>(bytes[0]);
+    // Terminals obey the second set of controls too, U+0080 to U+009F.
+    unsigned last = length == 2 ? static_cast<unsigned char>(bytes[1]) : 0;
+    if (length == 0) {
+      text += "\uFFFD";
+    } else if (first < 0x20 || first == 0x7F) {
+      text += fmt::format("\\x{:02x}", first);
+    } else if (first == 0xC2 && last < 0xA0) {
+      text += fmt::format("\\x{:02x}", last);
+    } else {
+      text += bytes.substr(0, length);
+    }
+    bytes.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return text;
+}
+
+int display_width(std::string_view text) {
+  int width = 0;
+  while (!text.empty()) {
+    size_t escape = escape_length(text);
+    if (escape == 0 && !is_continuation(text[0])) ++width;
+    text.remove_prefix(std::max<size_t>(escape, 1));
+  }
+  return width;
+}
+
+void Table::add(std::vector<std::string> cells) {
+  RIDGE_CHECK(cells.size() <= columns_.size(), "a row of {} cells in a table of {} columns",
+              cells.size(), columns_.size());
+  cells.resize(columns_.size());
+  for (std::string& cell : cells) std::replace(cell.begin(), cell.end(), '\n', ' ');
+  rows_.push_back(std::move(cells));
+}
+
+void Table::add_rule() { rows_.emplace_back(); }
+
+std::vector<int> Table::widths() const {
+  std::vector<int> widths;
+  for (const Column& column : columns_) widths.push_back(display_width(column.header));
+  for (const std::vector<std::string>& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  return widths;
+}
+
+std::string Table::text(const TerminalOptions& options) const {
+  constexpr int kGap = 2;
+  std::vector<int> width = widths();
+  int total = 0;
+  for (int w : width) total += w + kGap;
+  std::string rule = repeat("─", std::max(total - kGap, 0)) + "\n";
+
+  auto line = [&](const std::vector<std::string>& cells) {
+    std::string text;
+    for (size_t i = 0; i < cells.size(); ++i) {
+      std::string pad(static_cast<size_t>(width[i] - display_width(cells[i])), ' ');
+      text += columns_[i].align == Align::kRight ? pad + cells[i] : cells[i] + pad;
+      text += std::string(kGap, ' ');
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    return text;
+  };
+
+  std::vector<std::string> headers;
+  for (const Column& column : columns_) headers.push_back(column.header);
+  std::string text = paint(line(headers), Colour::kBold, options) + "\n";
+  if (!options.colour) text += rule;
+  for (const std::vector<std::string>& row : rows_) text += row.empty() ? rule : line(row) + "\n";
+  return text;
+}
+
+std::string Table::markdown() const {
+  std::string text = "|";
+  for (const Column& column : columns_) text += fmt::format(" {} |", markdown_cell(column.header));
+  text += "\n|";
+  for (const Column& column : columns_)
+    text += column.align == Align::kRight ? " ---: |" : " --- |";
+  text += "\n";
+  for (const std::vector<std::string>& row : rows_) {
+    if (row.empty()) continue;
+    text += "|";
+    for (const std::string& cell : row) text += fmt::format(" {} |", markdown_cell(cell));
+    text += "\n";
+  }
+  return text;
+}
+
+Progress::Progress(std::string label,
+                   int64_t total,
+                   std::string unit,
+                   const TerminalOptions& options,
+                   std::FILE* out,
+                   Clock clock)
+    : label_(std::move(label)),
+      total_(total),
+      unit_(std::move(unit)),
+      options_(options),
+      out_(out),
+      clock_(std::move(clock)) {
+  if (!clock_)
+    clock_ = [] {
+      return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch());
+    };
+  start_ = clock_();
+}
+
+std::string Progress::line(std::chrono::nanoseconds elapsed, std::string_view note) const {
+  double seconds = std::chrono::duration<double>(elapsed).count();
+  double per_second = seconds > 0 ? static_cast<double>(done_) / seconds : 0;
+  std::string rate = fmt::format("{} {}/s", format_count(per_second), unit_);
+  std::string text = label_ + "  ";
+  if (total_ > 0) {
+    int bar_columns = std::clamp(options_.columns / 5, 8, 24);
+    double share = std::min(static_cast<double>(done_) / static_cast<double>(total_), 1.0);
+    text += fmt::format("{} {:3.0f}%  {}/{} {}  {}", text_bar(share, bar_columns), share * 100,
+                        format_integer(done_), format_integer(total_), unit_, rate);
+    if (per_second > 0 && done_ < total_)
+      text += fmt::format("  {} left",
+                          format_ns(static_cast<double>(total_ - done_) / per_second * 1e9));
+  } else {
+    text += fmt::format("{} {}  {}", format_integer(done_), unit_, rate);
+  }
+  if (!note.empty()) text += "  " + printable(note);
+  return std::string(cut(text, options_.columns - 1));
+}
+
+void Progress::tick(int64_t count, std::string_view note) {
+  done_ += count;
+  if (!options_.progress) return;
+  std::chrono::nanoseconds elapsed = clock_() - start_;
+  if (elapsed < kAppearsAfter) return;
+  if (drawn_width_ > 0 && elapsed - drawn_at_ < kRedrawsEvery) return;
+  std::string text = line(elapsed, note);
+  int width = display_width(text);
+  // Spaces wipe what the last drawing left over; a carriage return is all the control that this
+  // takes.
+  fmt::print(out_, "\r{}{:{}}", text, "", std::max(drawn_width_ - width, 0));
+  std::fflush(out_);
+  drawn_width_ = width;
+  drawn_at_ = elapsed;
+}
+
+void Progress::hide() {
+  if (drawn_width_ == 0) return;
+  fmt::print(out_, "\r{:{}}\r", "", drawn_width_);
+  std::fflush(out_);
+  drawn_width_ = 0;
+}
+
+}  // namespace base
+}  // namespace ridge

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Unit formatting.
+#include "base/units.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace ridge {
+inline namespace base {
+namespace {
+
+// Three significant digits without an exponent: 1.23, 12.3, 123.
+std::string three_digits(double value) {
+  double size = std::abs(value);
+  if (size != 0 && size < 9.995) return fmt::format("{:.2f}", value);
+  if (size < 99.95) return fmt::format("{:.1f}", value);
+  return fmt::format("{:.0f}", value);
+}
+
+constexpr std::array kDecimal = {"", "k", "M", "G", "T", "P", "E"};
+
+// The value scaled below 1000 and its prefix.
+std::pair<double, const char*> scale_decimal(double value) {
+  size_t i = 0;
+  while (std::abs(value) >= 999.5 && i + 1 < kDecimal.size()) {
+    value /= 1000;
+    ++i;
+  }
+  return {value, kDecimal[i]};
+}
+
+}  // namespace
+
+std::string format_bytes(int64_t bytes) {
+  constexpr std::array kBinary = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = static_cast<double>(bytes);
+  size_t i = 0;
+  while (std::abs(value) >= 1023.5 && i + 1 < kBinary.size()) {
+    value /= 1024;
+    ++i;
+  }
+  return i == 0 ? fmt::format("{} B", bytes) : fmt::format("{} {}", three_digits(value), kBinary[i]);
+}
+
+std::string format_count(double count) {
+  auto [value, prefix] = scale_decimal(count);
+  if (*prefix == '\0') return three_digits(value);
+  return fmt::format("{} {}", three_digits(value), prefix);
+}
+
+std::string format_rate(double per_second, const char* unit) {
+  auto [value, prefix] = scale_decimal(per_second);
+  return fmt::format("{} {}{}", three_digits(value), prefix, unit);
+}
+
+std::string format_ns(double ns) {
+  double size = std::abs(ns);
+  if (size < 999.5) return fmt::format("{} ns", three_digits(ns));
+  if (size < 999.5e3) return fmt::format("{} us", three_digits(ns / 1e3));
+  if (size < 999.5e6) return fmt::format("{} ms", three_digits(ns / 1e6));
+  if (size < 180e9) return fmt::format("{} s", three_digits(ns / 1e9));
+  double minutes = ns / 60e9;
+  if (minutes < 180) return fmt::format("{} min", three_digits(minutes));
+  if (minutes < 72 * 60) return fmt::format("{} h", three_digits(minutes / 60));
+  return fmt::format("{} days", three_digits(minutes / 1440));
+}
+
+std::string format_integer(int64_t value) {
+  std::string digits = std::to_string(value < 0 ? -value : value);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return value < 0 ? "-" + digits : digits;
+}
+
+}  // namespace base
+}  // namespace ridge

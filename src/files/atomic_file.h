@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files that appear whole or not at all: written beside their place under a temporary name, flushed
+// to disk, then renamed. Until commit() the old file, if any, stays; without it the temporary file
+// is removed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridge::files {
+
+class AtomicFile {
+ public:
+  // Throws when the folder is missing or not writable, or when `path` is something other than a
+  // regular file (a rename would replace the device or pipe). A link is followed: its target is
+  // replaced.
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  AtomicFile(const AtomicFile&) = delete;
+
+  // Buffered. A full disk, a quota or any other failure is a run-time Error that names path and
+  // reason.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  void pad_to_multiple(int64_t alignment_bytes);  // zeros
+  int64_t size() const { return written_bytes_ + static_cast<int64_t>(buffer_.size()); }
+
+  // Flushes, syncs and closes: what can still fail after it is only the rename. For several files
+  // that should appear together, finish all, then commit all.
+  void finish();
+  // Finishes if need be, then renames; call once, last.
+  void commit();
+
+ private:
+  void flush();
+  void write_through(std::span<const std::byte> bytes);
+  void discard() noexcept;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int fd_ = -1;
+  std::vector<std::byte> buffer_;
+  int64_t written_bytes_ = 0;
+};
+
+void write_file(const std::filesystem::path& path, std::string_view contents);
+
+}  // namespace ridge::files

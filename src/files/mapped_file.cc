@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// mmap and its failures, said in words.
+#include "files/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace ridge::files {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+}  // namespace
+
+std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
+                                        uint64_t offset,
+                                        uint64_t size,
+                                        std::string_view source,
+                                        std::string_view what) {
+  if (offset > bytes.size() || size > bytes.size() - offset)
+    throw file_error("[{}] {}: expected {} bytes at offset {}, the file has {} bytes", source, what,
+                     size, offset, bytes.size());
+  return bytes.subspan(offset, size);
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string()) {
+  // Non-blocking, so that a named pipe is refused below instead of waited for.
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (file.get() < 0) throw file_error("[{}] cannot open: {}", source_, reason(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0)
+    throw file_error("[{}] cannot stat: {}", source_, reason(errno));
+  if (S_ISDIR(status.st_mode)) throw file_error("[{}] expected a file, found a folder", source_);
+  if (!S_ISREG(status.st_mode)) throw file_error("[{}] expected a regular file", source_);
+  if (status.st_size == 0) throw file_error("[{}] the file is empty", source_);
+  size_ = static_cast<size_t>(status.st_size);
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED)
+    throw file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
+  data_ =
+      std::unique_ptr<const std::byte, Unmap>(static_cast<const std::byte*>(data), Unmap{size_});
+}
+
+void MappedFile::Unmap::operator()(const std::byte* data) const {
+  ::munmap(const_cast<std::byte*>(data), size);
+}
+
+void MappedFile::prefetch(std::span<const std::byte> part) const {
+  advise(part, MADV_WILLNEED, false);
+}
+
+void MappedFile::release(std::span<const std::byte> part) const {
+  advise(part, MADV_DONTNEED, true);
+}
+
+// A page shared with a neighbour may be prefetched but must not be dropped.
+void MappedFile::advise(std::span<const std::byte> part, int advice, bool whole_pages_only) const {
+  RIDGE_CHECK(part.data() >= data_.get() && part.data() + part.size() <= data_.get() + size_,
+              "the span is not part of {}", source_);
+  const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  uint64_t begin = static_cast<uint64_t>(part.data() - data_.get()), end = begin + part.size();
+  begin = whole_pages_only ? (begin + page - 1) / page * page : begin / page * page;
+  if (whole_pages_only && end != size_) end = end / page * page;
+  if (begin >= end) return;
+  ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin,
+            advice);  // a hint: failure is fine
+}
+
+}  // namespace ridge::files

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tensors of a model file by name, whatever its format, and what a writer needs to know of one.
+// The bytes stay in the mapped file; this table owns none.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace ridge::files {
+
+// A tensor where it lies in its file: dense, row-major, little endian, perhaps unaligned.
+// bytes.size() == storage_bytes(dtype, shape.elements()).
+struct FileTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::span<const std::byte> bytes;
+};
+
+// A tensor to be written. `read` is called once, when its turn comes; what it returns must stay
+// valid until the next tensor's `read`, so that a large model passes through one buffer.
+struct TensorSource {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::function<std::span<const std::byte>()> read;
+
+  int64_t bytes() const { return storage_bytes(dtype, shape.elements()); }
+};
+
+class TensorTable {
+ public:
+  explicit TensorTable(std::string source = {}) : source_(std::move(source)) {}
+
+  void add(FileTensor tensor);  // a second tensor of the same name is a bad-file Error
+
+  const std::vector<FileTensor>& all() const { return tensors_; }  // in the file's order
+  const FileTensor* find(std::string_view name) const;             // null if absent
+  // A bad-file Error names the tensor that is missing, or the shape expected and found.
+  const FileTensor& at(std::string_view name) const;
+  const FileTensor& at(std::string_view name, const Shape& expected) const;
+
+  const std::string& source() const { return source_; }
+  int64_t elements() const;  // of all tensors
+  int64_t bytes() const;     // of all tensors, without headers and padding
+
+ private:
+  std::string source_;
+  std::vector<FileTensor> tensors_;
+  std::map<std::string, size_t, std::less<>> index_;
+};
+
+// tensor.read(), checked to be of the announced size.
+std::span<const std::byte> read_checked(const TensorSource& tensor);
+
+// A source over bytes that outlive the writing.
+TensorSource source_of(const FileTensor& tensor);
+
+}  // namespace ridge::files

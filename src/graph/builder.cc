@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Node construction: attribute check, shape rule, storage of outputs, provenance.
+#include "graph/builder.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace ridge {
+inline namespace graph {
+namespace {
+
+std::string describe_inputs(const Graph& graph, const std::vector<ValueId>& inputs) {
+  std::string text;
+  for (ValueId input : inputs) text += (text.empty() ? "" : ", ") + graph.type(input).str();
+  return text;
+}
+
+void check_input_count(const Op& op, size_t count) {
+  bool few = count < static_cast<size_t>(op.min_inputs);
+  bool many = op.max_inputs >= 0 && count > static_cast<size_t>(op.max_inputs);
+  if (!few && !many) return;
+  std::string expected = op.max_inputs < 0                ? fmt::format("at least {}", op.min_inputs)
+                         : op.min_inputs == op.max_inputs ? fmt::format("{}", op.min_inputs)
+                                                          : fmt::format("{} to {}", op.min_inputs, op.max_inputs);
+  throw usage_error("[{}] expected {} inputs, got {}", op.name, expected, count);
+}
+
+}  // namespace
+
+Attrs complete_attrs(const Op& op, Attrs attrs) {
+  for (const auto& [name, value] : attrs) {
+    auto spec = std::find_if(op.attrs.begin(), op.attrs.end(),
+                             [&key = name](const AttrSpec& each) { return each.name == key; });
+    if (spec == op.attrs.end()) throw usage_error("[{}] unknown attribute '{}'", op.name, name);
+    if (spec->type.index() != value.index())
+      throw usage_error("[{}] attribute '{}' has the wrong type", op.name, name);
+  }
+  for (const AttrSpec& spec : op.attrs) {
+    if (attrs.has(spec.name)) continue;
+    if (spec.required) throw usage_error("[{}] attribute '{}' is missing", op.name, spec.name);
+    attrs.set(spec.name, spec.type);
+  }
+  return attrs;
+}
+
+ModelWork model_work(const Op& op, const Call& call) {
+  if (op.model_work != nullptr) return op.model_work(call);
+  Work forward = op.work == nullptr ? Work{} : op.work(call);
+  // The gradient of a product is two products of its size; other ops state their own closed form.
+  Work backward = forward.macs > 0 ? products(2 * forward.macs) : Work{};
+  return {forward, backward};
+}
+
+ValueId Builder::named(std::string name, Type type, Storage storage) {
+  ValueId existing = graph_.find(name);
+  if (existing != kNoValue) {
+    const Value& value = graph_.value(existing);
+    RIDGE_CHECK(value.type == type && value.storage == storage, "'{}' is declared twice, as {} and {}", name,
+                value.type.str(), type.str());
+    return existing;
+  }
+  graph_.values.push_back({std::move(type), storage, std::move(name), kNoNode});
+  return static_cast<ValueId>(graph_.values.size() - 1);
+}
+
+ValueId Builder::parameter(std::string name, Type type) {
+  return named(std::move(name), std::move(type), Storage::kParameter);
+}
+ValueId Builder::input(std::string name, Type type) {
+  return named(std::move(name), std::move(type), Storage::kInput);
+}
+ValueId Builder::state(std::string name, Type type) {
+  return named(std::move(name), std::move(type), Storage::kState);
+}
+
+ValueId Builder::call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs) {
+  std::vector<ValueId> outputs = call_all(op, std::move(inputs), std::move(attrs));
+  RIDGE_CHECK(outputs.size() == 1, "op '{}' has {} outputs, one was asked for", op, outputs.size());
+  return outputs[0];
+}
+
+std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<ValueId> inputs, Attrs attrs) {
+  const Op& op = ops_.at(op_name);
+  check_input_count(op, inputs.size());
+  Node node{&op, std::move(inputs), {}, complete_attrs(op, std::move(attrs)), scope_, phase_, {}};
+  CallTypes types(graph_, node);
+  try {
+    types.outputs = op.infer(types.call());
+  } catch (const Error& error) {
+    throw Error(fmt::format("{} (inputs {}{})", error.what(), describe_inputs(graph_, node.inputs),
+                            scope_.empty() ? "" : " in " + scope_),
+                error.code());
+  }
+  for (const Type& type : types.outputs) {
+    // A view of stored bytes is stored too: an update through it must be seen as one.
+    Storage storage = op.kind == OpKind::kView ? graph_.value(node.inputs[0]).storage : Storage::kTemporary;
+    graph_.values.push_back({type, storage, "", static_cast<NodeId>(graph_.nodes.size())});
+    node.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
+  }
+  for (const Alias& alias : op.aliases == nullptr ? std::vector<Alias>{} : op.aliases(types.call())) {
+    Storage storage = graph_.value(node.inputs[static_cast<size_t>(alias.input)]).storage;
+    graph_.value(node.outputs[static_cast<size_t>(alias.output)]).storage = storage;
+  }
+  if (derived_) {
+    node.from = from_;
+  } else {
+    int32_t id = static_cast<int32_t>(graph_.origins.size());
+    graph_.origins.push_back({op.name, scope_, phase_, model_work(op, types.call())});
+    node.from = {{id, phase_}};
+  }
+  graph_.nodes.push_back(std::move(node));
+  return graph_.nodes.back().outputs;
+}
+
+Builder::Scope::Scope(Builder& builder, std::string_view name) : builder_(builder), previous_(builder.scope_) {
+  builder.scope_ = previous_.empty() ? std::string(name) : previous_ + "/" + std::string(name);
+}
+
+Builder::Derive::Derive(Builder& builder, std::vector<Origin> from, std::string scope, Phase phase)
+    : builder_(builder),
+      from_(std::move(builder.from_)),
+      scope_(std::move(builder.scope_)),
+      phase_(builder.phase_),
+      derived_(builder.derived_) {
+  builder.from_ = std::move(from);
+  builder.scope_ = std::move(scope);
+  builder.phase_ = phase;
+  builder.derived_ = true;
+}
+
+Builder::Derive::~Derive() {
+  builder_.from_ = std::move(from_);
+  builder_.scope_ = std::move(scope_);
+  builder_.phase_ = phase_;
+  builder_.derived_ = derived_;
+}
+
+}  // namespace graph
+}  // namespace ridge

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Appends nodes to a graph: infers types, checks attributes, keeps scope, phase and provenance.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace ridge {
+inline namespace graph {
+
+class Builder {
+ public:
+  Builder(Graph& graph, const OpTable& ops) : graph_(graph), ops_(ops) {}
+
+  Graph& graph() { return graph_; }
+  const OpTable& ops() const { return ops_; }
+  const Type& type(ValueId value) const { return graph_.type(value); }
+  const Shape& shape(ValueId value) const { return graph_.shape(value); }
+
+  // Values without a producer. A name already taken with the same type and storage gives the same value.
+  ValueId parameter(std::string name, Type type);
+  ValueId input(std::string name, Type type);
+  ValueId state(std::string name, Type type);
+
+  // Appends a node; usage Errors name the op, the inputs' types and the scope.
+  ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+  std::vector<ValueId> call_all(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
+
+  // Scopes nest: within scope("attention") inside scope("layer.3") nodes carry "layer.3/attention".
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string_view name);
+    ~Scope() { builder_.scope_ = previous_; }
+    Scope(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    std::string previous_;
+  };
+  Scope scope(std::string_view name) { return Scope(*this, name); }
+  void set_scope(std::string scope) { scope_ = std::move(scope); }
+  void set_phase(Phase phase) { phase_ = phase; }
+
+  // By default each node is a new origin: something that a model built. Inside `derive`, nodes stand for the
+  // origins given: what a pass, an expansion or differentiation made of them.
+  class Derive {
+   public:
+    Derive(Builder& builder, std::vector<Origin> from, std::string scope, Phase phase);
+    ~Derive();
+    Derive(const Derive&) = delete;
+
+   private:
+    Builder& builder_;
+    std::vector<Origin> from_;
+    std::string scope_;
+    Phase phase_;
+    bool derived_;
+  };
+  Derive derive(std::vector<Origin> from, std::string scope, Phase phase) {
+    return Derive(*this, std::move(from), std::move(scope), phase);
+  }
+  Derive derive(const Node& node) { return Derive(*this, node.from, node.scope, node.phase); }
+
+ private:
+  ValueId named(std::string name, Type type, Storage storage);
+
+  Graph& graph_;
+  const OpTable& ops_;
+  std::string scope_;
+  Phase phase_ = Phase::kForward;
+  bool derived_ = false;
+  std::vector<Origin> from_;
+};
+
+// Attributes filled with their defaults; a usage Error names an unknown, missing or mistyped one.
+Attrs complete_attrs(const Op& op, Attrs attrs);
+
+// Closed forms of a node as a model asks for it: the op's own, or {work, 2 * macs + ...} derived from work.
+ModelWork model_work(const Op& op, const Call& call);
+
+}  // namespace graph
+}  // namespace ridge

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph queries and the small types of graph/op.h.
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace ridge {
+inline namespace graph {
+
+std::string_view name(Storage storage) {
+  constexpr std::string_view kNames[] = {"parameter", "input", "state", "temporary"};
+  return kNames[static_cast<size_t>(storage)];
+}
+
+std::string_view name(Phase phase) {
+  constexpr std::string_view kNames[] = {"load", "forward", "backward", "optimizer"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+std::string Type::str() const { return fmt::format("{}{}", ridge::name(dtype), shape.str()); }
+
+Work& Work::operator+=(const Work& other) {
+  macs += other.macs;
+  flops += other.flops;
+  transcendentals += other.transcendentals;
+  return *this;
+}
+
+bool is_dense(const Shape& shape, const Layout& layout) {
+  int64_t step = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    if (shape[axis] != 1 && layout.strides[axis] != step) return false;
+    step *= shape[axis];
+  }
+  return true;
+}
+
+OpTable::OpTable(std::vector<const Op*> ops) : ops_(std::move(ops)) {
+  for (size_t i = 0; i < ops_.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      RIDGE_CHECK(ops_[i]->name != ops_[j]->name, "op '{}' is listed twice", ops_[i]->name);
+}
+
+const Op* OpTable::find(std::string_view name) const {
+  for (const Op* op : ops_)
+    if (op->name == name) return op;
+  return nullptr;
+}
+
+const Op& OpTable::at(std::string_view name) const {
+  const Op* op = find(name);
+  if (op == nullptr) {
+    std::string known;
+    for (const Op* each : ops_) known += (known.empty() ? "" : ", ") + each->name;
+    throw usage_error("[graph] unknown op '{}'; expected one of {}", name, known);
+  }
+  return *op;
+}
+
+const Node* Graph::producer(ValueId id) const {
+  NodeId producer = value(id).producer;
+  return producer == kNoNode ? nullptr : &node(producer);
+}
+
+ValueId Graph::find(std::string_view name) const {
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].name == name && values[i].producer == kNoNode) return static_cast<ValueId>(i);
+  return kNoValue;
+}
+
+std::vector<std::vector<NodeId>> Graph::users() const {
+  std::vector<std::vector<NodeId>> users(values.size());
+  for (size_t i = 0; i < nodes.size(); ++i)
+    for (ValueId input : nodes[i].inputs) {
+      auto& list = users[static_cast<size_t>(input)];
+      if (list.empty() || list.back() != static_cast<NodeId>(i)) list.push_back(static_cast<NodeId>(i));
+    }
+  return users;
+}
+
+CallTypes::CallTypes(const Graph& graph, const Node& node) : attrs(&node.attrs) {
+  for (ValueId value : node.inputs) inputs.push_back(graph.type(value));
+  for (ValueId value : node.outputs) outputs.push_back(graph.type(value));
+}
+
+std::vector<Alias> aliases(const Graph& graph, const Node& node) {
+  if (node.op->aliases == nullptr) return {};
+  return node.op->aliases(CallTypes(graph, node).call());
+}
+
+bool updates_store(const Graph& graph, const Node& node) {
+  for (const Alias& alias : aliases(graph, node)) {
+    Storage storage = graph.value(node.outputs[static_cast<size_t>(alias.output)]).storage;
+    if (storage == Storage::kParameter || storage == Storage::kState) return true;
+  }
+  return false;
+}
+
+std::vector<Origin> merge_origins(std::span<const Origin> a, std::span<const Origin> b) {
+  std::vector<Origin> merged;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(merged));
+  return merged;
+}
+
+std::vector<Origin> distinct_origins(const Graph& graph) {
+  std::vector<Origin> all;
+  for (const Node& node : graph.nodes) all.insert(all.end(), node.from.begin(), node.from.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+}  // namespace graph
+}  // namespace ridge

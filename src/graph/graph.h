@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graph: values and nodes in SSA form; the node list is the schedule. It knows no kernels and no devices.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attrs.h"
+#include "graph/op.h"
+
+namespace ridge {
+inline namespace graph {
+
+// Where a value's bytes live and how long.
+enum class Storage : uint8_t {
+  kParameter,  // in the store, by name, shared by the graphs of a program
+  kInput,      // written by the host before a run
+  kState,      // in the store: optimizer moments, gradient accumulators, KV caches
+  kTemporary,  // in the arena, within one run
+};
+enum class Phase : uint8_t { kLoad, kForward, kBackward, kOptimizer };
+std::string_view name(Storage storage);
+std::string_view name(Phase phase);
+
+struct Value {
+  Type type;
+  Storage storage = Storage::kTemporary;
+  std::string name;            // of parameters, inputs and states; temporaries have none
+  NodeId producer = kNoNode;   // index into nodes, kNoNode for parameters, inputs, states
+};
+
+// A share in the work of a node that a model built: its id and whether forward or backward.
+struct Origin {
+  int32_t id = 0;
+  Phase phase = Phase::kForward;
+  auto operator<=>(const Origin&) const = default;
+};
+
+struct Node {
+  const Op* op = nullptr;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Attrs attrs;
+  std::string scope;           // "layer.3/attention"
+  Phase phase = Phase::kForward;
+  std::vector<Origin> from;    // sorted, distinct
+};
+
+// What a model built, as it stood when it was built: model FLOPs are sums over these.
+struct OriginRecord {
+  std::string op;
+  std::string scope;
+  Phase phase = Phase::kForward;
+  ModelWork work;
+};
+
+class Graph {
+ public:
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<OriginRecord> origins;
+  std::vector<ValueId> outputs;  // kept alive besides state updates
+
+  const Type& type(ValueId value) const { return values[static_cast<size_t>(value)].type; }
+  const Shape& shape(ValueId value) const { return type(value).shape; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Node& node(NodeId id) { return nodes[static_cast<size_t>(id)]; }
+  const Node& node(NodeId id) const { return nodes[static_cast<size_t>(id)]; }
+  const Node* producer(ValueId id) const;
+  ValueId find(std::string_view name) const;  // a named value, or kNoValue
+
+  // Each value's reading nodes, in schedule order.
+  std::vector<std::vector<NodeId>> users() const;
+};
+
+// Owned copies of a node's types, so that a Call can be made.
+struct CallTypes {
+  CallTypes(const Graph& graph, const Node& node);
+  Call call() const { return {inputs, outputs, *attrs}; }
+  std::vector<Type> inputs;
+  std::vector<Type> outputs;
+  const Attrs* attrs;
+};
+
+// Whether the node must run although nothing reads its outputs: it updates a parameter or state.
+bool updates_store(const Graph& graph, const Node& node);
+std::vector<Alias> aliases(const Graph& graph, const Node& node);
+
+// Sorted union of two origin sets.
+std::vector<Origin> merge_origins(std::span<const Origin> a, std::span<const Origin> b);
+// The distinct origins over all nodes.
+std::vector<Origin> distinct_origins(const Graph& graph);
+
+}  // namespace graph
+}  // namespace ridge

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interface of an op: what a node may be, what it costs, how it differentiates, and how to test it. Ops
+// themselves live in ops/, kernels in the backends.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+#include "graph/attrs.h"
+
+namespace ridge {
+inline namespace graph {
+
+class Builder;
+struct Node;
+
+using ValueId = int32_t;
+using NodeId = int32_t;
+inline constexpr ValueId kNoValue = -1;
+inline constexpr NodeId kNoNode = -1;
+
+struct Type {
+  DType dtype = DType::kF32;
+  Shape shape;
+  bool operator==(const Type& other) const = default;
+  std::string str() const;  // "f32[1024,512]"
+};
+
+// Arithmetic of one node. flops counts everything, 2 * macs included; `transcendentals` (exp, log, tanh, ...
+// evaluated) are part of flops by the table in docs/accounting.md and are kept apart because they cost time.
+struct Work {
+  int64_t macs = 0;
+  int64_t flops = 0;
+  int64_t transcendentals = 0;
+  Work& operator+=(const Work& other);
+  bool operator==(const Work& other) const = default;
+};
+inline Work products(int64_t macs) { return {macs, 2 * macs, 0}; }
+inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) { return {0, flops, transcendentals}; }
+inline Work operator+(Work a, const Work& b) { return a += b; }
+
+// What a node reads and writes once, in bytes, when the default (each operand once) is wrong.
+struct Traffic {
+  int64_t read_bytes = 0;
+  int64_t written_bytes = 0;
+};
+
+// Closed forms of what a model asks for, forward and backward, whatever kernels do later.
+struct ModelWork {
+  Work forward;
+  Work backward;
+};
+
+// A node's types and attributes, without a graph around it.
+struct Call {
+  std::span<const Type> inputs;
+  std::span<const Type> outputs;  // empty while infer runs
+  const Attrs& attrs;
+};
+
+// How a value lies in the buffer of its root, in elements.
+struct Layout {
+  int64_t offset = 0;
+  Strides strides;
+  bool operator==(const Layout& other) const = default;
+};
+bool is_dense(const Shape& shape, const Layout& layout);
+
+enum class OpKind : uint8_t {
+  kView,       // a new layout of the same buffer: no kernel, no bytes
+  kPointwise,  // element by element over operands of one shape (broadcast through views)
+  kPrimitive,  // one kernel that is not pointwise
+  kComposite,  // expands into others unless a pass chose to keep it whole (attribute `fused`)
+  kFused,      // put there by a pass only
+};
+
+// One attribute that an op takes. An absent attribute takes `fallback`; without one it is required.
+struct AttrSpec {
+  std::string name;
+  AttrValue type;  // an example value: its alternative is the type
+  bool required = true;
+};
+
+// Output `output` is a new version of the buffer of input `input` (an update in place).
+struct Alias {
+  int output = 0;
+  int input = 0;
+};
+
+// Data in double precision, dense and row-major; integers are exact.
+struct Tensor64 {
+  Type type;
+  std::vector<double> data;
+};
+
+// How a test fills an input.
+struct Fill {
+  enum Kind { kNormal, kPositive, kIds, kPositions, kConstant, kDistinct } kind = kNormal;
+  double parameter = 1;   // normal: std; ids: exclusive bound; positions: sequence length; constant: value
+  bool differentiable = true;
+};
+struct CaseInput {
+  Type type;
+  Fill fill = {};
+  bool castable = true;  // a floating-point activation: tests also run it as bf16
+};
+// One sample of an op for tests and `ridge bench op`.
+struct Case {
+  std::string name;
+  std::vector<CaseInput> inputs;
+  Attrs attrs;
+};
+
+struct GradientCall;
+
+struct Op {
+  std::string name = {};
+  OpKind kind = OpKind::kPrimitive;
+  int min_inputs = 1;
+  int max_inputs = 1;                      // -1 = any number
+  std::vector<AttrSpec> attrs = {};
+  std::string formula = {};                     // the cost in words, for `ridge explain`
+  // Output types; throws a usage Error that names the op for shapes that do not fit.
+  std::vector<Type> (*infer)(const Call&) = nullptr;
+  Work (*work)(const Call&) = nullptr;     // null: none (views, copies, gathers)
+  std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: each operand once
+  ModelWork (*model_work)(const Call&) = nullptr;            // null: {work, 2 * work for products}
+  // The gradients of the inputs (kNoValue for none), appended through the builder in the call.
+  std::vector<ValueId> (*gradient)(const GradientCall&) = nullptr;
+  // Composites: the same function out of primitives; returns one value per output.
+  std::vector<ValueId> (*expand)(Builder&, const Node&) = nullptr;
+  // Views: the output's layout on the input's buffer, or nothing where only a copy would do.
+  std::optional<Layout> (*view)(const Call&, const Layout& input) = nullptr;
+  // Which outputs update which inputs in place, for this call.
+  std::vector<Alias> (*aliases)(const Call&) = nullptr;
+  // The op in double precision; outputs arrive with their types set and data sized.
+  void (*reference)(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) = nullptr;
+  std::vector<Case> (*cases)() = nullptr;
+};
+
+// What an op's gradient sees. `node` is the forward node; `builder` appends to the same graph.
+struct GradientCall {
+  Builder& builder;
+  const Node& node;
+  std::span<const ValueId> output_gradients;  // kNoValue where no gradient flows
+  std::span<const bool> needed;               // per input: whether its gradient is asked for
+};
+
+// The explicit ordered list of ops.
+class OpTable {
+ public:
+  explicit OpTable(std::vector<const Op*> ops);
+  const Op* find(std::string_view name) const;
+  const Op& at(std::string_view name) const;  // usage Error with the nearest names when unknown
+  std::span<const Op* const> all() const { return ops_; }
+
+ private:
+  std::vector<const Op*> ops_;
+};
+
+}  // namespace graph
+}  // namespace ridge

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rewrites a graph by building a new one: a pass walks the old nodes in order and either lets each be copied or
+// says what stands for its outputs. Nodes that nothing needs any more fall away at the end.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "graph/builder.h"
+#include "graph/graph.h"
+
+namespace ridge {
+inline namespace graph {
+
+class Rewriter {
+ public:
+  Rewriter(const Graph& old, const OpTable& ops);
+
+  const Graph& old() const { return old_; }
+  Builder& builder() { return builder_; }
+
+  // The new graph's value for an old one (its producer must have been copied or replaced already).
+  ValueId map(ValueId old_value) const;
+  std::vector<ValueId> map(std::span<const ValueId> old_values) const;
+  bool is_mapped(ValueId old_value) const { return map_[static_cast<size_t>(old_value)] != kNoValue; }
+
+  // Copies a node with its inputs mapped. The same node with other attributes or inputs may be passed.
+  std::vector<ValueId> copy(const Node& node);
+  // From here on `new_value` stands for `old_value`; types must be equal.
+  void replace(ValueId old_value, ValueId new_value);
+
+  // Walks all old nodes; `visit` returns true when it has replaced the node's outputs itself.
+  Graph run(const std::function<bool(Rewriter&, NodeId)>& visit);
+
+ private:
+  const Graph& old_;
+  Graph graph_;
+  Builder builder_;
+  std::vector<ValueId> map_;
+};
+
+// The graph without nodes whose outputs nobody reads and that update nothing. Named values that lose all
+// their readers stay: a parameter exists whether it is read or not.
+Graph without_dead_nodes(const Graph& graph);
+
+// The graph with its nodes in the order given (a permutation that keeps producers before users).
+Graph reordered(const Graph& graph, std::span<const NodeId> order);
+
+}  // namespace graph
+}  // namespace ridge

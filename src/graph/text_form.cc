@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Printing of graphs; the parser is text_parse.cc.
+#include "graph/text_form.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace ridge {
+inline namespace graph {
+namespace {
+
+std::string quote(std::string_view text) {
+  std::string quoted = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n') {
+      quoted += "\\n";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+// A real always shows as one: 1.0, 1e-06, inf.
+std::string print_real(double value) {
+  std::string text = fmt::format("{}", value);
+  bool marked = text.find_first_of(".einf") != std::string::npos;
+  return marked ? text : text + ".0";
+}
+
+std::string print_attr(const AttrValue& value) {
+  struct Visitor {
+    std::string operator()(int64_t v) const { return std::to_string(v); }
+    std::string operator()(double v) const { return print_real(v); }
+    std::string operator()(bool v) const { return v ? "true" : "false"; }
+    std::string operator()(const std::string& v) const { return quote(v); }
+    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ",")); }
+    std::string operator()(const NestedGraph& v) const {
+      return v == nullptr ? "graph {}" : "graph {\n" + print(*v, {.origins = false}) + "}";
+    }
+  };
+  return std::visit(Visitor{}, value);
+}
+
+std::string print_attrs(const Attrs& attrs) {
+  std::string text;
+  for (const auto& [name, value] : attrs) text += (text.empty() ? "" : ", ") + name + "=" + print_attr(value);
+  return text.empty() ? "" : " {" + text + "}";
+}
+
+std::string print_values(const std::vector<ValueId>& values) {
+  std::string text;
+  for (ValueId value : values) text += fmt::format("{}%{}", text.empty() ? "" : ", ", value);
+  return text;
+}
+
+std::string print_origins(const std::vector<Origin>& from) {
+  std::string text;
+  for (const Origin& origin : from)
+    text += fmt::format("{}{}{}", text.empty() ? "" : ",", origin.id, name(origin.phase)[0]);
+  return " <" + text + ">";
+}
+
+std::string print_work(const Work& work) {
+  return fmt::format("({},{},{})", work.macs, work.flops, work.transcendentals);
+}
+
+}  // namespace
+
+std::string print(const Graph& graph, const Node& node, const PrintOptions& options) {
+  std::string text;
+  for (ValueId output : node.outputs)
+    text += fmt::format("{}%{} : {}", text.empty() ? "" : ", ", output, graph.type(output).str());
+  text += fmt::format(" = {}({}){}", node.op->name, print_values(node.inputs), print_attrs(node.attrs));
+  if (options.scopes) text += fmt::format(" @ {}", quote(node.scope));
+  text += fmt::format(" #{}", name(node.phase));
+  if (options.origins && !node.from.empty()) text += print_origins(node.from);
+  return text + "\n";
+}
+
+std::string print(const Graph& graph, const PrintOptions& options) {
+  std::string text;
+  for (size_t i = 0; options.origins && i < graph.origins.size(); ++i) {
+    const OriginRecord& record = graph.origins[i];
+    text += fmt::format("origin {} {} {} #{} {} {}\n", i, record.op, quote(record.scope), name(record.phase),
+                        print_work(record.work.forward), print_work(record.work.backward));
+  }
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (value.producer != kNoNode) continue;
+    text += fmt::format("%{} = {} {} {}\n", i, name(value.storage), value.type.str(), quote(value.name));
+  }
+  for (const Node& node : graph.nodes) text += print(graph, node, options);
+  return text + fmt::format("return {}\n", print_values(graph.outputs));
+}
+
+}  // namespace graph
+}  // namespace ridge

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a model is, apart from its weights: extents and the choices of its family.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridge::models {
+
+enum class Family : uint8_t { kLlama, kGemma3 };
+
+struct RopeScaling {
+  std::string kind;  // "", "linear" or "llama3"
+  double factor = 1;
+  double original_context = 0;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 1;
+};
+
+struct ModelConfig {
+  std::string name;
+  Family family = Family::kLlama;
+  int64_t vocabulary = 0;    // V
+  int64_t hidden = 0;        // D
+  int64_t layers = 0;        // L
+  int64_t heads = 0;         // H
+  int64_t kv_heads = 0;      // K
+  int64_t head_size = 0;     // E, may differ from D / H
+  int64_t feed_forward = 0;  // F
+  int64_t context = 0;       // the longest sequence the model was made for
+  double rope_theta = 1e4;
+  bool rope_interleaved = false;  // pairs (x[2i], x[2i+1]) instead of (x[i], x[i+E/2])
+  RopeScaling rope_scaling;
+  double norm_eps = 1e-6;
+  bool tied_head = true;
+
+  int64_t parameters() const;  // the closed form of the architecture
+};
+
+// Throws a usage Error that names the field: extents positive and bounded, heads a multiple of KV heads, an even head
+// size.
+void validate(const ModelConfig& config);
+
+// tiny, small, medium, large: the sizes of the published training workshop.
+struct Preset {
+  ModelConfig config;
+  int64_t batch_size;
+  int64_t sequence;
+};
+std::span<const Preset> presets();
+const Preset& preset(std::string_view name);  // usage Error that lists the names
+
+}  // namespace ridge::models

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// adamw: one tensor's update with decoupled decay, and adamw_multi: all tensors' in one launch. Inputs: learning rate
+// f32[], step f32[] (1 at the first update), with `clip` the factor f32[] on every gradient, then per tensor the parameter,
+// gradient, first and second moment and, where `copies` says so, a low-precision copy. Outputs: new versions of parameter,
+// moments and copy. The order of operations is PyTorch's:
+//   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
+//   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/adamw.h"
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+
+std::vector<AdamwTensor> adamw_tensors(size_t inputs, const Attrs& attrs) {
+  std::vector<AdamwTensor> tensors;
+  int input = attrs.flag("clip") ? 3 : 2, output = 0;
+  for (size_t i = 0; input < static_cast<int>(inputs); ++i) {
+    const std::vector<int64_t>& copies = attrs.integers("copies");
+    bool copy = i < copies.size() && copies[i] != 0;
+    tensors.push_back({input, output, copy});
+    input += copy ? 5 : 4;
+    output += copy ? 4 : 3;
+  }
+  return tensors;
+}
+
+namespace {
+
+void check_tensor(const Call& call, const AdamwTensor& tensor) {
+  size_t at = static_cast<size_t>(tensor.input);
+  if (at + (tensor.copy ? 5 : 4) > call.inputs.size())
+    throw usage_error("[adamw] expected 4 inputs a tensor (5 with a copy), got {} in all", call.inputs.size());
+  const Type& parameter = call.inputs[at];
+  expect_dtype("adamw", parameter, DType::kF32, "the parameter");
+  for (size_t i = 1; i < 4; ++i) expect_shape("adamw", call.inputs[at + i], parameter.shape, "gradient and moments");
+  expect_float("adamw", call.inputs[at + 1], "the gradient");
+  for (size_t i = 2; i < 4; ++i) expect_dtype("adamw", call.inputs[at + i], DType::kF32, "moments");
+  if (tensor.copy) expect_shape("adamw", call.inputs[at + 4], parameter.shape, "the copy");
+}
+
+std::vector<Type> infer(const Call& call) {
+  for (size_t i = 0; i < (call.attrs.flag("clip") ? 3u : 2u); ++i)
+    expect_shape("adamw", call.inputs[i], Shape{}, "learning rate, step and clipping factor");
+  std::vector<Type> outputs;
+  for (const AdamwTensor& tensor : adamw_tensors(call.inputs.size(), call.attrs)) {
+    check_tensor(call, tensor);
+    size_t at = static_cast<size_t>(tensor.input);
+    for (size_t i : {size_t{0}, size_t{2}, size_t{3}}) outputs.push_back(call.inputs[at + i]);
+    if (tensor.copy) outputs.push_back(call.inputs[at + 4]);
+  }
+  return outputs;
+}
+
+std::vector<Alias> aliases(const Call& call) {
+  std::vector<Alias> aliases;
+  for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
+    aliases.push_back({t.output, t.input});
+    aliases.push_back({t.output + 1, t.input + 2});
+    aliases.push_back({t.output + 2, t.input + 3});
+    if (t.copy) aliases.push_back({t.output + 3, t.input + 4});
+  }
+  return aliases;
+}
+
+int64_t elements(const Call& call) {
+  int64_t total = 0;
+  for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs))
+    total += call.inputs[static_cast<size_t>(t.input)].shape.elements();
+  return total;
+}
+
+// decay 1, m 3, v 4, sqrt, correction, eps, divide, step size, subtract 6; one more to scale the gradient.
+Work work(const Call& call) {
+  int64_t n = elements(call);
+  return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);
+}
+
+// A copy is written but not read.
+std::optional<Traffic> traffic(const Call& call) {
+  Traffic traffic{call.attrs.flag("clip") ? 12 : 8, 0};
+  for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
+    size_t at = static_cast<size_t>(t.input);
+    int64_t n = call.inputs[at].shape.elements();
+    traffic.read_bytes += 12 * n + storage_bytes(call.inputs[at + 1].dtype, n);
+    traffic.written_bytes += 12 * n + (t.copy ? storage_bytes(call.inputs[at + 4].dtype, n) : 0);
+  }
+  return traffic;
+}
+
+void update(const Call& call, const AdamwTensor& t, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
+  double rate = in[0]->data[0], step = in[1]->data[0];
+  double factor = call.attrs.flag("clip") ? in[2]->data[0] : 1;
+  double b1 = call.attrs.real("beta1"), b2 = call.attrs.real("beta2");
+  size_t at = static_cast<size_t>(t.input), to = static_cast<size_t>(t.output);
+  for (size_t i = 0; i < in[at]->data.size(); ++i) {
+    double g = factor * in[at + 1]->data[i];
+    double p = in[at]->data[i] * (1 - rate * call.attrs.real("weight_decay"));
+    double m = b1 * in[at + 2]->data[i] + (1 - b1) * g;
+    double v = b2 * in[at + 3]->data[i] + (1 - b2) * g * g;
+    double denominator = std::sqrt(v) / std::sqrt(1 - std::pow(b2, step)) + call.attrs.real("eps");
+    p -= rate / (1 - std::pow(b1, step)) * m / denominator;
+    out[to].data[i] = p;
+    out[to + 1].data[i] = m;
+    out[to + 2].data[i] = v;
+    if (t.copy) out[to + 3].data[i] = p;
+  }
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  for (const AdamwTensor& t : adamw_tensors(inputs.size(), call.attrs)) update(call, t, inputs, outputs);
+}
+
+Case sample(std::string name, std::vector<Shape> shapes, bool clip, bool copy) {
+  Case made{std::move(name), {}, {{"weight_decay", 0.1}, {"clip", clip}}};
+  made.inputs.push_back({f32({}), {Fill::kConstant, 0.01}, false});
+  made.inputs.push_back({f32({}), {Fill::kConstant, 3}, false});
+  if (clip) made.inputs.push_back({f32({}), {Fill::kConstant, 0.5}, false});
+  std::vector<int64_t> copies;
+  for (const Shape& shape : shapes) {
+    for (auto kind : {Fill::kNormal, Fill::kNormal, Fill::kNormal, Fill::kPositive})
+      made.inputs.push_back({f32(shape), {kind}, false});
+    copies.push_back(copy ? 1 : 0);
+    if (copy) made.inputs.push_back({{DType::kBF16, shape}, {}, false});
+  }
+  made.attrs.set("copies", copies);
+  return made;
+}
+
+std::vector<Case> cases() {
+  return {sample("one", {{1}}, false, false), sample("matrix", {{7, 19}}, false, false),
+          sample("clipped", {{131}}, true, false), sample("copied", {{7, 19}}, false, true)};
+}
+
+std::vector<Case> cases_multi() {
+  return {sample("three", {{7, 19}, {1}, {131}}, false, false), sample("all", {{7, 19}, {64}}, true, true)};
+}
+
+Op make(std::string name, OpKind kind, std::vector<Case> (*cases)()) {
+  return {.name = std::move(name),
+          .kind = kind,
+          .min_inputs = 6,
+          .max_inputs = -1,
+          .attrs = {{"beta1", 0.9, false},
+                    {"beta2", 0.999, false},
+                    {"eps", 1e-8, false},
+                    {"weight_decay", 0.0, false},
+                    {"clip", false, false},
+                    {"copies", std::vector<int64_t>{}, false}},
+          .formula = "14 FLOPs a parameter (15 with clipping)",
+          .infer = infer,
+          .work = work,
+          .traffic = traffic,
+          .aliases = aliases,
+          .reference = reference,
+          .cases = cases};
+}
+
+}  // namespace
+
+const Op& adamw_op() {
+  static const Op op = make("adamw", OpKind::kPrimitive, cases);
+  return op;
+}
+
+const Op& adamw_multi_op() {
+  static const Op op = make("adamw_multi", OpKind::kFused, cases_multi);
+  return op;
+}
+
+}  // namespace ridge::ops

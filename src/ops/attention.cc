@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention (composite): softmax(scale q k^T + mask) v over sequences of equal length, with grouped KV heads and
+// an optional window. It expands to the S x S form of an eager framework.
+#include "ops/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+
+AttentionShape attention_shape(std::string_view op, const Call& call, size_t first_input) {
+  const Type& q = call.inputs[first_input];
+  const Type& k = call.inputs[first_input + 1];
+  const Type& v = call.inputs[first_input + 2];
+  expect_float(op, q, "q");
+  expect_rank(op, q, 3, "q");
+  expect_rank(op, k, 3, "k");
+  expect_same(op, k, v, "k and v");
+  int64_t t = call.attrs.integer("sequence");
+  if (t <= 0 || q.shape[0] % t != 0)
+    throw usage_error("[{}] expected tokens in sequences of {}, got {}", op, t, q.shape[0]);
+  if (k.shape[0] != q.shape[0] || k.shape[2] != q.shape[2] || k.dtype != q.dtype)
+    throw usage_error("[{}] expected k like q {}, got {}", op, q.str(), k.str());
+  if (k.shape[1] <= 0 || q.shape[1] % k.shape[1] != 0)
+    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op, q.shape[1], k.shape[1]);
+  int64_t window = call.attrs.integer("window");
+  if (window < 0) throw usage_error("[{}] expected a window >= 0, got {}", op, window);
+  return {q.shape[0] / t, t,      q.shape[1], k.shape[1], q.shape[2], call.attrs.flag("causal"),
+          window,         call.attrs.real("scale")};
+}
+
+// Scores and mix; scale, max, subtract, exp, sum, divide a score.
+Work attention_work(const AttentionShape& s, int64_t scores) {
+  int64_t all = s.batch * s.heads * scores;
+  return products(2 * all * s.head_size) + arithmetic(6 * all, 2 * all);
+}
+
+// dv, dp, dq, dk; the softmax's gradient and the scale: 5 a score.
+Work attention_backward_work(const AttentionShape& s, int64_t scores) {
+  int64_t all = s.batch * s.heads * scores;
+  return products(4 * all * s.head_size) + arithmetic(5 * all);
+}
+
+ModelWork attention_model_work(const AttentionShape& s) {
+  int64_t keys = s.window > 0 ? std::min(s.sequence, s.window) : s.sequence;
+  int64_t scores = s.sequence * keys;
+  return {attention_work(s, scores), attention_backward_work(s, scores)};
+}
+
+void attention_reference(const AttentionShape& s, const Tensor64& q, const Tensor64& k, const Tensor64& v,
+                         std::vector<double>& o, std::vector<double>* lse, std::vector<double>* probabilities) {
+  int64_t t_count = s.sequence, e_count = s.head_size, group = s.heads / s.kv_heads;
+  std::fill(o.begin(), o.end(), 0.0);
+  auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {
+    return static_cast<size_t>((((b * t_count) + t) * heads + h) * e_count);
+  };
+  std::vector<double> p(static_cast<size_t>(t_count));
+  for (int64_t b = 0; b < s.batch; ++b)
+    for (int64_t h = 0; h < s.heads; ++h)
+      for (int64_t i = 0; i < t_count; ++i) {
+        const double* q_row = &q.data[row(b, i, h, s.heads)];
+        double top = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < t_count; ++j) {
+          const double* k_row = &k.data[row(b, j, h / group, s.kv_heads)];
+          double score = 0;
+          for (int64_t e = 0; e < e_count; ++e) score += q_row[e] * k_row[e];
+          p[static_cast<size_t>(j)] = s.sees(i, j) ? s.scale * score : -INFINITY;
+          top = std::max(top, p[static_cast<size_t>(j)]);
+        }
+        for (double& each : p) sum += each = std::exp(each - top);
+        double* o_row = &o[row(b, i, h, s.heads)];
+        for (int64_t j = 0; j < t_count; ++j) {
+          p[static_cast<size_t>(j)] /= sum;
+          const double* v_row = &v.data[row(b, j, h / group, s.kv_heads)];
+          for (int64_t e = 0; e < e_count; ++e) o_row[e] += p[static_cast<size_t>(j)] * v_row[e];
+        }
+        if (lse != nullptr) (*lse)[static_cast<size_t>((b * t_count + i) * s.heads + h)] = top + std::log(sum);
+        if (probabilities != nullptr)
+          std::copy(p.begin(), p.end(),
+                    probabilities->begin() + ((b * s.heads + h) * t_count + i) * t_count);
+      }
+}
+
+std::vector<AttrSpec> attention_attrs() {
+  return {{"sequence", int64_t{0}}, {"causal", false}, {"window", int64_t{0}, false}, {"scale", 0.0}};
+}
+
+std::vector<Case> attention_cases() {
+  struct Row { int64_t b, t, h, k, e, window; bool causal; };
+  std::vector<Case> cases;
+  for (Row r : {Row{1, 1, 1, 1, 8, 0, true}, Row{2, 7, 4, 2, 8, 0, true}, Row{1, 17, 2, 1, 16, 5, true},
+                Row{1, 9, 3, 3, 24, 0, false}, Row{1, 65, 2, 2, 8, 0, true}})
+    cases.push_back({fmt::format("b{}t{}h{}k{}e{}w{}{}", r.b, r.t, r.h, r.k, r.e, r.window, r.causal ? "causal" : ""),
+                     {{f32({r.b * r.t, r.h, r.e})}, {f32({r.b * r.t, r.k, r.e})}, {f32({r.b * r.t, r.k, r.e})}},
+                     {{"sequence", r.t}, {"causal", r.causal}, {"window", r.window}, {"scale", 0.35}}});
+  return cases;
+}
+
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  attention_shape("attention", call);
+  return {call.inputs[0]};
+}
+
+Work work(const Call& call) {
+  AttentionShape shape = attention_shape("attention", call);
+  return attention_work(shape, shape.sequence * shape.sequence);
+}
+
+ModelWork model_work(const Call& call) { return attention_model_work(attention_shape("attention", call)); }
+
+// q [N,H,E] as [B,T,K,G,E]: the group axis keeps KV heads unrepeated.
+std::vector<ValueId> expand(Builder& b, const Node& node) {
+  CallTypes types(b.graph(), node);
+  AttentionShape s = attention_shape("attention", types.call());
+  int64_t group = s.heads / s.kv_heads;
+  Shape keys{s.batch, s.sequence, s.kv_heads, s.head_size};
+  ValueId q = reshape(b, node.inputs[0], {s.batch, s.sequence, s.kv_heads, group, s.head_size});
+  ValueId k = reshape(b, node.inputs[1], keys);
+  ValueId v = reshape(b, node.inputs[2], keys);
+  ValueId scores = scale(b, matmul(b, "btkge,bske->bkgts", q, k), s.scale);
+  if (s.causal) scores = b.call("causal_mask", {scores}, {{"window", s.window}});
+  ValueId probabilities = b.call("softmax", {scores});
+  ValueId mixed = matmul(b, "bkgts,bske->btkge", probabilities, v);
+  return {reshape(b, mixed, b.shape(node.inputs[0]))};
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  attention_reference(attention_shape("attention", call), *inputs[0], *inputs[1], *inputs[2], outputs[0].data, nullptr,
+                      nullptr);
+}
+
+}  // namespace
+
+const Op& attention_op() {
+  static const Op op{.name = "attention",
+                     .kind = OpKind::kComposite,
+                     .min_inputs = 3,
+                     .max_inputs = 3,
+                     .attrs = attention_attrs(),
+                     .formula = "MACs = 2 B H T T E; 6 FLOPs a score besides",
+                     .infer = infer,
+                     .work = work,
+                     .model_work = model_work,
+                     .expand = expand,
+                     .reference = reference,
+                     .cases = attention_cases};
+  return op;
+}
+
+}  // namespace ridge::ops

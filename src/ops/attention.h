@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attention and flash_attention share: extents, shape rule, closed forms and the double reference.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace ridge::ops {
+
+// q [N,H,E], k and v [N,K,E] with N = B T; query head h reads KV head h / (H/K). Query i sees key j of its own
+// sequence when j <= i (causal) and j > i - window (window > 0).
+struct AttentionShape {
+  int64_t batch, sequence, heads, kv_heads, head_size;
+  bool causal;
+  int64_t window;
+  double scale;
+  bool sees(int64_t query, int64_t key) const {
+    return !causal || (key <= query && (window == 0 || key > query - window));
+  }
+};
+
+AttentionShape attention_shape(std::string_view op, const Call& call, size_t first_input = 0);
+
+// Model work: the full square (causal too), T x min(T, window) for a window layer.
+ModelWork attention_model_work(const AttentionShape& shape);
+
+// Closed forms for a number of scores computed per head and sequence.
+Work attention_work(const AttentionShape& shape, int64_t scores);
+Work attention_backward_work(const AttentionShape& shape, int64_t scores);
+
+// o[N,H,E] and lse[N,H]; probabilities[B,H,T,T] when asked for.
+void attention_reference(const AttentionShape& shape, const Tensor64& q, const Tensor64& k, const Tensor64& v,
+                         std::vector<double>& o, std::vector<double>* lse, std::vector<double>* probabilities);
+
+// Cases that both ops are tested on.
+std::vector<Case> attention_cases();
+
+std::vector<AttrSpec> attention_attrs();
+
+}  // namespace ridge::ops

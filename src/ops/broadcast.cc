@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// broadcast: axes of extent 1 repeated to a larger shape of the same rank; a view with stride 0.
+#include <vector>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  const Shape& from = call.inputs[0].shape;
+  Shape to(call.attrs.integers("shape"));
+  bool fits = from.rank() == to.rank();
+  for (int i = 0; fits && i < to.rank(); ++i) fits = from[i] == to[i] || from[i] == 1;
+  if (!fits) throw usage_error("[broadcast] {} does not repeat to {}", from.str(), to.str());
+  return {{call.inputs[0].dtype, to}};
+}
+
+std::optional<Layout> view(const Call& call, const Layout& input) {
+  Layout layout = input;
+  for (int i = 0; i < call.outputs[0].shape.rank(); ++i)
+    if (call.inputs[0].shape[i] != call.outputs[0].shape[i]) layout.strides[i] = 0;
+  return layout;
+}
+
+std::vector<ValueId> gradient(const GradientCall& call) {
+  const Shape from = call.builder.shape(call.node.inputs[0]);
+  const Shape to = call.builder.shape(call.node.outputs[0]);
+  std::vector<int64_t> axes;
+  for (int i = 0; i < to.rank(); ++i)
+    if (from[i] != to[i]) axes.push_back(i);
+  return {reduce_sum(call.builder, call.output_gradients[0], axes)};
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  Layout from = *view(call, {0, dense_strides(call.inputs[0].shape)});
+  const Shape& shape = call.outputs[0].shape;
+  Strides to = dense_strides(shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t at = 0;
+    for (int axis = 0; axis < shape.rank(); ++axis) at += i / to[axis] % shape[axis] * from.strides[axis];
+    outputs[0].data[static_cast<size_t>(i)] = inputs[0]->data[static_cast<size_t>(at)];
+  }
+}
+
+std::vector<Case> cases() {
+  return {{"rows", {{f32({1, 7})}}, {{"shape", std::vector<int64_t>{5, 7}}}},
+          {"columns", {{f32({5, 1})}}, {{"shape", std::vector<int64_t>{5, 33}}}},
+          {"middle", {{f32({3, 1, 4})}}, {{"shape", std::vector<int64_t>{3, 6, 4}}}}};
+}
+
+}  // namespace
+
+const Op& broadcast_op() {
+  static const Op op{.name = "broadcast",
+                     .kind = OpKind::kView,
+                     .attrs = {{"shape", std::vector<int64_t>{}}},
+                     .infer = infer,
+                     .gradient = gradient,
+                     .view = view,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+}  // namespace ridge::ops

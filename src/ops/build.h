@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// Short forms of the primitives for models, expansions and gradients. Composites are called by name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/builder.h"
+
+namespace ridge::ops {
+
+inline ValueId add(Builder& b, ValueId x, ValueId y) { return b.call("add", {x, y}); }
+inline ValueId sub(Builder& b, ValueId x, ValueId y) { return b.call("sub", {x, y}); }
+inline ValueId mul(Builder& b, ValueId x, ValueId y) { return b.call("mul", {x, y}); }
+inline ValueId scale(Builder& b, ValueId x, double factor) {
+  return b.call("scale", {x}, {{"parameter", factor}});
+}
+inline ValueId add_scalar(Builder& b, ValueId x, double term) {
+  return b.call("add_scalar", {x}, {{"parameter", term}});
+}
+inline ValueId unary(Builder& b, std::string_view name, ValueId x) { return b.call(name, {x}); }
+
+// The value in another element type; itself where it has that type.
+ValueId cast(Builder& b, ValueId x, DType dtype);
+
+inline ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y) {
+  return b.call("matmul", {x, y}, {{"einsum", std::move(einsum)}});
+}
+ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y, DType output);
+
+ValueId reshape(Builder& b, ValueId x, const Shape& shape);
+ValueId slice(Builder& b, ValueId x, int axis, int64_t begin, int64_t end);
+ValueId transpose(Builder& b, ValueId x, std::vector<int64_t> permutation);
+ValueId broadcast(Builder& b, ValueId x, const Shape& shape);
+ValueId concat(Builder& b, std::vector<ValueId> parts, int axis);
+ValueId reduce_sum(Builder& b, ValueId x, std::vector<int64_t> axes);
+
+// x laid over `shape` by new axes in front (an [D] weight over [N,D]) or kept axes of extent 1.
+ValueId broadcast_rows(Builder& b, ValueId x, const Shape& shape);
+
+}  // namespace ridge::ops

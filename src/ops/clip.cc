@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradient clipping by global norm: sum_squares over any number of tensors -> f32[], and clip_coefficient, the factor
+// min(1, max_norm / (sqrt(sum) + 1e-6)) that the optimizer applies to each gradient.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+constexpr double kNormEpsilon = 1e-6;  // PyTorch's clip_grad_norm_ adds it to the norm
+
+std::vector<Type> infer_squares(const Call& call) {
+  for (const Type& input : call.inputs) expect_float("sum_squares", input, "gradients");
+  return {f32({})};
+}
+
+Work work_squares(const Call& call) {
+  int64_t elements = 0;
+  for (const Type& input : call.inputs) elements += input.shape.elements();
+  return arithmetic(2 * elements);
+}
+
+void reference_squares(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  outputs[0].data[0] = 0;
+  for (const Tensor64* input : inputs)
+    for (double x : input->data) outputs[0].data[0] += x * x;
+}
+
+std::vector<Case> cases_squares() {
+  return {{"three", {{f32({7, 19})}, {f32({1})}, {f32({131})}}, {}}};
+}
+
+std::vector<Type> infer_clip(const Call& call) {
+  expect_shape("clip_coefficient", call.inputs[0], Shape{}, "the sum of squares");
+  if (!(call.attrs.real("max_norm") > 0))
+    throw usage_error("[clip] expected a norm > 0, got {}", call.attrs.real("max_norm"));
+  return {f32({})};
+}
+
+Work work_clip(const Call&) { return arithmetic(4, 2); }
+
+void reference_clip(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  double norm = std::sqrt(inputs[0]->data[0]);
+  outputs[0].data[0] = std::min(1.0, call.attrs.real("max_norm") / (norm + kNormEpsilon));
+}
+
+std::vector<Case> cases_clip() {
+  CaseInput sum{f32({}), {Fill::kPositive}, false};
+  return {{"clips", {sum}, {{"max_norm", 0.01}}}, {"passes", {sum}, {{"max_norm", 100.0}}}};
+}
+
+}  // namespace
+
+const Op& sum_squares_op() {
+  static const Op op{.name = "sum_squares",
+                     .min_inputs = 1,
+                     .max_inputs = -1,
+                     .formula = "2 FLOPs an element",
+                     .infer = infer_squares,
+                     .work = work_squares,
+                     .reference = reference_squares,
+                     .cases = cases_squares};
+  return op;
+}
+
+const Op& clip_coefficient_op() {
+  static const Op op{.name = "clip_coefficient",
+                     .attrs = {{"max_norm", 0.0}},
+                     .formula = "4 FLOPs",
+                     .infer = infer_clip,
+                     .work = work_clip,
+                     .reference = reference_clip,
+                     .cases = cases_clip};
+  return op;
+}
+
+}  // namespace ridge::ops

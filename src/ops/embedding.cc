@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// embedding: rows of a table [V,D] by ids i32[N]; an id of -1 gives zeros. Its gradient adds rows in a fixed order;
+// with a third operand it adds onto that (a tied head's gradient).
+#include <algorithm>
+#include <vector>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  expect_rank("embedding", call.inputs[0], 2, "the table");
+  expect_rank("embedding", call.inputs[1], 1, "ids");
+  expect_dtype("embedding", call.inputs[1], DType::kI32, "ids");
+  Type out{call.inputs[0].dtype, {call.inputs[1].shape[0], call.inputs[0].shape[1]}};
+  if (!call.attrs.text("dtype").empty()) {
+    auto dtype = parse_dtype(call.attrs.text("dtype"));
+    if (!dtype || !is_float(*dtype)) throw usage_error("[embedding] unknown type '{}'", call.attrs.text("dtype"));
+    out.dtype = *dtype;
+  }
+  return {out};
+}
+
+// Rows touched, not the table.
+std::optional<Traffic> traffic(const Call& call) {
+  const Shape& out = call.outputs[0].shape;
+  return Traffic{storage_bytes(call.inputs[0].dtype, out.elements()) + 4 * out[0],
+                 storage_bytes(call.outputs[0].dtype, out.elements())};
+}
+
+ModelWork model_work(const Call& call) { return {{}, arithmetic(call.outputs[0].shape.elements())}; }
+
+std::vector<ValueId> gradient(const GradientCall& call) {
+  Builder& b = call.builder;
+  int64_t vocabulary = b.shape(call.node.inputs[0])[0];
+  return {b.call("embedding_backward", {call.node.inputs[1], call.output_gradients[0]}, {{"vocabulary", vocabulary}}),
+          kNoValue};
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  int64_t d = call.inputs[0].shape[1];
+  std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
+  for (size_t n = 0; n < inputs[1]->data.size(); ++n)
+    if (inputs[1]->data[n] >= 0)
+      std::copy_n(inputs[0]->data.begin() + static_cast<int64_t>(inputs[1]->data[n]) * d, d,
+                  outputs[0].data.begin() + static_cast<int64_t>(n) * d);
+}
+
+CaseInput ids(int64_t n, int64_t v) { return {i32({n}), {Fill::kIds, static_cast<double>(v), false}}; }
+
+std::vector<Case> cases() {
+  return {{"rows", {{f32({13, 17})}, ids(29, 13)}, {}}, {"one", {{f32({1, 1})}, ids(1, 1)}, {}}};
+}
+
+std::vector<Type> infer_backward(const Call& call) {
+  expect_dtype("embedding_backward", call.inputs[0], DType::kI32, "ids");
+  expect_rank("embedding_backward", call.inputs[1], 2, "the gradient");
+  expect_shape("embedding_backward", call.inputs[0], Shape{call.inputs[1].shape[0]}, "ids");
+  Type table = f32({call.attrs.integer("vocabulary"), call.inputs[1].shape[1]});
+  if (call.inputs.size() == 3) expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");
+  return {table};
+}
+
+Work work_backward(const Call& call) { return arithmetic(call.inputs[1].shape.elements()); }
+
+// Accumulating touches only the rows named; otherwise the whole table is written.
+std::optional<Traffic> traffic_backward(const Call& call) {
+  int64_t rows = storage_bytes(call.inputs[1].dtype, call.inputs[1].shape.elements());
+  int64_t touched = 4 * call.inputs[1].shape.elements();
+  if (call.inputs.size() == 3) return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
+  return Traffic{rows + 4 * call.inputs[0].shape[0], 4 * call.outputs[0].shape.elements()};
+}
+
+std::vector<Alias> aliases_backward(const Call& call) {
+  return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
+}
+
+void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  int64_t d = call.inputs[1].shape[1];
+  if (inputs.size() == 3) outputs[0].data = inputs[2]->data;
+  else std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
+  for (size_t n = 0; n < inputs[0]->data.size(); ++n)
+    for (int64_t i = 0; inputs[0]->data[n] >= 0 && i < d; ++i)
+      outputs[0].data[static_cast<size_t>(static_cast<int64_t>(inputs[0]->data[n]) * d + i)] +=
+          inputs[1]->data[n * static_cast<size_t>(d) + static_cast<size_t>(i)];
+}
+
+std::vector<Case> cases_backward() {
+  Attrs attrs{{"vocabulary", int64_t{13}}};
+  return {{"rows", {ids(29, 13), {f32({29, 17})}}, attrs},
+          {"accumulate", {ids(29, 13), {f32({29, 17})}, {f32({13, 17}), {}, false}}, attrs}};
+}
+
+}  // namespace
+
+const Op& embedding_op() {
+  static const Op op{.name = "embedding",
+                     .min_inputs = 2,
+                     .max_inputs = 2,
+                     .attrs = {{"dtype", std::string(), false}},
+                     .formula = "no FLOPs; reads the rows named",
+                     .infer = infer,
+                     .traffic = traffic,
+                     .model_work = model_work,
+                     .gradient = gradient,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+const Op& embedding_backward_op() {
+  static const Op op{.name = "embedding_backward",
+                     .min_inputs = 2,
+                     .max_inputs = 3,
+                     .attrs = {{"vocabulary", int64_t{0}}},
+                     .formula = "1 FLOP an element of the gradient",
+                     .infer = infer_backward,
+                     .work = work_backward,
+                     .traffic = traffic_backward,
+                     .aliases = aliases_backward,
+                     .reference = reference_backward,
+                     .cases = cases_backward};
+  return op;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_softmax over the last axis, and its gradient: what an eager framework's cross-entropy computes first.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  expect_float("log_softmax", call.inputs[0], "the operand");
+  expect_rank("log_softmax", call.inputs[0], 2, "the operand");
+  return {call.inputs[0]};
+}
+
+// max, subtract, exp, sum, subtract; one log a row.
+Work work(const Call& call) {
+  Rows rows = rows_of(call.inputs[0].shape);
+  return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
+}
+
+std::vector<ValueId> gradient(const GradientCall& call) {
+  return {call.builder.call("log_softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  Rows rows = rows_of(call.inputs[0].shape);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
+    double top = *std::max_element(x, x + rows.width);
+    double sum = 0;
+    for (int64_t i = 0; i < rows.width; ++i) sum += std::exp(x[i] - top);
+    for (int64_t i = 0; i < rows.width; ++i)
+      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = x[i] - top - std::log(sum);
+  }
+}
+
+std::vector<Case> cases() {
+  return {{"rows", {{f32({5, 67})}}, {}}, {"one", {{f32({1, 1})}}, {}}, {"wide", {{f32({3, 1000})}}, {}}};
+}
+
+std::vector<Type> infer_backward(const Call& call) {
+  expect_same("log_softmax_backward", call.inputs[0], call.inputs[1], "the result and its gradient");
+  return {call.inputs[0]};
+}
+
+// exp, sum, multiply, subtract.
+Work work_backward(const Call& call) {
+  int64_t elements = call.inputs[0].shape.elements();
+  return arithmetic(4 * elements, elements);
+}
+
+void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  Rows rows = rows_of(call.inputs[0].shape);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
+    const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];
+    double sum = 0;
+    for (int64_t i = 0; i < rows.width; ++i) sum += dy[i];
+    for (int64_t i = 0; i < rows.width; ++i)
+      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = dy[i] - std::exp(y[i]) * sum;
+  }
+}
+
+std::vector<Case> cases_backward() {
+  return {{"rows", {{f32({5, 67}), {}, false}, {f32({5, 67}), {}, false}}, {}}};
+}
+
+}  // namespace
+
+const Op& log_softmax_op() {
+  static const Op op{.name = "log_softmax",
+                     .formula = "5 FLOPs an element and a log a row",
+                     .infer = infer,
+                     .work = work,
+                     .gradient = gradient,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+const Op& log_softmax_backward_op() {
+  static const Op op{.name = "log_softmax_backward",
+                     .min_inputs = 2,
+                     .max_inputs = 2,
+                     .formula = "4 FLOPs an element",
+                     .infer = infer_backward,
+                     .work = work_backward,
+                     .reference = reference_backward,
+                     .cases = cases_backward};
+  return op;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// All pointwise ops, made from the table in base/pointwise.h. Operands have one shape and one element type;
+// broadcasting is a view put before. `cast` takes the new element type.
+#pragma once
+
+#include <span>
+
+#include "base/pointwise.h"
+#include "graph/op.h"
+
+namespace ridge::ops {
+
+std::span<const Op> pointwise_ops();
+
+// The function of a pointwise node and its scalar parameter (0 where it takes none).
+Pointwise pointwise_function(const Op& op);
+double pointwise_parameter(const Attrs& attrs);
+
+}  // namespace ridge::ops

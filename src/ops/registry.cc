@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of ops: one line an op. Pointwise ops come from the table in base/pointwise.h.
+#include "ops/registry.h"
+
+#include "ops/pointwise.h"
+
+#define RIDGE_OPS(X)              \
+  X(reshape)                      \
+  X(slice)                        \
+  X(transpose)                    \
+  X(broadcast)                    \
+  X(concat)                       \
+  X(copy)                         \
+  X(fill)                         \
+  X(matmul)                       \
+  X(reduce_sum)                   \
+  X(softmax)                      \
+  X(softmax_backward)             \
+  X(causal_mask)                  \
+  X(log_softmax)                  \
+  X(log_softmax_backward)         \
+  X(nll_loss)                     \
+  X(nll_loss_backward)            \
+  X(embedding)                    \
+  X(embedding_backward)           \
+  X(rope_table)                   \
+  X(rope)                         \
+  X(rope_qkv)                     \
+  X(rope_qkv_backward)            \
+  X(rms_norm)                     \
+  X(rms_norm_backward)            \
+  X(add_rms_norm)                 \
+  X(glu)                          \
+  X(glu_backward)                 \
+  X(attention)                    \
+  X(flash_attention)              \
+  X(flash_attention_backward)     \
+  X(softmax_cross_entropy)        \
+  X(softmax_cross_entropy_backward) \
+  X(accumulate)                   \
+  X(zero)                         \
+  X(sum_squares)                  \
+  X(clip_coefficient)             \
+  X(adamw)                        \
+  X(adamw_multi)                  \
+  X(generated_pointwise)
+
+namespace ridge::ops {
+
+#define RIDGE_DECLARE(name) const Op& name##_op();
+RIDGE_OPS(RIDGE_DECLARE)
+#undef RIDGE_DECLARE
+
+const OpTable& table() {
+  static const OpTable table = [] {
+    std::vector<const Op*> ops;
+    for (const Op& op : pointwise_ops()) ops.push_back(&op);
+#define RIDGE_LIST(name) ops.push_back(&name##_op());
+    RIDGE_OPS(RIDGE_LIST)
+#undef RIDGE_LIST
+    return OpTable(std::move(ops));
+  }();
+  return table;
+}
+
+}  // namespace ridge::ops

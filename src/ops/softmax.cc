@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// softmax over the last axis, and its gradient. Rows that are wholly masked (all -inf) become zeros.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/build.h"
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  expect_float("softmax", call.inputs[0], "the operand");
+  if (call.inputs[0].shape.rank() == 0) throw usage_error("[softmax] expected a rank of 1 or more");
+  return {call.inputs[0]};
+}
+
+// max, subtract, exp, sum, divide.
+Work work(const Call& call) {
+  int64_t elements = call.inputs[0].shape.elements();
+  return arithmetic(5 * elements, 2 * elements);
+}
+
+// `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and writes it twice. One
+// kernel that keeps the row in cache reads and writes once.
+std::optional<Traffic> traffic(const Call& call) {
+  if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
+  int64_t bytes = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape.elements());
+  return Traffic{3 * bytes, 2 * bytes};
+}
+
+std::vector<ValueId> gradient(const GradientCall& call) {
+  return {call.builder.call("softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
+}
+
+void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  Rows rows = rows_of(call.inputs[0].shape);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
+    double* y = &outputs[0].data[static_cast<size_t>(r * rows.width)];
+    double top = *std::max_element(x, x + rows.width);
+    double sum = 0;
+    for (int64_t i = 0; i < rows.width; ++i) {
+      y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
+      sum += y[i];
+    }
+    for (int64_t i = 0; sum > 0 && i < rows.width; ++i) y[i] /= sum;
+  }
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (const Shape& shape : {Shape{1, 1}, Shape{3, 17}, Shape{2, 3, 5, 67}, Shape{4, 256}})
+    cases.push_back({shape.str(), {{f32(shape)}}, {}});
+  return cases;
+}
+
+std::vector<Type> infer_backward(const Call& call) {
+  expect_same("softmax_backward", call.inputs[0], call.inputs[1], "the result and its gradient");
+  return {call.inputs[0]};
+}
+
+// dy * y, sum, subtract, multiply.
+Work work_backward(const Call& call) { return arithmetic(4 * call.inputs[0].shape.elements()); }
+
+void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  Rows rows = rows_of(call.inputs[0].shape);
+  for (int64_t r = 0; r < rows.count; ++r) {
+    const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
+    const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];
+    double dot = 0;
+    for (int64_t i = 0; i < rows.width; ++i) dot += y[i] * dy[i];
+    for (int64_t i = 0; i < rows.width; ++i)
+      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = y[i] * (dy[i] - dot);
+  }
+}
+
+std::vector<Case> cases_backward() {
+  return {{"rows", {{f32({5, 67}), {Fill::kPositive}}, {f32({5, 67})}}, {}},
+          {"one", {{f32({1, 1})}, {f32({1, 1})}}, {}}};
+}
+
+}  // namespace
+
+const Op& softmax_op() {
+  static const Op op{.name = "softmax",
+                     .attrs = {{"convention", std::string(), false}},
+                     .formula = "5 FLOPs an element: max, subtract, exp, sum, divide",
+                     .infer = infer,
+                     .work = work,
+                     .traffic = traffic,
+                     .gradient = gradient,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+const Op& softmax_backward_op() {
+  static const Op op{.name = "softmax_backward",
+                     .min_inputs = 2,
+                     .max_inputs = 2,
+                     .formula = "4 FLOPs an element",
+                     .infer = infer_backward,
+                     .work = work_backward,
+                     .reference = reference_backward,
+                     .cases = cases_backward};
+  return op;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// One walk over the nodes backwards. Gradients that reach a value from several readers are summed when its producer is
+// reached; those that reach it through slices are joined by one concat instead of being padded with zeros.
+#include "passes/differentiate.h"
+
+#include <algorithm>
+#include <memory>
+#include <type_traits>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "ops/build.h"
+
+namespace ridge::passes {
+namespace {
+
+// A gradient of a part of a value: elements begin..end of one axis. The whole value when axis < 0.
+struct Contribution {
+  ValueId gradient = kNoValue;
+  int axis = -1;
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool same_part(const Contribution& other) const {
+    return axis == other.axis && begin == other.begin && end == other.end;
+  }
+};
+
+class Differentiator {
+ public:
+  Differentiator(Graph& graph, const OpTable& ops) : graph_(graph), builder_(graph, ops) {}
+
+  std::vector<ValueId> run(ValueId loss, std::span<const ValueId> wanted, double seed) {
+    size_t forward_values = graph_.values.size();
+    NodeId forward_nodes = static_cast<NodeId>(graph_.nodes.size());
+    contributions_.resize(forward_values);
+    mark_needed(wanted, forward_nodes);
+    RIDGE_CHECK(graph_.shape(loss).elements() == 1, "the loss is {}", graph_.type(loss).str());
+    const Node* last = graph_.producer(loss);
+    RIDGE_CHECK(last != nullptr, "the loss has no producer");
+    add(loss, {in_backward_of(*last, [&] {
+          return builder_.call("fill", {}, {{"shape", graph_.shape(loss).to_vector()}, {"value", seed},
+                                            {"dtype", std::string(name(graph_.type(loss).dtype))}});
+        })});
+    for (NodeId id = forward_nodes; id-- > 0;) visit(id);
+    std::vector<ValueId> gradients;
+    for (ValueId value : wanted) gradients.push_back(contributions_[index(value)].empty() ? kNoValue : total(value));
+    return gradients;
+  }
+
+ private:
+  static size_t index(ValueId value) { return static_cast<size_t>(value); }
+
+  // Values that depend on a wanted one.
+  void mark_needed(std::span<const ValueId> wanted, NodeId forward_nodes) {
+    needed_.assign(graph_.values.size(), false);
+    for (ValueId value : wanted) needed_[index(value)] = true;
+    for (NodeId id = 0; id < forward_nodes; ++id) {
+      const Node& node = graph_.node(id);
+      bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return needed_[index(v)]; });
+      for (ValueId output : node.outputs) needed_[index(output)] = any;
+    }
+  }
+
+  template <typename Make>
+  std::invoke_result_t<Make> in_backward_of(const Node& node, const Make& make) {
+    std::vector<Origin> from = node.from;
+    for (Origin& origin : from) origin.phase = Phase::kBackward;
+    auto derive = builder_.derive(std::move(from), node.scope, Phase::kBackward);
+    return make();
+  }
+
+  void add(ValueId value, Contribution contribution) {
+    if (contribution.gradient == kNoValue || !needed_[index(value)]) return;
+    contributions_[index(value)].push_back(contribution);
+  }
+
+  void visit(NodeId id) {
+    const Node node = graph_.node(id);  // a copy: appending moves the list
+    bool reached = std::any_of(node.outputs.begin(), node.outputs.end(),
+                               [&](ValueId v) { return !contributions_[index(v)].empty(); });
+    bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return needed_[index(v)]; });
+    if (!reached || !wanted) return;
+    std::vector<ValueId> output_gradients;
+    for (ValueId output : node.outputs)
+      output_gradients.push_back(contributions_[index(output)].empty() ? kNoValue : total(output));
+    if (node.op->name == "slice") {
+      add(node.inputs[0], {output_gradients[0], static_cast<int>(node.attrs.integer("axis")),
+                           node.attrs.integer("begin"), node.attrs.integer("end")});
+      return;
+    }
+    RIDGE_CHECK(node.op->gradient != nullptr, "op '{}' has no gradient", node.op->name);
+    auto needed = std::make_unique<bool[]>(node.inputs.size());
+    for (size_t i = 0; i < node.inputs.size(); ++i) needed[i] = needed_[index(node.inputs[i])];
+    std::vector<ValueId> gradients = in_backward_of(node, [&] {
+      return node.op->gradient({builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
+    });
+    for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
+  }
+
+  // The union of origins of the nodes that made the gradients: a sum belongs to all of them.
+  auto derive_from(const std::vector<Contribution>& parts) {
+    std::vector<Origin> from;
+    std::string scope;
+    for (const Contribution& part : parts) {
+      const Node* producer = graph_.producer(part.gradient);
+      if (producer == nullptr) continue;
+      from = merge_origins(from, producer->from);
+      scope = producer->scope;
+    }
+    return builder_.derive(std::move(from), scope, Phase::kBackward);
+  }
+
+  // Collapses the contributions to a value into one gradient of its type.
+  ValueId total(ValueId value) {
+    std::vector<Contribution> parts = std::move(contributions_[index(value)]);
+    auto derive = derive_from(parts);
+    sum_equal_parts(parts);
+    std::vector<Contribution> slices;
+    ValueId whole = kNoValue;
+    for (const Contribution& part : parts) {
+      if (part.axis < 0) whole = part.gradient;
+      else slices.push_back(part);
+    }
+    if (!slices.empty()) {
+      ValueId joined = join(value, slices);
+      whole = whole == kNoValue ? joined : ops::add(builder_, whole, joined);
+    }
+    contributions_[index(value)] = {{whole}};
+    return whole;
+  }
+
+  void sum_equal_parts(std::vector<Contribution>& parts) {
+    std::vector<Contribution> sums;
+    for (const Contribution& part : parts) {
+      auto same = std::find_if(sums.begin(), sums.end(), [&](const Contribution& c) { return c.same_part(part); });
+      if (same == sums.end()) sums.push_back(part);
+      else same->gradient = sum(same->gradient, part.gradient);
+    }
+    parts = std::move(sums);
+  }
+
+  // first + second. A product or embedding_backward that makes `second` adds onto `first` itself.
+  ValueId sum(ValueId first, ValueId second) {
+    NodeId maker = graph_.value(second).producer;
+    Node& node = graph_.node(maker);
+    bool accumulates = (node.op->name == "matmul" || node.op->name == "embedding_backward") && node.inputs.size() == 2;
+    bool in_order = graph_.value(first).producer < maker && graph_.value(first).storage == Storage::kTemporary;
+    bool same_type = graph_.type(first) == graph_.type(second);
+    bool first_is_read = false;
+    for (const Node& other : graph_.nodes)
+      first_is_read = first_is_read || std::find(other.inputs.begin(), other.inputs.end(), first) != other.inputs.end();
+    if (!accumulates || !in_order || !same_type || first_is_read) return ops::add(builder_, first, second);
+    node.inputs.push_back(first);
+    return second;
+  }
+
+  // Slices along one axis side by side; what no slice covers is zero.
+  ValueId join(ValueId value, std::vector<Contribution> slices) {
+    const Type type = graph_.type(value);
+    int axis = slices[0].axis;
+    std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    std::vector<ValueId> parts;
+    int64_t at = 0;
+    auto zeros_until = [&](int64_t end) {
+      if (at == end) return;
+      parts.push_back(builder_.call("fill", {}, {{"shape", type.shape.with(axis, end - at).to_vector()},
+                                                 {"value", 0.0},
+                                                 {"dtype", std::string(name(type.dtype))}}));
+      at = end;
+    };
+    for (const Contribution& slice : slices) {
+      RIDGE_CHECK(slice.axis == axis && slice.begin >= at, "overlapping slices of %{}", value);
+      zeros_until(slice.begin);
+      parts.push_back(slice.gradient);
+      at = slice.end;
+    }
+    zeros_until(type.shape[axis]);
+    return ops::concat(builder_, parts, axis);
+  }
+
+  Graph& graph_;
+  Builder builder_;
+  std::vector<std::vector<Contribution>> contributions_;  // per forward value
+  std::vector<bool> needed_;
+};
+
+}  // namespace
+
+std::vector<ValueId> differentiate(Graph& graph, const OpTable& ops, ValueId loss, std::span<const ValueId> wanted,
+                                   double seed) {
+  return Differentiator(graph, ops).run(loss, wanted, seed);
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// legalize: makes every operand one that the target's kernels take. A view that a kernel does not read, or that no
+// layout expresses, gets a copy before it; flash attention learns which scores the target's tiles compute.
+#include "base/error.h"
+#include "graph/rewriter.h"
+#include "ops/build.h"
+#include "passes/passes.h"
+#include "perf/places.h"
+
+namespace ridge::passes {
+namespace {
+
+// One sweep; `changed` tells whether another is needed, since a copy changes the layouts after it.
+Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
+  std::vector<perf::Place> places = perf::places(graph, &context.target);
+  std::vector<ValueId> copies(graph.values.size(), kNoValue);
+  auto needs_copy = [&](const Node& node, size_t i) {
+    ValueId input = node.inputs[i];
+    const perf::Place& place = perf::at(places, input);
+    if (node.op->kind == OpKind::kView)
+      return perf::at(places, node.outputs[0]).inexpressible && !place.inexpressible;
+    if (is_dense(graph.shape(input), place.layout)) return false;
+    return !context.target.takes_input(graph, node, static_cast<int>(i), place.layout);
+  };
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    Node node = graph.node(id);
+    bool any = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) any = any || needs_copy(node, i);
+    if (!any) return false;
+    changed = true;
+    auto derive = rewriter.builder().derive(node);
+    std::vector<ValueId> inputs;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      ValueId input = node.inputs[i];
+      ValueId mapped = rewriter.map(input);
+      if (needs_copy(node, i)) {
+        ValueId& copy = copies[static_cast<size_t>(input)];
+        if (copy == kNoValue) copy = rewriter.builder().call("copy", {mapped});
+        mapped = copy;
+      }
+      inputs.push_back(mapped);
+    }
+    std::vector<ValueId> outputs = rewriter.builder().call_all(node.op->name, inputs, node.attrs);
+    for (size_t i = 0; i < outputs.size(); ++i) rewriter.replace(node.outputs[i], outputs[i]);
+    return true;
+  });
+}
+
+Graph with_flash_scores(const Graph& graph, PassContext& context) {
+  Graph result = graph;
+  for (Node& node : result.nodes) {
+    if (!node.op->name.starts_with("flash_attention")) continue;
+    CallTypes types(result, node);
+    if (node.op->name == "flash_attention_backward") types.inputs.erase(types.inputs.begin());
+    perf::FlashScores scores = context.target.flash_scores(types.call());
+    node.attrs.set("scores", scores.forward);
+    node.attrs.set("scores_backward", scores.backward);
+  }
+  return result;
+}
+
+constexpr int kMostSweeps = 16;
+
+Graph run(const Graph& graph, PassContext& context) {
+  Graph current = with_flash_scores(graph, context);
+  bool changed = true;
+  for (int sweep = 0; changed; ++sweep) {
+    RIDGE_CHECK(sweep < kMostSweeps, "legalize finds no end");
+    changed = false;
+    Graph next = copy_sweep(current, context, changed);
+    if (changed) current = std::move(next);
+  }
+  for (const Node& node : current.nodes) {
+    std::string missing = context.target.unsupported(current, node);
+    if (!missing.empty()) throw usage_error("[{}] {}", node.op->name, missing);
+  }
+  return current;
+}
+
+}  // namespace
+
+const Pass& legalize_pass() {
+  static const Pass pass{"legalize", Stage::kTarget, "put a copy where a kernel does not take a view",
+                         "copies cost bytes; without them no kernel runs", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

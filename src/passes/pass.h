@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a pass is. Each lives in one file of this room; pipeline.cc lists them in order.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "graph/load_graph.h"
+#include "perf/target.h"
+
+namespace ridge::passes {
+
+// When a pass runs: on the model's forward graph, on the whole step (forward, backward, optimizer), or last, to
+// make the graph fit the target.
+enum class Stage : uint8_t { kForward, kStep, kTarget };
+std::string_view name(Stage stage);
+
+struct PassContext {
+  const OpTable& ops;
+  const perf::Target& target;
+  LoadGraph& load;  // file names to stored values; passes that change a weight's storage add to it
+};
+
+struct Pass {
+  std::string_view name;
+  Stage stage;
+  std::string_view summary;  // one line for `ridge explain` and --help
+  // What the pass gives up where planned bytes, launches, time or peak do not fall; empty when one of them must.
+  std::string_view trade;
+  Graph (*run)(const Graph& graph, PassContext& context);
+};
+
+}  // namespace ridge::passes

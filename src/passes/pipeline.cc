@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of passes, the levels, and the loop that runs them.
+#include "passes/pipeline.h"
+
+#include <array>
+#include <chrono>
+
+#include "base/error.h"
+#include "graph/verifier.h"
+#include "passes/passes.h"
+#include "perf/cost.h"
+#include "perf/planner.h"
+
+namespace ridge::passes {
+
+std::span<const Pass* const> pipeline() {
+  static const std::array passes = {
+      // forward
+      &expand_pass(),
+      // target
+      &legalize_pass(),
+  };
+  return passes;
+}
+
+std::span<const Level> levels() {
+  static const std::array levels = {
+      Level{"baseline", "an eager framework: one kernel per primitive", {"expand", "legalize"}},
+      Level{"fused", "projections and attention fused", {}},
+      Level{"kernels", "hand-written kernels for what stays memory-bound", {}},
+      Level{"compiled", "a compiler's job: generated kernels, tuned products", {}},
+  };
+  return levels;
+}
+
+std::span<const std::string_view> options() {
+  static const std::array<std::string_view, 1> options = {"tune_gemm"};
+  return options;
+}
+
+std::string_view name(Stage stage) {
+  constexpr std::string_view kNames[] = {"forward", "step", "target"};
+  return kNames[static_cast<size_t>(stage)];
+}
+
+namespace {
+
+std::string known_names() {
+  std::string names;
+  for (const Pass* pass : pipeline()) names += (names.empty() ? "" : ", ") + std::string(pass->name);
+  for (std::string_view option : options()) names += ", " + std::string(option);
+  return names;
+}
+
+bool is_known(std::string_view name) {
+  for (const Pass* pass : pipeline())
+    if (pass->name == name) return true;
+  for (std::string_view option : options())
+    if (option == name) return true;
+  return false;
+}
+
+// What no switch turns off: without these nothing runs.
+bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
+
+perf::GraphCost graph_cost(const Graph& graph, const perf::Target& target) {
+  std::vector<perf::Place> places = perf::places(graph, &target);
+  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &target));
+  perf::MemoryPlan plan = perf::plan_memory(graph, places, target);
+  return {static_cast<int64_t>(graph.nodes.size()), cost.launches, cost.work.flops, cost.bytes(), plan.arena_bytes, 0};
+}
+
+}  // namespace
+
+Selection::Selection(std::string_view level, std::string_view switches) : level_(level) {
+  bool found = false;
+  for (const Level& each : levels()) {
+    for (std::string_view added : each.adds) on_.insert(std::string(added));
+    found = each.name == level;
+    if (found) break;
+  }
+  if (!found) {
+    std::string names;
+    for (const Level& each : levels()) names += (names.empty() ? "" : ", ") + std::string(each.name);
+    throw usage_error("[level] expected one of {}, got '{}'", names, level);
+  }
+  for (size_t at = 0; at < switches.size();) {
+    size_t comma = std::min(switches.find(',', at), switches.size());
+    std::string_view item = switches.substr(at, comma - at);
+    at = comma + 1;
+    bool off = item.starts_with('-');
+    std::string_view name = item.starts_with('+') || off ? item.substr(1) : item;
+    if (!is_known(name)) throw usage_error("[pass] unknown pass '{}'; expected one of {}", name, known_names());
+    if (off && is_required(name)) throw usage_error("[pass] '{}' cannot be turned off: nothing runs without it", name);
+    if (off) on_.erase(std::string(name));
+    else on_.insert(std::string(name));
+  }
+}
+
+std::string Selection::str() const {
+  std::string text;
+  for (const std::string& name : on_) text += (text.empty() ? "" : ",") + name;
+  return text;
+}
+
+Graph run_stage(Stage stage, const Graph& graph, const Selection& selection, PassContext& context,
+                std::vector<perf::PassRecord>* records) {
+  Graph current = graph;
+  for (const Pass* pass : pipeline()) {
+    if (pass->stage != stage || !selection.has(pass->name)) continue;
+    auto begin = std::chrono::steady_clock::now();
+    Graph next = pass->run(current, context);
+    double elapsed = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    verify(next);
+    verify_origins(current, next);
+    if (records != nullptr)
+      records->push_back({std::string(pass->name), std::string(name(stage)), std::string(pass->summary),
+                          std::string(pass->trade), graph_cost(current, context.target),
+                          graph_cost(next, context.target), elapsed});
+    current = std::move(next);
+  }
+  return current;
+}
+
+}  // namespace ridge::passes

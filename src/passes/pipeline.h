@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flat ordered list of passes, the levels that name subsets of it, and running a stage: each pass timed, the graph
+// verified after it, its cost recorded before and after.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "passes/pass.h"
+#include "perf/pass_record.h"
+
+namespace ridge::passes {
+
+std::span<const Pass* const> pipeline();
+
+// A level is the passes and binding options that it adds to the level before it.
+struct Level {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<std::string_view> adds;
+};
+std::span<const Level> levels();
+
+// Names of passes and options that are on.
+class Selection {
+ public:
+  // The cumulative set of a level, changed by a switch text such as "+recompute,-fuse_glu". Throws usage Errors that
+  // list the known names.
+  Selection(std::string_view level, std::string_view switches);
+  bool has(std::string_view name) const { return on_.contains(std::string(name)); }
+  const std::string& level() const { return level_; }
+  std::string str() const;
+
+ private:
+  std::string level_;
+  std::set<std::string> on_;
+};
+
+// Binding options that share the switch syntax with passes.
+std::span<const std::string_view> options();
+
+// The passes of one stage that are selected, in order.
+Graph run_stage(Stage stage, const Graph& graph, const Selection& selection, PassContext& context,
+                std::vector<perf::PassRecord>* records);
+
+}  // namespace ridge::passes

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes, costs and the planner may ask of a backend, without knowing which it is.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace ridge::perf {
+
+// Scores that flash attention's tiles compute for one head and sequence, hidden ones in edge tiles included.
+struct FlashScores {
+  int64_t forward = 0;
+  int64_t backward = 0;
+};
+
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual std::string_view name() const = 0;  // "cpu", "cuda", "null"
+
+  // Empty when a kernel runs the node, else what is missing.
+  virtual std::string unsupported(const Graph& graph, const Node& node) const = 0;
+
+  // Whether the node's kernel reads input i, or writes output i, in this layout. Dense ones are always taken.
+  virtual bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
+  virtual bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
+
+  // Whether output o may overwrite the bytes of input i that nobody reads later (same type, dense).
+  virtual bool runs_in_place(const Graph& graph, const Node& node, int o, int i) const = 0;
+
+  // Scratch that the node's kernel needs while it runs.
+  virtual int64_t workspace_bytes(const Graph& graph, const Node& node) const = 0;
+
+  // Kernel calls that the node makes.
+  virtual int launches(const Graph& graph, const Node& node) const = 0;
+
+  virtual FlashScores flash_scores(const Call& attention) const = 0;
+};
+
+}  // namespace ridge::perf

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a load graph on the host: tensors by file name in, stored parameters out; and its inverse for checkpoints.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/load_graph.h"
+#include "runtime/store.h"
+
+namespace ridge::runtime {
+
+// The data of a tensor by its file name, dense, as floats.
+using TensorSource = std::function<std::vector<float>(const std::string& name, const Type& type)>;
+using TensorSink = std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
+
+// Fills every stored parameter. Takes each source tensor once.
+void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
+
+// Calls `sink` once for each input of the load graph with the data that would load to the stored values.
+void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
+
+}  // namespace ridge::runtime

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding and running.
+#include "runtime/program.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/bf16.h"
+#include "base/error.h"
+
+namespace ridge::runtime {
+namespace {
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+int Program::add(std::string name, Graph graph, int repeat) {
+  RIDGE_CHECK(bound_.empty(), "the program is bound");
+  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
+  stage.places = perf::places(stage.graph, &backend_);
+  stage.plan = perf::plan_memory(stage.graph, stage.places, backend_);
+  stage.costs = perf::node_costs(stage.graph, stage.places, &backend_);
+  stages_.push_back(std::move(stage));
+  return static_cast<int>(stages_.size()) - 1;
+}
+
+backends::Operand Program::operand(const Stage& stage, ValueId value) const {
+  const perf::Place& place = perf::at(stage.places, value);
+  const Value& root = stage.graph.value(place.root);
+  std::byte* base = nullptr;
+  if (root.storage == Storage::kTemporary) {
+    int buffer = stage.plan.buffer_of[static_cast<size_t>(place.root)];
+    RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
+    base = arena_->data() + stage.plan.buffers[static_cast<size_t>(buffer)].offset;
+  } else {
+    base = store_.require(root.name, root.type);
+  }
+  const Type& type = stage.graph.type(value);
+  return {base + storage_bytes(type.dtype, place.layout.offset), type, place.layout.strides};
+}
+
+void Program::bind_stage(const Stage& stage, std::vector<Bound>& bound) {
+  for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
+    const Node& node = stage.graph.nodes[i];
+    if (node.op->kind == OpKind::kView) continue;
+    // A concat whose parts all lie in its output has nothing to do.
+    if (stage.costs[i].launches == 0) continue;
+    backends::BindCall call{stage.graph, node, {}, {}, nullptr, CallTypes(stage.graph, node)};
+    for (ValueId input : node.inputs) call.inputs.push_back(operand(stage, input));
+    for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
+    int workspace = stage.plan.workspace_of[i];
+    if (workspace >= 0) call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
+    bound.push_back({static_cast<NodeId>(i), backend_.bind(call)});
+  }
+}
+
+void Program::bind() {
+  RIDGE_CHECK(bound_.empty(), "the program is bound");
+  int64_t bytes = 0;
+  for (const Stage& stage : stages_) {
+    bytes = std::max(bytes, stage.plan.arena_bytes);
+    for (const Value& value : stage.graph.values)
+      if (value.producer == kNoNode && value.storage != Storage::kTemporary) store_.require(value.name, value.type);
+  }
+  arena_ = backend_.allocate(bytes, "arena of temporaries");
+  for (const Stage& stage : stages_) {
+    bound_.emplace_back();
+    bind_stage(stage, bound_.back());
+  }
+}
+
+void Program::run(int stage) {
+  for (const Bound& bound : bound_[static_cast<size_t>(stage)]) bound.launch();
+  backend_.synchronize();
+}
+
+perf::ProfiledRun Program::run_profiled(int stage) {
+  const std::vector<Bound>& list = bound_[static_cast<size_t>(stage)];
+  perf::ProfiledRun run;
+  run.spans.resize(list.size());
+  double start = now_ns();
+  for (size_t i = 0; i < list.size(); ++i) {
+    double begin = now_ns();
+    list[i].launch();
+    run.spans[i] = {list[i].node, begin - start, now_ns() - start};
+  }
+  backend_.synchronize();
+  run.wall_ns = now_ns() - start;
+  return run;
+}
+
+std::vector<float> Program::read(int stage_index, ValueId value) const {
+  const Stage& at = stage(stage_index);
+  backends::Operand from = operand(at, value);
+  int64_t n = from.type.shape.elements();
+  RIDGE_CHECK(is_dense(from.type.shape, {0, from.strides}), "%{} is not dense", value);
+  std::vector<float> values(static_cast<size_t>(n));
+  if (from.type.dtype == DType::kF32) {
+    backend_.copy_out(values.data(), from.data, n * 4);
+  } else if (from.type.dtype == DType::kBF16) {
+    std::vector<uint16_t> bits(static_cast<size_t>(n));
+    backend_.copy_out(bits.data(), from.data, n * 2);
+    std::transform(bits.begin(), bits.end(), values.begin(), bf16_to_float);
+  } else {
+    RIDGE_CHECK(false, "%{} is {}", value, from.type.str());
+  }
+  return values;
+}
+
+}  // namespace ridge::runtime

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program: graphs run in order, each some number of times, on one store and one arena. Bind, plan, run: memory is
+// planned and every pointer fixed once, then a run is a flat list of launches.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "perf/cost.h"
+#include "perf/places.h"
+#include "perf/planner.h"
+#include "perf/profile.h"
+#include "runtime/store.h"
+
+namespace ridge::runtime {
+
+// One graph of a program.
+struct Stage {
+  std::string name;
+  int repeat = 1;
+  Graph graph;
+  std::vector<perf::Place> places;
+  perf::MemoryPlan plan;
+  std::vector<perf::NodeCost> costs;
+};
+
+class Program {
+ public:
+  Program(backends::Backend& backend, Store& store) : backend_(backend), store_(store) {}
+
+  // Adds a graph as the passes left it, and plans its memory. Returns its index.
+  int add(std::string name, Graph graph, int repeat = 1);
+  // Allocates the arena and binds every node. No more graphs after it.
+  void bind();
+
+  // Runs a stage once.
+  void run(int stage);
+  // Runs a stage once with the clock read before and after each launch.
+  perf::ProfiledRun run_profiled(int stage);
+
+  const Stage& stage(int index) const { return stages_[static_cast<size_t>(index)]; }
+  int stages() const { return static_cast<int>(stages_.size()); }
+  int64_t arena_bytes() const { return arena_ == nullptr ? 0 : arena_->bytes(); }
+  Store& store() { return store_; }
+  // A value of the last run, copied out; the value must be a graph output or stored.
+  std::vector<float> read(int stage, ValueId value) const;
+
+ private:
+  struct Bound {
+    NodeId node;
+    backends::Launch launch;
+  };
+  backends::Operand operand(const Stage& stage, ValueId value) const;
+  void bind_stage(const Stage& stage, std::vector<Bound>& bound);
+
+  backends::Backend& backend_;
+  Store& store_;
+  std::vector<Stage> stages_;
+  std::vector<std::vector<Bound>> bound_;  // per stage
+  std::unique_ptr<backends::Memory> arena_;
+};
+
+}  // namespace ridge::runtime

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store's map and its transfers.
+#include "runtime/store.h"
+
+#include <algorithm>
+
+#include "base/arena.h"
+#include "base/error.h"
+
+namespace ridge::runtime {
+
+std::byte* Store::require(const std::string& name, const Type& type) {
+  auto found = entries_.find(name);
+  if (found == entries_.end()) {
+    int64_t bytes = storage_bytes(type.dtype, type.shape.elements());
+    Entry entry{type, backend_.allocate(round_up(std::max<int64_t>(bytes, 1), kAlignmentBytes), name.c_str()), bytes};
+    found = entries_.emplace(name, std::move(entry)).first;
+  }
+  RIDGE_CHECK(found->second.type == type, "'{}' is stored as {} and asked for as {}", name,
+              found->second.type.str(), type.str());
+  return found->second.memory->data();
+}
+
+const Store::Entry& Store::at(std::string_view name) const {
+  auto found = entries_.find(name);
+  RIDGE_CHECK(found != entries_.end(), "nothing is stored as '{}'", name);
+  return found->second;
+}
+
+std::vector<std::string> Store::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : entries_) names.push_back(name);
+  return names;
+}
+
+int64_t Store::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, entry] : entries_) bytes += entry.memory->bytes();
+  return bytes;
+}
+
+void Store::write(std::string_view name, const void* data, int64_t bytes) {
+  const Entry& entry = at(name);
+  RIDGE_CHECK(entry.bytes == bytes, "'{}' has {} bytes, {} were written", name, entry.bytes, bytes);
+  backend_.copy_in(entry.memory->data(), data, bytes);
+}
+
+void Store::read(std::string_view name, void* data, int64_t bytes) const {
+  const Entry& entry = at(name);
+  RIDGE_CHECK(entry.bytes == bytes, "'{}' has {} bytes, {} were read", name, entry.bytes, bytes);
+  backend_.copy_out(data, entry.memory->data(), bytes);
+}
+
+std::vector<float> Store::read_floats(std::string_view name) const {
+  RIDGE_CHECK(at(name).type.dtype == DType::kF32, "'{}' is {}", name, at(name).type.str());
+  std::vector<float> values(static_cast<size_t>(at(name).type.shape.elements()));
+  read(name, values.data(), at(name).bytes);
+  return values;
+}
+
+}  // namespace ridge::runtime

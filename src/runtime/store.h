@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters, states and inputs by name, in the backend's memory, shared by all graphs of a program.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/backend.h"
+
+namespace ridge::runtime {
+
+class Store {
+ public:
+  explicit Store(backends::Backend& backend) : backend_(backend) {}
+
+  // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
+  std::byte* require(const std::string& name, const Type& type);
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  const Type& type(std::string_view name) const { return at(name).type; }
+  std::vector<std::string> names() const;
+  int64_t bytes() const;
+
+  // Whole values between host and device. Sizes are RIDGE_CHECKed.
+  void write(std::string_view name, const void* data, int64_t bytes);
+  void read(std::string_view name, void* data, int64_t bytes) const;
+  void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
+  std::vector<float> read_floats(std::string_view name) const;  // f32 values only
+
+ private:
+  struct Entry {
+    Type type;
+    std::unique_ptr<backends::Memory> memory;
+    int64_t bytes = 0;
+  };
+  const Entry& at(std::string_view name) const;
+
+  backends::Backend& backend_;
+  std::map<std::string, Entry, std::less<>> entries_;
+};
+
+}  // namespace ridge::runtime

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// BPE training over distinct pieces with incremental pair counts: a merge touches only the pieces
+// that hold its pair. Candidates wait in a heap whose counts may be out of date; they only fall, so
+// a stale one is put back.
+#include "text/bpe_trainer.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/byte_alphabet.h"
+#include "text/pair_table.h"
+
+namespace ridge::text {
+namespace {
+
+constexpr int64_t kProgressEvery = 64;
+constexpr size_t kWordsPerThread = 8192;  // fewer are counted faster than a thread wakes up
+
+struct Pair {
+  int32_t left;
+  int32_t right;
+  int64_t count;
+  std::vector<uint32_t> words;  // pieces that hold it or held it once
+  int32_t result = kNoToken;    // once it has been merged
+  bool banned = false;
+};
+
+// A step of training: which pair was joined, and whether its bytes are a token that was not there
+// before
+// ("a" + "aa" and "aa" + "a" make the same one).
+struct Step {
+  int32_t left;
+  int32_t right;
+  bool new_token;
+};
+
+// Distinct pieces as sequences of ids, all in one block; a piece shrinks in place.
+struct Words {
+  std::vector<int32_t> ids;
+  std::vector<size_t> begin;
+  std::vector<uint32_t> size;
+  std::vector<int64_t> count;
+};
+
+class Merger {
+ public:
+  // Tokens as bytes: `specials` special tokens, then the 256 bytes.
+  Merger(const std::vector<CountedPiece>& pieces,
+         std::vector<std::string> tokens,
+         const std::array<int32_t, 256>& byte_ids,
+         int32_t specials)
+      : bytes_(std::move(tokens)), specials_(specials) {
+    for (int32_t id = 0; id < static_cast<int32_t>(bytes_.size()); ++id)
+      ids_.emplace(id < specials ? bytes_of(id) : to_byte_alphabet(bytes_of(id)), id);
+    for (const CountedPiece& piece : pieces) {
+      if (piece.bytes.size() < 2) continue;
+      words_.begin.push_back(words_.ids.size());
+      words_.size.push_back(static_cast<uint32_t>(piece.bytes.size()));
+      words_.count.push_back(piece.count);
+      for (char c : piece.bytes) words_.ids.push_back(byte_ids[static_cast<uint8_t>(c)]);
+    }
+    count_pairs();
+  }
+
+  // Joins the best pair; nothing where none is left.
+  std::optional<Step> merge() {
+    while (settle_top()) {
+      uint32_t best = heap_.front().pair;
+      pop();
+      int32_t left = pairs_[best].left;
+      int32_t right = pairs_[best].right;
+      std::string joined = bytes_of(left) + bytes_of(right);
+      auto [known, new_token] =
+          ids_.emplace(to_byte_alphabet(joined), static_cast<int32_t>(bytes_.size()));
+      // Text must never become a special token by merging.
+      pairs_[best].banned = known->second < specials_;
+      if (pairs_[best].banned) continue;
+      if (new_token) bytes_.push_back(std::move(joined));
+      bool new_merge = pairs_[best].result == kNoToken;
+      join(best, left, right, known->second);
+      if (new_merge) return Step{left, right, new_token};
+    }
+    return std::nullopt;
+  }
+
+ private:
+  struct Candidate {
+    int64_t count;
+    uint32_t pair;
+  };
+
+  // Heap order: the count first, then the bytes of the left token, then of the right one.
+  auto order() const {
+    return [this](const Candidate& a, const Candidate& b) {
+      if (a.count != b.count) return a.count < b.count;
+      const Pair& p = pairs_[a.pair];
+      const Pair& q = pairs_[b.pair];
+      int left = bytes_of(p.left).compare(bytes_of(q.left));
+      return left != 0 ? left < 0 : bytes_of(p.right) < bytes_of(q.right);
+    };
+  }
+  const std::string& bytes_of(int32_t id) const { return bytes_[static_cast<size_t>(id)]; }
+
+  void pop() {
+    std::pop_heap(heap_.begin(), heap_.end(), order());
+    heap_.pop_back();
+  }
+
+  void push(uint32_t pair) {
+    if (pairs_[pair].count <= 0 || pairs_[pair].banned) return;
+    heap_.push_back({pairs_[pair].count, pair});
+    std::push_heap(heap_.begin(), heap_.end(), order());
+  }
+
+  // Until the front of the heap carries its true count.
+  bool settle_top() {
+    while (!heap_.empty()) {
+      Candidate top = heap_.front();
+      if (top.count == pairs_[top.pair].count) return true;
+      pop();
+      push(top.pair);
+    }
+    return false;
+  }
+
+  // Rewrites the pieces that hold the pair, then puts the pairs that arose or rose into the heap.
+  void join(uint32_t pair, int32_t left, int32_t right, int32_t token) {
+    std::vector<uint32_t> words = std::move(pairs_[pair].words);
+    pairs_[pair].words.clear();
+    pairs_[pair].result = token;
+    first_new_ = static_cast<uint32_t>(pairs_.size());
+    raised_.clear();
+    for (uint32_t word : words) rewrite(word, left, right, token);
+    pairs_[pair].count = 0;  // overlaps ("aaa") may have counted it on the way
+    for (auto p = first_new_; p < pairs_.size(); ++p) push(p);
+    for (uint32_t p : raised_) push(p);
+  }
+
+  void change(int32_t left, int32_t right, int64_t by, uint32_t word) {
+    auto [index, fresh] = table_.insert(left, right);
+    if (fresh) {
+      index = static_cast<uint32_t>(pairs_.size());
+      pairs_.push_back({left, right, 0, {}});
+    }
+    Pair& pair = pairs_[index];
+    pair.count += by;
+    if (by < 0) return;
+    if (pair.words.empty() || pair.words.back() != word) pair.words.push_back(word);
+    // Only where a merge makes a token that was there before.
+    if (index < first_new_ && (raised_.empty() || raised_.back() != index))
+      raised_.push_back(index);
+  }
+
+  void rewrite(uint32_t word, int32_t left, int32_t right, int32_t token) {
+    int32_t* ids = &words_.ids[words_.begin[word]];
+    uint32_t n = words_.size[word];
+    int64_t count = words_.count[word];
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < n;) {
+      if (i + 1 >= n || ids[i] != left || ids[i + 1] != right) {
+        ids[out++] = ids[i++];
+        continue;
+      }
+      if (out > 0) {
+        change(ids[out - 1], left, -count, word);
+        change(ids[out - 1], token, count, word);
+      }
+      if (i + 2 < n) {
+        change(right, ids[i + 2], -count, word);
+        change(token, ids[i + 2], count, word);
+      }
+      ids[out++] = token;
+      i += 2;
+    }
+    words_.size[word] = out;
+  }
+
+  // Each thread counts a range of words; the ranges are joined in order, so that the lists of words
+  // ascend.
+  void count_pairs() {
+    struct Local {
+      PairTable<uint32_t> table;
+      std::vector<Pair> pairs;
+    };
+    size_t words = words_.size.size();
+    size_t parts =
+        std::clamp<size_t>(words / kWordsPerThread, 1, static_cast<size_t>(omp_get_max_threads()));
+    std::vector<Local> locals(parts);
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
+    for (size_t part = 0; part < parts; ++part) {
+      Local& local = locals[part];
+      for (size_t w = words * part / parts; w < words * (part + 1) / parts; ++w) {
+        const int32_t* ids = &words_.ids[words_.begin[w]];
+        for (uint32_t i = 0; i + 1 < words_.size[w]; ++i) {
+          auto [index, fresh] = local.table.insert(ids[i], ids[i + 1]);
+          if (fresh) {
+            index = static_cast<uint32_t>(local.pairs.size());
+            local.pairs.push_back({ids[i], ids[i + 1], 0, {}});
+          }
+          Pair& pair = local.pairs[index];
+          pair.count += words_.count[w];
+          if (pair.words.empty() || pair.words.back() != w)
+            pair.words.push_back(static_cast<uint32_t>(w));
+        }
+      }
+    }
+    for (Local& local : locals) {
+      for (Pair& from : local.pairs) {
+        auto [index, fresh] = table_.insert(from.left, from.right);
+        if (fresh) {
+          index = static_cast<uint32_t>(pairs_.size());
+          pairs_.push_back(std::move(from));
+        } else {
+          Pair& to = pairs_[index];
+          to.count += from.count;
+          to.words.insert(to.words.end(), from.words.begin(), from.words.end());
+        }
+      }
+    }
+    for (uint32_t p = 0; p < pairs_.size(); ++p) heap_.push_back({pairs_[p].count, p});
+    std::make_heap(heap_.begin(), heap_.end(), order());
+  }
+
+  Words words_;
+  std::vector<std::string> bytes_;  // of each token
+  PairTable<uint32_t> table_;       // pair to its place in pairs_
+  std::vector<Pair> pairs_;
+  std::vector<Candidate> heap_;
+  std::unordered_map<std::string, int32_t> ids_;  // by written form
+  int32_t specials_;
+  uint32_t first_new_ = 0;
+  std::vector<uint32_t> raised_;
+};
+
+void check_options(const BpeTrainerOptions& options) {
+  size_t smallest = options.special_tokens.size() + 256;
+  if (options.vocab_size < 0 || static_cast<size_t>(options.vocab_size) < smallest ||
+      static_cast<size_t>(options.vocab_size) > kMaxTokens)
+    throw usage_error(
+        "[bpe_trainer] vocabulary size: expected {} ({} special tokens and 256 bytes) to {}, got "
+        "{}",
+        smallest, options.special_tokens.size(), kMaxTokens, options.vocab_size);
+  std::set<std::string_view> seen;
+  for (const std::string& token : options.special_tokens) {
+    if (token.empty() || token.size() > kMaxSpecialTokenBytes)
+      throw usage_error("[bpe_trainer] special token: expected 1 to {} bytes, got {}",
+                        kMaxSpecialTokenBytes, token.size());
+    auto as_byte = from_byte_alphabet(token);
+    if (!seen.insert(token).second || (as_byte && as_byte->size() == 1))
+      throw usage_error("[bpe_trainer] special token {} is a token already", printable(token));
+  }
+}
+
+}  // namespace
+
+BpeTrainer::BpeTrainer(BpeTrainerOptions options)
+    : options_((check_options(options), std::move(options))),
+      counter_(options_.pre_tokenizer, options_.special_tokens) {}
+
+void BpeTrainer::add_text(std::string_view text,
+                          const std::function<void(int64_t, int64_t)>& progress) {
+  counter_.add(text, progress);
+}
+
+TokenizerSpec BpeTrainer::train() const {
+  TokenizerSpec spec;
+  spec.pre_tokenizer = options_.pre_tokenizer;
+  std::vector<std::string> bytes;
+  for (const std::string& token : options_.special_tokens) {
+    bytes.push_back(token);
+    spec.tokens.push_back(token);
+    spec.types.push_back(TokenType::kControl);
+  }
+  std::array<int32_t, 256> byte_ids{};
+  for (uint8_t byte : byte_alphabet_order()) {
+    byte_ids[byte] = static_cast<int32_t>(bytes.size());
+    bytes.emplace_back(1, static_cast<char>(byte));
+    spec.tokens.push_back(to_byte_alphabet(bytes.back()));
+  }
+  auto first = static_cast<int64_t>(bytes.size());
+  auto specials = static_cast<int32_t>(options_.special_tokens.size());
+  Merger merger(counter_.table().pieces(), std::move(bytes), byte_ids, specials);
+  int64_t wanted = options_.vocab_size - first;
+  for (int64_t made = 0; made < wanted;) {
+    std::optional<Step> step = merger.merge();
+    if (!step) break;
+    const std::string& left = spec.tokens[static_cast<size_t>(step->left)];
+    const std::string& right = spec.tokens[static_cast<size_t>(step->right)];
+    spec.merges.push_back(left + " " + right);
+    if (!step->new_token) continue;
+    spec.tokens.push_back(left + right);
+    ++made;
+    if (options_.progress && (made % kProgressEvery == 0 || made == wanted))
+      options_.progress(made, wanted);
+  }
+  spec.types.resize(spec.tokens.size(), TokenType::kNormal);
+  return spec;
+}
+
+}  // namespace ridge::text

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which chat format a Jinja template is. A template counts as known when it holds the statements
+// that make its format and none that would change what comes out; spelling (white space, kind of
+// quotes) does not matter.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/chat_template.h"
+
+namespace ridge::text {
+namespace {
+
+using Format = ChatTemplate::Format;
+
+constexpr std::string_view kSmolLm2System =
+    "You are a helpful AI assistant named SmolLM, trained by Hugging Face";
+
+struct Known {
+  std::string_view name;
+  Format format;
+  bool writes_bos;
+};
+constexpr std::array<Known, 10> kKnown = {{
+    {"chatml", Format::kChatMl, false},
+    {"smollm2", Format::kChatMl, false},
+    {"llama2", Format::kLlama2, true},
+    {"llama3", Format::kLlama3, true},
+    {"llama3.1", Format::kLlama31, true},
+    {"gemma", Format::kGemma, true},
+    {"gemma3", Format::kGemma3, true},
+    {"mistral", Format::kMistralV1, true},
+    {"mistral-v3", Format::kMistralV3, true},
+    {"mistral-nemo", Format::kMistralNemo, true},
+}};
+
+// Parts of the squeezed source (see `squeezed`): all of `holds`, none of `lacks`.
+struct Fingerprint {
+  Format format;
+  std::array<std::string_view, 5> holds;
+  std::array<std::string_view, 7> lacks;
+};
+constexpr std::array<Fingerprint, 9> kFingerprints = {{
+    {Format::kLlama31,
+     {"'<|start_header_id|>system<|end_header_id|>\n\n'",
+      "'Cutting Knowledge Date: December 2023\n'", "'Today Date: '+date_string+'\n\n'",
+      "system_message=messages[0]['content']|trim",
+      "'<|start_header_id|>'+message['role']+'<|end_header_id|>\n\n'+message['content']|trim+'<|"
+      "eot_id|>'"},
+     {}},
+    {Format::kLlama3,
+     {"'<|start_header_id|>'+message['role']+'<|end_header_id|>\n\n'+message['content']|trim+'<|"
+      "eot_id|>'",
+      "'<|start_header_id|>assistant<|end_header_id|>\n\n'"},
+     {"'system", "tool", "message['role']=="}},
+    {Format::kGemma3,
+     {"first_user_prefix=messages[0]['content']+'\n\n'",
+      "'<start_of_turn>'+role+'\n'+(first_user_prefixifloop.firstelse'')",
+      "message['content']|trim", "'<end_of_turn>\n'", "role='model'"},
+     {"tool"}},
+    {Format::kGemma,
+     {"raise_exception('System role not supported')", "role='model'",
+      "'<start_of_turn>'+role+'\n'+message['content']|trim+'<end_of_turn>\n'"},
+     {"tool"}},
+    {Format::kLlama2,
+     {"bos_token+'[INST] '+content.strip()+' [/INST]'", "' '+content.strip()+' '+eos_token",
+      "'<<SYS>>\n'+system_message+'\n<</SYS>>\n\n'+message['content']"},
+     {"tool", "true==true", "iftrue"}},
+    {Format::kMistralV3,
+     {"'[INST] '+system_message+'\n\n'+message['content']+'[/INST]'",
+      "'[INST] '+message['content']+'[/INST]'", "' '+message['content']|trim+eos_token",
+      "loop.last"},
+     {"SYSTEM_PROMPT"}},
+    {Format::kMistralNemo,
+     {"'[INST]'+system_message+'\n\n'+message['content']+'[/INST]'",
+      "'[INST]'+message['content']+'[/INST]'", "message['content']+eos_token", "loop.last"},
+     {"SYSTEM_PROMPT", "'+message['content']+eos_token"}},
+    {Format::kMistralV1,
+     {"'[INST] '+message['content']+' [/INST]'", "message['content']+eos_token}}"},
+     {"system", "tool", "<<SYS>>", "trim", "strip", "eos_token+"}},
+    {Format::kChatMl,
+     {"'<|im_start|>'+message['role']+'\n'+message['content']+'<|im_end|>\n'",
+      "'<|im_start|>assistant\n'", "ifadd_generation_prompt"},
+     {"tool", "trim", "strip", "system_message", "elif", "message['role']==", "message['role']!="}},
+}};
+
+void replace_all(std::string& text, std::string_view from, std::string_view to) {
+  std::string out;
+  size_t at = 0;
+  for (size_t hit; (hit = text.find(from, at)) != std::string::npos; at = hit + from.size())
+    out.append(text, at, hit - at).append(to);
+  text = out.append(text, at);
+}
+
+// One spelling for what Jinja reads alike: no comments, no white space outside of literals, single
+// quotes, line breaks as themselves, neighbouring literals joined, message['role'] for
+// message.role.
+std::string squeezed(std::string_view jinja) {
+  std::string out;
+  out.reserve(jinja.size());
+  bool in_block = false;
+  char quote = '\0';
+  for (size_t i = 0; i < jinja.size(); ++i) {
+    char c = jinja[i];
+    char next = i + 1 < jinja.size() ? jinja[i + 1] : '\0';
+    if (quote == '\0' && c == '{' && next == '#') {
+      i = std::min(jinja.find("#}", i + 2), jinja.size() - 1) + 1;
+      continue;
+    }
+    if (quote == '\0' && c == '{' && (next == '{' || next == '%')) in_block = true;
+    if (quote == '\0' && next == '}' && (c == '}' || c == '%')) in_block = false;
+    if (quote != '\0' && c == '\\' && next != '\0') {
+      ++i;
+      out.push_back(next == 'n' ? '\n' : next);
+    } else if (quote != '\0' ? c == quote : in_block && (c == '\'' || c == '"')) {
+      quote = quote == '\0' ? c : '\0';
+      out.push_back('\'');
+    } else if (quote != '\0' || (c != ' ' && c != '\n' && c != '\t' && c != '\r')) {
+      out.push_back(c);
+    }
+  }
+  replace_all(out, "'+'", "");
+  replace_all(out, "message.role", "message['role']");
+  replace_all(out, "message.content", "message['content']");
+  return out;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+bool fits(std::string_view source, const Fingerprint& fingerprint) {
+  return std::all_of(fingerprint.holds.begin(), fingerprint.holds.end(),
+                     [&](std::string_view part) { return contains(source, part); }) &&
+         std::none_of(
+             fingerprint.lacks.begin(), fingerprint.lacks.end(),
+             [&](std::string_view part) { return !part.empty() && contains(source, part); });
+}
+
+// The text between '<|im_start|>system\n and <|im_end|>, with its escapes undone. Nothing where the
+// template has no such literal; an empty string where it has one that it fills from a message.
+std::optional<std::string> chatml_default_system(std::string_view jinja) {
+  constexpr std::string_view kBegin = "<|im_start|>system";
+  constexpr std::string_view kEnd = "<|im_end|>";
+  size_t begin = jinja.find(kBegin);
+  if (begin == std::string_view::npos) return std::nullopt;
+  begin += kBegin.size();
+  size_t end = jinja.find(kEnd, begin);
+  if (end == std::string_view::npos) return std::string();
+  std::string out;
+  for (size_t i = begin; i < end; ++i) {
+    if (jinja[i] == '\'' || jinja[i] == '"' || jinja[i] == '{') return std::string();
+    if (jinja[i] != '\\') {
+      out.push_back(jinja[i]);
+      continue;
+    }
+    if (++i == end) return std::string();
+    out.push_back(jinja[i] == 'n' ? '\n' : jinja[i]);
+  }
+  if (out.empty() || out[0] != '\n') return std::string();
+  return out.substr(1);
+}
+
+std::string known_names() {
+  std::string out;
+  for (const Known& known : kKnown) out += (out.empty() ? "" : ", ") + std::string(known.name);
+  return out;
+}
+
+}  // namespace
+
+ChatTemplate ChatTemplate::recognise(std::string_view jinja) {
+  if (jinja.size() > kMaxTemplateBytes)
+    throw usage_error("[chat] expected a template of at most {} bytes, got {}", kMaxTemplateBytes,
+                      jinja.size());
+  std::string source = squeezed(jinja);
+  for (const Fingerprint& fingerprint : kFingerprints) {
+    if (!fits(source, fingerprint)) continue;
+    ChatTemplate found;
+    found.format_ = fingerprint.format;
+    found.writes_bos_ = contains(source, "bos_token");
+    found.uses_date_ = contains(source, "strftime_now");
+    if (found.format_ == Format::kChatMl) {
+      std::optional<std::string> system = chatml_default_system(jinja);
+      // The literal is a default only under a test that the first message is no system message.
+      bool tested = contains(source, "messages[0]['role']!='system'");
+      if (system.has_value() != tested || (system && system->empty())) continue;
+      found.default_system_ = system.value_or("");
+    }
+    return found;
+  }
+  throw usage_error(
+      "[chat] the model's chat template is none of those known; choose one by name ({}). It begins "
+      "{}",
+      known_names(), printable(jinja, 60));
+}
+
+ChatTemplate ChatTemplate::named(std::string_view name) {
+  for (const Known& known : kKnown) {
+    if (known.name != name) continue;
+    ChatTemplate found;
+    found.format_ = known.format;
+    found.writes_bos_ = known.writes_bos;
+    if (name == "smollm2") found.default_system_ = kSmolLm2System;
+    return found;
+  }
+  throw usage_error("[chat] unknown chat template {}; expected one of {}", printable(name),
+                    known_names());
+}
+
+std::vector<std::string_view> ChatTemplate::names() {
+  std::vector<std::string_view> out;
+  for (const Known& known : kKnown) out.push_back(known.name);
+  return out;
+}
+
+}  // namespace ridge::text

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rendering of the known chat formats. Each function says what its template says, no more.
+#include "text/chat_template.h"
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "text/utf8.h"
+
+namespace ridge::text {
+namespace {
+
+using Format = ChatTemplate::Format;
+using Messages = std::span<const ChatMessage>;
+
+// What Python's str.strip and Jinja's trim take away: white space and the four separators U+001C to
+// U+001F.
+bool is_stripped(char32_t c) {
+  return char_class(c) == CharClass::kSpace || (c >= 0x1C && c <= 0x1F);
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty()) {
+    CodePoint c = decode_utf8(text, 0);
+    if (!c.valid || !is_stripped(c.value)) break;
+    text.remove_prefix(c.size);
+  }
+  while (!text.empty()) {
+    size_t at = text.size() - 1;
+    while (at > 0 && text.size() - at < 4 && (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80) --at;
+    CodePoint c = decode_utf8(text, at);
+    if (!c.valid || at + c.size != text.size() || !is_stripped(c.value)) break;
+    text.remove_suffix(c.size);
+  }
+  return text;
+}
+
+bool begins_with_system(Messages messages) { return messages.front().role == "system"; }
+
+void check_alternation(Messages messages) {
+  for (size_t i = 0; i < messages.size(); ++i)
+    if (messages[i].role != (i % 2 == 0 ? "user" : "assistant"))
+      throw usage_error(
+          "[chat] this model's roles alternate user, assistant, user, ...; message {} is from the "
+          "{}",
+          i, messages[i].role);
+}
+
+class Writer {
+ public:
+  template <typename... Parts>
+  void add(const Parts&... parts) {
+    (text_.append(parts), ...);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+void chatml(Writer& out, Messages messages, bool prompt, const std::string& default_system) {
+  if (!default_system.empty() && !begins_with_system(messages))
+    out.add("<|im_start|>system\n", default_system, "<|im_end|>\n");
+  for (const ChatMessage& m : messages)
+    out.add("<|im_start|>", m.role, "\n", m.content, "<|im_end|>\n");
+  if (prompt) out.add("<|im_start|>assistant\n");
+}
+
+void llama2(Writer& out, Messages messages, const ChatOptions& options) {
+  std::string system;
+  if (begins_with_system(messages)) {
+    system = "<<SYS>>\n" + messages.front().content + "\n<</SYS>>\n\n";
+    messages = messages.subspan(1);
+  }
+  check_alternation(messages);
+  for (const ChatMessage& m : messages) {
+    std::string content = &m == messages.data() ? system + m.content : m.content;
+    if (m.role == "user")
+      out.add(options.bos, "[INST] ", trimmed(content), " [/INST]");
+    else
+      out.add(" ", trimmed(content), " ", options.eos);
+  }
+}
+
+void llama3_messages(Writer& out, Messages messages, bool prompt) {
+  for (const ChatMessage& m : messages)
+    out.add("<|start_header_id|>", m.role, "<|end_header_id|>\n\n", trimmed(m.content),
+            "<|eot_id|>");
+  if (prompt) out.add("<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+void llama31(Writer& out, Messages messages, const ChatOptions& options) {
+  std::string_view system;
+  if (begins_with_system(messages)) {
+    system = trimmed(messages.front().content);
+    messages = messages.subspan(1);
+  }
+  out.add("<|start_header_id|>system<|end_header_id|>\n\n",
+          "Cutting Knowledge Date: December 2023\nToday Date: ", options.date, "\n\n", system,
+          "<|eot_id|>");
+  llama3_messages(out, messages, options.add_generation_prompt);
+}
+
+void gemma(Writer& out, Messages messages, bool prompt, bool takes_system) {
+  std::string system;
+  if (begins_with_system(messages)) {
+    if (!takes_system) throw usage_error("[chat] this model takes no system message");
+    system = messages.front().content + "\n\n";
+    messages = messages.subspan(1);
+  }
+  check_alternation(messages);
+  for (const ChatMessage& m : messages) {
+    out.add("<start_of_turn>", m.role == "assistant" ? "model" : m.role, "\n");
+    if (&m == messages.data()) out.add(system);
+    out.add(trimmed(m.content), "<end_of_turn>\n");
+  }
+  if (prompt) out.add("<start_of_turn>model\n");
+}
+
+void mistral_v1(Writer& out, Messages messages, const ChatOptions& options) {
+  if (begins_with_system(messages)) throw usage_error("[chat] this model takes no system message");
+  check_alternation(messages);
+  for (const ChatMessage& m : messages) {
+    if (m.role == "user")
+      out.add("[INST] ", m.content, " [/INST]");
+    else
+      out.add(m.content, options.eos);
+  }
+}
+
+// The system message stands before the last question, and nowhere if an answer comes last.
+void mistral_v3(Writer& out, Messages messages, const ChatOptions& options, bool nemo) {
+  const ChatMessage* system = nullptr;
+  if (begins_with_system(messages)) {
+    system = &messages.front();
+    messages = messages.subspan(1);
+  }
+  check_alternation(messages);
+  for (const ChatMessage& m : messages) {
+    if (m.role == "user") {
+      out.add(nemo ? "[INST]" : "[INST] ");
+      if (system != nullptr && &m == &messages.back()) out.add(system->content, "\n\n");
+      out.add(m.content, "[/INST]");
+    } else if (nemo) {
+      out.add(m.content, options.eos);
+    } else {
+      out.add(" ", trimmed(m.content), options.eos);
+    }
+  }
+}
+
+void check(Messages messages) {
+  if (messages.empty()) throw usage_error("[chat] expected at least one message, got none");
+  if (messages.size() > ChatTemplate::kMaxMessages)
+    throw usage_error("[chat] expected at most {} messages, got {}", ChatTemplate::kMaxMessages,
+                      messages.size());
+  size_t bytes = 0;
+  for (const ChatMessage& m : messages) {
+    if (m.role != "system" && m.role != "user" && m.role != "assistant")
+      throw usage_error("[chat] expected the role system, user or assistant, got {}",
+                        printable(m.role));
+    if (m.content.size() > ChatTemplate::kMaxBytes - bytes)
+      throw usage_error("[chat] expected messages of at most {} bytes in all",
+                        ChatTemplate::kMaxBytes);
+    bytes += m.content.size();
+  }
+}
+
+}  // namespace
+
+std::string ChatTemplate::render(Messages messages, const ChatOptions& options) const {
+  check(messages);
+  Writer out;
+  bool prompt = options.add_generation_prompt;
+  // Llama 2 writes it before each question.
+  if (writes_bos_ && format_ != Format::kLlama2) out.add(options.bos);
+  switch (format_) {
+    case Format::kChatMl:
+      chatml(out, messages, prompt, default_system_);
+      break;
+    case Format::kLlama2:
+      llama2(out, messages, options);
+      break;
+    case Format::kLlama3:
+      llama3_messages(out, messages, prompt);
+      break;
+    case Format::kLlama31:
+      llama31(out, messages, options);
+      break;
+    case Format::kGemma:
+      gemma(out, messages, prompt, false);
+      break;
+    case Format::kGemma3:
+      gemma(out, messages, prompt, true);
+      break;
+    case Format::kMistralV1:
+      mistral_v1(out, messages, options);
+      break;
+    case Format::kMistralV3:
+      mistral_v3(out, messages, options, false);
+      break;
+    case Format::kMistralNemo:
+      mistral_v3(out, messages, options, true);
+      break;
+  }
+  return out.take();
+}
+
+}  // namespace ridge::text

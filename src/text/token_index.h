@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a token's bytes to its id: a hash table over all strings in one block. Read-only once built.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridge::text {
+
+class TokenIndex {
+ public:
+  TokenIndex() = default;
+  // Room for `count` strings, `bytes` in all.
+  TokenIndex(size_t count, size_t bytes);
+
+  // False where the string is there already. Empty strings are not kept (true).
+  bool insert(std::string_view bytes, int32_t id);
+
+  // -1 where there is none.
+  int32_t find(std::string_view bytes) const {
+    if (bytes.size() > longest_ || bytes.empty()) return -1;
+    const Slot& slot = slots_[place(bytes)];
+    return slot.id;
+  }
+
+  size_t longest_bytes() const { return longest_; }
+
+ private:
+  // 16 bytes; the tag spares most comparisons of bytes.
+  struct Slot {
+    uint32_t tag = 0;
+    uint32_t begin = 0;
+    uint32_t size = 0;
+    int32_t id = -1;
+  };
+
+  size_t place(std::string_view bytes) const;
+
+  std::vector<Slot> slots_;
+  std::string bytes_;
+  size_t longest_ = 0;
+};
+
+}  // namespace ridge::text

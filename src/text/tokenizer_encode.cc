@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Encoding: special tokens are cut out first, what lies between goes through BPE piece by piece.
+// Pieces repeat, so the ids of short ones are copied from where the same piece produced them
+// before.
+#include <algorithm>
+#include <bit>
+#include <deque>
+
+#include "base/error.h"
+#include "text/symbol_merger.h"
+#include "text/tokenizer.h"
+
+namespace ridge::text {
+namespace {
+
+// Where in the output the ids of a piece stand already. Pieces must outlive it.
+class PieceMemory {
+ public:
+  // Room in proportion to the text, so that a short prompt pays nothing.
+  explicit PieceMemory(size_t text_bytes)
+      : slots_(text_bytes < kWorthwhileBytes
+                   ? 0
+                   : std::min(kMostSlots, std::bit_ceil(text_bytes / kBytesPerSlot))) {}
+
+  // True and the ids appended where the piece is known.
+  bool recall(std::string_view piece, std::vector<int32_t>& ids) {
+    if (slots_.empty() || piece.size() > kLongestPiece) return false;
+    slot_ = &slots_[hash_bytes(piece) & (slots_.size() - 1)];
+    if (slot_->piece != piece) return false;
+    size_t end = slot_->first + slot_->count;
+    for (size_t i = slot_->first; i < end; ++i) ids.push_back(int32_t{ids[i]});
+    return true;
+  }
+
+  // Right after a failed `recall` of the same piece: its ids are the `count` from `first` on.
+  void remember(std::string_view piece, size_t first, size_t count) {
+    if (!slots_.empty() && piece.size() <= kLongestPiece) *slot_ = {piece, first, count};
+  }
+
+ private:
+  static constexpr size_t kWorthwhileBytes = 512;
+  static constexpr size_t kBytesPerSlot = 16;
+  static constexpr size_t kMostSlots = size_t{1} << 15;  // 1 MiB of slots: a second-level cache
+  static constexpr size_t kLongestPiece = 64;
+  struct Slot {
+    std::string_view piece;
+    size_t first = 0;
+    size_t count = 0;
+  };
+
+  std::vector<Slot> slots_;
+  Slot* slot_ = nullptr;
+};
+
+}  // namespace
+
+// The working space of one call of `encode`.
+class Tokenizer::Encoder {
+ public:
+  Encoder(const Tokenizer& tokenizer, size_t text_bytes, std::vector<int32_t>& ids)
+      : t_(tokenizer), memory_(text_bytes), ids_(ids) {}
+
+  void byte_level(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+      size_t end = piece_end(t_.spec_.pre_tokenizer, text, at);
+      std::string_view piece = text.substr(at, end - at);
+      remembered(piece, [&] { encode_bytes(piece); });
+      at = end;
+    }
+  }
+
+  void sentencepiece(std::string_view text, bool space_before) {
+    std::string& escaped = escaped_.emplace_back();
+    escaped.reserve(text.size() + text.size() / 2 + kSpaceMark.size());
+    if (space_before) escaped += kSpaceMark;
+    for (char c : text) {
+      if (c == ' ')
+        escaped += kSpaceMark;
+      else
+        escaped.push_back(c);
+    }
+    words(escaped);
+  }
+
+ private:
+  // Cuts before each U+2581 whose left neighbour no token holds on to: no merge can cross there.
+  void words(std::string_view text) {
+    uint32_t previous = 0;
+    size_t begin = 0;
+    for (size_t at = 0; at < text.size();) {
+      std::string_view character = first_character(text.substr(at));
+      if (at > begin && character == kSpaceMark &&
+          !std::binary_search(t_.before_space_.begin(), t_.before_space_.end(), previous)) {
+        word(text.substr(begin, at - begin));
+        begin = at;
+      }
+      previous = packed(character);
+      at += character.size();
+    }
+    if (begin < text.size()) word(text.substr(begin));
+  }
+
+  void word(std::string_view piece) {
+    remembered(piece, [&] { encode_characters(piece); });
+  }
+
+  template <typename F>
+  void remembered(std::string_view piece, F encode_piece) {
+    if (memory_.recall(piece, ids_)) return;
+    size_t first = ids_.size();
+    encode_piece();
+    memory_.remember(piece, first, ids_.size() - first);
+  }
+
+  void encode_bytes(std::string_view piece) {
+    if (t_.spec_.whole_piece_first) {
+      int32_t whole = t_.pieces_.find(piece);
+      if (whole >= 0) return ids_.push_back(whole);
+    }
+    std::vector<Symbol>& symbols = merger_.symbols();
+    symbols.clear();
+    for (size_t i = 0; i < piece.size(); ++i) {
+      int32_t id = t_.byte_tokens_[static_cast<uint8_t>(piece[i])];
+      symbols.push_back({id, static_cast<uint32_t>(i), 1});
+    }
+    merger_.run([this](const Symbol& left, const Symbol& right) {
+      if (left.id < 0 || right.id < 0) return Merge{};
+      const Merge* merge = t_.merges_.find(left.id, right.id);
+      return merge == nullptr ? Merge{} : *merge;
+    });
+    for (const Symbol& symbol : symbols)
+      if (symbol.size > 0 && symbol.id >= 0) ids_.push_back(symbol.id);
+  }
+
+  void encode_characters(std::string_view piece) {
+    std::vector<Symbol>& symbols = merger_.symbols();
+    symbols.clear();
+    for (size_t at = 0; at < piece.size();) {
+      std::string_view character = first_character(piece.substr(at));
+      auto size = static_cast<uint32_t>(character.size());
+      symbols.push_back({t_.index_.find(character), static_cast<uint32_t>(at), size});
+      at += size;
+    }
+    merger_.run([this, piece](const Symbol& left, const Symbol& right) {
+      int32_t id = t_.index_.find(piece.substr(left.begin, left.size + right.size));
+      if (id < 0 || !t_.joins_[static_cast<size_t>(id)]) return Merge{};
+      return Merge{t_.priorities_[static_cast<size_t>(id)], id};
+    });
+    for (const Symbol& symbol : symbols) {
+      if (symbol.size == 0) continue;
+      if (symbol.id >= 0)
+        ids_.push_back(symbol.id);
+      else
+        for (char c : piece.substr(symbol.begin, symbol.size))
+          ids_.push_back(t_.byte_tokens_[static_cast<uint8_t>(c)]);
+    }
+  }
+
+  const Tokenizer& t_;
+  PieceMemory memory_;
+  SymbolMerger merger_;
+  std::deque<std::string> escaped_;  // pieces point into them
+  std::vector<int32_t>& ids_;
+};
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  if (text.size() > kMaxTextBytes)
+    throw usage_error("[tokenizer] expected at most {} bytes of text at once, got {}",
+                      kMaxTextBytes, text.size());
+  if (options.add_bos && spec_.bos == kNoToken)
+    throw usage_error("[tokenizer] asked to begin with BOS, but the model has no such token");
+  if (options.add_eos && spec_.eos == kNoToken)
+    throw usage_error("[tokenizer] asked to end with EOS, but the model has no such token");
+
+  std::vector<int32_t> ids;
+  ids.reserve(text.size() / 3 + 2);
+  if (options.add_bos) ids.push_back(spec_.bos);
+  Encoder encoder(*this, text.size(), ids);
+  bool space_before = spec_.add_space_prefix && !options.continuation;
+  auto raw = [&](size_t begin, size_t end) {
+    if (begin == end) return;
+    if (spec_.kind == TokenizerKind::kByteLevelBpe)
+      encoder.byte_level(text.substr(begin, end - begin));
+    else
+      encoder.sentencepiece(text.substr(begin, end - begin), space_before);
+    space_before = false;
+  };
+  size_t at = 0;
+  for (const SpecialMatch& special :
+       (options.parse_special ? all_special_ : user_defined_).find(text)) {
+    raw(at, special.begin);
+    ids.push_back(special.id);
+    at = special.begin + special.size;
+    space_before = spec_.add_space_prefix;
+  }
+  raw(at, text.size());
+  if (options.add_eos) ids.push_back(spec_.eos);
+  return ids;
+}
+
+}  // namespace ridge::text

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedule and optimizer nodes.
+#include "train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "base/error.h"
+
+namespace ridge::train {
+
+double learning_rate(const OptimizerOptions& o, int64_t step) {
+  if (step < o.warmup_steps) return o.learning_rate * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
+  if (o.decay_steps <= o.warmup_steps) return o.learning_rate;
+  double done = static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.decay_steps - o.warmup_steps);
+  double wave = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
+  return o.minimum_rate + (o.learning_rate - o.minimum_rate) * wave;
+}
+
+void append_adamw(Builder& b, const OptimizerOptions& o, std::span<const ValueId> parameters,
+                  std::span<const ValueId> gradients) {
+  RIDGE_CHECK(parameters.size() == gradients.size(), "{} gradients", gradients.size());
+  b.set_phase(Phase::kOptimizer);
+  auto scope = b.scope("optimizer");
+  ValueId rate = b.input("learning_rate", {DType::kF32, {}});
+  ValueId step = b.input("step", {DType::kF32, {}});
+  std::vector<ValueId> head{rate, step};
+  if (o.clip_norm > 0) {
+    ValueId squares = b.call("sum_squares", {gradients.begin(), gradients.end()});
+    head.push_back(b.call("clip_coefficient", {squares}, {{"max_norm", o.clip_norm}}));
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const Type type = b.type(parameters[i]);
+    const std::string name = b.graph().value(parameters[i]).name;
+    std::vector<ValueId> inputs = head;
+    inputs.insert(inputs.end(), {parameters[i], gradients[i], b.state(name + ".adamw_m", type),
+                                 b.state(name + ".adamw_v", type)});
+    b.call_all("adamw", inputs,
+               {{"beta1", o.beta1},
+                {"beta2", o.beta2},
+                {"eps", o.eps},
+                {"weight_decay", o.weight_decay},
+                {"clip", o.clip_norm > 0}});
+  }
+}
+
+}  // namespace ridge::train

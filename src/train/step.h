@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs of one training step: forward, passes, gradient, optimizer, passes. `ridge plan` builds the same on a
+// target that runs nothing.
+#pragma once
+
+#include <vector>
+
+#include "graph/load_graph.h"
+#include "models/config.h"
+#include "passes/pipeline.h"
+#include "perf/pass_record.h"
+#include "perf/target.h"
+#include "train/optimizer.h"
+
+namespace ridge::train {
+
+struct StepOptions {
+  int64_t batch_size = 8;      // sequences of one micro-batch
+  int64_t sequence = 128;
+  int64_t micro_batches = 1;   // gradients are summed over this many before the update
+  OptimizerOptions optimizer;
+};
+
+struct StepGraph {
+  std::string name;            // "step", or "accumulate" and "update"
+  Graph graph;                 // outputs[0] is the loss where there is one
+  int64_t repeat = 1;
+};
+
+struct TrainingStep {
+  std::vector<StepGraph> graphs;
+  LoadGraph load;
+  std::vector<perf::PassRecord> passes;
+};
+
+TrainingStep build_step(const models::ModelConfig& config, const StepOptions& options,
+                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target);
+
+}  // namespace ridge::train

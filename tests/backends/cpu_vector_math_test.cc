@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels' exp, sigmoid and tanh against the C library's in double: their headers' bounds, and special values.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu_vector_math_test.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <limits>
+
+#include "backends/cpu/kernels/vector_math-inl.h"
+#include "backends/cpu_kernel_fixture.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+void exp_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, exp(load(part, x + i)), y + i); });
+}
+void exp_of_negative_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
+    store(part, exp_of_negative(load(part, x + i)), y + i);
+  });
+}
+void sigmoid_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
+    store(part, sigmoid(load(part, x + i)), y + i);
+  });
+}
+void tanh_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, tanh(load(part, x + i)), y + i); });
+}
+void to_bf16_of(const float* x, int64_t n, uint16_t* y) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, x + i), y + i); });
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(exp_of);
+HWY_EXPORT(exp_of_negative_of);
+HWY_EXPORT(sigmoid_of);
+HWY_EXPORT(tanh_of);
+HWY_EXPORT(to_bf16_of);
+
+class CpuVectorMath : public CpuKernel {};
+RIDGE_FOR_EACH_ISA(CpuVectorMath);
+
+// Evenly spaced over [low, high], and so an odd number that leaves a partial vector.
+std::vector<float> sweep(double low, double high) {
+  constexpr int kPoints = 200003;
+  std::vector<float> x;
+  for (int i = 0; i < kPoints; ++i) {
+    x.push_back(static_cast<float>(low + (high - low) * i / (kPoints - 1)));
+  }
+  return x;
+}
+
+TEST_P(CpuVectorMath, ExpWithinItsBound) {
+  const auto x = sweep(-87.3, 88.0);
+  std::vector<float> y(x.size());
+  HWY_DYNAMIC_DISPATCH(exp_of)(x.data(), static_cast<int64_t>(x.size()), y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::exp(static_cast<double>(x[i]));
+    ASSERT_LE(std::abs(y[i] - want), want * (2e-7 + 1.4e-8 * std::abs(x[i]))) << "exp " << x[i];
+  }
+}
+
+TEST_P(CpuVectorMath, SigmoidWithinItsBound) {
+  const auto x = sweep(-87.0, 100.0);
+  std::vector<float> y(x.size());
+  HWY_DYNAMIC_DISPATCH(sigmoid_of)(x.data(), static_cast<int64_t>(x.size()), y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = 1.0 / (1.0 + std::exp(-static_cast<double>(x[i])));
+    ASSERT_LE(std::abs(y[i] - want), want * (4e-7 + 1.4e-8 * std::abs(x[i]))) << "sigmoid " << x[i];
+  }
+}
+
+TEST_P(CpuVectorMath, TanhWithinItsBound) {
+  for (const auto& x : {sweep(-0.7, 0.7), sweep(-12.0, 12.0), sweep(-1e-6, 1e-6)}) {
+    std::vector<float> y(x.size());
+    HWY_DYNAMIC_DISPATCH(tanh_of)(x.data(), static_cast<int64_t>(x.size()), y.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = std::tanh(static_cast<double>(x[i]));
+      ASSERT_LE(std::abs(y[i] - want), std::abs(want) * 5e-7) << "tanh " << x[i];
+    }
+  }
+}
+
+TEST_P(CpuVectorMath, SpecialValues) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const std::vector<float> x = {-kInf, -1e30f, -100.0f, -0.0f, 0.0f, 88.4f, 1e30f, kInf, NAN};
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<float> y(x.size());
+  HWY_DYNAMIC_DISPATCH(exp_of)(x.data(), n, y.data());
+  const std::vector<float> want_exp = {0, 0, 0, 1, 1, kInf, kInf, kInf};
+  for (size_t i = 0; i < want_exp.size(); ++i) EXPECT_EQ(y[i], want_exp[i]) << x[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+  HWY_DYNAMIC_DISPATCH(exp_of_negative_of)(x.data(), n, y.data());
+  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(y[i], want_exp[i]) << x[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+  HWY_DYNAMIC_DISPATCH(sigmoid_of)(x.data(), n, y.data());
+  for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0.0f, 2e-38f) << x[i];
+  for (size_t i = 3; i < 5; ++i) EXPECT_NEAR(y[i], 0.5f, 1e-7f) << x[i];
+  for (size_t i = 5; i < 8; ++i) EXPECT_NEAR(y[i], 1.0f, 1e-7f) << x[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+  HWY_DYNAMIC_DISPATCH(tanh_of)(x.data(), n, y.data());
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(y[i], -1.0f) << x[i];
+  for (size_t i = 3; i < 5; ++i) EXPECT_EQ(y[i], 0.0f) << x[i];
+  for (size_t i = 5; i < 8; ++i) EXPECT_EQ(y[i], 1.0f) << x[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+}
+
+TEST_P(CpuVectorMath, Bf16RoundingIsTheScalarOne) {
+  std::vector<float> x;
+  Random random(7);
+  for (int i = 0; i < 100003; ++i) x.push_back(std::bit_cast<float>(random.next()));  // NaNs among them
+  for (uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0x7f800000u, 0x7f7fffffu, 0x3f808000u,
+                        0x3f818000u, 0x00000001u, 0x80007fffu}) {
+    x.push_back(std::bit_cast<float>(bits));
+  }
+  std::vector<uint16_t> y(x.size());
+  HWY_DYNAMIC_DISPATCH(to_bf16_of)(x.data(), static_cast<int64_t>(x.size()), y.data());
+  for (size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(y[i], float_to_bf16(x[i])) << std::hex << std::bit_cast<uint32_t>(x[i]);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables, foreign bytes and the progress bar, drawn into a file by a clock of the test's own.
+#include "base/terminal.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <random>
+
+#include "base/error.h"
+
+namespace ridge {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+const TerminalOptions kPlain;
+const TerminalOptions kColour{.colour = true};
+
+TEST(Table, AlignsColumns) {
+  Table table({{"op", Align::kLeft}, {"time"}});
+  table.add({"matmul", "1.30 ms"});
+  table.add({"é", "7 ns"});
+  table.add_rule();
+  table.add({"total"});
+  EXPECT_EQ(table.text(),
+            "op         time\n"
+            "───────────────\n"
+            "matmul  1.30 ms\n"
+            "é          7 ns\n"
+            "───────────────\n"
+            "total\n");
+}
+
+TEST(Table, PaintTakesNoRoom) {
+  Table table({{"a", Align::kLeft}, {"b", Align::kLeft}});
+  table.add({paint("x", Colour::kRed, kColour), "y"});
+  EXPECT_EQ(table.text(kColour), "\x1b[1ma  b\x1b[0m\n\x1b[31mx\x1b[0m  y\n");
+}
+
+TEST(Table, MarkdownEscapesBars) {
+  Table table({{"op", Align::kLeft}, {"share"}});
+  table.add({"a|b", paint("3%", Colour::kBold, kColour)});
+  table.add_rule();
+  table.add({"two\nlines"});
+  EXPECT_EQ(table.markdown(),
+            "| op | share |\n"
+            "| --- | ---: |\n"
+            "| a\\|b | 3% |\n"
+            "| two lines |  |\n");
+}
+
+TEST(Table, RefusesARowThatIsTooLong) {
+  Table table({{"a"}});
+  EXPECT_THROW(table.add({"1", "2"}), InternalError);
+}
+
+TEST(Table, WithoutRowsIsItsHeader) { EXPECT_EQ(Table({{"a"}}).text(), "a\n─\n"); }
+
+TEST(Paint, IsPlainWhereColourIsOff) {
+  EXPECT_EQ(paint("x", Colour::kRed, kPlain), "x");
+  EXPECT_EQ(paint("x", Colour::kCyan, kColour), "\x1b[36mx\x1b[0m");
+}
+
+TEST(Printable, LeavesTextAndDisarmsControls) {
+  EXPECT_EQ(printable("grün 模型 😀 │"), "grün 模型 😀 │");
+  EXPECT_EQ(printable("a\x1b[31mb\n\x7f"), "a\\x1b[31mb\\x0a\\x7f");
+  EXPECT_EQ(printable("\xC2\x9B"), "\\x9b");  // the one-character form of ESC [
+  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+}
+
+TEST(Printable, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(printable("\xFF"), "\uFFFD");
+  EXPECT_EQ(printable("\xE2\x82"), "\uFFFD\uFFFD");            // cut short
+  EXPECT_EQ(printable("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(printable("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(printable("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(printable("\x80z"), "\uFFFDz");
+}
+
+TEST(Printable, OfRandomBytesHasNoControls) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes;
+    for (int i = 0; i < 12; ++i) bytes += static_cast<char>(random());
+    std::string text = printable(bytes);
+    for (char c : text) ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
+    ASSERT_EQ(printable(text), text);  // so it is well-formed too
+  }
+}
+
+TEST(DisplayWidth, CountsCharacters) {
+  EXPECT_EQ(display_width(""), 0);
+  EXPECT_EQ(display_width("█▏é"), 3);
+  EXPECT_EQ(display_width("\x1b[31mred\x1b[0m"), 3);
+  EXPECT_EQ(display_width("\x1b["), 0);
+}
+
+class ProgressBar : public testing::Test {
+ protected:
+  ~ProgressBar() override {
+    file_.reset();
+    std::free(text_);
+  }
+  Progress progress(int64_t total, bool terminal = true) {
+    TerminalOptions options{.progress = terminal};
+    return {"training", total, "steps", options, file_.get(), [this] { return now_; }};
+  }
+  std::string drawn() {
+    std::fflush(file_.get());
+    return std::string(text_, bytes_);
+  }
+
+  nanoseconds now_{12345};
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  char* text_ = nullptr;
+  size_t bytes_ = 0;
+  std::unique_ptr<std::FILE, Close> file_{::open_memstream(&text_, &bytes_)};
+};
+
+TEST_F(ProgressBar, AppearsAfterTwoSecondsAndClearsItself) {
+  {
+    Progress bar = progress(10);
+    now_ += milliseconds(1999);
+    bar.tick(1);
+    EXPECT_EQ(drawn(), "");
+    now_ += milliseconds(1);
+    bar.tick(1, "loss 6.99");
+    EXPECT_EQ(
+        drawn(),
+        "\rtraining  ████                  20%  2/10 steps  1.00 steps/s  8.00 s left  loss 6.99");
+  }
+  std::string text = drawn();
+  int width = display_width(text.substr(1, text.find('\r', 1) - 1));
+  std::string wiped = "\r" + std::string(static_cast<size_t>(width), ' ') + "\r";
+  EXPECT_EQ(text.substr(text.size() - wiped.size()), wiped);
+}
+
+TEST_F(ProgressBar, IsDrawnAtMostTenTimesASecond) {
+  Progress bar = progress(1000);
+  now_ += milliseconds(2000);
+  for (int i = 0; i < 500; ++i) {
+    bar.tick(1);
+    now_ += milliseconds(2);
+  }
+  std::string text = drawn();
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 10);
+}
+
+TEST_F(ProgressBar, OverwritesALongerLine) {
+  Progress bar = progress(4);
+  now_ += milliseconds(2000);
+  bar.tick(1, "a long note");
+  size_t first = drawn().size();
+  now_ += milliseconds(2000);
+  bar.tick(1);
+  std::string second = drawn().substr(first);
+  EXPECT_GE(display_width(second.substr(1)), display_width(drawn().substr(1, first - 1)));
+}
+
+TEST_F(ProgressBar, IsSilentWhereNoTerminalIs) {
+  {
+    Progress bar = progress(10, false);
+    now_ += milliseconds(60000);
+    bar.tick(5);
+  }
+  EXPECT_EQ(drawn(), "");
+}
+
+TEST_F(ProgressBar, HidesAndComesBack) {
+  Progress bar = progress(10);
+  now_ += milliseconds(2000);
+  bar.tick(1);
+  bar.hide();
+  size_t hidden = drawn().size();
+  bar.hide();
+  EXPECT_EQ(drawn().size(), hidden);
+  bar.tick(1);
+  EXPECT_GT(drawn().size(), hidden);
+}
+
+TEST_F(ProgressBar, WithoutATotalShowsNoShare) {
+  Progress bar = progress(0);
+  now_ += milliseconds(4000);
+  bar.tick(2048);
+  EXPECT_EQ(drawn(), "\rtraining  2,048 steps  512 steps/s");
+}
+
+TEST_F(ProgressBar, FitsTheTerminalAndDisarmsNotes) {
+  TerminalOptions narrow{.progress = true, .columns = 40};
+  Progress bar("tokenising a corpus of text", 1000, "tokens", narrow, nullptr);
+  EXPECT_EQ(display_width(bar.line(milliseconds(2500), "note")), 39);
+  Progress wide("x", 0, "steps", {.progress = true, .columns = 200}, nullptr);
+  EXPECT_NE(wide.line(milliseconds(2500), "\x1b[2J").find("\\x1b[2J"), std::string::npos);
+}
+
+// stdout and stderr on another stream, for the life of an object.
+class Redirected {
+ public:
+  explicit Redirected(int stream) {
+    std::fflush(nullptr);
+    for (int standard : {STDOUT_FILENO, STDERR_FILENO}) {
+      saved_[standard - 1] = ::dup(standard);
+      ::dup2(stream, standard);
+    }
+  }
+  ~Redirected() {
+    for (int standard : {STDOUT_FILENO, STDERR_FILENO}) {
+      ::dup2(saved_[standard - 1], standard);
+      ::close(saved_[standard - 1]);
+    }
+  }
+
+ private:
+  int saved_[2];
+};
+
+TerminalOptions options_on(int stream, const char* term, const char* no_color) {
+  ::setenv("TERM", term, 1);
+  no_color != nullptr ? ::setenv("NO_COLOR", no_color, 1) : ::unsetenv("NO_COLOR");
+  Redirected redirected(stream);
+  return terminal_options_from_environment();
+}
+
+TEST(TerminalOptionsFromEnvironment, AFileIsPlain) {
+  std::FILE* file = std::tmpfile();
+  TerminalOptions options = options_on(::fileno(file), "xterm", nullptr);
+  std::fclose(file);
+  EXPECT_FALSE(options.colour);
+  EXPECT_FALSE(options.progress);
+  EXPECT_EQ(options.columns, 100);
+}
+
+TEST(TerminalOptionsFromEnvironment, ATerminalHasColourUnlessToldNot) {
+  int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0)
+    GTEST_SKIP() << "this system gives no pseudo-terminal";
+  int user_side = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+  ASSERT_GE(user_side, 0);
+  winsize size{.ws_row = 24, .ws_col = 72, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(::ioctl(user_side, TIOCSWINSZ, &size), 0);
+
+  TerminalOptions full = options_on(user_side, "xterm", nullptr);
+  EXPECT_TRUE(full.colour);
+  EXPECT_TRUE(full.progress);
+  EXPECT_EQ(full.columns, 72);
+  EXPECT_FALSE(options_on(user_side, "xterm", "1").colour);
+  EXPECT_FALSE(options_on(user_side, "xterm", "0").colour);  // any value counts ...
+  EXPECT_TRUE(options_on(user_side, "xterm", "").colour);    // ... but the empty one
+  EXPECT_FALSE(options_on(user_side, "dumb", nullptr).colour);
+  EXPECT_FALSE(options_on(user_side, "dumb", nullptr).progress);
+  ::close(user_side);
+  ::close(terminal);
+}
+
+}  // namespace
+}  // namespace ridge

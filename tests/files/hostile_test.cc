@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Mutations: every truncation and many flips of headers, of files made here and of the fetched
+// models. Each must read, or throw a bad-file Error; none may crash, throw anything else, or take
+// much memory.
+#include <fcntl.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+
+#include "base/random.h"
+#include "files/gguf_file.h"
+#include "files/gguf_writer.h"
+#include "files/safetensors.h"
+#include "files/scratch.h"
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define RIDGE_COUNT_ALLOCATIONS 1
+#endif
+
+namespace {
+std::atomic<int64_t> live_bytes{0};
+std::atomic<int64_t> peak_bytes{0};
+}  // namespace
+
+#ifdef RIDGE_COUNT_ALLOCATIONS
+// Not inlined: the compiler would see malloc and free where it expects new and delete.
+[[gnu::noinline]] void* operator new(size_t size) {
+  void* data = std::malloc(size);
+  if (data == nullptr) throw std::bad_alloc();
+  const int64_t live = live_bytes += static_cast<int64_t>(::malloc_usable_size(data));
+  if (live > peak_bytes) peak_bytes = live;
+  return data;
+}
+[[gnu::noinline]] void operator delete(void* data) noexcept {
+  live_bytes -= static_cast<int64_t>(::malloc_usable_size(data));
+  std::free(data);
+}
+[[gnu::noinline]] void operator delete(void* data, size_t) noexcept { operator delete(data); }
+#endif
+
+namespace ridge::files {
+namespace {
+
+constexpr int64_t kMaxExtraBytes = int64_t{64} << 20;
+
+using Read = std::function<void(std::span<const std::byte>)>;
+
+unsigned touch(const TensorTable& table) {
+  unsigned sum = 0;
+  for (const FileTensor& tensor : table.all())
+    if (!tensor.bytes.empty())
+      sum +=
+          static_cast<unsigned>(tensor.bytes.front()) + static_cast<unsigned>(tensor.bytes.back());
+  return sum;
+}
+
+// All that a user of the file might ask for; getters of the wrong type throw, which is fine.
+void read_gguf(std::span<const std::byte> bytes) {
+  const auto file = GgufFile::parse(bytes, "mutant");
+  const GgufMetadata& metadata = file.metadata();
+  for (const auto& [key, entry] : metadata.entries()) metadata.describe(entry);
+  touch(file.tensors());
+  for (const char* key :
+       {"tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type"}) {
+    if (!metadata.contains(key)) continue;
+    switch (metadata.find(key)->element_type) {
+      case GgufType::kString:
+        metadata.strings(key);
+        break;
+      case GgufType::kF32:
+        metadata.reals(key);
+        break;
+      default:
+        metadata.integers(key);
+    }
+  }
+}
+
+void read_safetensors(std::span<const std::byte> bytes) {
+  touch(SafetensorsFile::parse(bytes, "mutant").tensors());
+}
+
+// Whether it reads; anything but success and a bad-file Error fails the test.
+bool reads_or_refuses(const Read& read,
+                      std::span<const std::byte> bytes,
+                      const std::string& mutation) {
+  peak_bytes = live_bytes.load();
+  const int64_t before = live_bytes;
+  bool fine = false;
+  try {
+    read(bytes);
+    fine = true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadFile) << mutation << ": " << error.what();
+    for (const char c : std::string(error.what()))
+      EXPECT_TRUE(c >= 0x20 && c < 0x7f)
+          << mutation << ": the message holds raw bytes: " << error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << mutation << ": " << error.what();
+  }
+  EXPECT_LE(peak_bytes - before, static_cast<int64_t>(bytes.size()) + kMaxExtraBytes) << mutation;
+  return fine;
+}
+
+struct Count {
+  int read = 0;
+  int refused = 0;
+  void add(bool fine) { ++(fine ? read : refused); }
+};
+
+// Cuts `bytes` at each length in [begin, end).
+Count truncate_each(const Read& read, std::span<const std::byte> bytes, size_t begin, size_t end) {
+  Count count;
+  for (size_t size = begin; size < std::min(end, bytes.size()); ++size)
+    count.add(reads_or_refuses(read, bytes.first(size), fmt::format("cut at {}", size)));
+  return count;
+}
+
+// Replaces each byte in [begin, end) by each of `masks` xor itself.
+Count flip_each(const Read& read,
+                std::span<std::byte> bytes,
+                size_t begin,
+                size_t end,
+                const std::vector<int>& masks) {
+  Count count;
+  for (size_t i = begin; i < std::min(end, bytes.size()); ++i) {
+    for (const int mask : masks) {
+      bytes[i] ^= static_cast<std::byte>(mask);
+      count.add(reads_or_refuses(read, bytes, fmt::format("byte {} xor {}", i, mask)));
+      bytes[i] ^= static_cast<std::byte>(mask);
+    }
+  }
+  return count;
+}
+
+const std::vector<int> kAllMasks = {1, 2, 4, 8, 16, 32, 64, 128, 255};
+
+// Up to 16 random bytes overwritten by extremes or noise at once.
+Count scramble(const Read& read,
+               const std::vector<std::byte>& original,
+               size_t header_bytes,
+               int rounds) {
+  Random random(11);
+  Count count;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::byte> bytes = original;
+    for (uint32_t left = 1 + random.below(16); left > 0; --left) {
+      const uint32_t kind = random.below(4);
+      const auto at = random.below(static_cast<uint32_t>(header_bytes));
+      bytes[at] = kind == 0   ? std::byte{0}
+                  : kind == 1 ? std::byte{255}
+                              : static_cast<std::byte>(random.below(256));
+    }
+    count.add(reads_or_refuses(read, bytes, fmt::format("scramble {}", round)));
+  }
+  return count;
+}
+
+std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
+  const std::string text = contents(path);
+  const auto bytes = bytes_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+// A model file mapped so that flips touch only this process's copy of a page.
+class MutableMapping {
+ public:
+  explicit MutableMapping(const std::filesystem::path& path)
+      : size_(std::filesystem::file_size(path)) {
+    const int fd = ::open(path.c_str(), O_RDONLY);
+    data_ = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+    ::close(fd);
+  }
+  ~MutableMapping() { ::munmap(data_, size_); }
+  MutableMapping(const MutableMapping&) = delete;
+  MutableMapping& operator=(const MutableMapping&) = delete;
+  std::span<std::byte> bytes() const { return {static_cast<std::byte*>(data_), size_}; }
+
+ private:
+  size_t size_;
+  void* data_;
+};
+
+TEST(Hostile, GgufOfEveryType) {
+  auto bytes = bytes_of_file(test_data("files/all_types.gguf_sample"));
+  const auto header = static_cast<size_t>(GgufFile::parse(bytes, "x").header_bytes());
+  EXPECT_EQ(truncate_each(read_gguf, bytes, 0, bytes.size() - 32).read, 0);
+  const Count flips = flip_each(read_gguf, bytes, 0, header, kAllMasks);
+  EXPECT_GT(flips.read, 0);
+  EXPECT_GT(flips.refused, flips.read / 4);
+  EXPECT_GT(scramble(read_gguf, bytes, header, 3000).refused, 1000);
+}
+
+TEST(Hostile, SafetensorsOfEveryType) {
+  auto bytes = bytes_of_file(test_data("files/all_dtypes.safetensors"));
+  EXPECT_EQ(truncate_each(read_safetensors, bytes, 0, bytes.size()).read, 0);
+  const Count flips = flip_each(read_safetensors, bytes, 0, 8 + 1208, kAllMasks);
+  EXPECT_GT(flips.refused, flips.read);
+  EXPECT_GT(scramble(read_safetensors, bytes, 1216, 3000).refused, 1000);
+}
+
+TEST(Hostile, SafetensorsOfAModel) {
+  auto bytes = bytes_of_file(test_data("models/gemma3_bf16/model.safetensors"));
+  EXPECT_EQ(truncate_each(read_safetensors, bytes, 0, 4096).read, 0);
+  EXPECT_GT(flip_each(read_safetensors, bytes, 0, 4096, {1, 128}).refused, 1000);
+}
+
+void mutate_model(const std::string& name) {
+  const auto path = fetched_model(name);
+  if (!std::filesystem::exists(path))
+    GTEST_SKIP() << path << " is not fetched (tools/fetch_models.sh)";
+  const MutableMapping mapping(path);
+  const auto header = static_cast<size_t>(GgufFile::parse(mapping.bytes(), "x").header_bytes());
+  EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), 0, 4096).read, 0);
+  EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), header - 256, header).read, 0);
+  EXPECT_GT(flip_each(read_gguf, mapping.bytes(), 0, 1024, {1, 128}).refused, 100);
+  // The tensor table's end.
+  EXPECT_GT(flip_each(read_gguf, mapping.bytes(), header - 512, header, {1, 255}).refused, 100);
+}
+
+TEST(Hostile, Gemma3_270m) { mutate_model("gemma-3-270m-q4_k_m.gguf"); }
+TEST(Hostile, SmolLM2_135m) { mutate_model("SmolLM2-135M-Instruct.Q4_1.gguf"); }
+
+#ifdef RIDGE_COUNT_ALLOCATIONS
+// The counter counts: a test of memory that could not fail would be worth nothing.
+TEST(Hostile, TheCounterSeesAllocations) {
+  peak_bytes = live_bytes.load();
+  const int64_t before = live_bytes;
+  { const std::vector<char> block(1 << 20); }
+  EXPECT_GE(peak_bytes - before, 1 << 20);
+  EXPECT_LT(live_bytes - before, 1 << 20);
+}
+#endif
+
+}  // namespace
+}  // namespace ridge::files

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "files/mapped_file.h"
+
+#include <sys/stat.h>
+
+#include "files/scratch.h"
+
+namespace ridge::files {
+namespace {
+
+TEST(MappedFile, ShowsTheBytes) {
+  const ScratchFolder folder;
+  write_plain(folder / "x", "hello, bytes");
+  MappedFile file(folder / "x");
+  EXPECT_EQ(file.text(), "hello, bytes");
+  const auto part = file.part(7, 5, "word");
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(part.data()), part.size()), "bytes");
+  EXPECT_EQ(file.part(12, 0, "end").size(), 0u);
+  file.prefetch(part);
+  file.release(file.bytes());
+  const MappedFile moved = std::move(file);
+  EXPECT_EQ(moved.text(), "hello, bytes");
+}
+
+TEST(MappedFile, RefusesPartsOutside) {
+  const ScratchFolder folder;
+  write_plain(folder / "x", "0123456789");
+  const MappedFile file(folder / "x");
+  for (const auto& [offset, size] : std::vector<std::pair<uint64_t, uint64_t>>{
+           {0, 11}, {10, 1}, {11, 0}, {5, UINT64_MAX}, {UINT64_MAX, 1}, {UINT64_MAX, UINT64_MAX}})
+    expect_error([&] { file.part(offset, size, "the field"); }, ExitCode::kBadFile, "the field");
+}
+
+TEST(MappedFile, SaysWhyItCannotOpen) {
+  const ScratchFolder folder;
+  write_plain(folder / "empty", "");
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error([&] { MappedFile(folder / "missing"); }, ExitCode::kBadFile, "No such file");
+  expect_error([&] { MappedFile(folder / "empty"); }, ExitCode::kBadFile, "empty");
+  expect_error([&] { MappedFile(folder.path()); }, ExitCode::kBadFile, "folder");
+  expect_error([&] { MappedFile(folder / "pipe"); }, ExitCode::kBadFile, "regular");
+  expect_error([&] { MappedFile("/dev/null"); }, ExitCode::kBadFile, "regular");
+}
+
+TEST(MappedFile, SaysThatAFileIsUnreadable) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read every file";
+  const ScratchFolder folder;
+  write_plain(folder / "x", "secret");
+  ::chmod((folder / "x").c_str(), 0);
+  expect_error([&] { MappedFile(folder / "x"); }, ExitCode::kBadFile, "denied");
+}
+
+}  // namespace
+}  // namespace ridge::files

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer target: any bytes as a GGUF file. They read, and then everything a user may ask for
+// works or is refused, or they throw a bad-file Error; anything else ends the program.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/error.h"
+#include "files/gguf_file.h"
+
+namespace {
+
+using ridge::Error;
+using ridge::ExitCode;
+using ridge::files::FileTensor;
+using ridge::files::GgufEntry;
+using ridge::files::GgufFile;
+using ridge::files::GgufMetadata;
+using ridge::files::GgufType;
+
+volatile unsigned sink;  // keeps the reads below
+
+template <typename Act>
+void allow_refusal(Act act) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadFile) throw;
+  }
+}
+
+void ask_everything(const GgufMetadata& metadata) {
+  for (const std::string_view key : metadata.keys()) {
+    const GgufEntry& entry = *metadata.find(key);
+    metadata.describe(entry);
+    allow_refusal([&] { metadata.integer(key); });
+    allow_refusal([&] { metadata.real(key); });
+    allow_refusal([&] { metadata.boolean(key); });
+    allow_refusal([&] { metadata.string(key); });
+    allow_refusal([&] { metadata.strings(key); });
+    allow_refusal([&] { metadata.integers(key); });
+    allow_refusal([&] { metadata.reals(key); });
+    if (entry.type == GgufType::kArray) allow_refusal([&] { metadata.elements(entry); });
+  }
+}
+
+void read(std::span<const std::byte> bytes) {
+  const auto file = GgufFile::parse(bytes, "fuzz");
+  ask_everything(file.metadata());
+  for (const FileTensor& tensor : file.tensors().all())
+    for (const std::byte byte : tensor.bytes) sink = sink + static_cast<unsigned>(byte);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  allow_refusal([&] { read(std::as_bytes(std::span(data, size))); });
+  return 0;
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The law of rooms: an include points to the same room or to a strictly lower rank; kernels see only base."""
+import re
+
+import sources
+
+RANK = {"base": 0, "graph": 1, "files": 1, "text": 1, "ops": 2, "models": 3, "perf": 3, "passes": 4,
+        "report": 4, "backends": 5, "runtime": 6, "train": 7, "serve": 7, "apps": 8}
+INCLUDE = re.compile(r'^\s*#\s*(?:include|define\s+HWY_TARGET_INCLUDE)\s*"([^"]*)"')
+KERNELS = re.compile(r"^backends/[^/]+/kernels/")
+TARGET = re.compile(r"\bridge_room\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
+
+
+def refusal(path, included):
+    """Why `path` (relative to src) may not include `included`, or None."""
+    if included.startswith("hwy/"):
+        return None  # Highway's own examples quote its headers
+    room, other = path.split("/")[0], included.split("/")[0]
+    if "/" not in included or other not in RANK:
+        return f'"{included}" is in no known room (third-party headers are written <...>)'
+    kernels = KERNELS.match(path)
+    if kernels and other != "base" and not included.startswith(kernels.group()):
+        return f'a kernel includes only base/ and its own folder, not "{included}"'
+    if other != room and RANK[other] >= RANK[room]:
+        return f"{room} (rank {RANK[room]}) may not include {other} (rank {RANK[other]})"
+    return None
+
+
+def check(root):
+    for file in sources.files(root, "src"):
+        path = file.relative_to("src").as_posix()
+        if "/" not in path or path.split("/")[0] not in RANK:
+            yield file, 1, "lies in no known room"
+            continue
+        if file.suffix not in sources.CPP:
+            continue
+        for number, line in enumerate((root / file).read_text("utf-8").splitlines(), 1):
+            included = INCLUDE.match(line)
+            reason = included and refusal(path, included.group(1))
+            if reason:
+                yield file, number, reason
+    # The build says the same: a target links only lower rooms.
+    cmake = root / "CMakeLists.txt"
+    text = cmake.read_text("utf-8") if cmake.exists() else ""
+    for target in TARGET.finditer(text):
+        room, line = target.group(1), text.count("\n", 0, target.start()) + 1
+        for other in re.findall(r"[a-z_]+", target.group(2).split("EXECUTABLE")[0]):
+            if RANK.get(other, 99) >= RANK.get(room, -1):
+                yield cmake.name, line, f"target {room} may not link {other}"
+
+
+sources.run(check)

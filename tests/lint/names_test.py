@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Names of files and types, the licence tag, and words that don't belong in the repository."""
+import re
+
+import sources
+
+EMPTY_NOUNS = {"util", "utils", "utility", "utilities", "helper", "helpers", "common", "misc", "manager",
+               "managers"}
+STAGES = re.compile(r"^(?:v\d+|new|fast|faster|old|final|tmp)$")  # a kernel is named by its idea
+TYPE = re.compile(r"^\s*(?:template\s*<.*>\s*)?(?:class|struct|union|enum(?:\s+class)?|using|concept)\s+(\w+)")
+TAG = "SPDX-License-Identifier: Apache-2.0"
+TAGGED = ("src/", "tests/", "tools/", "cmake/")
+# The texts stand in pieces here so that this file does not hold them.
+BANNED = [
+    (re.compile(r"(?<![\w.$)}-])/" + r"work/"), "a path of one machine"),
+    (re.compile(r"\bissue" + r" #?\d", re.I), "an issue number"),
+    (re.compile(r"--(?:extra-)?index" + r"-url|\bfind" + r"-links\b"), "a package registry"),
+]
+
+
+def words(name):
+    """The words of a snake_case, kebab-case or CamelCase name, in lower case."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+", name)]
+
+
+def name_violations(file):
+    kernel = "kernels" in file.parts
+    for part in (*file.parts[:-1], file.name.split(".")[0]):
+        for word in words(part):
+            if word in EMPTY_NOUNS:
+                yield file, 1, f'"{word}" names nothing: find the noun'
+            if kernel and STAGES.match(word):
+                yield file, 1, f'a kernel is named by its idea, not "{word}"'
+
+
+def check(root):
+    for file in sources.files(root):
+        yield from name_violations(file)
+        try:
+            lines = (root / file).read_text("utf-8").splitlines()
+        except UnicodeDecodeError:
+            continue  # a picture
+        code = file.suffix in sources.CODE or file.name in ("CMakeLists.txt", "Makefile", "run")
+        if code and file.as_posix().startswith(TAGGED) or file.name in ("CMakeLists.txt", "Makefile"):
+            first = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
+            if not first or TAG not in first[0]:
+                yield file, 1, f'the first line is not "{TAG}"'
+        for number, line in enumerate(lines, 1):
+            declared = TYPE.match(line) if file.suffix in sources.CPP else None
+            for word in words(declared.group(1)) if declared else ():
+                if word in EMPTY_NOUNS:
+                    yield file, number, f'"{word}" in {declared.group(1)} names nothing: find the noun'
+            for pattern, what in BANNED:
+                if pattern.search(line):
+                    yield file, number, f"holds {what}"
+
+
+sources.run(check)

@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the lint tests: each planted violation must be found at its place, and a clean tree must pass."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TAG = "// SPDX-License-Identifier: Apache-2.0\n"
+LONG = "void f() {\n" + "  g();\n" * 120 + "}\n"
+PASS = "const Pass& recompute_pass() {\n}\n"
+CLEAN = {
+    "CMakeLists.txt": "# " + TAG[3:] + "ridge_room(graph DEPENDS base)\n",
+    "README.md": "`ridge lab` runs the ladder.\n",
+    "src/base/shape.h": TAG,
+    "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
+    "src/backends/cpu/kernels/softmax_online.cc":
+        TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n' + LONG,
+    "src/ops/registry.cc": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
+    "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
+    "src/passes/pipeline.cc": TAG + "&merge_qkv_pass(),\n",
+    "src/passes/merge_qkv.cc": TAG + "const Pass& merge_qkv_pass() {\n}\n",
+    "src/passes/differentiate.cc": TAG,
+    "tests/passes/merge_qkv_test.cc": TAG + "TEST(MergeQkv, Golden) {\n  f(T{1}, {2});\n}\n",
+    "src/apps/main.cc": TAG,
+    "src/apps/lab.cc": TAG,
+    "src/apps/presets.cc": TAG + "// Names of presets. Not a subcommand.\n",
+}
+# (script, file to plant, its text, what must be printed)
+PLANTED = [
+    ("layers", "src/graph/node.cc", TAG + '#include "ops/rope.h"\n', "src/graph/node.cc:2: graph (rank 1)"),
+    ("layers", "src/text/bpe.cc", TAG + '\n# include "files/json.h"\n', "src/text/bpe.cc:3: text (rank 1)"),
+    ("layers", "src/base/error.h", TAG + '#include "boost/asio.h"\n', "src/base/error.h:2:"),
+    ("layers", "src/graph/node.cc", TAG + '#include "node.h"\n', "src/graph/node.cc:2:"),
+    ("layers", "src/tools/x.cc", TAG, "src/tools/x.cc:1: lies in no known room"),
+    ("layers", "src/backends/cpu/kernels/k.cc", TAG + '#include "graph/graph.h"\n', "kernels/k.cc:2: a kernel"),
+    ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:2: a kernel"),
+    ("layers", "CMakeLists.txt", "\nridge_room(base DEPENDS graph)\n", "CMakeLists.txt:2: target base"),
+    ("sizes", "src/graph/node.cc", TAG + "//\n" * 600, "src/graph/node.cc:1:"),
+    ("sizes", "src/graph/node.cc", TAG + "namespace {\n" + LONG + "}\n", "src/graph/node.cc:3: src/graph/node.cc f"),
+    ("sizes", "src/graph/node.h", TAG + "class A {\n public:\n  A() : a_{1} " + LONG[9:] + "};\n",
+     "node.h:4: src/graph/node.h A"),
+    ("sizes", "src/backends/cpu/kernels/k.cc", TAG + LONG + LONG.replace("{\n", "{\n" + " g();\n" * 40), "k.cc:124:"),
+    ("sizes", "tools/plot.py", "def f():\n" + "    g()\n" * 101, "tools/plot.py:1:"),
+    ("sizes", "tests/lint/waivers.txt", "src/graph/graph.cc: it is long\n", "waivers.txt:1: the waiver"),
+    ("names", "src/graph/graph_utils.cc", TAG, "src/graph/graph_utils.cc:1:"),
+    ("names", "src/graph/helpers/a.cc", TAG, "src/graph/helpers/a.cc:1:"),
+    ("names", "src/graph/node.h", TAG + "class NodeManager {\n", "src/graph/node.h:2:"),
+    ("names", "src/backends/cpu/kernels/softmax_v2.cc", TAG, "softmax_v2.cc:1: a kernel"),
+    ("names", "src/graph/node.cc", "// Node.\n" + TAG, "src/graph/node.cc:1: the first line"),
+    ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
+    ("names", "docs/a.md", "See /" + "work/x.\n", "docs/a.md:1: holds a path"),
+    ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:2: holds an issue number"),
+    ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:2: X(glu)"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: recompute_pass() is not"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: has no test"),
+    ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
+]
+
+
+def lint(script, tree):
+    """The exit status and the output of a lint script on a tree of {path: text}."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in tree.items():
+            path = pathlib.Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+        command = [sys.executable, pathlib.Path(__file__).parent / f"{script}_test.py", root]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+def main():
+    failures = 0
+    for script in ("layers", "sizes", "names", "lists"):
+        status, output = lint(script, CLEAN)
+        if status != 0:
+            failures += 1
+            print(f"{script}: the clean tree failed:\n{output}")
+    for script, name, text, expected in PLANTED:
+        status, output = lint(script, {**CLEAN, name: text})
+        if status != 1 or expected not in output:
+            failures += 1
+            print(f"{script}: {name} should give status 1 and '{expected}'; got {status} and:\n{output}")
+    waived = {"src/graph/graph.cc": TAG + LONG, "tests/lint/waivers.txt": "src/graph/graph.cc f: a table\n"}
+    status, output = lint("sizes", {**CLEAN, **waived})
+    if status != 0:
+        failures += 1
+        print(f"sizes: a waived function failed:\n{output}")
+    print(f"planted_test: {len(PLANTED)} violations planted, {failures} failures")
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Prints which tests were skipped and why, from ctest's JUnit file and GoogleTest's XML files in a folder."""
+import pathlib
+import sys
+import xml.etree.ElementTree as xml
+
+NAMES_SHOWN = 4
+
+
+def cases(folder):
+    """Yields (test name, reason or None) for each test case that ran; a reason means that it was skipped."""
+    for path in sorted(folder.glob("*.xml")):  # one per GoogleTest program
+        for case in xml.parse(path).iter("testcase"):
+            if case.get("status") != "run":
+                continue  # filtered out or disabled
+            skipped = case.find("skipped")
+            reason = None
+            if skipped is not None:
+                # The message is "file:line", then the text given to GTEST_SKIP().
+                lines = (skipped.get("message") or "").splitlines()
+                reason = (lines[1:] or ["no reason given"])[0].strip() or "no reason given"
+            yield f"{case.get('classname')}.{case.get('name')}", reason
+    for path in sorted(folder.glob("*.junit")):  # programs that ctest itself counts as skipped
+        for case in xml.parse(path).iter("testcase"):
+            skipped = case.find("skipped")
+            if skipped is not None:
+                output = (case.findtext("system-out") or "").strip().splitlines()
+                yield case.get("name"), output[-1] if output else skipped.get("message", "")
+
+
+def main():
+    count, by_reason = 0, {}
+    for name, reason in cases(pathlib.Path(sys.argv[1])):
+        count += 1
+        if reason is not None:
+            by_reason.setdefault(reason, []).append(name)
+    skipped = sum(len(names) for names in by_reason.values())
+    print(f"\nTest cases: {count}, skipped: {skipped}")
+    for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1])):
+        shown = ", ".join(names[:NAMES_SHOWN])
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        print(f"  {len(names):4}  {reason}: {shown}{more}")
+
+
+if __name__ == "__main__":
+    main()
