@@ -51,10 +51,11 @@ class Canvas {
   };
   double column_of(double x) const;  // in cells from the left edge
   double row_of(double y) const;     // in cells from the top edge
-  Cell& at(int row, int column) { return cells_[static_cast<size_t>(row * width_ + column)]; }
-  const Cell& at(int row, int column) const {
-    return cells_[static_cast<size_t>(row * width_ + column)];
+  size_t index(int row, int column) const {
+    return static_cast<size_t>(row) * static_cast<size_t>(width_) + static_cast<size_t>(column);
   }
+  Cell& at(int row, int column) { return cells_[index(row, column)]; }
+  const Cell& at(int row, int column) const { return cells_[index(row, column)]; }
 
   int width_;
   int height_;

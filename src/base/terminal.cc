@@ -105,7 +105,7 @@ std::string paint(std::string_view text, Colour colour, const TerminalOptions& o
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
 }
 
-std::string printable(std::string_view bytes) {
+std::string terminal_safe(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {
     size_t length = character_length(bytes);
@@ -231,7 +231,7 @@ std::string Progress::line(std::chrono::nanoseconds elapsed, std::string_view no
   } else {
     text += fmt::format("{} {}  {}", format_integer(done_), unit_, rate);
   }
-  if (!note.empty()) text += "  " + printable(note);
+  if (!note.empty()) text += "  " + terminal_safe(note);
   return std::string(cut(text, options_.columns - 1));
 }
 

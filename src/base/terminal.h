@@ -30,9 +30,9 @@ enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan }
 // The text in that colour, or unchanged where options.colour is off.
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options);
 
-// Foreign bytes made safe to print: control characters become \xNN, bytes that are not UTF-8 become
-// U+FFFD. Never throws.
-std::string printable(std::string_view bytes);
+// Foreign text as it is (model output, file names), but harmless: control characters become \xNN,
+// bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with printable() instead.
+std::string terminal_safe(std::string_view bytes);
 
 // Columns that the text takes on a terminal.
 int display_width(std::string_view text);
@@ -86,7 +86,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // `count` more are done; `note` stands at the end of the line ("loss 6.99"). A note's foreign
-  // bytes are made printable.
+  // bytes go through terminal_safe.
   void tick(int64_t count, std::string_view note = {});
   // Takes the bar off the screen, before other output; the next tick may draw it again.
   void hide();

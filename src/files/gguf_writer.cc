@@ -2,7 +2,6 @@
 // Encoding of values and of the header, then the tensors, each padded to the alignment.
 #include "files/gguf_writer.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <set>
@@ -95,12 +94,11 @@ void GgufWriter::set(std::string_view key, GgufValue value) {
   if (key.empty() || key.size() > kGgufMaxKeyBytes)
     throw usage_error("[gguf] expected a key of 1 to {} bytes, got {}", kGgufMaxKeyBytes,
                       printable(key));
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const Entry& entry) { return entry.key == key; });
-  if (found != entries_.end())
-    found->value = std::move(value);
-  else
+  const auto [place, fresh] = index_.emplace(key, entries_.size());
+  if (fresh)
     entries_.push_back({std::string(key), std::move(value)});
+  else
+    entries_[place->second].value = std::move(value);
 }
 
 void GgufWriter::set_all(const GgufMetadata& metadata) {
@@ -108,17 +106,16 @@ void GgufWriter::set_all(const GgufMetadata& metadata) {
 }
 
 int64_t GgufWriter::alignment_bytes() const {
-  for (const auto& [key, value] : entries_) {
-    if (key != kGgufAlignmentKey) continue;
-    uint32_t alignment = 0;
-    if (value.type() == GgufType::kU32)
-      std::memcpy(&alignment, value.encoded().data(), sizeof(alignment));
-    if (!std::has_single_bit(alignment))
-      throw usage_error("[gguf] {}: expected a u32 power of two, got {}", kGgufAlignmentKey,
-                        alignment);
-    return alignment;
-  }
-  return kGgufDefaultAlignmentBytes;
+  const auto found = index_.find(kGgufAlignmentKey);
+  if (found == index_.end()) return kGgufDefaultAlignmentBytes;
+  const GgufValue& value = entries_[found->second].value;
+  uint32_t alignment = 0;
+  if (value.type() == GgufType::kU32)
+    std::memcpy(&alignment, value.encoded().data(), sizeof(alignment));
+  if (!std::has_single_bit(alignment))
+    throw usage_error("[gguf] {}: expected a u32 power of two, got {}", kGgufAlignmentKey,
+                      alignment);
+  return alignment;
 }
 
 std::string GgufWriter::header_text(std::span<const TensorSource> tensors) const {

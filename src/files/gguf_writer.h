@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -99,6 +100,7 @@ class GgufWriter {
   std::string header_text(std::span<const TensorSource> tensors) const;
 
   std::vector<Entry> entries_;
+  std::map<std::string, size_t, std::less<>> index_;  // key to its place in entries_
 };
 
 }  // namespace ridge::files

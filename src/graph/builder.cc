@@ -104,7 +104,7 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<Val
   }
   if (derived_) {
     node.from = from_;
-  } else {
+  } else if (op.kind != OpKind::kView) {  // a view does no work: nothing to account for
     int32_t id = static_cast<int32_t>(graph_.origins.size());
     graph_.origins.push_back({op.name, scope_, phase_, model_work(op, types.call())});
     node.from = {{id, phase_}};

@@ -2,6 +2,8 @@
 // Copying rewrites and dead-node removal.
 #include "graph/rewriter.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ridge {
@@ -40,6 +42,12 @@ void Rewriter::replace(ValueId old_value, ValueId new_value) {
   map_[static_cast<size_t>(old_value)] = new_value;
 }
 
+void Rewriter::retype(ValueId old_value, ValueId new_value) {
+  RIDGE_CHECK(old_.shape(old_value) == graph_.shape(new_value), "%{} of {} replaced by {}", old_value,
+              old_.type(old_value).str(), graph_.type(new_value).str());
+  map_[static_cast<size_t>(old_value)] = new_value;
+}
+
 Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
   for (size_t i = 0; i < old_.nodes.size(); ++i) {
     if (visit(*this, static_cast<NodeId>(i))) continue;
@@ -48,13 +56,13 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
     for (size_t k = 0; k < outputs.size(); ++k) replace(node.outputs[k], outputs[k]);
   }
   for (ValueId output : old_.outputs) graph_.outputs.push_back(map(output));
-  return without_dead_nodes(graph_);
+  return without_dead_nodes(graph_, dropped_);
 }
 
 namespace {
 
-// The nodes listed, in that order, with ids renumbered; values without a producer all stay.
-Graph with_nodes(const Graph& graph, std::span<const NodeId> order) {
+// The nodes listed, in that order, with ids renumbered; values without a producer stay unless dropped.
+Graph with_nodes(const Graph& graph, std::span<const NodeId> order, std::span<const ValueId> dropped) {
   Graph result;
   result.origins = graph.origins;
   std::vector<ValueId> map(graph.values.size(), kNoValue);
@@ -64,7 +72,9 @@ Graph with_nodes(const Graph& graph, std::span<const NodeId> order) {
     map[static_cast<size_t>(old)] = static_cast<ValueId>(result.values.size() - 1);
   };
   for (size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].producer == kNoNode) add(static_cast<ValueId>(i), kNoNode);
+    if (graph.values[i].producer == kNoNode &&
+        std::find(dropped.begin(), dropped.end(), static_cast<ValueId>(i)) == dropped.end())
+      add(static_cast<ValueId>(i), kNoNode);
   for (NodeId id : order) {
     Node node = graph.node(id);
     for (ValueId& input : node.inputs) {
@@ -83,7 +93,7 @@ Graph with_nodes(const Graph& graph, std::span<const NodeId> order) {
 
 }  // namespace
 
-Graph without_dead_nodes(const Graph& graph) {
+Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped) {
   std::vector<bool> live(graph.values.size(), false);
   for (ValueId output : graph.outputs) live[static_cast<size_t>(output)] = true;
   std::vector<NodeId> kept;
@@ -96,13 +106,13 @@ Graph without_dead_nodes(const Graph& graph) {
     kept.push_back(static_cast<NodeId>(i));
   }
   std::vector<NodeId> order(kept.rbegin(), kept.rend());
-  return with_nodes(graph, order);
+  return with_nodes(graph, order, dropped);
 }
 
 Graph reordered(const Graph& graph, std::span<const NodeId> order) {
   RIDGE_CHECK(order.size() == graph.nodes.size(), "an order of {} nodes for {}", order.size(),
               graph.nodes.size());
-  return with_nodes(graph, order);
+  return with_nodes(graph, order, {});
 }
 
 }  // namespace graph

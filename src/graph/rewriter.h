@@ -27,8 +27,12 @@ class Rewriter {
 
   // Copies a node with its inputs mapped. The same node with other attributes or inputs may be passed.
   std::vector<ValueId> copy(const Node& node);
-  // From here on `new_value` stands for `old_value`; types must be equal.
+  // From here on `new_value` stands for `old_value`; types must be equal, but for passes that change element types
+  // (retype), where shapes must be.
   void replace(ValueId old_value, ValueId new_value);
+  void retype(ValueId old_value, ValueId new_value);
+  // A parameter, input or state that the rewritten graph no longer has.
+  void drop(ValueId old_value) { dropped_.push_back(map(old_value)); }
 
   // Walks all old nodes; `visit` returns true when it has replaced the node's outputs itself.
   Graph run(const std::function<bool(Rewriter&, NodeId)>& visit);
@@ -38,11 +42,12 @@ class Rewriter {
   Graph graph_;
   Builder builder_;
   std::vector<ValueId> map_;
+  std::vector<ValueId> dropped_;
 };
 
 // The graph without nodes whose outputs nobody reads and that update nothing. Named values that lose all
-// their readers stay: a parameter exists whether it is read or not.
-Graph without_dead_nodes(const Graph& graph);
+// their readers stay, unless dropped: a parameter exists whether it is read or not.
+Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped = {});
 
 // The graph with its nodes in the order given (a permutation that keeps producers before users).
 Graph reordered(const Graph& graph, std::span<const NodeId> order);

@@ -103,6 +103,7 @@ class Differentiator {
     std::string scope;
     for (const Contribution& part : parts) {
       const Node* producer = graph_.producer(part.gradient);
+      while (producer != nullptr && producer->op->kind == OpKind::kView) producer = graph_.producer(producer->inputs[0]);
       if (producer == nullptr) continue;
       from = merge_origins(from, producer->from);
       scope = producer->scope;

@@ -6,7 +6,18 @@
 
 namespace ridge::passes {
 
+const Pass& merge_qkv_pass();
+const Pass& merge_gate_up_pass();
+const Pass& flash_attention_pass();
+const Pass& fuse_softmax_cross_entropy_pass();
+const Pass& fuse_rms_norm_pass();
+const Pass& fuse_rope_pass();
+const Pass& fuse_glu_pass();
+const Pass& autocast_bf16_pass();
 const Pass& expand_pass();
+const Pass& recompute_pass();
+const Pass& fuse_adamw_pass();
+const Pass& generate_pointwise_pass();
 const Pass& legalize_pass();
 
 }  // namespace ridge::passes

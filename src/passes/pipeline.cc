@@ -16,7 +16,19 @@ namespace ridge::passes {
 std::span<const Pass* const> pipeline() {
   static const std::array passes = {
       // forward
+      &merge_qkv_pass(),
+      &merge_gate_up_pass(),
+      &flash_attention_pass(),
+      &fuse_softmax_cross_entropy_pass(),
+      &fuse_rms_norm_pass(),
+      &fuse_rope_pass(),
+      &fuse_glu_pass(),
+      &autocast_bf16_pass(),
       &expand_pass(),
+      // step
+      &recompute_pass(),
+      &fuse_adamw_pass(),
+      &generate_pointwise_pass(),
       // target
       &legalize_pass(),
   };
@@ -26,9 +38,13 @@ std::span<const Pass* const> pipeline() {
 std::span<const Level> levels() {
   static const std::array levels = {
       Level{"baseline", "an eager framework: one kernel per primitive", {"expand", "legalize"}},
-      Level{"fused", "projections and attention fused", {}},
-      Level{"kernels", "hand-written kernels for what stays memory-bound", {}},
-      Level{"compiled", "a compiler's job: generated kernels, tuned products", {}},
+      Level{"fused",
+            "projections and attention fused",
+            {"merge_qkv", "merge_gate_up", "flash_attention", "fuse_softmax_cross_entropy"}},
+      Level{"kernels",
+            "hand-written kernels for what stays memory-bound",
+            {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw"}},
+      Level{"compiled", "a compiler's job: generated kernels, tuned products", {"generate_pointwise", "tune_gemm"}},
   };
   return levels;
 }

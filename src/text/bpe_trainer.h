@@ -16,11 +16,11 @@ namespace ridge::text {
 
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;  // special tokens + 256 bytes + merges; at least the first two
-  std::vector<std::string>
-      special_tokens;  // control tokens, ids 0 and up; no merge reaches over them
+  // Control tokens, ids 0 and up; no merge reaches over them.
+  std::vector<std::string> special_tokens = {};
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
   // Called now and then while merging; must not throw; may be empty.
-  std::function<void(int64_t tokens_made, int64_t tokens_wanted)> progress;
+  std::function<void(int64_t tokens_made, int64_t tokens_wanted)> progress = nullptr;
 };
 
 class BpeTrainer {

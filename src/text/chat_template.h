@@ -19,8 +19,8 @@ struct ChatMessage {
 
 struct ChatOptions {
   bool add_generation_prompt = true;  // end where the assistant's answer begins
-  std::string bos;                    // the tokens' texts, for templates that write them
-  std::string eos;
+  std::string bos = "";               // the tokens' texts, for templates that write them
+  std::string eos = "";
   std::string date = "26 Jul 2024";  // what Llama 3.1 says when it is not told; see uses_date()
 };
 

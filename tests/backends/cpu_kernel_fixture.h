@@ -59,6 +59,7 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
                                             testing::Values(1, 3)),                     \
                            kernel_case_name)
 
+inline double to_double(double value) { return value; }
 inline double to_double(float value) { return value; }
 inline double to_double(uint16_t bits) { return bf16_to_float(bits); }
 

@@ -68,30 +68,30 @@ TEST(Paint, IsPlainWhereColourIsOff) {
   EXPECT_EQ(paint("x", Colour::kCyan, kColour), "\x1b[36mx\x1b[0m");
 }
 
-TEST(Printable, LeavesTextAndDisarmsControls) {
-  EXPECT_EQ(printable("grün 模型 😀 │"), "grün 模型 😀 │");
-  EXPECT_EQ(printable("a\x1b[31mb\n\x7f"), "a\\x1b[31mb\\x0a\\x7f");
-  EXPECT_EQ(printable("\xC2\x9B"), "\\x9b");  // the one-character form of ESC [
-  EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+TEST(TerminalSafe, LeavesTextAndDisarmsControls) {
+  EXPECT_EQ(terminal_safe("grün 模型 😀 │"), "grün 模型 😀 │");
+  EXPECT_EQ(terminal_safe("a\x1b[31mb\n\x7f"), "a\\x1b[31mb\\x0a\\x7f");
+  EXPECT_EQ(terminal_safe("\xC2\x9B"), "\\x9b");  // the one-character form of ESC [
+  EXPECT_EQ(terminal_safe(std::string_view("\0", 1)), "\\x00");
 }
 
-TEST(Printable, ReplacesWhatIsNotUtf8) {
-  EXPECT_EQ(printable("\xFF"), "\uFFFD");
-  EXPECT_EQ(printable("\xE2\x82"), "\uFFFD\uFFFD");            // cut short
-  EXPECT_EQ(printable("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
-  EXPECT_EQ(printable("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
-  EXPECT_EQ(printable("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
-  EXPECT_EQ(printable("\x80z"), "\uFFFDz");
+TEST(TerminalSafe, ReplacesWhatIsNotUtf8) {
+  EXPECT_EQ(terminal_safe("\xFF"), "\uFFFD");
+  EXPECT_EQ(terminal_safe("\xE2\x82"), "\uFFFD\uFFFD");            // cut short
+  EXPECT_EQ(terminal_safe("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(terminal_safe("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(terminal_safe("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
+  EXPECT_EQ(terminal_safe("\x80z"), "\uFFFDz");
 }
 
-TEST(Printable, OfRandomBytesHasNoControls) {
+TEST(TerminalSafe, OfRandomBytesHasNoControls) {
   std::mt19937 random(5);
   for (int round = 0; round < 2000; ++round) {
     std::string bytes;
     for (int i = 0; i < 12; ++i) bytes += static_cast<char>(random());
-    std::string text = printable(bytes);
+    std::string text = terminal_safe(bytes);
     for (char c : text) ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
-    ASSERT_EQ(printable(text), text);  // so it is well-formed too
+    ASSERT_EQ(terminal_safe(text), text);  // so it is well-formed too
   }
 }
 

@@ -7,8 +7,8 @@ namespace ridge::files {
 namespace {
 
 TEST(Json, BuildsTheDocument) {
-  const std::string text =
-      R"({"a":[1,-2,2.5,"x",true,null,{"b":[]},[[1],[2,3]]],"c":{"d":{}},"e":18446744073709551615})";
+  const std::string text = R"({"a":[1,-2,2.5,"x",true,null,{"b":[]},[[1],[2,3]]],)"
+                           R"("c":{"d":{}},"e":18446744073709551615})";
   EXPECT_EQ(parse_json(text, "test"), nlohmann::json::parse(text));
   EXPECT_EQ(parse_json("7", "test"), 7);
 }

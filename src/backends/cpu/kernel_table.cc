@@ -38,7 +38,8 @@
   X(sum_squares)                    \
   X(clip_coefficient)               \
   X(adamw)                          \
-  X(adamw_multi)
+  X(adamw_multi)                 \
+  X(generated_pointwise)
 
 namespace ridge::backends::cpu {
 

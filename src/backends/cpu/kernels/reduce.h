@@ -45,7 +45,7 @@ void sum_columns(const SumColumns<In, Out>& call);
 
 int64_t sum_squares_workspace_bytes(int64_t elements);
 
-// The sum of squares of a contiguous tensor: fp32 within 16 Ki elements, then double, the same for any thread count.
+// The sum of squares of a contiguous tensor: fp32 within 1024 elements, then double, the same for any thread count.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace);
 

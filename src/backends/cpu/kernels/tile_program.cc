@@ -56,7 +56,15 @@ void map_log(const float* a, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
 }
 
-void apply(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
+// What a store to bf16 and a load of it would leave.
+void round_to_bf16(float* y, int64_t n) {
+  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
+    auto bits = hn::And(round_to_bf16_bits(load(part, y + i)), hn::Set(U32(), 0xffff0000u));
+    store(part, hn::BitCast(F32(), bits), y + i);
+  });
+}
+
+void compute(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
   const V32 p = hn::Set(F32(), in.parameter);
   switch (in.function) {
     case Pointwise::kAdd: return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Add(u, v); });
@@ -82,6 +90,11 @@ void apply(const TileInstruction& in, const float* a, const float* b, float* y, 
       return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Mul(v, gelu_tanh_slope(u)); });
     case Pointwise::kCast: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return u; });
   }
+}
+
+void apply(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
+  compute(in, a, b, y, n);
+  if (in.rounds) round_to_bf16(y, n);
 }
 
 // n elements `step` apart as floats.

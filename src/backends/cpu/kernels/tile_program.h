@@ -20,6 +20,7 @@ struct TileInstruction {
   int a;
   int b;
   float parameter;
+  bool rounds = false;  // the result is rounded to bf16, as a kernel that stored it would
 };
 
 // The first registers hold the inputs in order.

@@ -17,6 +17,8 @@ namespace {
 
 using namespace hopper;
 
+constexpr float kInfinity = __builtin_huge_valf();
+
 struct ForwardArguments {
   CUtensorMap q, k, v, o;
   float* lse;      // [N, H]
@@ -49,17 +51,51 @@ struct ForwardTile {
   static constexpr int kOutputOffset = kOutputOverQuery ? 0 : kValueOffset + kStages * kKeyBytes;
   static constexpr int kBarrierOffset =
       kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kQueryBytes);
-  static constexpr int kSharedBytes = kBarrierOffset + 256;
+  static constexpr int kBarrierBytes = 256;
+  static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
+#ifndef RIDGE_TURNS
+#define RIDGE_TURNS (kWarpgroups == 2)
+#endif
+#ifndef RIDGE_EARLY
+#define RIDGE_EARLY 1
+#endif
+  static constexpr bool kTurns = kWarpgroups > 1 && (RIDGE_TURNS);
+  static constexpr bool kEarlyWait = RIDGE_EARLY;
   static_assert(kSharedBytes <= 232448);
 };
 
+// The barriers, eight bytes each from Tile::kBarrierOffset on.
 template <class Tile>
 struct ForwardBarriers {
-  uint64_t q_full, q_empty;
-  uint64_t k_full[Tile::kStages], k_empty[Tile::kStages];
-  uint64_t v_full[Tile::kStages], v_empty[Tile::kStages];
-  uint64_t tile_full[2], tile_empty[2];
-  int tile[2];
+  uint32_t base;
+  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t q_full() const { return at(0); }
+  __device__ __forceinline__ uint32_t q_empty() const { return at(1); }
+  __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 + slot); }
+  __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(4 + slot); }
+  __device__ __forceinline__ uint32_t tile(int slot) const { return at(6 + slot); }  // the tile's number
+  __device__ __forceinline__ uint32_t k_full(int slot) const { return at(8 + slot); }
+  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 3 * Tile::kStages + slot); }
+  static_assert(8 * (8 + 4 * Tile::kStages) <= Tile::kBarrierBytes);
+
+  __device__ __forceinline__ void init() const {
+    constexpr int kWarps = 4 * Tile::kWarpgroups;
+    barrier_init(q_full(), 1);
+    barrier_init(q_empty(), Tile::kOutputOverQuery ? Tile::kWarpgroups : kWarps);
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(tile_full(i), 1);
+      barrier_init(tile_empty(i), kWarps);
+    }
+    for (int i = 0; i < Tile::kStages; ++i) {
+      barrier_init(k_full(i), 1);
+      barrier_init(k_empty(i), kWarps);
+      barrier_init(v_full(i), 1);
+      barrier_init(v_empty(i), kWarps);
+    }
+    barrier_init_fence();
+  }
 };
 
 template <class Tile>
@@ -70,20 +106,19 @@ __device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int b
 
 // One thread: names the tiles, fetches queries once a tile, keys and values block by block from the last.
 template <class Tile>
-__device__ __forceinline__ void produce(const ForwardArguments& p,
-                                        uint8_t* shared,
-                                        ForwardBarriers<Tile>& barriers) {
+__device__ __forceinline__ void produce(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
   prefetch_map(&p.q);
   prefetch_map(&p.k);
   prefetch_map(&p.v);
+  const uint32_t shared = barriers.base;
   Ring<2> turn;
   Ring<Tile::kStages> key_ring, value_ring;
   uint32_t q_parity = 0;
   int index = blockIdx.x;
   while (true) {
-    barrier_wait(&barriers.tile_empty[turn.slot], turn.parity ^ 1);
-    barriers.tile[turn.slot] = index;
-    barrier_arrive(&barriers.tile_full[turn.slot]);
+    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
+    store_shared_int(barriers.tile(turn.slot), index);
+    barrier_arrive(barriers.tile_full(turn.slot));
     turn.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
@@ -94,24 +129,26 @@ __device__ __forceinline__ void produce(const ForwardArguments& p,
     const BlockRange keys = tile_keys<Tile>(p, block);
 
     auto fetch_keys = [&](int n) {
-      barrier_wait(&barriers.k_empty[key_ring.slot], key_ring.parity ^ 1);
-      barrier_expect(&barriers.k_full[key_ring.slot], Tile::kKeyBytes);
-      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k,
-              &barriers.k_full[key_ring.slot], n * Tile::kKeys, kv_head, batch);
+      const uint32_t full = barriers.k_full(key_ring.slot);
+      barrier_wait(barriers.k_empty(key_ring.slot), key_ring.parity ^ 1);
+      barrier_expect(full, Tile::kKeyBytes);
+      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k, full, n * Tile::kKeys, kv_head,
+              batch);
       key_ring.advance();
     };
     auto fetch_values = [&](int n) {
-      barrier_wait(&barriers.v_empty[value_ring.slot], value_ring.parity ^ 1);
-      barrier_expect(&barriers.v_full[value_ring.slot], Tile::kKeyBytes);
-      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v,
-              &barriers.v_full[value_ring.slot], n * Tile::kKeys, kv_head, batch);
+      const uint32_t full = barriers.v_full(value_ring.slot);
+      barrier_wait(barriers.v_empty(value_ring.slot), value_ring.parity ^ 1);
+      barrier_expect(full, Tile::kKeyBytes);
+      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v, full, n * Tile::kKeys,
+              kv_head, batch);
       value_ring.advance();
     };
     fetch_keys(keys.end - 1);
-    barrier_wait(&barriers.q_empty, q_parity ^ 1);
+    barrier_wait(barriers.q_empty(), q_parity ^ 1);
     q_parity ^= 1;
-    barrier_expect(&barriers.q_full, Tile::kQueryBytes);
-    copy_in(shared, &p.q, &barriers.q_full, block * Tile::kQueries, head, batch);
+    barrier_expect(barriers.q_full(), Tile::kQueryBytes);
+    copy_in(shared, &p.q, barriers.q_full(), block * Tile::kQueries, head, batch);
     for (int n = keys.end - 2; n >= keys.begin; --n) {
       fetch_keys(n);
       fetch_values(n + 1);
@@ -122,63 +159,69 @@ __device__ __forceinline__ void produce(const ForwardArguments& p,
   }
 }
 
-// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled;
-// the maximum up to kSlack) and its share of their sum.
+// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled)
+// and its share of their sum.
 struct RowState {
-  float reference[2];
-  float sum[2];
+  float reference[2] = {-kInfinity, -kInfinity};
+  float sum[2] = {0.0f, 0.0f};
+
+  __device__ __forceinline__ bool is_fresh() const {  // some row of the warp has seen no key yet
+    return __any_sync(0xffffffff, reference[0] == -kInfinity || reference[1] == -kInfinity);
+  }
 };
 
-// The reference follows the maximum only when that grew by more than this (log2): a probability is then at most
-// 2^8, which bf16 holds as exactly as one, and the output is seldom rescaled.
-constexpr float kSlack = 8.0f;
-constexpr float kInfinity = __builtin_huge_valf();
-
-// Turns the scores of one key block into probabilities in place. Returns whether the output must be multiplied by
-// factor[row].
+// Exponentials of the scores in place, against the reference as it is. A row's reference need not be its maximum:
+// probabilities, sums and outputs scale alike, so any reference gives the same digits until something overflows.
+// Returns whether something came near that; then nothing of the result may be used, and the scores are lost.
 template <int kCount>
-__device__ __forceinline__ bool probabilities(float (&s)[kCount],
-                                              RowState& rows,
-                                              float (&factor)[2],
-                                              float scale_log2) {
+__device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows, float scale_log2) {
+  constexpr float kCeiling = 1.0e12f;
+  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+  for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      s[j + c] = exp2_fast(fmaf(s[j + c], scale_log2, -rows.reference[c / 2]));
+      sum[c] += s[j + c];
+    }
+  }
+  sum[0] += sum[1];
+  sum[2] += sum[3];
+  const bool fits = sum[0] < kCeiling && sum[2] < kCeiling;  // false for NaN
+  if (__any_sync(0xffffffff, !fits)) return true;
+  rows.sum[0] += sum[0];
+  rows.sum[1] += sum[2];
+  return false;
+}
+
+// The same with the reference moved to the maximum so far; the output must then be multiplied by factor[row].
+template <int kCount>
+__device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
+                                                        RowState& rows,
+                                                        float (&factor)[2],
+                                                        float scale_log2) {
   float top[2] = {s[0], s[2]};
 #pragma unroll
   for (int j = 0; j < kCount; j += 4) {
     top[0] = fmaxf(top[0], fmaxf(s[j], s[j + 1]));
     top[1] = fmaxf(top[1], fmaxf(s[j + 2], s[j + 3]));
   }
+  float base[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 1));
     top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 2));
-    top[r] *= scale_log2;
+    const float next = fmaxf(rows.reference[r], top[r] * scale_log2);
+    base[r] = next == -kInfinity ? 0.0f : next;  // no key yet: the scores are -inf and must give 0
+    factor[r] = exp2_fast(rows.reference[r] - base[r]);
+    rows.reference[r] = next;
+    rows.sum[r] *= factor[r];
   }
-  const bool grew = top[0] > rows.reference[0] + kSlack || top[1] > rows.reference[1] + kSlack;
-  const bool rescale = __any_sync(0xffffffff, grew);
-  if (rescale) {
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const float next = fmaxf(rows.reference[r], top[r]);
-      factor[r] = next == -kInfinity ? 1.0f : exp2_fast(rows.reference[r] - next);
-      rows.reference[r] = next;
-      rows.sum[r] *= factor[r];
-    }
+  for (int j = 0; j < kCount; ++j) {
+    s[j] = exp2_fast(fmaf(s[j], scale_log2, -base[(j / 2) % 2]));
+    rows.sum[(j / 2) % 2] += s[j];
   }
-  // A row that has seen no key yet has reference -inf; its scores are -inf too and must give 0.
-  const float base0 = rows.reference[0] == -kInfinity ? 0.0f : rows.reference[0];
-  const float base1 = rows.reference[1] == -kInfinity ? 0.0f : rows.reference[1];
-  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-  for (int j = 0; j < kCount; j += 4) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      s[j + c] = exp2_fast(fmaf(s[j + c], scale_log2, c < 2 ? -base0 : -base1));
-      sum[c] += s[j + c];
-    }
-  }
-  rows.sum[0] += sum[0] + sum[1];
-  rows.sum[1] += sum[2] + sum[3];
-  return rescale;
 }
 
 // -inf where the key (column) is hidden from the query (row).
@@ -209,39 +252,73 @@ __device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed
 // Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1 releases.
 template <class Tile>
 struct Turns {
-#ifdef RIDGE_FORWARD_NO_TURNS
-  static constexpr bool kTurns = false;
-#else
-  static constexpr bool kTurns = Tile::kWarpgroups > 1;
-#endif
   int own, next;
   __device__ __forceinline__ explicit Turns(int consumer)
       : own(1 + consumer), next(1 + (consumer + 1 == Tile::kWarpgroups ? 0 : consumer + 1)) {
-    if (kTurns && consumer == Tile::kWarpgroups - 1) pass();
+    if (Tile::kTurns && consumer == Tile::kWarpgroups - 1) pass();
   }
   __device__ __forceinline__ void wait() const {
-    if (kTurns) named_sync(own, 2 * kWarpgroupThreads);
+    if (Tile::kTurns) named_sync(own, 2 * kWarpgroupThreads);
   }
   __device__ __forceinline__ void pass() const {
-    if (kTurns) named_arrive(next, 2 * kWarpgroupThreads);
+    if (Tile::kTurns) named_arrive(next, 2 * kWarpgroupThreads);
+  }
+  __device__ __forceinline__ void skip(int count) const {
+    if (Tile::kTurns) {
+      for (int i = 0; i < count; ++i) {
+        wait();
+        pass();
+      }
+    }
   }
 };
 
 template <class Tile>
 struct Consumer {
+  static constexpr int kScores = Tile::kKeys / 2;    // accumulator registers of 64 queries x kKeys
+  static constexpr int kOutput = Tile::kHeadSize / 2;  // of 64 queries x E
+
   const ForwardArguments& p;
-  uint8_t* shared;
-  ForwardBarriers<Tile>& barriers;
+  ForwardBarriers<Tile> barriers;
   int warpgroup;  // among the consumers
   int thread;     // in the warpgroup
   Ring<Tile::kStages> key_ring{}, value_ring{};
   uint32_t q_parity = 0;
 
-  __device__ __forceinline__ bool leads_warp() const { return thread % 32 == 0; }
+  __device__ __forceinline__ void arrive(uint32_t barrier) const {
+    if (thread % 32 == 0) barrier_arrive(barrier);
+  }
+  __device__ __forceinline__ uint32_t queries() const { return barriers.base + warpgroup * 64 * kRowBytes; }
+  __device__ __forceinline__ uint32_t keys() const {
+    return barriers.base + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes;
+  }
+  __device__ __forceinline__ void wait_keys() const {
+    barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
+  }
+  __device__ __forceinline__ void wait_values() const {
+    barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
+  }
+  __device__ __forceinline__ void release_keys() {
+    arrive(barriers.k_empty(key_ring.slot));
+    key_ring.advance();
+  }
+  __device__ __forceinline__ void release_values() {
+    arrive(barriers.v_empty(value_ring.slot));
+    value_ring.advance();
+  }
+  // Blocks that other warpgroups of the tile need and this one does not.
+  __device__ __forceinline__ void skip(int blocks) {
+    for (int i = 0; i < blocks; ++i) {
+      wait_keys();
+      release_keys();
+      wait_values();
+      release_values();
+    }
+  }
 
-  __device__ __forceinline__ void scores(float (&s)[Tile::kKeys / 2]) {
-    const uint64_t q = by_columns(shared + warpgroup * 64 * kRowBytes);
-    const uint64_t k = by_columns(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes);
+  __device__ __forceinline__ void scores(float (&s)[kScores]) const {
+    const uint64_t q = by_columns(queries());
+    const uint64_t k = by_columns(keys());
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       Product<Tile::kKeys>::template shared<0, 0>(s, q + column_step<Tile::kQueries>(i),
@@ -250,10 +327,9 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void outputs(float (&o)[Tile::kHeadSize / 2],
-                                          const uint32_t (&probability)[Tile::kKeys / 4]) {
+  __device__ __forceinline__ void outputs(float (&o)[kOutput], const uint32_t (&probability)[kScores / 2]) const {
     const uint64_t v =
-        by_rows(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, Tile::kKeys);
+        by_rows(barriers.base + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, Tile::kKeys);
 #pragma unroll
     for (int i = 0; i < Tile::kKeys / 16; ++i) {
       Product<Tile::kHeadSize>::template registers<1>(o, probability + 4 * i, v + row_step(i), 1);
@@ -261,13 +337,29 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void release_keys() {
-    if (leads_warp()) barrier_arrive(&barriers.k_empty[key_ring.slot]);
-    key_ring.advance();
-  }
-  __device__ __forceinline__ void release_values() {
-    if (leads_warp()) barrier_arrive(&barriers.v_empty[value_ring.slot]);
-    value_ring.advance();
+  // The scores of this warp's 16 rows once more, without the other warps: a rare path, so it is small, not fast.
+  __device__ __noinline__ void scores_again(float (&s)[kScores]) const {
+    const int lane = thread % 32;
+    const int row = (thread / 32) * 16 + lane % 16;
+    const int key = (lane / 16) * 8 + lane % 8;
+    const uint32_t q = queries() + row * kRowBytes;
+    const uint32_t k = keys() + key * kRowBytes;
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+      uint32_t a[4], b[4];
+      const int unit = 2 * (i % 4);
+      load_matrices(q + (i / 4) * Tile::kQueries * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
+#pragma unroll
+      for (int j = 0; j < Tile::kKeys / 16; ++j) {
+        load_matrices(k + (i / 4) * Tile::kKeys * kRowBytes + 16 * j * kRowBytes +
+                          ((unit + (lane / 8) % 2) ^ (key % 8)) * 16,
+                      b);
+        warp_product(s + 8 * j, a, b[0], b[1]);
+        warp_product(s + 8 * j + 4, a, b[2], b[3]);
+      }
+    }
   }
 
   // One key block: its scores are formed while the block before finishes its outputs. Its keys are there: the
@@ -277,33 +369,55 @@ struct Consumer {
                                        int first_key_block,
                                        int row,
                                        const Turns<Tile>& turns,
-                                       float (&o)[Tile::kHeadSize / 2],
-                                       uint32_t (&probability)[Tile::kKeys / 4],
-                                       RowState& rows) {
-    float s[Tile::kKeys / 2];
+                                       float (&o)[kOutput],
+                                       uint32_t (&probability)[kScores / 2],
+                                       RowState& rows,
+                                       bool& fresh) {
+    float s[kScores];
     turns.wait();
     product_fence();
     scores(s);
-    barrier_wait(&barriers.v_full[value_ring.slot], value_ring.parity);
+    wait_values();
     product_fence();
     outputs(o, probability);
     turns.pass();
     product_wait<1>();
     pin(s);
-    release_keys();
-    if (kHide) hide(s, p.visibility, row, n * Tile::kKeys + 2 * (thread % 4));
+    const int column = n * Tile::kKeys + 2 * (thread % 4);
+    if (kHide) hide(s, p.visibility, row, column);
+    if (Tile::kEarlyWait) {
+      product_wait<0>();
+      pin(o);
+      release_values();
+    }
     float factor[2] = {1.0f, 1.0f};
-    const bool rescale = probabilities(s, rows, factor, p.scale_log2);
-    pin(s);
-    // A branch here keeps the compiler from moving the exponentials behind the wait: they must run beside the
-    // output product.
-    if (n > first_key_block) barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
-    product_wait<0>();
-    pin(o);
-    release_values();
-    if (rescale) {
+    bool exact = fresh;
+    if (!exact) {
+      exact = exponentials(s, rows, p.scale_log2);
+      if (exact) {
+        scores_again(s);
+        if (kHide) hide(s, p.visibility, row, column);
+      }
+    }
+    if (exact) {
+      exponentials_of_maximum(s, rows, factor, p.scale_log2);
+      fresh = rows.is_fresh();
+    }
+    release_keys();
+    if (!Tile::kEarlyWait) {
+      pin(s);
+      // A branch here keeps the compiler from moving the exponentials behind the wait: they must run beside the
+      // output product.
+      if (n > first_key_block) wait_keys();
+      product_wait<0>();
+      pin(o);
+      release_values();
+    } else if (n > first_key_block) {
+      wait_keys();
+    }
+    if (exact) {
 #pragma unroll
-      for (int i = 0; i < Tile::kHeadSize / 2; ++i) o[i] *= factor[(i / 2) % 2];
+      for (int i = 0; i < kOutput; ++i) o[i] *= factor[(i / 2) % 2];
     }
     pack(s, probability);
     pin(probability);
@@ -312,48 +426,71 @@ struct Consumer {
   __device__ __forceinline__ void attend(int flat_head, int block, const Turns<Tile>& turns) {
     const int first = block * Tile::kQueries + warpgroup * 64;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
-    const BlockRange keys = tile_keys<Tile>(p, block);
+    const BlockRange tile = tile_keys<Tile>(p, block);
+    BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    if (first >= p.visibility.sequence) own.begin = own.end = tile.begin;
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
-    float o[Tile::kHeadSize / 2];
-    uint32_t probability[Tile::kKeys / 4];
-    RowState rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
-    barrier_wait(&barriers.q_full, q_parity);
+    barrier_wait(barriers.q_full(), q_parity);
     q_parity ^= 1;
+    if (Tile::kWarpgroups > 1 && own.end < tile.end) {
+      skip(tile.end - own.end);
+      turns.skip(own.end > own.begin ? tile.end - own.end : tile.end - tile.begin - 1);
+    }
+    if (own.end == own.begin) {
+      release_queries();
+      if (Tile::kOutputOverQuery && thread == 0) barrier_arrive(barriers.q_empty());
+      return;
+    }
+    float o[kOutput];
+    uint32_t probability[kScores / 2];
+    RowState rows;
     {
-      float s[Tile::kKeys / 2];
-      barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
+      float s[kScores];
+      wait_keys();
       product_fence();
       scores(s);
 #pragma unroll
-      for (int i = 0; i < Tile::kHeadSize / 2; ++i) o[i] = 0.0f;
+      for (int i = 0; i < kOutput; ++i) o[i] = 0.0f;
       product_wait<0>();
       pin(s);
       release_keys();
-      hide(s, p.visibility, row, (keys.end - 1) * Tile::kKeys + 2 * (thread % 4));
+      hide(s, p.visibility, row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
       float factor[2];
-      probabilities(s, rows, factor, p.scale_log2);
+      exponentials_of_maximum(s, rows, factor, p.scale_log2);
       pack(s, probability);
       pin(probability);
     }
-    int n = keys.end - 2;
-    if (n >= keys.begin) barrier_wait(&barriers.k_full[key_ring.slot], key_ring.parity);
-    while (n >= keys.begin) {
-      for (; n >= keys.begin && contains(whole, n); --n) step<false>(n, keys.begin, row, turns, o, probability, rows);
-      for (; n >= keys.begin && !contains(whole, n); --n) step<true>(n, keys.begin, row, turns, o, probability, rows);
+    bool fresh = rows.is_fresh();
+    int n = own.end - 2;
+    if (n >= own.begin) wait_keys();
+    while (n >= own.begin) {
+      for (; n >= own.begin && contains(whole, n); --n) {
+        step<false>(n, own.begin, row, turns, o, probability, rows, fresh);
+      }
+      for (; n >= own.begin && !contains(whole, n); --n) {
+        step<true>(n, own.begin, row, turns, o, probability, rows, fresh);
+      }
     }
-    if (!Tile::kOutputOverQuery && leads_warp()) barrier_arrive(&barriers.q_empty);
-    barrier_wait(&barriers.v_full[value_ring.slot], value_ring.parity);
+    release_queries();
+    wait_values();
     product_fence();
     outputs(o, probability);
+    if (Tile::kWarpgroups > 1 && own.begin > tile.begin) turns.skip(own.begin - tile.begin);
     product_wait<0>();
     pin(o);
     release_values();
+    if (Tile::kWarpgroups > 1 && own.begin > tile.begin) skip(own.begin - tile.begin);
     finish(flat_head, first, row, o, rows);
+  }
+
+  // After the last score product; where the output is staged over the queries, `finish` does it.
+  __device__ __forceinline__ void release_queries() const {
+    if (!Tile::kOutputOverQuery) arrive(barriers.q_empty());
   }
 
   // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy engine.
   __device__ __forceinline__ void finish(
-      int flat_head, int first, int row, float (&o)[Tile::kHeadSize / 2], RowState& rows) {
+      int flat_head, int first, int row, float (&o)[kOutput], const RowState& rows) {
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
     float inverse[2];
@@ -367,16 +504,15 @@ struct Consumer {
       if (thread % 4 == 0 && query < p.visibility.sequence) {
         constexpr float kLn2 = 0.6931471805599453f;
         const int64_t token = static_cast<int64_t>(batch) * p.visibility.sequence + query;
-        p.lse[token * p.heads + head] =
-            sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
+        p.lse[token * p.heads + head] = sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
       }
     }
     if (thread == 0 && !Tile::kOutputOverQuery) copy_out_wait_read();
     named_sync(4 + warpgroup, kWarpgroupThreads);
-    uint8_t* staged = shared + Tile::kOutputOffset + warpgroup * 64 * kRowBytes;
+    const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * 64 * kRowBytes;
     const int lane = thread % 32;
     const int staged_row = (thread / 32) * 16 + lane % 16;
-    const uint32_t address = shared_address(staged) + staged_row * kRowBytes;
+    const uint32_t address = staged + staged_row * kRowBytes;
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       const uint32_t unit = (2 * (i % 4) + lane / 16) ^ (staged_row % 8);
@@ -390,15 +526,13 @@ struct Consumer {
     shared_writes_to_async();
     named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
-      if (first < p.visibility.sequence) {
-        for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
-          copy_out(&p.o, staged + chunk * Tile::kQueries * kRowBytes, first, chunk, head, batch);
-        }
-        copy_out_commit();
+      for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
+        copy_out(&p.o, staged + chunk * Tile::kQueries * kRowBytes, first, chunk, head, batch);
       }
+      copy_out_commit();
       if (Tile::kOutputOverQuery) {
         copy_out_wait_read();
-        barrier_arrive(&barriers.q_empty);
+        barrier_arrive(barriers.q_empty());
       }
     }
   }
@@ -409,40 +543,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     flash_attention_forward_kernel(const __grid_constant__ ForwardArguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
-  auto& barriers = *reinterpret_cast<ForwardBarriers<Tile>*>(shared + Tile::kBarrierOffset);
-  static_assert(sizeof(barriers) <= 256);
-  constexpr int kWarps = 4 * Tile::kWarpgroups;
-  if (threadIdx.x == 0) {
-    barrier_init(&barriers.q_full, 1);
-    barrier_init(&barriers.q_empty, Tile::kOutputOverQuery ? Tile::kWarpgroups : kWarps);
-    for (int i = 0; i < Tile::kStages; ++i) {
-      barrier_init(&barriers.k_full[i], 1);
-      barrier_init(&barriers.k_empty[i], kWarps);
-      barrier_init(&barriers.v_full[i], 1);
-      barrier_init(&barriers.v_empty[i], kWarps);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier_init(&barriers.tile_full[i], 1);
-      barrier_init(&barriers.tile_empty[i], kWarps);
-    }
-    barrier_init_fence();
-  }
+  const ForwardBarriers<Tile> barriers{shared_address(shared)};
+  if (threadIdx.x == 0) barriers.init();
   __syncthreads();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<Tile::kProducerRegisters>();
-    if (threadIdx.x == 0) produce<Tile>(p, shared, barriers);
+    if (threadIdx.x == 0) produce<Tile>(p, barriers);
   } else {
     take_registers<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer{p, shared, barriers, role - 1,
-                            static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     const Turns<Tile> turns(role - 1);
     Ring<2> turn;
     while (true) {
-      barrier_wait(&barriers.tile_full[turn.slot], turn.parity);
-      const int index = barriers.tile[turn.slot];
-      __syncwarp();
-      if (consumer.leads_warp()) barrier_arrive(&barriers.tile_empty[turn.slot]);
+      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
+      consumer.arrive(barriers.tile_empty(turn.slot));
       turn.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;

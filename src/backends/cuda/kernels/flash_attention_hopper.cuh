@@ -16,10 +16,12 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
+// Shared memory is named by 32-bit addresses throughout.
+
 // ---- mbarriers ----
 
-__device__ __forceinline__ void barrier_init(uint64_t* barrier, uint32_t arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals));
+__device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
 }
 
 // Makes the barriers' initial state visible to the copy engine; a __syncthreads must follow.
@@ -28,32 +30,19 @@ __device__ __forceinline__ void barrier_init_fence() {
 }
 
 // One arrival that also announces `bytes` of copies still to land.
-__device__ __forceinline__ void barrier_expect(uint64_t* barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+__device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
                "r"(bytes)
                : "memory");
 }
 
-__device__ __forceinline__ void barrier_arrive(uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+__device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t arrivals = 1) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 
 // Returns once the phase of this parity is complete. A fresh barrier's "previous" phase (parity 1) counts as
 // complete, so a producer's first wait for an empty slot passes at once.
-__device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity) {
-#ifdef RIDGE_WATCHDOG
-  {
-    uint32_t ok = 0;
-    long long t0 = clock64();
-    while (true) {
-      asm volatile("{\n.reg .pred done;\nmbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\nselp.u32 %0, 1, 0, done;\n}" : "=r"(ok) : "r"(shared_address(barrier)), "r"(parity) : "memory");
-      if (ok) return;
-      if (clock64() - t0 > 2000000000LL) {
-        asm volatile("trap;");
-      }
-    }
-  }
-#endif
+__device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"
       ".reg .pred done;\n"
@@ -62,7 +51,7 @@ __device__ __forceinline__ void barrier_wait(uint64_t* barrier, uint32_t parity)
       "@done bra.uni finished;\n"
       "bra.uni again;\n"
       "finished:\n"
-      "}" ::"r"(shared_address(barrier)),
+      "}" ::"r"(barrier),
       "r"(parity)
       : "memory");
 }
@@ -92,36 +81,35 @@ __device__ __forceinline__ void named_arrive(int id, int threads) {
 
 // ---- tensor copies; coordinates: (column in 64, token, 64-column chunk, head, batch) ----
 
-__device__ __forceinline__ void copy_in(void* destination,
+__device__ __forceinline__ void copy_in(uint32_t destination,
                                         const CUtensorMap* map,
-                                        uint64_t* barrier,
+                                        uint32_t barrier,
                                         int token,
                                         int head,
                                         int batch) {
   asm volatile(
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %3, %5, %6}], [%2];" ::"r"(shared_address(destination)),
-      "l"(map), "r"(shared_address(barrier)), "r"(0), "r"(token), "r"(head), "r"(batch)
+      " [%0], [%1, {%3, %4, %3, %5, %6}], [%2];" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(0), "r"(token), "r"(head), "r"(batch)
       : "memory");
 }
 
 __device__ __forceinline__ void copy_out(
-    const CUtensorMap* map, const void* source, int token, int chunk, int head, int batch) {
+    const CUtensorMap* map, uint32_t source, int token, int chunk, int head, int batch) {
   asm volatile(
       "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
-      "r"(shared_address(source)), "r"(0), "r"(token), "r"(chunk), "r"(head), "r"(batch)
+      "r"(source), "r"(0), "r"(token), "r"(chunk), "r"(head), "r"(batch)
       : "memory");
 }
 
 // A flat copy of `bytes` (multiple of 16, both ends 16-byte aligned).
-__device__ __forceinline__ void copy_in_flat(void* destination,
+__device__ __forceinline__ void copy_in_flat(uint32_t destination,
                                              const void* source,
                                              uint32_t bytes,
-                                             uint64_t* barrier) {
+                                             uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-          shared_address(destination)),
-      "l"(source), "r"(bytes), "r"(shared_address(barrier))
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "l"(source), "r"(bytes), "r"(barrier)
       : "memory");
 }
 
@@ -134,10 +122,16 @@ __device__ __forceinline__ void copy_out_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
+// Waits until they are visible.
+__device__ __forceinline__ void copy_out_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+
 // Orders this thread's ordinary shared-memory writes before later reads by the copy engine or the tensor cores.
 __device__ __forceinline__ void shared_writes_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+
+// The same for global memory that the copy engine reads or writes, across a release or an acquire.
+__device__ __forceinline__ void global_to_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -153,6 +147,40 @@ __device__ __forceinline__ void give_registers() {
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// ---- shared memory words ----
+
+__device__ __forceinline__ int load_shared_int(uint32_t address) {
+  int value;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+__device__ __forceinline__ void store_shared_int(uint32_t address, int value) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+__device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
+  float4 v;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(address)
+               : "memory");
+  return v;
+}
+
+// ---- counters in global memory, between blocks ----
+
+// Publishes what this thread, and those it synchronised with, wrote before.
+__device__ __forceinline__ void counter_release(int* counter) {
+  asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
+}
+__device__ __forceinline__ void counter_acquire(const int* counter, int at_least) {
+  int value;
+  while (true) {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+    if (value >= at_least) return;
+    __nanosleep(100);
+  }
 }
 
 // ---- small arithmetic ----
@@ -176,6 +204,23 @@ __device__ __forceinline__ void store_matrices(
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
                "r"(m1), "r"(m2), "r"(m3)
                : "memory");
+}
+
+// Four 8x8 matrices from shared memory, addressed likewise.
+__device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&m)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+               : "r"(address)
+               : "memory");
+}
+
+// One warp's product of 16x16 by 8x16 transposed, added to d: the layouts are those of the warpgroup product.
+__device__ __forceinline__ void warp_product(float* d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace ridge::backends::cuda::hopper

@@ -29,13 +29,13 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address,
 }
 
 // The product's depth runs along the columns (row-major operand): queries and keys of a score product.
-__device__ __forceinline__ uint64_t by_columns(const void* tile) {
-  return descriptor(shared_address(tile), 16, kAtomBytes, 1);
+__device__ __forceinline__ uint64_t by_columns(uint32_t tile) {
+  return descriptor(tile, 16, kAtomBytes, 1);
 }
 
 // The depth runs along the rows (transposed operand): values of an output product.
-__device__ __forceinline__ uint64_t by_rows(const void* tile, int rows) {
-  return descriptor(shared_address(tile), static_cast<uint32_t>(rows) * kRowBytes, kAtomBytes, 1);
+__device__ __forceinline__ uint64_t by_rows(uint32_t tile, int rows) {
+  return descriptor(tile, static_cast<uint32_t>(rows) * kRowBytes, kAtomBytes, 1);
 }
 
 // Offsets to add to a descriptor: 16 more of the depth.

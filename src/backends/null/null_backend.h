@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The target of plans: supports every op and layout, runs nothing. What it answers is what a device with flash attention
+// tiles of the given size would.
+#pragma once
+
+#include <memory>
+
+#include "perf/target.h"
+
+namespace ridge::backends::null {
+
+struct NullOptions {
+  int64_t query_tile = 128;  // flash attention's tile: rows of scores that are computed together
+  int64_t key_tile = 128;
+};
+
+std::unique_ptr<perf::Target> make_null_target(const NullOptions& options = {});
+
+}  // namespace ridge::backends::null

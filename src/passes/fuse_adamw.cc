@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_adamw: the updates of all tensors in one launch. Where the step casts a parameter to bf16, the update writes that
+// copy as well, into a state that the next step reads; a gradient that was only widened for the update is read narrow.
+#include <map>
+
+#include "base/error.h"
+#include "graph/rewriter.h"
+#include "ops/adamw.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+namespace {
+
+class AdamwFuser {
+ public:
+  AdamwFuser(const Graph& graph, PassContext& context) : graph_(graph), context_(context) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op->name == "adamw") updates_.push_back(static_cast<NodeId>(i));
+      if (is_parameter_cast(node)) casts_[node.inputs[0]].push_back(static_cast<NodeId>(i));
+    }
+  }
+
+  Graph run() {
+    if (updates_.size() < 2) return graph_;
+    return Rewriter(graph_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
+      const Node& node = graph_.node(id);
+      if (is_parameter_cast(node) && has_update(node.inputs[0])) {
+        rewriter.replace(node.outputs[0], copy_state(rewriter, node.inputs[0]));
+        return true;
+      }
+      if (node.op->name != "adamw") return false;
+      // Where the last one stood: all gradients are known there.
+      if (id == updates_.back()) fuse(rewriter);
+      return true;
+    });
+  }
+
+ private:
+  bool is_parameter_cast(const Node& node) const {
+    if (node.op->name != "cast" || graph_.type(node.outputs[0]).dtype != DType::kBF16) return false;
+    const Value& from = graph_.value(node.inputs[0]);
+    return from.storage == Storage::kParameter && from.producer == kNoNode;
+  }
+
+  bool has_update(ValueId parameter) const {
+    for (NodeId id : updates_)
+      if (parameter_of(graph_.node(id)) == parameter) return true;
+    return false;
+  }
+
+  static ValueId parameter_of(const Node& adamw) {
+    return adamw.inputs[static_cast<size_t>(ops::adamw_tensors(adamw.inputs.size(), adamw.attrs)[0].input)];
+  }
+
+  // The bf16 copy as stored: "<name>.bf16", loaded from the same file tensor.
+  ValueId copy_state(Rewriter& rewriter, ValueId parameter) {
+    const Value& value = graph_.value(parameter);
+    std::string name = value.name + ".bf16";
+    if (!context_.load.stored.contains(name)) {
+      Builder load(context_.load.graph, context_.ops);
+      load.set_phase(Phase::kLoad);
+      context_.load.stored[name] =
+          load.call("cast", {context_.load.stored.at(value.name)}, {{"dtype", std::string("bf16")}});
+    }
+    return rewriter.builder().parameter(name, {DType::kBF16, value.type.shape});
+  }
+
+  // The gradient before a cast that widens it for nothing but the update.
+  ValueId narrow_gradient(Rewriter& rewriter, ValueId gradient) const {
+    const Node* producer = graph_.producer(gradient);
+    bool widened = producer != nullptr && producer->op->name == "cast" &&
+                   graph_.type(producer->inputs[0]).dtype == DType::kBF16;
+    return rewriter.map(widened ? producer->inputs[0] : gradient);
+  }
+
+  void fuse(Rewriter& rewriter) {
+    const Node& first = graph_.node(updates_[0]);
+    int head = ops::adamw_tensors(first.inputs.size(), first.attrs)[0].input;
+    std::vector<ValueId> inputs =
+        rewriter.map(std::span<const ValueId>(first.inputs).first(static_cast<size_t>(head)));
+    std::vector<int64_t> copies;
+    std::vector<Origin> from;
+    for (NodeId id : updates_) {
+      const Node& node = graph_.node(id);
+      RIDGE_CHECK(node.attrs == first.attrs, "updates with different settings");
+      const ValueId* operands = &node.inputs[static_cast<size_t>(head)];
+      inputs.push_back(rewriter.map(operands[0]));
+      inputs.push_back(narrow_gradient(rewriter, operands[1]));
+      inputs.push_back(rewriter.map(operands[2]));
+      inputs.push_back(rewriter.map(operands[3]));
+      bool copied = casts_.contains(operands[0]);
+      copies.push_back(copied ? 1 : 0);
+      if (copied) inputs.push_back(copy_state(rewriter, operands[0]));
+      from = merge_origins(from, node.from);
+      from = merge_origins(from, cast_origins(operands[0], operands[1]));
+    }
+    auto derive = rewriter.builder().derive(from, first.scope, first.phase);
+    Attrs attrs = first.attrs;
+    attrs.set("copies", copies);
+    std::vector<ValueId> made = rewriter.builder().call_all("adamw_multi", inputs, attrs);
+    size_t at = 0;
+    for (size_t i = 0; i < updates_.size(); ++i) {
+      const Node& node = graph_.node(updates_[i]);
+      for (size_t k = 0; k < 3; ++k) rewriter.replace(node.outputs[k], made[at + k]);
+      at += copies[i] != 0 ? 4 : 3;
+    }
+  }
+
+  // Casts that the fused update stands for.
+  std::vector<Origin> cast_origins(ValueId parameter, ValueId gradient) const {
+    std::vector<Origin> from;
+    auto found = casts_.find(parameter);
+    if (found != casts_.end())
+      for (NodeId id : found->second) from = merge_origins(from, graph_.node(id).from);
+    const Node* producer = graph_.producer(gradient);
+    if (producer != nullptr && producer->op->name == "cast") from = merge_origins(from, producer->from);
+    return from;
+  }
+
+  const Graph& graph_;
+  PassContext& context_;
+  std::vector<NodeId> updates_;
+  std::map<ValueId, std::vector<NodeId>> casts_;  // per parameter
+};
+
+Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, context).run(); }
+
+}  // namespace
+
+const Pass& fuse_adamw_pass() {
+  static const Pass pass{"fuse_adamw", Stage::kStep, "all tensors' updates in one launch, bf16 copies written on the way",
+                         "", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_glu: activation and product of a gated feed-forward layer in one kernel.
+#include "passes/keep_whole.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+namespace {
+
+Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, "glu"); }
+
+}  // namespace
+
+const Pass& fuse_glu_pass() {
+  static const Pass pass{"fuse_glu", Stage::kForward, "activation and product of the gated feed-forward in one kernel",
+                         "", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_softmax_cross_entropy: the loss from logits in one kernel, which never writes probabilities.
+#include "passes/keep_whole.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+namespace {
+
+Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, "softmax_cross_entropy"); }
+
+}  // namespace
+
+const Pass& fuse_softmax_cross_entropy_pass() {
+  static const Pass pass{"fuse_softmax_cross_entropy", Stage::kForward,
+                         "the loss in one kernel that never writes probabilities", "", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

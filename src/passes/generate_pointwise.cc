@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// generate_pointwise: clusters of pointwise nodes of one shape become one generated kernel each, so that what passes
+// between them stays in registers or L1.
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/rewriter.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+namespace {
+
+// More instructions would spill the tile's registers out of L1.
+constexpr size_t kLargestCluster = 32;
+
+struct Cluster {
+  std::vector<NodeId> nodes;  // in schedule order
+  NodeId last() const { return nodes.back(); }
+};
+
+class Clusterer {
+ public:
+  explicit Clusterer(const Graph& graph) : graph_(graph), users_(graph.users()), cluster_of_(graph.nodes.size(), -1) {}
+
+  std::vector<Cluster> run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i)
+      if (graph_.nodes[i].op->kind == OpKind::kPointwise) place(static_cast<NodeId>(i));
+    std::vector<Cluster> real;
+    for (Cluster& cluster : clusters_)
+      if (cluster.nodes.size() > 1) real.push_back(std::move(cluster));
+    return real;
+  }
+
+ private:
+  // Joins a node to the cluster of one of its inputs, or opens one.
+  void place(NodeId id) {
+    const Node& node = graph_.node(id);
+    for (ValueId input : node.inputs) {
+      NodeId producer = graph_.value(input).producer;
+      int index = producer == kNoNode ? -1 : cluster_of_[static_cast<size_t>(producer)];
+      if (index >= 0 && joins(clusters_[static_cast<size_t>(index)], id)) {
+        clusters_[static_cast<size_t>(index)].nodes.push_back(id);
+        cluster_of_[static_cast<size_t>(id)] = index;
+        return;
+      }
+    }
+    cluster_of_[static_cast<size_t>(id)] = static_cast<int>(clusters_.size());
+    clusters_.push_back({{id}});
+  }
+
+  // The kernel runs where the cluster's last node stands, so nothing between may read what the cluster makes.
+  bool joins(const Cluster& cluster, NodeId id) const {
+    const Node& node = graph_.node(id);
+    const Node& first = graph_.node(cluster.nodes[0]);
+    bool fits = cluster.nodes.size() < kLargestCluster && node.phase == first.phase &&
+                graph_.shape(node.outputs[0]) == graph_.shape(first.outputs[0]);
+    if (!fits) return false;
+    for (NodeId member : cluster.nodes)
+      for (ValueId output : graph_.node(member).outputs)
+        for (NodeId user : users_[static_cast<size_t>(output)])
+          if (user < id && std::find(cluster.nodes.begin(), cluster.nodes.end(), user) == cluster.nodes.end())
+            return false;
+    return true;
+  }
+
+  const Graph& graph_;
+  std::vector<std::vector<NodeId>> users_;
+  std::vector<int> cluster_of_;
+  std::vector<Cluster> clusters_;
+};
+
+// Emits one cluster as a generated_pointwise node.
+class Generator {
+ public:
+  Generator(Rewriter& rewriter, const Cluster& cluster, const std::vector<std::vector<NodeId>>& users)
+      : rewriter_(rewriter), graph_(rewriter.old()), cluster_(cluster), users_(users),
+        program_builder_(program_, rewriter.builder().ops()) {}
+
+  void emit() {
+    std::vector<Origin> from;
+    for (NodeId id : cluster_.nodes) {
+      const Node& node = graph_.node(id);
+      from = merge_origins(from, node.from);
+      std::vector<ValueId> inputs;
+      for (ValueId input : node.inputs) inputs.push_back(inside(input));
+      auto derive = program_builder_.derive({}, "", node.phase);
+      values_[node.outputs[0]] = program_builder_.call(node.op->name, inputs, node.attrs);
+    }
+    std::vector<ValueId> leaving;
+    for (NodeId id : cluster_.nodes) {
+      ValueId output = graph_.node(id).outputs[0];
+      if (!leaves(output)) continue;
+      leaving.push_back(output);
+      program_.outputs.push_back(values_.at(output));
+    }
+    const Node& last = graph_.node(cluster_.last());
+    auto derive = rewriter_.builder().derive(from, last.scope, last.phase);
+    NestedGraph program = std::make_shared<const Graph>(std::move(program_));
+    std::vector<ValueId> made = rewriter_.builder().call_all("generated_pointwise", inputs_, {{"program", program}});
+    for (size_t i = 0; i < made.size(); ++i) rewriter_.replace(leaving[i], made[i]);
+  }
+
+ private:
+  // A value as the program sees it: made inside, or an input.
+  ValueId inside(ValueId value) {
+    auto found = values_.find(value);
+    if (found != values_.end()) return found->second;
+    std::string label = std::to_string(inputs_.size());
+    inputs_.push_back(rewriter_.map(value));
+    return values_[value] = program_builder_.input(label, graph_.type(value));
+  }
+
+  bool leaves(ValueId value) const {
+    for (NodeId user : users_[static_cast<size_t>(value)])
+      if (std::find(cluster_.nodes.begin(), cluster_.nodes.end(), user) == cluster_.nodes.end()) return true;
+    return std::find(graph_.outputs.begin(), graph_.outputs.end(), value) != graph_.outputs.end();
+  }
+
+  Rewriter& rewriter_;
+  const Graph& graph_;
+  const Cluster& cluster_;
+  const std::vector<std::vector<NodeId>>& users_;
+  Graph program_;
+  Builder program_builder_;
+  std::map<ValueId, ValueId> values_;  // old value -> program value
+  std::vector<ValueId> inputs_;        // the node's operands in the new graph
+};
+
+Graph run(const Graph& graph, PassContext& context) {
+  std::vector<Cluster> clusters = Clusterer(graph).run();
+  std::vector<std::vector<NodeId>> users = graph.users();
+  std::map<NodeId, const Cluster*> member_of;
+  for (const Cluster& cluster : clusters)
+    for (NodeId id : cluster.nodes) member_of[id] = &cluster;
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    auto found = member_of.find(id);
+    if (found == member_of.end()) return false;
+    if (id == found->second->last()) Generator(rewriter, *found->second, users).emit();
+    return true;
+  });
+}
+
+}  // namespace
+
+const Pass& generate_pointwise_pass() {
+  static const Pass pass{"generate_pointwise", Stage::kStep, "one generated kernel for each cluster of pointwise nodes",
+                         "", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stacking weights.
+#include "passes/merge_products.h"
+
+#include <map>
+
+#include "base/error.h"
+#include "graph/rewriter.h"
+#include "ops/build.h"
+
+namespace ridge::passes {
+namespace {
+
+constexpr const char* kProjection = "nd,fd->nf";
+
+bool is_projection(const Graph& graph, const Node& node) {
+  if (node.op->name != "matmul" || node.inputs.size() != 2 || node.attrs.text("einsum") != kProjection) return false;
+  const Value& weight = graph.value(node.inputs[1]);
+  return weight.storage == Storage::kParameter && weight.producer == kNoNode;
+}
+
+bool fits(const Graph& graph, const std::vector<const Node*>& group, const std::vector<std::vector<NodeId>>& users) {
+  for (const Node* node : group) {
+    if (node == nullptr || node->inputs[0] != group[0]->inputs[0]) return false;
+    if (graph.type(node->inputs[1]).dtype != graph.type(group[0]->inputs[1]).dtype) return false;
+    if (users[static_cast<size_t>(node->inputs[1])].size() != 1) return false;
+  }
+  return group.size() > 1;
+}
+
+std::string merged_name(const std::string& first, const std::string& stem) {
+  size_t suffix = first.rfind('.');
+  size_t prefix = suffix == std::string::npos ? std::string::npos : first.rfind('.', suffix - 1);
+  RIDGE_CHECK(prefix != std::string::npos, "a weight named '{}'", first);
+  return first.substr(0, prefix + 1) + stem + first.substr(suffix);
+}
+
+class Merger {
+ public:
+  Merger(const Graph& graph, PassContext& context, const std::string& stem)
+      : graph_(graph), context_(context), stem_(stem) {}
+
+  // One product for the group, in place of its first; the outputs of all become slices.
+  void merge(Rewriter& rewriter, const std::vector<const Node*>& group) {
+    Builder& b = rewriter.builder();
+    std::vector<Origin> from;
+    for (const Node* node : group) from = merge_origins(from, node->from);
+    ValueId weight = stack_weights(rewriter, group);
+    auto derive = b.derive(from, group[0]->scope, group[0]->phase);
+    ValueId product = b.call("matmul", {rewriter.map(group[0]->inputs[0]), weight}, group[0]->attrs);
+    int64_t begin = 0;
+    for (const Node* node : group) {
+      int64_t end = begin + graph_.shape(node->outputs[0])[1];
+      rewriter.replace(node->outputs[0], ops::slice(b, product, 1, begin, end));
+      begin = end;
+    }
+  }
+
+ private:
+  ValueId stack_weights(Rewriter& rewriter, const std::vector<const Node*>& group) {
+    std::string name = merged_name(graph_.value(group[0]->inputs[1]).name, stem_);
+    Builder load(context_.load.graph, context_.ops);
+    std::vector<ValueId> parts;
+    int64_t rows = 0;
+    for (const Node* node : group) {
+      const Value& weight = graph_.value(node->inputs[1]);
+      parts.push_back(context_.load.stored.at(weight.name));
+      context_.load.stored.erase(weight.name);
+      rows += weight.type.shape[0];
+      rewriter.drop(node->inputs[1]);
+    }
+    load.set_phase(Phase::kLoad);
+    context_.load.stored[name] = ops::concat(load, parts, 0);
+    Type type = graph_.type(group[0]->inputs[1]);
+    return rewriter.builder().parameter(name, {type.dtype, type.shape.with(0, rows)});
+  }
+
+  const Graph& graph_;
+  PassContext& context_;
+  const std::string& stem_;
+};
+
+}  // namespace
+
+const Node* projection_behind(const Graph& graph, ValueId value) {
+  const Node* node = graph.producer(value);
+  while (node != nullptr && (node->op->name == "reshape" || node->op->name == "rope"))
+    node = graph.producer(node->inputs[0]);
+  return node != nullptr && is_projection(graph, *node) ? node : nullptr;
+}
+
+Graph merge_products(const Graph& graph, PassContext& context, const std::vector<std::vector<const Node*>>& groups,
+                     const std::string& stem) {
+  std::vector<std::vector<NodeId>> users = graph.users();
+  std::map<const Node*, const std::vector<const Node*>*> group_of;
+  for (const auto& group : groups) {
+    if (!fits(graph, group, users)) continue;
+    for (const Node* node : group) group_of[node] = &group;
+  }
+  Merger merger(graph, context, stem);
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    const Node* node = &graph.node(id);
+    auto found = group_of.find(node);
+    if (found == group_of.end()) return false;
+    if (!rewriter.is_mapped(node->outputs[0])) merger.merge(rewriter, *found->second);
+    return true;
+  });
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the system says about this process's memory. Not Ridge's own account: that is the planner's.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace ridge::perf {
+
+struct ProcessMemory {
+  int64_t resident_bytes = 0;
+  int64_t peak_bytes = 0;  // the most that was resident since the start or the last reset
+};
+
+// From /proc/self/status; zeros where the system has no such file.
+ProcessMemory read_process_memory();
+// The same from the file's text.
+ProcessMemory parse_process_status(std::string_view status);
+
+// Makes the present resident size the peak. False where the system refuses: peaks are then those of the
+// whole process.
+bool reset_peak_memory();
+
+}  // namespace ridge::perf

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derived figures of a run.
+#include "perf/run_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace ridge::perf {
+namespace {
+
+constexpr double kF32Tolerance = 5e-5;   // equal when printed with 4 decimals, but for rounding
+constexpr double kBf16Tolerance = 0.02;  // what bf16 activations move the workshop's losses at most
+
+double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 0; }
+
+}  // namespace
+
+std::string Setting::str() const {
+  std::string text = fmt::format("{} {}{} {}x{}", model, level, switches.empty() ? "" : " " + switches,
+                                 batch_size, sequence);
+  if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
+  return dtype.empty() || dtype == "f32" ? text : text + " " + dtype;
+}
+
+double RunRecord::samples_per_s() const {
+  return per_second(static_cast<double>(setting.samples()), wall().median);
+}
+
+double RunRecord::tokens_per_s() const {
+  return per_second(static_cast<double>(setting.tokens()), wall().median);
+}
+
+double RunRecord::palm_flops_per_s() const {
+  return per_second(static_cast<double>(palm_flops()), wall().median);
+}
+
+double RunRecord::mfu(double peak_flops_per_ns) const {
+  return peak_flops_per_ns > 0 ? palm_flops_per_s() / (peak_flops_per_ns * 1e9) : 0;
+}
+
+double RunRecord::profiling_cost() const {
+  double plain = median(plain_wall_ns), instrumented = median(step.wall_samples_ns);
+  return plain > 0 && instrumented > 0 ? instrumented / plain - 1 : 0;
+}
+
+double RunRecord::mean_loss() const {
+  if (losses.empty()) return 0;
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
+double loss_difference(const RunRecord& a, const RunRecord& b) {
+  double most = 0;
+  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
+    double difference = std::abs(a.losses[i] - b.losses[i]);
+    // A NaN on one side only is no agreement; std::max would drop it.
+    if (!(difference <= most)) most = difference;
+    if (std::isnan(most)) return most;
+  }
+  return most;
+}
+
+double loss_tolerance(const RunRecord& a, const RunRecord& b) {
+  return a.setting.dtype == "bf16" || b.setting.dtype == "bf16" ? kBf16Tolerance : kF32Tolerance;
+}
+
+}  // namespace ridge::perf

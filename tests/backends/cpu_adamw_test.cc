@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// AdamW on CPUs against its formula in double, against 1000 steps of another implementation, and a list of tensors
+// against one at a time.
+#include "backends/cpu/kernels/adamw.h"
+
+#include "backends/cpu_kernel_fixture.h"
+#include "backends/npz_array.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+class CpuAdamw : public CpuKernel {};
+RIDGE_FOR_EACH_ISA(CpuAdamw);
+
+template <typename T>
+struct Parameters {
+  std::vector<float> parameter, m, v;
+  std::vector<T> gradient;
+  std::vector<uint16_t> copy;
+  double weight_decay;
+
+  Parameters(int64_t n, uint32_t seed, double decay)
+      : parameter(random_values<float>(n, seed)),
+        m(random_values<float>(n, seed + 1, 0.1)),
+        v(random_values<float>(n, seed + 2, 0.1)),
+        gradient(random_values<T>(n, seed + 3)),
+        copy(n, 0),
+        weight_decay(decay) {
+    for (float& value : v) value = std::abs(value);
+  }
+
+  AdamwTensor<T> tensor(bool with_copy) {
+    return {static_cast<int64_t>(parameter.size()), parameter.data(), gradient.data(), m.data(), v.data(),
+            with_copy ? copy.data() : nullptr, weight_decay};
+  }
+};
+
+template <typename T>
+void check_formula(int64_t n, const AdamwStep& step) {
+  Parameters<T> got(n, 1, 0.1);
+  const Parameters<T> old = got;
+  adamw(got.tensor(true), step);
+  for (int64_t i = 0; i < n; ++i) {
+    const double g = to_double(old.gradient[i]) * step.gradient_scale;
+    const double m = step.beta1 * old.m[i] + (1 - step.beta1) * g;
+    const double v = step.beta2 * old.v[i] + (1 - step.beta2) * g * g;
+    const double m_hat = m / (1 - std::pow(step.beta1, static_cast<double>(step.step)));
+    const double v_hat = v / (1 - std::pow(step.beta2, static_cast<double>(step.step)));
+    const double p = old.parameter[i] * (1 - step.learning_rate * 0.1) -
+                     step.learning_rate * m_hat / (std::sqrt(v_hat) + step.eps);
+    expect_close(got.m[i], m, 3e-7);
+    expect_close(got.v[i], v, 3e-7);
+    // m may cancel, so the step's error is relative to the gradient's size, which is the learning rate's.
+    expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * step.learning_rate);
+    ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
+  }
+}
+
+TEST_P(CpuAdamw, MatchesFormula) {
+  for (int64_t n : {1, 7, 8, 15, 16, 17, 63, 1000, 20011}) {
+    for (int64_t step : {1, 2, 1000}) {
+      check_formula<float>(n, {.learning_rate = 3e-4, .step = step});
+      check_formula<uint16_t>(n, {.learning_rate = 1e-3, .step = step, .gradient_scale = 0.25f});
+    }
+  }
+}
+
+TEST_P(CpuAdamw, MatchesSnapshot) {
+  Random random(42);
+  std::vector<float> weight(6), m(6, 0.0f), v(6, 0.0f), gradient(6);
+  const float bound = 1.0f / std::sqrt(3.0f);
+  for (float& w : weight) w = -bound + 2.0f * bound * random.uniform();
+  for (int64_t step = 1; step <= 1000; ++step) {
+    float x[3];
+    for (float& value : x) value = random.uniform();
+    const float target[2] = {x[0] + x[1], -x[2]};
+    for (int o = 0; o < 2; ++o) {
+      float y = 0.0f;
+      for (int i = 0; i < 3; ++i) y += weight[o * 3 + i] * x[i];
+      for (int i = 0; i < 3; ++i) gradient[o * 3 + i] = 2.0f * (y - target[o]) * x[i];
+    }
+    adamw<float>({6, weight.data(), gradient.data(), m.data(), v.data(), nullptr, 0.01},
+                 {.learning_rate = 1e-3, .step = step});
+  }
+  const auto want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_adamw.npz");
+  ASSERT_EQ(want.size(), weight.size());
+  for (int i = 0; i < 6; ++i) EXPECT_NEAR(weight[i], want[i], 1e-5) << i;
+}
+
+template <typename T>
+void check_list() {
+  const int64_t sizes[] = {1, 4096, 17, 0, 30000, 5, 999, 64};
+  std::vector<Parameters<T>> together, alone;
+  for (int64_t n : sizes) {
+    const auto seed = static_cast<uint32_t>(10 + n);
+    together.emplace_back(n, seed, n > 1000 ? 0.1 : 0.0);
+    alone.emplace_back(n, seed, n > 1000 ? 0.1 : 0.0);
+  }
+  for (int64_t step = 1; step <= 3; ++step) {
+    const AdamwStep at{.learning_rate = 1e-2, .step = step};
+    std::vector<AdamwTensor<T>> list;
+    for (auto& parameters : together) list.push_back(parameters.tensor(true));
+    adamw_multi(std::span<const AdamwTensor<T>>(list), at);
+    for (auto& parameters : alone) adamw(parameters.tensor(true), at);
+  }
+  for (size_t i = 0; i < together.size(); ++i) {
+    EXPECT_TRUE(same_bits(together[i].parameter, alone[i].parameter));
+    EXPECT_TRUE(same_bits(together[i].m, alone[i].m));
+    EXPECT_TRUE(same_bits(together[i].v, alone[i].v));
+    EXPECT_TRUE(same_bits(together[i].copy, alone[i].copy));
+  }
+}
+
+TEST_P(CpuAdamw, ListEqualsOneAtATimeBitForBit) {
+  check_list<float>();
+  check_list<uint16_t>();
+}
+
+TEST_P(CpuAdamw, ZeroGradientOnlyDecays) {
+  std::vector<float> p = {2.0f, -4.0f}, g(2, 0.0f), m(2, 0.0f), v(2, 0.0f);
+  adamw<float>({2, p.data(), g.data(), m.data(), v.data(), nullptr, 0.5}, {.learning_rate = 0.5});
+  EXPECT_EQ(p[0], 1.5f);
+  EXPECT_EQ(p[1], -3.0f);
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu

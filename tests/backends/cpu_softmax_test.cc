@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax on CPUs against its formula in double, with causal and window masks, and its gradient against finite
+// differences.
+#include "backends/cpu/kernels/softmax.h"
+
+#include <limits>
+
+#include "backends/cpu_kernel_fixture.h"
+#include "base/error.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+class CpuSoftmax : public CpuKernel {};
+RIDGE_FOR_EACH_ISA(CpuSoftmax);
+
+bool seen(const SoftmaxMask& mask, int64_t row, int64_t column) {
+  if (mask.queries == 0) return true;
+  const int64_t position = mask.offset + row % mask.queries;
+  return column <= position && (mask.window == 0 || position - column < mask.window);
+}
+
+// Of one row of n values; hidden ones are 0.
+std::vector<double> reference(const std::vector<double>& x, double scale, const SoftmaxMask& mask,
+                              int64_t row) {
+  const auto n = static_cast<int64_t>(x.size());
+  double highest = -std::numeric_limits<double>::infinity(), sum = 0.0;
+  std::vector<double> y(x.size(), 0.0);
+  for (int64_t c = 0; c < n; ++c) {
+    if (seen(mask, row, c)) highest = std::max(highest, scale * x[c]);
+  }
+  for (int64_t c = 0; c < n; ++c) {
+    if (seen(mask, row, c)) sum += y[c] = std::exp(scale * x[c] - highest);
+  }
+  for (double& value : y) value = sum > 0.0 ? value / sum : 0.0;
+  return y;
+}
+
+struct Case {
+  int64_t rows, columns, stride;
+  float scale;
+  SoftmaxMask mask;
+};
+
+// Below and above the buffered width of 4096 and the blocks of 2048; masks that hide a whole row (offset < 0).
+const Case kCases[] = {{1, 1, 1, 1.0f, {}},
+                       {3, 7, 9, 0.125f, {}},
+                       {2, 16, 16, 3.0f, {}},
+                       {5, 17, 17, 1.0f, {}},
+                       {97, 127, 131, 0.5f, {}},
+                       {3, 4096, 4096, 1.0f, {}},
+                       {3, 4097, 4100, 1.0f, {}},
+                       {2, 9001, 9001, 2.0f, {}},
+                       {66, 33, 40, 0.3f, {33, 0, 0}},
+                       {120, 40, 40, 0.3f, {40, 0, 7}},
+                       {14, 23, 23, 1.0f, {7, 16, 0}},
+                       {14, 23, 23, 1.0f, {7, 16, 5}},
+                       {12, 9, 9, 1.0f, {6, -3, 0}},
+                       {12, 9, 9, 1.0f, {6, 12, 4}},
+                       {4, 9000, 9000, 1.0f, {4, 8990, 5000}}};
+
+template <typename T>
+void check_forward(const Case& one) {
+  const int64_t size = one.rows * one.stride;
+  auto x = random_values<T>(size, 1, 8.0);
+  auto y = random_values<T>(size, 2);
+  const auto before = y;
+  Softmax<T> call{one.rows, one.columns, one.scale, one.mask, {x.data(), one.stride},
+                  {y.data(), one.stride}};
+  softmax(call);
+  for (int64_t r = 0; r < one.rows; ++r) {
+    std::vector<double> row;
+    for (int64_t c = 0; c < one.columns; ++c) row.push_back(to_double(x[r * one.stride + c]));
+    const auto want = reference(row, one.scale, one.mask, r);
+    for (int64_t c = 0; c < one.columns; ++c) {
+      // Arguments reach 50 and are rounded at that size: 50 * 2^-24 of a probability.
+      expect_close(y[r * one.stride + c], want[c], 6e-6, 0.0);
+    }
+    for (int64_t c = one.columns; c < one.stride; ++c) {
+      ASSERT_EQ(y[r * one.stride + c], before[r * one.stride + c]) << "wrote past the row";
+    }
+  }
+  auto again = y;
+  softmax(call);
+  EXPECT_TRUE(same_bits(y, again));
+  auto in_place = x;
+  call.x = {in_place.data(), one.stride};
+  call.y = {in_place.data(), one.stride};
+  softmax(call);
+  for (int64_t r = 0; r < one.rows; ++r) {
+    EXPECT_EQ(std::memcmp(&in_place[r * one.stride], &y[r * one.stride], one.columns * sizeof(T)), 0);
+  }
+}
+
+TEST_P(CpuSoftmax, ForwardMatchesFormula) {
+  for (const Case& one : kCases) {
+    check_forward<float>(one);
+    check_forward<uint16_t>(one);
+  }
+}
+
+template <typename T>
+void check_backward(const Case& one) {
+  const int64_t size = one.rows * one.stride;
+  auto x = random_values<double>(size, 1, 4.0);
+  auto dy = random_values<T>(size, 2);
+  std::vector<T> y(size);
+  auto dx = random_values<T>(size, 3);
+  const int64_t every = std::max<int64_t>(1, one.columns / 7);
+  for (int64_t r = 0; r < one.rows; ++r) {
+    std::vector<double> row(x.begin() + r * one.stride, x.begin() + r * one.stride + one.columns);
+    const auto probability = reference(row, one.scale, one.mask, r);
+    for (int64_t c = 0; c < one.columns; ++c) y[r * one.stride + c] = from_double<T>(probability[c]);
+  }
+  SoftmaxBackward<T> call{one.rows, one.columns, one.scale, one.mask, {y.data(), one.stride},
+                          {dy.data(), one.stride}, {dx.data(), one.stride}};
+  softmax_backward(call);
+  constexpr double kStep = 1e-5;
+  for (int64_t r = 0; r < one.rows; ++r) {
+    std::vector<double> row(x.begin() + r * one.stride, x.begin() + r * one.stride + one.columns);
+    auto loss = [&] {
+      double sum = 0.0;
+      const auto p = reference(row, one.scale, one.mask, r);
+      for (int64_t c = 0; c < one.columns; ++c) sum += p[c] * to_double(dy[r * one.stride + c]);
+      return sum;
+    };
+    for (int64_t c = 0; c < one.columns; c += every) {
+      const double before = row[c];
+      row[c] = before + kStep;
+      const double up = loss();
+      row[c] = before - kStep;
+      const double down = loss();
+      row[c] = before;
+      // The kernel's y is itself rounded to T, and the dot product inherits that: up to 2^-8 of |dy| <= 2 in bf16.
+      const double slack = std::is_same_v<T, uint16_t> ? 0x1p-6 : 1e-6;
+      const double size_of_y = to_double(y[r * one.stride + c]) * one.scale;
+      expect_close(dx[r * one.stride + c], (up - down) / (2 * kStep), slack, size_of_y + 1e-3);
+    }
+  }
+  auto again = dx;
+  softmax_backward(call);
+  EXPECT_TRUE(same_bits(dx, again));
+}
+
+TEST_P(CpuSoftmax, BackwardMatchesFiniteDifferences) {
+  for (const Case& one : kCases) {
+    check_backward<float>(one);
+    check_backward<uint16_t>(one);
+  }
+}
+
+TEST_P(CpuSoftmax, ExtremeRows) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (int64_t n : {5, 21, 5000}) {
+    std::vector<float> x(n, -kInf), y(n, 7.0f);
+    Softmax<float> call{1, n, 1.0f, {}, {x.data(), n}, {y.data(), n}};
+    softmax(call);
+    for (float value : y) ASSERT_EQ(value, 0.0f) << "nothing but -infinity";
+    x[n / 2] = -3e38f;
+    softmax(call);
+    EXPECT_EQ(y[n / 2], 1.0f);
+    EXPECT_EQ(y[0], 0.0f);
+    x[n - 1] = 3e38f;
+    softmax(call);
+    EXPECT_EQ(y[n / 2], 0.0f);
+    EXPECT_EQ(y[n - 1], 1.0f);
+    x[0] = NAN;
+    softmax(call);
+    EXPECT_TRUE(std::isnan(y[n - 1]));
+  }
+}
+
+// A row's own position must not leak into another: what the mask hides may be NaN.
+TEST_P(CpuSoftmax, HiddenColumnsAreNotRead) {
+  const int64_t n = 20;
+  std::vector<float> x(n * n, 1.0f), y(n * n), dx(n * n);
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = r + 1; c < n; ++c) x[r * n + c] = NAN;
+  }
+  softmax<float>({n, n, 1.0f, {n, 0, 0}, {x.data(), n}, {y.data(), n}});
+  softmax_backward<float>({n, n, 1.0f, {n, 0, 0}, {y.data(), n}, {x.data(), n}, {dx.data(), n}});
+  for (int64_t r = 0; r < n; ++r) {
+    for (int64_t c = 0; c < n; ++c) {
+      EXPECT_FLOAT_EQ(y[r * n + c], c <= r ? 1.0f / static_cast<float>(r + 1) : 0.0f);
+      EXPECT_NEAR(dx[r * n + c], 0.0f, 1e-7f);
+    }
+  }
+}
+
+TEST_P(CpuSoftmax, RefusesScaleZero) {
+  Softmax<float> call;
+  call.scale = 0.0f;
+  EXPECT_THROW(softmax(call), InternalError);
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu

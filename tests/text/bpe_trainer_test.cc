@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// BPE training against a published result and against training done the plain way.
+#include "text/bpe_trainer.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <ctime>
+#include <map>
+
+#include "text/text_fixtures.h"
+#include "text/tokenizer.h"
+
+namespace ridge::text {
+namespace {
+
+TokenizerSpec train(std::string_view text,
+                    int32_t vocab_size,
+                    std::vector<std::string> special = {}) {
+  BpeTrainer trainer({.vocab_size = vocab_size, .special_tokens = std::move(special)});
+  trainer.add_text(text);
+  return trainer.train();
+}
+
+TEST(BpeTrainer, GivesThePublishedMergesAndVocabulary) {
+  TokenizerSpec spec = train(read_data("corpus.en"), 500, {"<|endoftext|>"});
+  std::string merges;
+  for (const std::string& merge : spec.merges) merges += merge + "\n";
+  EXPECT_EQ(spec.merges.size(), 243u);
+  EXPECT_EQ(merges, read_data("train-bpe-reference-merges.txt"));
+  const nlohmann::json vocabulary = read_json("train-bpe-reference-vocab.json");
+  ASSERT_EQ(spec.tokens.size(), vocabulary.size());
+  for (size_t id = 0; id < spec.tokens.size(); ++id)
+    EXPECT_EQ(vocabulary.value(spec.tokens[id], -1), static_cast<int>(id)) << spec.tokens[id];
+  EXPECT_EQ(spec.types[0], TokenType::kControl);
+  EXPECT_EQ(error_of([&] { validate(spec); }), "");
+}
+
+// Counts all pairs anew for each merge, on strings.
+std::vector<std::string> plain_merges(std::string_view text, size_t wanted) {
+  std::map<std::vector<std::string>, int64_t> words;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = piece_end(PreTokenizer::kGpt2, text, at);
+    std::vector<std::string> word;
+    for (char c : text.substr(at, end - at)) word.emplace_back(1, c);
+    ++words[word];
+    at = end;
+  }
+  std::vector<std::string> merges;
+  while (merges.size() < wanted) {
+    std::map<std::pair<std::string, std::string>, int64_t> counts;
+    for (const auto& [word, count] : words)
+      for (size_t i = 0; i + 1 < word.size(); ++i) counts[{word[i], word[i + 1]}] += count;
+    if (counts.empty()) break;
+    auto best = counts.begin();
+    for (auto it = counts.begin(); it != counts.end(); ++it)
+      if (it->second >= best->second)
+        best = it;  // ascending keys: the last of equals is the greatest
+    auto [left, right] = best->first;
+    merges.push_back(left + " " + right);
+    std::map<std::vector<std::string>, int64_t> joined;
+    for (const auto& [word, count] : words) {
+      std::vector<std::string> out;
+      for (size_t i = 0; i < word.size(); ++i) {
+        bool here = i + 1 < word.size() && word[i] == left && word[i + 1] == right;
+        out.push_back(here ? left + right : word[i]);
+        i += here;
+      }
+      joined[out] += count;
+    }
+    words = std::move(joined);
+  }
+  return merges;
+}
+
+TEST(BpeTrainer, EqualsPlainTraining) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 40; ++round) {
+    // Words of few letters that print: overlapping pairs ("aaa") and many ties.
+    std::string text;
+    for (int w = 0; w < 40; ++w) {
+      for (size_t i = 1 + random() % 9; i > 0; --i) text += "aab"[random() % 3];
+      text += w % 7 == 0 ? "." : "-";
+    }
+    // A merge whose bytes are a token already adds no token, so it is a token count that is
+    // compared.
+    TokenizerSpec spec = train(text, 256 + 12);
+    std::vector<std::string> expected = plain_merges(text, spec.merges.size());
+    ASSERT_EQ(spec.merges, expected) << text;
+  }
+}
+
+TEST(BpeTrainer, AMergeThatMakesAKnownTokenAddsNone) {
+  // "aaaa" and "aaa" give a a, then both aa a and a aa in some order.
+  std::string text = repeated("aaaaa-aaaaaaa.", 400);
+  TokenizerSpec spec = train(text, 256 + 40);
+  EXPECT_EQ(error_of([&] { validate(spec); }), "");
+  Tokenizer tokenizer(spec);
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), text);
+}
+
+TEST(BpeTrainer, NoMergeReachesOverASpecialTokenNorBecomesOne) {
+  std::string text = repeated("ab<|x|>", 900);
+  TokenizerSpec spec = train(text, 300, {"<|x|>"});
+  for (const std::string& merge : spec.merges) EXPECT_EQ(merge, "a b");
+  // Without the special token in the text's way "ab" would grow; a special token that text spells
+  // is not made.
+  TokenizerSpec banned = train(repeated("abab", 40), 300, {"abab"});
+  EXPECT_EQ(error_of([&] { validate(banned); }), "");
+  for (const std::string& merge : banned.merges) EXPECT_NE(merge, "ab ab");
+}
+
+TEST(BpeTrainer, TheSameForAnyNumberOfThreads) {
+  std::string text = read_data("corpus.en");
+  int before = omp_get_max_threads();
+  omp_set_num_threads(1);
+  TokenizerSpec one = train(text, 1200);
+  omp_set_num_threads(4);
+  TokenizerSpec four = train(text, 1200);
+  omp_set_num_threads(before);
+  EXPECT_EQ(one.merges, four.merges);
+  EXPECT_EQ(one.tokens, four.tokens);
+}
+
+TEST(BpeTrainer, StopsWhereNoPairIsLeft) {
+  EXPECT_EQ(train("", 300).merges.size(), 0u);
+  EXPECT_EQ(train("a b c", 300).merges.size(), 2u);  // " b", " c"
+}
+
+TEST(BpeTrainer, ProgressReachesTheEnd) {
+  int64_t last = 0;
+  BpeTrainer trainer({.vocab_size = 400, .progress = [&](int64_t done, int64_t wanted) {
+                        EXPECT_GT(done, last);
+                        EXPECT_EQ(wanted, 144);
+                        last = done;
+                      }});
+  trainer.add_text(read_data("corpus.en"));
+  trainer.train();
+  EXPECT_EQ(last, 144);
+}
+
+TEST(BpeTrainer, ImpossibleOptionsAreRefused) {
+  auto refused = [](int32_t size, std::vector<std::string> special) {
+    return error_of([&] { BpeTrainer({.vocab_size = size, .special_tokens = special}); },
+                    ExitCode::kUsage);
+  };
+  EXPECT_NE(refused(255, {}).find("vocabulary size"), std::string::npos);
+  EXPECT_NE(refused(256, {"<x>"}).find("vocabulary size"), std::string::npos);
+  EXPECT_NE(refused(-1, {}).find("vocabulary size"), std::string::npos);
+  EXPECT_NE(refused(300, {""}).find("special token"), std::string::npos);
+  EXPECT_NE(refused(300, {"x", "x"}).find("special token"), std::string::npos);
+  EXPECT_NE(refused(300, {"<x>", "<x>"}).find("special token"), std::string::npos);
+}
+
+// Stated for the merging alone; processor time, so that a busy machine does not fail it.
+TEST(BpeTrainer, MergesAMegabyteInATenthOfASecond) {
+#if defined(__SANITIZE_ADDRESS__) || !defined(NDEBUG)
+  GTEST_SKIP() << "a speed of release builds";
+#endif
+  std::string text;
+  std::string corpus = read_data("corpus.en");
+  while (text.size() < size_t{1} << 22) text += corpus;
+  BpeTrainer trainer({.vocab_size = 4000});
+  trainer.add_text(text);
+  double best = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    clock_t start = clock();
+    trainer.train();
+    best = std::min(best, static_cast<double>(clock() - start) / CLOCKS_PER_SEC);
+  }
+  EXPECT_LT(best / (static_cast<double>(text.size()) / 1e6), 0.1);
+}
+
+}  // namespace
+}  // namespace ridge::text
