@@ -38,7 +38,10 @@ Preset make_preset(std::string name, int64_t hidden, int64_t layers, int64_t fee
 int64_t ModelConfig::parameters() const {
   int64_t attention = hidden * head_size * (2 * heads + 2 * kv_heads);
   int64_t mlp = 3 * hidden * feed_forward;
-  int64_t norms = 2 * hidden;
+  if (attention_bias) attention += (heads + 2 * kv_heads) * head_size + hidden;
+  if (mlp_bias) mlp += 2 * feed_forward + hidden;
+  // Gemma 3 norms the input and the output of both halves, and the heads of q and k.
+  int64_t norms = family == Family::kGemma3 ? 4 * hidden + 2 * head_size : 2 * hidden;
   int64_t tables = vocabulary * hidden * (tied_head ? 1 : 2);
   return layers * (attention + mlp + norms) + hidden + tables;
 }
@@ -56,6 +59,9 @@ void validate(const ModelConfig& c) {
                       c.heads, c.kv_heads);
   if (c.head_size % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", c.head_size);
   if (!(c.rope_theta > 0)) throw usage_error("[config] expected rope_theta > 0, got {}", c.rope_theta);
+  if (!c.is_window_layer.empty() && static_cast<int64_t>(c.is_window_layer.size()) != c.layers)
+    throw usage_error("[config] expected {} layer_types, got {}", c.layers, c.is_window_layer.size());
+  if (c.window < 0) throw usage_error("[config] expected sliding_window >= 0, got {}", c.window);
   if (!(c.norm_eps >= 0)) throw usage_error("[config] expected rms_norm_eps >= 0, got {}", c.norm_eps);
 }
 

@@ -36,6 +36,13 @@ struct ModelConfig {
   RopeScaling rope_scaling;
   double norm_eps = 1e-6;
   bool tied_head = true;
+  bool attention_bias = false;  // on q, k, v and o
+  bool mlp_bias = false;        // on gate, up and down
+  // Gemma 3: norms before and after each half of a layer and on every head of q and k, windows, and its own constants.
+  std::vector<bool> is_window_layer;  // per layer; empty: none
+  int64_t window = 0;
+  double window_rope_theta = 1e4;     // of window layers
+  double attention_scale = 0;         // 0: 1 / sqrt(E)
 
   int64_t parameters() const;  // the closed form of the architecture
 };

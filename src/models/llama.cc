@@ -64,16 +64,18 @@ class LlamaBuilder {
 
   ValueId rotate(ValueId x) { return b_.call("rope", {x, cos_, sin_}, {{"interleaved", c_.rope_interleaved}}); }
 
-  // [N,D] x [out,D] -> [N,out]
-  ValueId project(ValueId x, const std::string& name, int64_t out) {
-    return ops::matmul(b_, "nd,fd->nf", x, weight(name, {out, b_.shape(x)[1]}));
+  // [N,D] x [out,D] -> [N,out], plus a bias [out] where the model has one.
+  ValueId project(ValueId x, const std::string& name, int64_t out, bool bias) {
+    ValueId product = ops::matmul(b_, "nd,fd->nf", x, weight(name + ".weight", {out, b_.shape(x)[1]}));
+    if (!bias) return product;
+    return ops::add(b_, product, ops::broadcast_rows(b_, weight(name + ".bias", {out}), {n_, out}));
   }
 
   ValueId build_attention(ValueId x, const std::string& prefix) {
     auto scope = b_.scope("attention");
     ValueId normed = norm(x, prefix + "input_layernorm.weight");
     auto heads = [&](const char* name, int64_t count) {
-      ValueId projected = project(normed, prefix + "self_attn." + name + ".weight", count * c_.head_size);
+      ValueId projected = project(normed, prefix + "self_attn." + name, count * c_.head_size, c_.attention_bias);
       return ops::reshape(b_, projected, {n_, count, c_.head_size});
     };
     ValueId q = heads("q_proj", c_.heads);
@@ -85,16 +87,16 @@ class LlamaBuilder {
                              {"window", int64_t{0}},
                              {"scale", 1.0 / std::sqrt(static_cast<double>(c_.head_size))}});
     ValueId flat = ops::reshape(b_, mixed, {n_, c_.heads * c_.head_size});
-    return ops::add(b_, x, project(flat, prefix + "self_attn.o_proj.weight", c_.hidden));
+    return ops::add(b_, x, project(flat, prefix + "self_attn.o_proj", c_.hidden, c_.attention_bias));
   }
 
   ValueId build_mlp(ValueId x, const std::string& prefix) {
     auto scope = b_.scope("mlp");
     ValueId normed = norm(x, prefix + "post_attention_layernorm.weight");
-    ValueId gate = project(normed, prefix + "mlp.gate_proj.weight", c_.feed_forward);
-    ValueId up = project(normed, prefix + "mlp.up_proj.weight", c_.feed_forward);
+    ValueId gate = project(normed, prefix + "mlp.gate_proj", c_.feed_forward, c_.mlp_bias);
+    ValueId up = project(normed, prefix + "mlp.up_proj", c_.feed_forward, c_.mlp_bias);
     ValueId mixed = b_.call("glu", {gate, up}, {{"activation", std::string("silu")}});
-    return ops::add(b_, x, project(mixed, prefix + "mlp.down_proj.weight", c_.hidden));
+    return ops::add(b_, x, project(mixed, prefix + "mlp.down_proj", c_.hidden, c_.mlp_bias));
   }
 
   ValueId build_layer(ValueId x, int64_t layer) {
@@ -115,6 +117,8 @@ class LlamaBuilder {
 
 ForwardGraph build_training_graph(const ModelConfig& config, const OpTable& ops, int64_t batch, int64_t sequence) {
   validate(config);
+  if (config.family != Family::kLlama)
+    throw usage_error("[train] expected a Llama configuration: other families are not trained yet");
   if (batch < 1 || sequence < 1)
     throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}", batch, sequence);
   return LlamaBuilder(config, ops, batch, sequence).build();

@@ -10,10 +10,23 @@
 namespace ridge::passes {
 namespace {
 
+// Whose work a copy before `node` is: a view does none, so it is that of a node behind or before the views.
+std::vector<Origin> origins_at(const Graph& graph, const std::vector<std::vector<NodeId>>& users, const Node& node) {
+  if (!node.from.empty()) return node.from;
+  for (NodeId user : users[static_cast<size_t>(node.outputs[0])]) {
+    std::vector<Origin> behind = origins_at(graph, users, graph.node(user));
+    if (!behind.empty()) return behind;
+  }
+  const Node* before = &node;
+  while (before != nullptr && before->from.empty()) before = graph.producer(before->inputs[0]);
+  return before == nullptr ? std::vector<Origin>() : before->from;
+}
+
 // One sweep; `changed` tells whether another is needed, since a copy changes the layouts after it.
 Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
   std::vector<perf::Place> places = perf::places(graph, &context.target);
   std::vector<ValueId> copies(graph.values.size(), kNoValue);
+  std::vector<std::vector<NodeId>> users = graph.users();
   auto needs_copy = [&](const Node& node, size_t i) {
     ValueId input = node.inputs[i];
     const perf::Place& place = perf::at(places, input);
@@ -28,18 +41,28 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
     for (size_t i = 0; i < node.inputs.size(); ++i) any = any || needs_copy(node, i);
     if (!any) return false;
     changed = true;
-    auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> inputs;
+    auto copy_of = [&](ValueId mapped) {
+      std::vector<Origin> from = origins_at(graph, users, node);
+      std::vector<OriginRecord>& origins = rewriter.builder().graph().origins;
+      if (from.empty()) {  // a graph of nothing but views
+        from = {{static_cast<int32_t>(origins.size()), node.phase}};
+        origins.push_back({"copy", node.scope, node.phase, {}});
+      }
+      auto derive = rewriter.builder().derive(from, node.scope, node.phase);
+      return rewriter.builder().call("copy", {mapped});
+    };
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       ValueId input = node.inputs[i];
       ValueId mapped = rewriter.map(input);
       if (needs_copy(node, i)) {
         ValueId& copy = copies[static_cast<size_t>(input)];
-        if (copy == kNoValue) copy = rewriter.builder().call("copy", {mapped});
+        if (copy == kNoValue) copy = copy_of(mapped);
         mapped = copy;
       }
       inputs.push_back(mapped);
     }
+    auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> outputs = rewriter.builder().call_all(node.op->name, inputs, node.attrs);
     for (size_t i = 0; i < outputs.size(); ++i) rewriter.replace(node.outputs[i], outputs[i]);
     return true;

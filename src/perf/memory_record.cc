@@ -11,11 +11,16 @@
 namespace ridge::perf {
 namespace {
 
-MemoryClass class_of(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& users) {
+MemoryClass class_of(const Graph& graph,
+                     ValueId value,
+                     const std::vector<std::vector<NodeId>>& users) {
   switch (graph.value(value).storage) {
-    case Storage::kParameter: return MemoryClass::kParameters;
-    case Storage::kInput: return MemoryClass::kData;
-    default: break;
+    case Storage::kParameter:
+      return MemoryClass::kParameters;
+    case Storage::kInput:
+      return MemoryClass::kData;
+    default:
+      break;
   }
   for (NodeId user : users[static_cast<size_t>(value)])
     if (graph.node(user).phase == Phase::kBackward) return MemoryClass::kGradients;
@@ -40,7 +45,8 @@ void add_points(const PlannedGraph& each, MemoryRecord& record) {
     const Node& node = each.graph->nodes[i];
     if (node.op->kind == OpKind::kView) continue;
     MemoryMoment live = moments[i];
-    for (int k = 0; k < kMemoryClasses; ++k) live.bytes[k] += record.store_bytes[k] - each.plan->store_bytes[k];
+    for (int k = 0; k < kMemoryClasses; ++k)
+      live.bytes[k] += record.store_bytes[k] - each.plan->store_bytes[k];
     record.timeline.push_back({each.name, static_cast<NodeId>(i), node.op->name, node.scope,
                                std::string(ridge::name(node.phase)), live});
   }
@@ -57,9 +63,9 @@ MemoryMoment MemoryRecord::class_peaks() const {
 }
 
 const MemoryPoint* MemoryRecord::peak() const {
-  auto highest = std::max_element(timeline.begin(), timeline.end(), [](const auto& a, const auto& b) {
-    return a.live.total() < b.live.total();
-  });
+  auto highest = std::max_element(
+      timeline.begin(), timeline.end(),
+      [](const auto& a, const auto& b) { return a.live.total() < b.live.total(); });
   return highest == timeline.end() ? nullptr : &*highest;
 }
 

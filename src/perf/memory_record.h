@@ -24,15 +24,16 @@ struct MemoryPoint {
 };
 
 struct MemoryRecord {
-  std::vector<MemoryPoint> timeline;          // all graphs in the order they run, each once
-  int64_t arena_bytes = 0;                    // one arena for all graphs: the largest plan
-  int64_t live_peak_bytes = 0;                // the most that is live at once, stored values included
-  int64_t store_bytes[kMemoryClasses] = {};   // parameters, states and inputs of all graphs, each once
-  int64_t owned_bytes = 0;                    // predicted: arena and store
-  int64_t allocated_bytes = 0;                // what the runtime took for them
-  int64_t foreign_bytes = 0;                  // resident before the first allocation: code, libraries, caches
-  ProcessMemory before;                       // as the system saw it then
-  ProcessMemory after;                        // at the end; the peak is of the steps alone where it could be reset
+  std::vector<MemoryPoint> timeline;  // all graphs in the order they run, each once
+  int64_t arena_bytes = 0;            // one arena for all graphs: the largest plan
+  int64_t live_peak_bytes = 0;        // the most that is live at once, stored values included
+  int64_t store_bytes[kMemoryClasses] =
+      {};                       // parameters, states and inputs of all graphs, each once
+  int64_t owned_bytes = 0;      // predicted: arena and store
+  int64_t allocated_bytes = 0;  // what the runtime took for them
+  int64_t foreign_bytes = 0;    // resident before the first allocation: code, libraries, caches
+  ProcessMemory before;         // as the system saw it then
+  ProcessMemory after;  // at the end; the peak is of the steps alone where it could be reset
   bool peak_was_reset = false;
 
   int64_t predicted_peak_bytes() const { return owned_bytes + foreign_bytes; }
@@ -49,9 +50,9 @@ struct PlannedGraph {
   const MemoryPlan* plan = nullptr;
 };
 
-// The predicted part of the record for graphs that share one store and one arena. Stored values count
-// once each, in every point: they stay while any graph runs. A state that a backward node updates is a
-// gradient's accumulator, the other states are the optimizer's.
+// The predicted part of the record for graphs that share one store and one arena. Stored values
+// count once each, in every point: they stay while any graph runs. A state that a backward node
+// updates is a gradient's accumulator, the other states are the optimizer's.
 MemoryRecord planned_memory(std::span<const PlannedGraph> graphs);
 
 }  // namespace ridge::perf

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cmath>
 #include <functional>
@@ -51,16 +52,19 @@ struct Sum {
 void warn(OperationTable& table, const Ceilings* ceilings) {
   auto check = [&](const OperationRow& row) {
     if (row.share > 1)
-      table.warnings.push_back(fmt::format("'{}' takes {:.1f}% of the step's wall time: kernels overlapped, or the "
-                                           "clock is wrong",
-                                           row.key, 100 * row.share));
+      table.warnings.push_back(
+          fmt::format("'{}' takes {:.1f}% of the step's wall time: kernels overlapped, or the "
+                      "clock is wrong",
+                      row.key, 100 * row.share));
     if (ceilings == nullptr) return;
     double peak = 0;
-    for (const ProductRates& rates : ceilings->products) peak = std::max(peak, rates.peak_flops_per_ns);
+    for (const ProductRates& rates : ceilings->products)
+      peak = std::max(peak, rates.peak_flops_per_ns);
     if (peak > 0 && row.flops_per_ns() > kCeilingSlack * peak)
-      table.warnings.push_back(fmt::format("'{}' ran at {:.0f}% of the measured peak of products: the ceiling is too "
-                                           "low, measure it again (ridge machine --remeasure)",
-                                           row.key, 100 * row.flops_per_ns() / peak));
+      table.warnings.push_back(
+          fmt::format("'{}' ran at {:.0f}% of the measured peak of products: the ceiling is too "
+                      "low, measure it again (ridge machine --remeasure)",
+                      row.key, 100 * row.flops_per_ns() / peak));
   };
   for (const OperationRow& row : table.rows) check(row);
   check(table.total);
@@ -76,7 +80,9 @@ bool by_time(const OperationRow& a, const OperationRow& b) {
   return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.key < b.key;
 }
 
-OperationTable flat_table(std::string title, const StepRecord& step, const Ceilings* ceilings,
+OperationTable flat_table(std::string title,
+                          const StepRecord& step,
+                          const Ceilings* ceilings,
                           const std::function<std::string(const NodeRecord&)>& key) {
   std::map<std::string, Sum> sums;
   for (const NodeRecord& node : step.nodes) sums[key(node)].add(node);
@@ -89,7 +95,8 @@ OperationTable flat_table(std::string title, const StepRecord& step, const Ceili
   return table;
 }
 
-// Scopes as a tree: a branch is the sum of everything under it, its own nodes are a leaf beside the others.
+// Scopes as a tree: a branch is the sum of everything under it, its own nodes are a leaf beside the
+// others.
 struct Branch {
   Sum sum;
   Sum own;
@@ -104,7 +111,8 @@ void add_rows(Branch& branch, int depth, int64_t wall_ns, std::vector<OperationR
   }
   // A branch without children is its own leaf already; the root's own nodes have no scope.
   if (!branch.children.empty() && branch.own.row.nodes > 0)
-    children.emplace_back(branch.own.finish(depth == 0 ? "(no scope)" : "(itself)", wall_ns), nullptr);
+    children.emplace_back(branch.own.finish(depth == 0 ? "(no scope)" : "(itself)", wall_ns),
+                          nullptr);
   std::sort(children.begin(), children.end(),
             [](const auto& a, const auto& b) { return by_time(a.first, b.first); });
   for (auto& [row, child] : children) {
@@ -128,7 +136,9 @@ double OperationRow::bytes_per_ns() const {
 double OperationRow::limit_share() const {
   return time_ns > 0 ? predicted_ns / static_cast<double>(time_ns) : 0;
 }
-double OperationRow::error() const { return time_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0; }
+double OperationRow::error() const {
+  return time_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
+}
 
 std::string folded_scope(std::string_view scope) {
   std::string folded;
@@ -150,6 +160,26 @@ OperationTable table_by_op(const StepRecord& step, const Ceilings* ceilings) {
 
 OperationTable table_by_phase(const StepRecord& step, const Ceilings* ceilings) {
   return flat_table("phase", step, ceilings, [](const NodeRecord& node) { return node.phase; });
+}
+
+OperationTable table_by_place(const StepRecord& step, const Ceilings* ceilings) {
+  std::map<std::array<std::string, 3>, Sum> sums;
+  for (const NodeRecord& node : step.nodes)
+    sums[{node.phase, folded_scope(node.scope), node.op}].add(node);
+  OperationTable table;
+  table.title = "place";
+  for (auto& [place, sum] : sums) {
+    const auto& [phase, scope, op] = place;
+    OperationRow row = sum.finish(fmt::format("{} {} {}", phase, scope, op), step.wall_ns);
+    row.phase = phase;
+    row.scope = scope;
+    row.op = op;
+    table.rows.push_back(std::move(row));
+  }
+  std::sort(table.rows.begin(), table.rows.end(), by_time);
+  table.total = total_of(step);
+  warn(table, ceilings);
+  return table;
 }
 
 OperationTable table_by_scope(const StepRecord& step, const Ceilings* ceilings) {

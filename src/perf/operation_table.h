@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of a step's nodes: by op, by scope with the layers folded, by phase. Counts and times of a row are
-// exact sums of its nodes; the total is the sum of the rows.
+// Sums of a step's nodes: by op, by scope with the layers folded, by phase. Counts and times of a
+// row are exact sums of its nodes; the total is the sum of the rows.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,14 @@ namespace ridge::perf {
 
 struct OperationRow {
   std::string key;
-  int depth = 0;             // of a tree of scopes; 0 elsewhere and for the total's children
-  bool is_leaf = true;       // the leaves of a table add up to its total
+  std::string op, scope, phase;  // of table_by_place only
+  int depth = 0;                 // of a tree of scopes; 0 elsewhere and for the total's children
+  bool is_leaf = true;           // the leaves of a table add up to its total
   int64_t nodes = 0;
   int64_t calls = 0;
-  int64_t time_ns = 0;       // mean over the middle half of the steps
-  Summary samples;           // per-step times of the row: median and interval
-  double share = 0;          // of the step's wall time
+  int64_t time_ns = 0;  // mean over the middle half of the steps
+  Summary samples;      // per-step times of the row: median and interval
+  double share = 0;     // of the step's wall time
   Work work;
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
@@ -29,23 +30,28 @@ struct OperationRow {
   Bound bound = Bound::kNone;  // what most of the predicted time goes to
 
   int64_t bytes() const { return read_bytes + written_bytes; }
-  double intensity() const;        // FLOPs per planned byte; 0 without bytes
-  double flops_per_ns() const;     // GFLOP/s
-  double bytes_per_ns() const;     // GB/s
-  double error() const;            // predicted over measured, less 1; 0 where either is unknown
-  double limit_share() const;      // predicted over measured: 1 = as fast as the ceilings allow
+  double intensity() const;     // FLOPs per planned byte; 0 without bytes
+  double flops_per_ns() const;  // GFLOP/s
+  double bytes_per_ns() const;  // GB/s
+  double error() const;         // predicted over measured, less 1; 0 where either is unknown
+  double limit_share() const;   // predicted over measured: 1 = as fast as the ceilings allow
 };
 
 struct OperationTable {
-  std::string title;               // "op", "scope", "phase"
-  std::vector<OperationRow> rows;  // by time, largest first; a tree keeps children under their parent
+  std::string title;  // "op", "scope", "phase"
+  std::vector<OperationRow>
+      rows;  // by time, largest first; a tree keeps children under their parent
   OperationRow total;
-  std::vector<std::string> warnings;  // shares over 100% and rates over a ceiling, each in a sentence
+  std::vector<std::string>
+      warnings;  // shares over 100% and rates over a ceiling, each in a sentence
 };
 
 OperationTable table_by_op(const StepRecord& step, const Ceilings* ceilings);
 OperationTable table_by_scope(const StepRecord& step, const Ceilings* ceilings);
 OperationTable table_by_phase(const StepRecord& step, const Ceilings* ceilings);
+// The finest that still folds layers: each op of each folded scope in each phase. The others are
+// sums of it.
+OperationTable table_by_place(const StepRecord& step, const Ceilings* ceilings);
 
 // "layer.3/attention" -> "layer.*/attention": a number after a dot stands for any.
 std::string folded_scope(std::string_view scope);

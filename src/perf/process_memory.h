@@ -17,8 +17,8 @@ ProcessMemory read_process_memory();
 // The same from the file's text.
 ProcessMemory parse_process_status(std::string_view status);
 
-// Makes the present resident size the peak. False where the system refuses: peaks are then those of the
-// whole process.
+// Makes the present resident size the peak. False where the system refuses: peaks are then those of
+// the whole process.
 bool reset_peak_memory();
 
 }  // namespace ridge::perf

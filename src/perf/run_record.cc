@@ -19,8 +19,8 @@ double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 
 }  // namespace
 
 std::string Setting::str() const {
-  std::string text = fmt::format("{} {}{} {}x{}", model, level, switches.empty() ? "" : " " + switches,
-                                 batch_size, sequence);
+  std::string text = fmt::format("{} {}{} {}x{}", model, level,
+                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
   return dtype.empty() || dtype == "f32" ? text : text + " " + dtype;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one training run showed, as plain records: reports and comparisons read these and nothing else.
-// Nothing here measures; train/experiment.h fills them.
+// What one training run showed, as plain records: reports and comparisons read these and nothing
+// else. Nothing here measures; train/experiment.h fills them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ridge::perf {
 
 // The choices that a run was made with, as the user would spell them.
 struct Setting {
-  std::string model;     // preset or file
+  std::string model;  // preset or file
   std::string level;
   std::string switches;  // of --pass, empty for none
   std::string dtype;     // "f32" or "bf16": the type of the products
@@ -35,7 +35,8 @@ struct Setting {
   std::string str() const;  // "small compiled 8x128"
 };
 
-// One node that launches something. Counts are those of one step: all repeats of its graph together.
+// One node that launches something. Counts are those of one step: all repeats of its graph
+// together.
 struct NodeRecord {
   std::string graph;  // of the program: "step", "accumulate", "update"
   NodeId node = 0;
@@ -63,44 +64,47 @@ struct GraphName {
   std::vector<int> record_of;  // per node of the graph: index into StepRecord::nodes, or -1
 };
 
-// The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle half
-// of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the nodes are
-// exact, and busy + idle + host = wall. Medians, which do not add up, stand beside with their intervals.
+// The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle
+// half of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the
+// nodes are exact, and busy + idle + host = wall. Medians, which do not add up, stand beside with
+// their intervals.
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
-  int64_t wall_ns = 0;             // a step, data and loss included
-  int64_t busy_ns = 0;             // the sum over the nodes
-  int64_t idle_ns = 0;             // inside the graphs, between kernels
-  int64_t host_ns = 0;             // outside the graphs: batch, learning rate, loss
+  int64_t wall_ns = 0;  // a step, data and loss included
+  int64_t busy_ns = 0;  // the sum over the nodes
+  int64_t idle_ns = 0;  // inside the graphs, between kernels
+  int64_t host_ns = 0;  // outside the graphs: batch, learning rate, loss
   std::vector<double> wall_samples_ns;
-  Summary forward;                 // by the phase of the node
+  Summary forward;  // by the phase of the node
   Summary backward;
   Summary optimizer;
-  int64_t dropped = 0;             // records that the instrument lost
+  int64_t dropped = 0;                // records that the instrument lost
   std::vector<TimelineRun> timeline;  // of the step whose wall time is the median
 };
 
 struct RunRecord {
   Setting setting;
   int64_t parameters = 0;
-  std::vector<double> losses;          // one per measured step
-  std::vector<double> plain_wall_ns;   // un-instrumented steps, interleaved with the instrumented ones
+  std::vector<double> losses;  // one per measured step
+  std::vector<double>
+      plain_wall_ns;  // un-instrumented steps, interleaved with the instrumented ones
   StepRecord step;
-  ModelTotals model;                   // of a step: all micro-batches
+  ModelTotals model;  // of a step: all micro-batches
   Work executed;
   int64_t planned_bytes = 0;
-  int64_t compulsory_bytes = 0;        // of the graphs as if each were fused into one kernel
+  int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
   int64_t launches = 0;
-  double predicted_ns = 0;             // 0 where no ceilings are known
+  double predicted_ns = 0;  // 0 where no ceilings are known
   MemoryRecord memory;
   std::vector<PassRecord> passes;
 
   Summary wall() const { return summarize(plain_wall_ns); }
   double samples_per_s() const;
   double tokens_per_s() const;
-  // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing recomputed
-  // counted twice (PaLM, arXiv:2204.02311, appendix B). The optimizer and pointwise work are left out.
+  // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing
+  // recomputed counted twice (PaLM, arXiv:2204.02311, appendix B). The optimizer and pointwise work
+  // are left out.
   int64_t palm_flops() const { return 2 * model.step().macs; }
   double palm_flops_per_s() const;
   // Share of `peak`; 0 where either is unknown.
@@ -110,7 +114,8 @@ struct RunRecord {
   double mean_loss() const;
 };
 inline constexpr const char* kMfuConvention =
-    "PaLM: 2 FLOPs per model MAC, forward and backward, attention as the full square, optimizer and "
+    "PaLM: 2 FLOPs per model MAC, forward and backward, attention as the full square, optimizer "
+    "and "
     "recomputation left out";
 
 // Largest difference between the losses of two runs, step by step; compared over the shorter.

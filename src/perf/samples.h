@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeated measurements of one quantity: their median and an interval that holds the true median with
-// 95% probability. Not a test of hypotheses: two results whose intervals overlap are called equal.
+// Repeated measurements of one quantity: their median and an interval that holds the true median
+// with 95% probability. Not a test of hypotheses: two results whose intervals overlap are called
+// equal.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace ridge::perf {
 
-// The interval is [k-th smallest, k-th largest] of the samples. It holds the median of the distribution
-// with probability 1 - 2 P(Binomial(n, 1/2) < k), whatever the distribution is; k is the largest that
-// keeps this at 95% or more. Fewer than 6 samples cannot reach 95%: then it is [smallest, largest] and
-// `coverage` tells what that is worth.
+// The interval is [k-th smallest, k-th largest] of the samples. It holds the median of the
+// distribution with probability 1 - 2 P(Binomial(n, 1/2) < k), whatever the distribution is; k is
+// the largest that keeps this at 95% or more. Fewer than 6 samples cannot reach 95%: then it is
+// [smallest, largest] and `coverage` tells what that is worth.
 struct Summary {
   int64_t count = 0;
   double median = 0;

@@ -15,7 +15,7 @@ namespace ridge::runtime {
 using TensorSource = std::function<std::vector<float>(const std::string& name, const Type& type)>;
 using TensorSink = std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
 
-// Fills every stored parameter. Takes each source tensor once.
+// Fills every stored parameter. A tensor that several stored values need (a bf16 copy) is asked for again.
 void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
 
 // Calls `sink` once for each input of the load graph with the data that would load to the stored values.

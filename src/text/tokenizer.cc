@@ -55,6 +55,7 @@ bool is_ascii_alphanumeric(char c) {
 Tokenizer::Tokenizer(TokenizerSpec spec) : spec_(std::move(spec)), index_(checked_index(spec_)) {
   merges_ = checked_merges(spec_, index_);
   byte_tokens_.fill(kNoToken);
+  spec_.add_space_prefix = spec_.add_space_prefix && spec_.kind == TokenizerKind::kSentencePieceBpe;
   decoded_begin_.reserve(spec_.tokens.size() + 1);
   for (int32_t id = 0; id < vocab_size(); ++id) {
     decoded_begin_.push_back(static_cast<uint32_t>(decoded_.size()));
@@ -86,12 +87,6 @@ void Tokenizer::build_byte_level() {
 }
 
 void Tokenizer::build_sentencepiece() {
-  covers_all_bytes_ = true;
-  for (int byte = 0; byte < 256; ++byte) {
-    int32_t id = index_.find(fmt::format("<0x{:02X}>", byte));
-    covers_all_bytes_ = covers_all_bytes_ && id >= 0;
-    byte_tokens_[static_cast<size_t>(byte)] = id >= 0 ? id : spec_.unknown;
-  }
   cuts_at_spaces_ = true;
   priorities_.resize(spec_.tokens.size());
   joins_.resize(spec_.tokens.size());
@@ -101,21 +96,33 @@ void Tokenizer::build_sentencepiece() {
     // A control or byte token never comes from text that merely looks like it.
     joins_[id] =
         type != TokenType::kControl && type != TokenType::kUnknown && type != TokenType::kByte;
-    std::string_view token = spec_.tokens[id];
-    if (!joins_[id] || token.find(kSpaceMark, 1) == std::string_view::npos) continue;
-    uint32_t previous = 0;
-    for (size_t at = 0; at < token.size();) {
-      std::string_view character = first_character(token.substr(at));
-      if (at > 0 && character == kSpaceMark) before_space_.push_back(previous);
-      previous = packed(character);
-      at += character.size();
-    }
+    if (joins_[id]) note_inner_spaces(spec_.tokens[id]);
   }
   std::sort(before_space_.begin(), before_space_.end());
   before_space_.erase(std::unique(before_space_.begin(), before_space_.end()), before_space_.end());
   for (uint32_t character : before_space_)
     if (character < 0x80 && is_ascii_alphanumeric(static_cast<char>(character)))
       cuts_at_spaces_ = false;
+
+  int32_t space = index_.find(kSpaceMark);
+  covers_all_bytes_ = space >= 0 && joins_[static_cast<size_t>(space)];
+  for (int byte = 0; byte < 256; ++byte) {
+    int32_t id = index_.find(fmt::format("<0x{:02X}>", byte));
+    bool known = id >= 0 && type_of(spec_, id) == TokenType::kByte;
+    covers_all_bytes_ = covers_all_bytes_ && known;
+    byte_tokens_[static_cast<size_t>(byte)] = known ? id : spec_.unknown;
+  }
+}
+
+void Tokenizer::note_inner_spaces(std::string_view token) {
+  if (token.find(kSpaceMark, 1) == std::string_view::npos) return;
+  uint32_t previous = 0;
+  for (size_t at = 0; at < token.size();) {
+    std::string_view character = first_character(token.substr(at));
+    if (at > 0 && character == kSpaceMark) before_space_.push_back(previous);
+    previous = packed(character);
+    at += character.size();
+  }
 }
 
 void Tokenizer::build_specials() {
@@ -128,9 +135,12 @@ void Tokenizer::build_specials() {
     all.emplace_back(token, id);
     if (type == TokenType::kUserDefined) user_defined.emplace_back(token, id);
   }
-  for (const auto& [token, id] : all)
+  for (const auto& [token, id] : all) {
     for (size_t i = 1; i < token.size(); ++i)
       if (token[i] == ' ' && is_ascii_alphanumeric(token[i - 1])) cuts_at_spaces_ = false;
+    // A prefix would belong between such a token and the space after it.
+    if (spec_.add_space_prefix && is_ascii_alphanumeric(token.back())) cuts_at_spaces_ = false;
+  }
   user_defined_ = SpecialFinder(std::move(user_defined));
   all_special_ = SpecialFinder(std::move(all));
 }

@@ -61,6 +61,7 @@ class Tokenizer {
   size_t safe_cut(std::string_view text, size_t at) const;
 
   int32_t vocab_size() const { return static_cast<int32_t>(spec_.tokens.size()); }
+  // True where decode gives back every text.
   bool covers_all_bytes() const { return covers_all_bytes_; }
   // The specification, without merges and scores (they live on in tables).
   const TokenizerSpec& spec() const { return spec_; }
@@ -72,6 +73,7 @@ class Tokenizer {
 
   void build_byte_level();
   void build_sentencepiece();
+  void note_inner_spaces(std::string_view token);
   void build_specials();
   void check_id(int32_t id) const;
 

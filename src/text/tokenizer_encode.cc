@@ -138,13 +138,11 @@ class Tokenizer::Encoder {
     for (size_t at = 0; at < piece.size();) {
       std::string_view character = first_character(piece.substr(at));
       auto size = static_cast<uint32_t>(character.size());
-      symbols.push_back({t_.index_.find(character), static_cast<uint32_t>(at), size});
+      symbols.push_back({joined(character).result, static_cast<uint32_t>(at), size});
       at += size;
     }
     merger_.run([this, piece](const Symbol& left, const Symbol& right) {
-      int32_t id = t_.index_.find(piece.substr(left.begin, left.size + right.size));
-      if (id < 0 || !t_.joins_[static_cast<size_t>(id)]) return Merge{};
-      return Merge{t_.priorities_[static_cast<size_t>(id)], id};
+      return joined(piece.substr(left.begin, left.size + right.size));
     });
     for (const Symbol& symbol : symbols) {
       if (symbol.size == 0) continue;
@@ -154,6 +152,12 @@ class Tokenizer::Encoder {
         for (char c : piece.substr(symbol.begin, symbol.size))
           ids_.push_back(t_.byte_tokens_[static_cast<uint8_t>(c)]);
     }
+  }
+
+  Merge joined(std::string_view text) const {
+    int32_t id = t_.index_.find(text);
+    if (id < 0 || !t_.joins_[static_cast<size_t>(id)]) return {};
+    return {t_.priorities_[static_cast<size_t>(id)], id};
   }
 
   const Tokenizer& t_;

@@ -29,7 +29,7 @@ Trainer::Trainer(const models::ModelConfig& config, const StepOptions& options, 
       [&](const std::string& name, const Type&) {
         auto found = weights.find(name);
         RIDGE_CHECK(found != weights.end(), "no weight '{}' was drawn", name);
-        return std::move(found->second);
+        return found->second;
       },
       store_);
   program_.bind();

@@ -23,6 +23,16 @@ std::vector<Matrix> layer_matrices(const models::ModelConfig& c) {
           {"mlp.down_proj", c.hidden, c.feed_forward}};
 }
 
+using Put = std::function<void(const std::string&, std::vector<float>)>;
+
+// Biases start at zero; the workshop's model has none.
+void draw_biases(const models::ModelConfig& c, const std::string& prefix, const Put& put) {
+  for (const Matrix& m : layer_matrices(c)) {
+    bool biased = std::string_view(m.name).starts_with("mlp") ? c.mlp_bias : c.attention_bias;
+    if (biased) put(prefix + m.name + ".bias", std::vector<float>(static_cast<size_t>(m.rows), 0.0f));
+  }
+}
+
 std::vector<float> normal(Random& random, int64_t n) {
   std::vector<float> data(static_cast<size_t>(n));
   random.fill_normal(data, kInitialStd);
@@ -45,6 +55,7 @@ void draw_weights(const models::ModelConfig& c, uint32_t seed,
   for (int64_t l = 0; l < c.layers; ++l) {
     std::string prefix = fmt::format("model.layers.{}.", l);
     for (const Matrix& m : matrices) put(prefix + m.name + ".weight", normal(random, m.rows * m.columns));
+    draw_biases(c, prefix, put);
     put(prefix + "input_layernorm.weight", ones);
     put(prefix + "post_attention_layernorm.weight", ones);
   }

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
 #include "base/arena.h"
@@ -31,6 +32,7 @@ class CpuBackend final : public Backend {
   explicit CpuBackend(const CpuOptions& options) {
     if (options.threads > 0) omp_set_num_threads(options.threads);
     set_isa(options.isa);
+    if (options.tune_gemm) tuner_ = std::make_unique<GemmTuner>(options.tuning_file);
   }
 
   std::string_view name() const override { return "cpu"; }
@@ -90,8 +92,12 @@ class CpuBackend final : public Backend {
   Launch bind(const BindCall& call) override {
     const CpuKernel* kernel = find_kernel(call.node.op->name);
     RIDGE_CHECK(kernel != nullptr, "no cpu kernel for '{}'", call.node.op->name);
+    if (kernel->bind_tuned != nullptr) return kernel->bind_tuned(call, tuner_.get());
     return kernel->bind(call);
   }
+
+ private:
+  std::unique_ptr<GemmTuner> tuner_;
 };
 
 }  // namespace

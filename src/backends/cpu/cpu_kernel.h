@@ -10,9 +10,13 @@
 
 namespace ridge::backends::cpu {
 
+class GemmTuner;
+
 struct CpuKernel {
   std::string_view op;
   Launch (*bind)(const BindCall&) = nullptr;
+  // Instead of bind, for products: the tuner is null where nothing is measured.
+  Launch (*bind_tuned)(const BindCall&, GemmTuner* tuner) = nullptr;
   // Layouts besides dense ones that the kernel takes; null: none.
   bool (*takes_input)(const Call&, int input, const Layout&) = nullptr;
   bool (*takes_output)(const Call&, int output, const Layout&) = nullptr;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN matmul primitives on strided memory descriptors.
+// oneDNN matmul primitives on strided memory descriptors, and the other call forms.
 #include "backends/cpu/gemm.h"
 
+#include <array>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
 
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/tile_program.h"
+#include "base/arena.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {
@@ -74,19 +78,10 @@ bool is_supported(const GemmShape& g) {
   return c_fits && is_matrix(g.m, g.a_m, g.k, g.a_k) && is_matrix(g.k, g.b_k, g.n, g.b_n);
 }
 
-struct Gemm::Primitive {
-  dnnl::matmul primitive;
-  std::unordered_map<int, dnnl::memory> arguments;
-};
+namespace {
 
-Gemm::Gemm(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c) {
-  GemmShape g = shape;
-  if (g.n > 1 && g.c_n != 1) {
-    g = transposed(g);
-    std::swap(a, b);
-  }
-  RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take");
-  auto made = std::make_shared<Primitive>();
+GemmLaunch bind_matmul(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c) {
+  RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
   dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);
   dnnl::memory::desc db = describe(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n, g.input);
   dnnl::memory::desc dc = describe(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n, g.output);
@@ -96,14 +91,152 @@ Gemm::Gemm(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c) {
     post.append_sum(1.0f);
     attr.set_post_ops(post);
   }
-  dnnl::matmul::primitive_desc description({da, db, dc}, attr, engine());
-  made->primitive = dnnl::matmul(description);
-  made->arguments = {{DNNL_ARG_SRC, dnnl::memory(da, engine(), a)},
-                     {DNNL_ARG_WEIGHTS, dnnl::memory(db, engine(), b)},
-                     {DNNL_ARG_DST, dnnl::memory(dc, engine(), c)}};
-  primitive_ = std::move(made);
+  dnnl::matmul primitive(dnnl::matmul::primitive_desc({da, db, dc}, attr, engine()));
+  std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, dnnl::memory(da, engine(), a)},
+                                                     {DNNL_ARG_WEIGHTS, dnnl::memory(db, engine(), b)},
+                                                     {DNNL_ARG_DST, dnnl::memory(dc, engine(), c)}};
+  return [primitive, arguments = std::move(arguments)] { primitive.execute(stream(), arguments); };
 }
 
-void Gemm::run() const { primitive_->primitive.execute(stream(), primitive_->arguments); }
+// Leading dimension and transposition of a matrix whose one axis is contiguous.
+struct BlasOperand {
+  char transposed;
+  int64_t leading;
+};
+BlasOperand blas_operand(int64_t rows, int64_t row_step, int64_t columns, int64_t column_step) {
+  bool by_rows = columns == 1 || column_step == 1;
+  if (by_rows && (rows == 1 || row_step >= columns)) return {'N', rows == 1 ? columns : row_step};
+  return {'T', columns == 1 ? rows : column_step};
+}
+
+GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c) {
+  BlasOperand x = blas_operand(g.m, g.a_m, g.k, g.a_k), y = blas_operand(g.k, g.b_k, g.n, g.b_n);
+  int64_t leading = g.m == 1 ? g.n : g.c_m;
+  return [=, a = reinterpret_cast<const float*>(a), b = reinterpret_cast<const float*>(b),
+          c = reinterpret_cast<float*>(c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n, k = g.k] {
+    dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading, beta, c, leading);
+  };
+}
+
+// One operand of a product and its dense fp32 twin: the same batch axes (but repeated ones) with rows and columns in the
+// order in which they lie.
+struct WideOperand {
+  Shape shape;               // batch..., slower axis, faster axis
+  Strides narrow;            // of the operand as it lies
+  std::vector<int64_t> wide_batch;
+  int64_t wide_row = 0, wide_column = 0;
+  int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }
+};
+
+WideOperand wide_operand(const std::vector<int64_t>& batch, const std::vector<int64_t>& strides, int64_t rows,
+                         int64_t row_step, int64_t columns, int64_t column_step) {
+  WideOperand w;
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    dims.push_back(strides[i] == 0 ? 1 : batch[i]);
+    w.narrow.push_back(strides[i]);
+  }
+  bool by_rows = columns == 1 || column_step == 1;
+  dims.insert(dims.end(), {by_rows ? rows : columns, by_rows ? columns : rows});
+  w.narrow.push_back(by_rows ? row_step : column_step);
+  w.narrow.push_back(by_rows ? column_step : row_step);
+  w.shape = Shape(dims);
+  Strides dense = dense_strides(w.shape);
+  int last = w.shape.rank() - 1;
+  for (size_t i = 0; i < batch.size(); ++i) w.wide_batch.push_back(strides[i] == 0 ? 0 : dense[static_cast<int>(i)]);
+  w.wide_row = dense[by_rows ? last - 1 : last];
+  w.wide_column = dense[by_rows ? last : last - 1];
+  return w;
+}
+
+WideOperand wide_a(const GemmShape& g) { return wide_operand(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k); }
+WideOperand wide_b(const GemmShape& g) { return wide_operand(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n); }
+WideOperand wide_c(const GemmShape& g) { return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n); }
+
+TileKernel widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
+  return TileKernel({{}, {0}, 1}, w.shape, {{narrow, DType::kBF16, w.narrow}},
+                    {{wide, DType::kF32, dense_strides(w.shape)}});
+}
+
+GemmLaunch bind_widened(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) {
+  GemmShape g = shape;
+  WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
+  std::byte* x_data = workspace;
+  std::byte* y_data = x_data + x.bytes();
+  std::byte* z_data = y_data + y.bytes();
+  g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
+  g.b_batch = y.wide_batch, g.b_k = y.wide_row, g.b_n = y.wide_column;
+  g.input = DType::kF32;
+  TileKernel widen_a = widen(x, a, x_data), widen_b = widen(y, b, y_data);
+  if (g.output == DType::kF32) {
+    return [widen_a, widen_b, product = bind_matmul(g, x_data, y_data, c)] {
+      widen_a.run();
+      widen_b.run();
+      product();
+    };
+  }
+  g.output = DType::kF32;
+  g.c_batch = z.wide_batch, g.c_m = z.wide_row, g.c_n = z.wide_column;
+  TileKernel widen_c = widen(z, c, z_data);
+  TileKernel narrow_c({{}, {0}, 1}, z.shape, {{z_data, DType::kF32, dense_strides(z.shape)}},
+                      {{c, DType::kBF16, z.narrow}});
+  return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate, product = bind_matmul(g, x_data, y_data, z_data)] {
+    widen_a.run();
+    widen_b.run();
+    if (adds) widen_c.run();
+    product();
+    narrow_c.run();
+  };
+}
+
+}  // namespace
+
+std::string GemmShape::key() const {
+  return fmt::format("m{}n{}k{}:a{},{}:b{},{}:c{},{}:[{}]:[{}]:[{}]:[{}]:{}-{}{}", m, n, k, a_m, a_k, b_k, b_n, c_m, c_n,
+                     fmt::join(batch, ","), fmt::join(a_batch, ","), fmt::join(b_batch, ","), fmt::join(c_batch, ","),
+                     ridge::name(input), ridge::name(output), accumulate ? "+" : "");
+}
+
+std::string_view name(GemmForm form) {
+  constexpr std::string_view kNames[] = {"matmul", "transposed", "sgemm", "widened"};
+  return kNames[static_cast<size_t>(form)];
+}
+
+std::span<const GemmForm> gemm_forms() {
+  static constexpr std::array kForms = {GemmForm::kMatmul, GemmForm::kTransposed, GemmForm::kSgemm, GemmForm::kWidened};
+  return kForms;
+}
+
+bool takes(GemmForm form, const GemmShape& g) {
+  bool bf16 = g.input == DType::kBF16;
+  switch (form) {
+    case GemmForm::kMatmul: return is_supported(g) && (!bf16 || has_bf16_products());
+    case GemmForm::kTransposed: return is_supported(transposed(g)) && (!bf16 || has_bf16_products());
+    case GemmForm::kSgemm:
+      return !bf16 && g.output == DType::kF32 && g.batch.empty() && (g.n == 1 || g.c_n == 1) && is_supported(g);
+    case GemmForm::kWidened: return bf16 && is_supported(g);
+  }
+  return false;
+}
+
+GemmForm default_form(const GemmShape& g) {
+  return g.input == DType::kBF16 && !has_bf16_products() ? GemmForm::kWidened : GemmForm::kMatmul;
+}
+
+int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& g) {
+  if (form != GemmForm::kWidened) return 0;
+  return wide_a(g).bytes() + wide_b(g).bytes() + (g.output == DType::kF32 ? 0 : wide_c(g).bytes());
+}
+
+GemmLaunch bind_gemm(GemmForm form, const GemmShape& g, std::byte* a, std::byte* b, std::byte* c,
+                     std::byte* workspace) {
+  switch (form) {
+    case GemmForm::kMatmul: return bind_matmul(g, a, b, c);
+    case GemmForm::kTransposed: return bind_matmul(transposed(g), b, a, c);
+    case GemmForm::kSgemm: return bind_sgemm(g, a, b, c);
+    case GemmForm::kWidened: return bind_widened(g, a, b, c, workspace);
+  }
+  return {};
+}
 
 }  // namespace ridge::backends::cpu

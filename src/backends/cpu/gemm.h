@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product through oneDNN: C = A B, or C += A B.
+// One strided, perhaps batched matrix product through oneDNN: C = A B, or C += A B, in one of several call forms.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
@@ -20,21 +23,34 @@ struct GemmShape {
   DType input = DType::kF32;   // of A and B: f32 or bf16
   DType output = DType::kF32;  // of C
   bool accumulate = false;
+
+  std::string key() const;  // all of the above in one word
 };
 
-// Whether oneDNN takes the strides: one of the two axes of each matrix contiguous, C's rows contiguous or (by
-// transposing the whole product) its columns.
+// Whether oneDNN takes the strides: one of the two axes of each matrix contiguous.
 bool is_supported(const GemmShape& shape);
 
-// A product bound to its pointers.
-class Gemm {
- public:
-  Gemm(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c);
-  void run() const;
-
- private:
-  struct Primitive;
-  std::shared_ptr<const Primitive> primitive_;
+// Ways to ask oneDNN for the same product; tune_gemm chooses among them by measuring. Each computes in fp32 (bf16
+// operands in its own product instructions) but may sum in another order.
+enum class GemmForm : uint8_t {
+  kMatmul,      // a matmul primitive on the strided operands as they lie
+  kTransposed,  // C^T = B^T A^T, where C's columns or rows allow it
+  kSgemm,       // the BLAS-like call, fp32 without batch
+  kWidened,     // bf16 operands widened to fp32 in the workspace first: for machines without bf16 products
 };
+std::string_view name(GemmForm form);
+std::span<const GemmForm> gemm_forms();
+bool takes(GemmForm form, const GemmShape& shape);
+
+// The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else kMatmul.
+GemmForm default_form(const GemmShape& shape);
+
+// Scratch that a product needs in its form.
+int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
+
+// A product bound to its pointers.
+using GemmLaunch = std::function<void()>;
+GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
+                     std::byte* workspace);
 
 }  // namespace ridge::backends::cpu

@@ -4,6 +4,7 @@
 
 #include <hwy/targets.h>
 
+#include <fstream>
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "base/error.h"
@@ -36,6 +37,15 @@ std::string isa_name() {
     case dnnl::cpu_isa::avx2: return "avx2";
     default: return "sse4.1";
   }
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
 }
 
 bool has_bf16_products() {

@@ -14,6 +14,9 @@ void set_isa(std::string_view isa);
 // The instruction set in force, for reports: "avx512_bf16" for instance.
 std::string isa_name();
 
+// The processor's model name, as the system tells it.
+std::string cpu_model();
+
 // Whether products of bf16 operands have instructions of their own here (AVX-512 BF16 or AMX).
 bool has_bf16_products();
 

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/gemm_tuner.h"
 #include "graph/einsum.h"
 
 namespace ridge::backends::cpu {
@@ -52,6 +53,7 @@ Axis join(const std::string& letters, const EinsumExtents& extents, const std::s
 struct Plan {
   GemmShape gemm;
   std::string loop;  // summed letters left over: one accumulating product for each of their values
+  std::string copies;  // batch letters that repeat both operands: one product for each of their values
 };
 
 struct Layouts {
@@ -68,6 +70,10 @@ Plan plan_product(const Call& call, const Layouts& layouts) {
   Axis k = join(e.k, extents, e.a, layouts.a, e.b, layouts.b, plan.loop);
   GemmShape& g = plan.gemm;
   for (char letter : e.batch + m_rest + n_rest) {
+    if (stride_of(e.a, layouts.a, letter) == 0 && stride_of(e.b, layouts.b, letter) == 0 && extents[letter] > 1) {
+      plan.copies += letter;
+      continue;
+    }
     g.batch.push_back(extents[letter]);
     g.a_batch.push_back(stride_of(e.a, layouts.a, letter));
     g.b_batch.push_back(stride_of(e.b, layouts.b, letter));
@@ -82,14 +88,22 @@ Plan plan_product(const Call& call, const Layouts& layouts) {
   return plan;
 }
 
-Launch bind(const BindCall& call) {
+// Widened operands are dense, so their size does not depend on the layouts that binding will find.
+int64_t workspace_bytes(const Call& call) {
+  Layouts dense{dense_strides(call.inputs[0].shape), dense_strides(call.inputs[1].shape),
+                dense_strides(call.outputs[0].shape)};
+  GemmShape shape = plan_product(call, dense).gemm;
+  return gemm_workspace_bytes(default_form(shape), shape);
+}
+
+Launch bind(const BindCall& call, GemmTuner* tuner) {
   Einsum e = parse_einsum(call.attrs().text("einsum"));
   EinsumExtents extents(e, call.inputs[0].type.shape, call.inputs[1].type.shape);
   Layouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   Plan plan = plan_product(call.call(), layouts);
   bool accumulate = call.inputs.size() == 3;
   // One product per value of the left-over summed letters; all but the first add to what is there.
-  std::vector<Gemm> gemms;
+  std::vector<GemmLaunch> gemms;
   Shape loop = extents.shape(plan.loop);
   for (int64_t i = 0; i < loop.elements(); ++i) {
     int64_t a = 0, b = 0, rest = i;
@@ -101,12 +115,14 @@ Launch bind(const BindCall& call) {
     }
     GemmShape shape = plan.gemm;
     shape.accumulate = accumulate || i > 0;
-    gemms.emplace_back(shape, call.inputs[0].data + storage_bytes(shape.input, a),
-                       call.inputs[1].data + storage_bytes(shape.input, b), call.outputs[0].data);
+    GemmForm form = tuner == nullptr ? default_form(shape) : tuner->choose(shape);
+    gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, a),
+                              call.inputs[1].data + storage_bytes(shape.input, b), call.outputs[0].data,
+                              call.workspace));
   }
-  if (gemms.size() == 1) return [gemm = std::move(gemms[0])] { gemm.run(); };
+  if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {
-    for (const Gemm& gemm : gemms) gemm.run();
+    for (const GemmLaunch& gemm : gemms) gemm();
   };
 }
 
@@ -129,8 +145,11 @@ bool takes_output(const Call& call, int, const Layout& layout) {
 }  // namespace
 
 const CpuKernel& matmul_kernel() {
-  static const CpuKernel kernel{
-      .op = "matmul", .bind = bind, .takes_input = takes_input, .takes_output = takes_output};
+  static const CpuKernel kernel{.op = "matmul",
+                                .bind_tuned = bind,
+                                .takes_input = takes_input,
+                                .takes_output = takes_output,
+                                .workspace_bytes = workspace_bytes};
   return kernel;
 }
 

@@ -80,7 +80,12 @@ HWY_INLINE void add_rows(Rows<const In> x, Range range, Range columns, float* to
     const In* x1 = x[r + 1] + columns.begin;
     const In* x2 = x[r + 2] + columns.begin;
     const In* x3 = x[r + 3] + columns.begin;
+    const int64_t ahead = r + 8 <= range.end ? 4 * x.stride : 0;
     for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
+      prefetch_to_l2(x0 + ahead + i);
+      prefetch_to_l2(x1 + ahead + i);
+      prefetch_to_l2(x2 + ahead + i);
+      prefetch_to_l2(x3 + ahead + i);
       V32 low = hn::Add(load(part, x0 + i), load(part, x1 + i));
       V32 high = hn::Add(load(part, x2 + i), load(part, x3 + i));
       store(part, hn::Add(load(part, total + i), hn::Add(low, high)), total + i);

@@ -162,12 +162,10 @@ __device__ __forceinline__ void produce(const ForwardArguments& p, const Forward
 // What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled)
 // and its share of their sum.
 struct RowState {
-  float reference[2] = {-kInfinity, -kInfinity};
+  // Before any key: so low that the first visible score overflows, and so moves the reference.
+  float reference[2] = {kLowest, kLowest};
   float sum[2] = {0.0f, 0.0f};
-
-  __device__ __forceinline__ bool is_fresh() const {  // some row of the warp has seen no key yet
-    return __any_sync(0xffffffff, reference[0] == -kInfinity || reference[1] == -kInfinity);
-  }
+  static constexpr float kLowest = -1.0e30f;
 };
 
 // Exponentials of the scores in place, against the reference as it is. A row's reference need not be its maximum:
@@ -211,10 +209,9 @@ __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
   for (int r = 0; r < 2; ++r) {
     top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 1));
     top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 2));
-    const float next = fmaxf(rows.reference[r], top[r] * scale_log2);
-    base[r] = next == -kInfinity ? 0.0f : next;  // no key yet: the scores are -inf and must give 0
+    base[r] = fmaxf(rows.reference[r], top[r] * scale_log2);
     factor[r] = exp2_fast(rows.reference[r] - base[r]);
-    rows.reference[r] = next;
+    rows.reference[r] = base[r];
     rows.sum[r] *= factor[r];
   }
 #pragma unroll
@@ -249,6 +246,34 @@ __device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed
   for (int j = 0; j < kCount / 2; ++j) packed[j] = pack_bf16(s[2 * j], s[2 * j + 1]);
 }
 
+// The scores of one warp's 16 rows once more, without the other warps. `queries` and `keys` are the tiles' rows of this
+// warpgroup and block. A rare path: out of line and through memory, so that it costs the others no registers.
+template <class Tile>
+__device__ __forceinline__ void scores_again(float* s, uint32_t queries, uint32_t keys, int thread) {
+  const int lane = thread % 32;
+  const int row = (thread / 32) * 16 + lane % 16;
+  const int key = (lane / 16) * 8 + lane % 8;
+  const uint32_t q = queries + row * kRowBytes;
+  const uint32_t k = keys + key * kRowBytes;
+  float d[Tile::kKeys / 2] = {};
+#pragma unroll 1
+  for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+    uint32_t a[4], b[4];
+    const int unit = 2 * (i % 4);
+    load_matrices(q + (i / 4) * Tile::kQueries * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
+#pragma unroll
+    for (int j = 0; j < Tile::kKeys / 16; ++j) {
+      load_matrices(k + (i / 4) * Tile::kKeys * kRowBytes + 16 * j * kRowBytes +
+                        ((unit + (lane / 8) % 2) ^ (key % 8)) * 16,
+                    b);
+      warp_product(d + 8 * j, a, b[0], b[1]);
+      warp_product(d + 8 * j + 4, a, b[2], b[3]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Tile::kKeys / 2; ++i) s[i] = d[i];
+}
+
 // Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1 releases.
 template <class Tile>
 struct Turns {
@@ -265,6 +290,7 @@ struct Turns {
   }
   __device__ __forceinline__ void skip(int count) const {
     if (Tile::kTurns) {
+#pragma unroll 1
       for (int i = 0; i < count; ++i) {
         wait();
         pass();
@@ -308,6 +334,7 @@ struct Consumer {
   }
   // Blocks that other warpgroups of the tile need and this one does not.
   __device__ __forceinline__ void skip(int blocks) {
+#pragma unroll 1
     for (int i = 0; i < blocks; ++i) {
       wait_keys();
       release_keys();
@@ -337,31 +364,6 @@ struct Consumer {
     product_commit();
   }
 
-  // The scores of this warp's 16 rows once more, without the other warps: a rare path, so it is small, not fast.
-  __device__ __noinline__ void scores_again(float (&s)[kScores]) const {
-    const int lane = thread % 32;
-    const int row = (thread / 32) * 16 + lane % 16;
-    const int key = (lane / 16) * 8 + lane % 8;
-    const uint32_t q = queries() + row * kRowBytes;
-    const uint32_t k = keys() + key * kRowBytes;
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
-#pragma unroll 1
-    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      uint32_t a[4], b[4];
-      const int unit = 2 * (i % 4);
-      load_matrices(q + (i / 4) * Tile::kQueries * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
-#pragma unroll
-      for (int j = 0; j < Tile::kKeys / 16; ++j) {
-        load_matrices(k + (i / 4) * Tile::kKeys * kRowBytes + 16 * j * kRowBytes +
-                          ((unit + (lane / 8) % 2) ^ (key % 8)) * 16,
-                      b);
-        warp_product(s + 8 * j, a, b[0], b[1]);
-        warp_product(s + 8 * j + 4, a, b[2], b[3]);
-      }
-    }
-  }
-
   // One key block: its scores are formed while the block before finishes its outputs. Its keys are there: the
   // step before waited for them.
   template <bool kHide>
@@ -371,8 +373,7 @@ struct Consumer {
                                        const Turns<Tile>& turns,
                                        float (&o)[kOutput],
                                        uint32_t (&probability)[kScores / 2],
-                                       RowState& rows,
-                                       bool& fresh) {
+                                       RowState& rows) {
     float s[kScores];
     turns.wait();
     product_fence();
@@ -391,17 +392,11 @@ struct Consumer {
       release_values();
     }
     float factor[2] = {1.0f, 1.0f};
-    bool exact = fresh;
-    if (!exact) {
-      exact = exponentials(s, rows, p.scale_log2);
-      if (exact) {
-        scores_again(s);
-        if (kHide) hide(s, p.visibility, row, column);
-      }
-    }
-    if (exact) {
+    const bool moved = exponentials(s, rows, p.scale_log2);
+    if (moved) {
+      scores_again<Tile>(s, queries(), keys(), thread);
+      if (kHide) hide(s, p.visibility, row, column);
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
-      fresh = rows.is_fresh();
     }
     release_keys();
     if (!Tile::kEarlyWait) {
@@ -415,7 +410,7 @@ struct Consumer {
     } else if (n > first_key_block) {
       wait_keys();
     }
-    if (exact) {
+    if (moved) {
 #pragma unroll
       for (int i = 0; i < kOutput; ++i) o[i] *= factor[(i / 2) % 2];
     }
@@ -432,9 +427,15 @@ struct Consumer {
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     barrier_wait(barriers.q_full(), q_parity);
     q_parity ^= 1;
-    if (Tile::kWarpgroups > 1 && own.end < tile.end) {
-      skip(tile.end - own.end);
-      turns.skip(own.end > own.begin ? tile.end - own.end : tile.end - tile.begin - 1);
+    if (Tile::kWarpgroups > 1) {
+      const int hidden = tile.end - own.end;
+      // The vote and the barrier show the compiler that the warp stays together: without them it gives up uniform
+      // registers for all that follows.
+      if (__any_sync(0xffffffff, hidden > 0)) {
+        skip(hidden);
+        turns.skip(own.end > own.begin ? hidden : tile.end - tile.begin - 1);
+      }
+      __syncwarp();
     }
     if (own.end == own.begin) {
       release_queries();
@@ -460,26 +461,28 @@ struct Consumer {
       pack(s, probability);
       pin(probability);
     }
-    bool fresh = rows.is_fresh();
     int n = own.end - 2;
     if (n >= own.begin) wait_keys();
     while (n >= own.begin) {
       for (; n >= own.begin && contains(whole, n); --n) {
-        step<false>(n, own.begin, row, turns, o, probability, rows, fresh);
+        step<false>(n, own.begin, row, turns, o, probability, rows);
       }
       for (; n >= own.begin && !contains(whole, n); --n) {
-        step<true>(n, own.begin, row, turns, o, probability, rows, fresh);
+        step<true>(n, own.begin, row, turns, o, probability, rows);
       }
     }
     release_queries();
     wait_values();
     product_fence();
     outputs(o, probability);
-    if (Tile::kWarpgroups > 1 && own.begin > tile.begin) turns.skip(own.begin - tile.begin);
+    if (Tile::kWarpgroups > 1) turns.skip(own.begin - tile.begin);
     product_wait<0>();
     pin(o);
     release_values();
-    if (Tile::kWarpgroups > 1 && own.begin > tile.begin) skip(own.begin - tile.begin);
+    if (Tile::kWarpgroups > 1) {
+      if (__any_sync(0xffffffff, own.begin > tile.begin)) skip(own.begin - tile.begin);
+      __syncwarp();
+    }
     finish(flat_head, first, row, o, rows);
   }
 

@@ -67,6 +67,11 @@ struct Ring {
       parity ^= 1;
     }
   }
+  __device__ __forceinline__ void advance_by(int count) {
+    const int position = slot + count;
+    parity ^= (position / kSlots) & 1;
+    slot = position % kSlots;
+  }
 };
 
 // ---- named barriers (hardware barriers 1..15) ----

@@ -90,7 +90,7 @@ struct TileOrder {
   }
 };
 
-// Where the key pass leaves dS: images of 64 queries x 128 keys, by query block and within it by key block. Causal
+// Where the key tiles leave dS: images of 64 queries x 128 keys, by query block and within it by key block. Causal
 // heads without a window store the triangle alone.
 struct SpillLayout {
   static constexpr int kQueries = 64;
@@ -101,11 +101,10 @@ struct SpillLayout {
 
   RIDGE_BOTH int query_blocks_padded() const { return 2 * ceil_div(visibility.sequence, 2 * kQueries); }
   RIDGE_BOTH bool triangular() const { return visibility.causal && visibility.window == 0; }
-  // Key blocks of query block m; a query block past the end is stored as if it existed.
+  // Key blocks of query block m; none past the end of the sequence.
   RIDGE_BOTH BlockRange keys_of(int m) const {
-    Visibility padded = visibility;
-    padded.sequence = query_blocks_padded() * kQueries;
-    return key_blocks(padded, m * kQueries, m * kQueries + kQueries - 1, kKeys);
+    if (m * kQueries >= visibility.sequence) return BlockRange{};
+    return key_blocks(visibility, m * kQueries, m * kQueries + kQueries - 1, kKeys);
   }
   RIDGE_BOTH int row_images() const {  // of one query block where not triangular: an upper bound for all
     const int all = ceil_div(visibility.sequence, kKeys);
@@ -113,17 +112,72 @@ struct SpillLayout {
     const int band = (visibility.window + kQueries + kKeys - 2) / kKeys + 1;
     return band < all ? band : all;
   }
-  RIDGE_BOTH int64_t images() const {  // of one head
-    const int64_t half = query_blocks_padded() / 2;
-    return triangular() ? half * (half + 1) : static_cast<int64_t>(query_blocks_padded()) * row_images();
+  RIDGE_BOTH int images() const {  // of one head
+    const int half = query_blocks_padded() / 2;
+    return triangular() ? half * (half + 1) : query_blocks_padded() * row_images();
   }
   // Index of image (m, n) within its head; n must lie in keys_of(m).
-  RIDGE_BOTH int64_t index(int m, int n) const {
+  RIDGE_BOTH int index(int m, int n) const {
     if (triangular()) {
-      const int64_t half = m / 2;
+      const int half = m / 2;
       return half * (half + 1) + (m % 2) * (half + 1) + n;
     }
-    return static_cast<int64_t>(m) * row_images() + n - keys_of(m).begin;
+    return m * row_images() + n - keys_of(m).begin;
+  }
+};
+
+// The order of a backward launch that spills: a head's key tiles, and `lag` sections of heads later its query tiles,
+// which multiply what those left. Tiles are taken in this order, and one waits only for earlier ones: a query tile
+// for its head's key tiles, a key tile for the query tiles of the head whose images it overwrites. So no wait is
+// forever, however few blocks run.
+struct SpillOrder {
+  int heads = 1;        // key heads
+  int key_tiles = 1;    // of a head
+  int query_tiles = 1;  // of a head, over its group
+  int section = 1;      // heads whose tiles are mixed, longest first
+  int lag = 0;
+  int ring = 1;         // heads whose images the workspace holds: at least (lag + 1) section, or all
+
+  struct Tile {
+    bool is_query;
+    int head;
+    int rank;  // among its head's tiles of this kind
+  };
+
+  RIDGE_BOTH int tiles() const { return heads * (key_tiles + query_tiles); }
+  RIDGE_BOTH Tile locate(int index) const {
+    const int sections = ceil_div(heads, section);
+    const int leading = lag < sections ? lag * section : heads;
+    if (index < leading * key_tiles) return within(false, 0, index);
+    index -= leading * key_tiles;
+    // Then in turn the key tiles of one section and the query tiles of the one `lag` before; all but the last are full.
+    const int full = sections - 1 > lag ? sections - 1 - lag : 0;
+    const int pair = section * (key_tiles + query_tiles);
+    if (index < full * pair) {
+      const int turn = index / pair;
+      index -= turn * pair;
+      if (index < section * key_tiles) return within(false, (lag + turn) * section, index);
+      return within(true, turn * section, index - section * key_tiles);
+    }
+    index -= full * pair;
+    if (sections > lag) {
+      const int last = heads - (sections - 1) * section;
+      if (index < last * key_tiles) return within(false, heads - last, index);
+      index -= last * key_tiles;
+    }
+    return within(true, full * section, index);
+  }
+
+ private:
+  // The index-th tile of one kind from head `first` on, a section's tiles mixed.
+  RIDGE_BOTH Tile within(bool is_query, int first, int index) const {
+    const int tiles = is_query ? query_tiles : key_tiles;
+    const int turn = index / (section * tiles);
+    index -= turn * section * tiles;
+    first += turn * section;
+    const int count = heads - first < section ? heads - first : section;
+    const int rank = index / count;
+    return Tile{is_query, first + index - rank * count, rank};
   }
 };
 

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options that several subcommands share: which model, at which level, on which part of the
+// machine. Not a subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "models/config.h"
+#include "passes/pipeline.h"
+#include "train/experiment.h"
+
+namespace ridge::apps {
+
+// --preset, --config
+struct ModelOptions {
+  std::string preset = "small";
+  std::string config_file;
+};
+void add_model_options(CLI::App& app, ModelOptions& options);
+
+// A preset or a file, with the batch size and length that it is trained with unless asked
+// otherwise.
+struct ModelChoice {
+  std::string name;
+  models::ModelConfig config;
+  int64_t batch_size = 0;
+  int64_t sequence = 0;
+};
+ModelChoice choose_model(const ModelOptions& options);
+
+// --level, --pass, --dtype
+struct LevelOptions {
+  std::string level = "compiled";
+  std::string switches;
+  std::string dtype = "fp32";
+};
+void add_level_options(CLI::App& app, LevelOptions& options);   // all three
+void add_switch_options(CLI::App& app, LevelOptions& options);  // without --level
+// The switches with the dtype's pass among them; usage Errors for unknown names.
+std::string switch_text(const LevelOptions& options);
+
+// --threads, --isa
+struct MachineOptions {
+  int threads = 0;  // 0: all
+  std::string isa;
+};
+void add_machine_options(CLI::App& app, MachineOptions& options);
+std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
+                                                const passes::Selection& selection);
+
+// What the record of a run says about how it was made.
+perf::Setting make_setting(const std::string& model,
+                           const passes::Selection& selection,
+                           const std::string& switches);
+
+// "8,16": at least one number, each >= 1; the option is named in the Error.
+std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
+// "all" or names of levels, in the order given.
+std::vector<std::string> parse_levels(const std::string& text, const char* option);
+
+std::string utc_now();  // ISO 8601
+
+}  // namespace ridge::apps

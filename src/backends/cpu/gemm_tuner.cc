@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring call forms.
+#include "backends/cpu/gemm_tuner.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "backends/cpu/isa.h"
+#include "base/arena.h"
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// A form must win by more than this to displace one listed before it: medians of 5 runs differ by 1 to 2% by chance.
+constexpr double kMargin = 0.03;
+constexpr int kRuns = 5;
+constexpr double kEnoughNs = 3e6;  // short products are repeated until a run lasts this long
+
+int64_t operand_bytes(const std::vector<int64_t>& batch, const std::vector<int64_t>& strides, int64_t last, DType dtype) {
+  for (size_t i = 0; i < batch.size(); ++i) last += (batch[i] - 1) * strides[i];
+  return storage_bytes(dtype, last + 1);
+}
+
+// An operand of random data: zeros multiply faster on some machines.
+Arena random_operand(int64_t bytes, DType dtype) {
+  Arena arena(round_up(bytes, kAlignmentBytes), "tuning operand");
+  Random random(1);
+  if (dtype == DType::kF32) {
+    for (int64_t i = 0; i < bytes / 4; ++i) reinterpret_cast<float*>(arena.data())[i] = random.uniform() - 0.5f;
+  } else {
+    for (int64_t i = 0; i < bytes / 2; ++i)
+      reinterpret_cast<uint16_t*>(arena.data())[i] = float_to_bf16(random.uniform() - 0.5f);
+  }
+  return arena;
+}
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double median_ns(const GemmLaunch& launch) {
+  double begin = now_ns();
+  launch();
+  int repeats = std::max(1, static_cast<int>(kEnoughNs / std::max(now_ns() - begin, 1.0)));
+  std::vector<double> times;
+  for (int run = 0; run < kRuns; ++run) {
+    begin = now_ns();
+    for (int i = 0; i < repeats; ++i) launch();
+    times.push_back((now_ns() - begin) / repeats);
+  }
+  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+  return times[kRuns / 2];
+}
+
+GemmForm measure(const GemmShape& g) {
+  Arena a = random_operand(operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
+  Arena b = random_operand(operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
+  Arena c = random_operand(operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
+  GemmForm best = default_form(g);
+  double best_ns = 0;
+  for (GemmForm form : gemm_forms()) {
+    // The workspace was planned for the default form.
+    if (!takes(form, g) || gemm_workspace_bytes(form, g) > gemm_workspace_bytes(default_form(g), g)) continue;
+    Arena workspace(gemm_workspace_bytes(form, g), "tuning workspace");
+    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), workspace.data()));
+    if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
+      best = form;
+      best_ns = ns;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+GemmTuner::GemmTuner(std::string path)
+    : path_(std::move(path)),
+      identity_(fmt::format("{}, {}, {} threads", cpu_model(), isa_name(), omp_get_max_threads())) {
+  std::ifstream file(path_);
+  if (path_.empty() || !file) return;
+  auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object()) return;
+  for (const auto& [key, form] : json["choices"].items())
+    if (form.is_string()) choices_[key] = form.get<std::string>();
+}
+
+GemmTuner::~GemmTuner() {
+  if (path_.empty() || !changed_) return;
+  nlohmann::json json = {{"identity", identity_}, {"choices", choices_}};
+  std::string beside = path_ + ".new";
+  std::ofstream file(beside);
+  file << json.dump(1) << "\n";
+  file.close();
+  if (file) std::rename(beside.c_str(), path_.c_str());
+}
+
+GemmForm GemmTuner::choose(const GemmShape& shape) {
+  std::string key = shape.key();
+  auto found = choices_.find(key);
+  if (found != choices_.end())
+    for (GemmForm form : gemm_forms())
+      if (name(form) == found->second && takes(form, shape)) return form;
+  GemmForm form = measure(shape);
+  choices_[key] = name(form);
+  changed_ = true;
+  return form;
+}
+
+}  // namespace ridge::backends::cpu

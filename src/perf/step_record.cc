@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adding spans up.
+#include "perf/step_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace ridge::perf {
+namespace {
+
+std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
+                                     std::vector<GraphName>& names) {
+  std::vector<NodeRecord> records;
+  for (const MeasuredGraph& each : graphs) {
+    names.push_back({each.name, std::vector<int>(each.graph->nodes.size(), -1)});
+    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
+      const Node& node = each.graph->nodes[i];
+      const NodeCost& cost = (*each.costs)[i];
+      if (cost.launches == 0) continue;
+      names.back().record_of[i] = static_cast<int>(records.size());
+      NodeRecord record;
+      record.graph = each.name;
+      record.node = static_cast<NodeId>(i);
+      record.op = node.op->name;
+      record.scope = node.scope;
+      record.phase = std::string(ridge::name(node.phase));
+      record.shape = node.outputs.empty() ? "" : each.graph->type(node.outputs[0]).str();
+      record.calls = each.repeat * cost.launches;
+      record.work = {each.repeat * cost.work.macs, each.repeat * cost.work.flops,
+                     each.repeat * cost.work.transcendentals};
+      record.read_bytes = each.repeat * cost.read_bytes;
+      record.written_bytes = each.repeat * cost.written_bytes;
+      if (!each.predictions.empty()) {
+        record.predicted_ns = static_cast<double>(each.repeat) * each.predictions[i].ns;
+        record.bound = each.predictions[i].bound;
+      }
+      records.push_back(std::move(record));
+    }
+  }
+  return records;
+}
+
+// The graph of each run of a step.
+std::vector<int> run_order(std::span<const MeasuredGraph> graphs) {
+  std::vector<int> order;
+  for (size_t i = 0; i < graphs.size(); ++i)
+    order.insert(order.end(), static_cast<size_t>(graphs[i].repeat), static_cast<int>(i));
+  return order;
+}
+
+// Indices of the middle half of the steps by wall time; the median step is in its middle.
+std::vector<size_t> middle_half(std::span<const InstrumentedStep> steps) {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return steps[a].wall_ns < steps[b].wall_ns; });
+  size_t quarter = steps.size() / 4;
+  return {order.begin() + static_cast<std::ptrdiff_t>(quarter),
+          order.end() - static_cast<std::ptrdiff_t>(quarter)};
+}
+
+double sum_of_walls(const InstrumentedStep& step) {
+  double sum = 0;
+  for (const ProfiledRun& run : step.runs) sum += run.wall_ns;
+  return sum;
+}
+
+Summary phase_summary(const StepRecord& record, std::string_view phase, size_t steps) {
+  std::vector<double> sums(steps, 0.0);
+  for (const NodeRecord& node : record.nodes)
+    if (node.phase == phase)
+      for (size_t i = 0; i < steps; ++i) sums[i] += node.samples_ns[i];
+  return summarize(sums);
+}
+
+void add_samples(std::span<const InstrumentedStep> steps,
+                 const std::vector<int>& order,
+                 StepRecord& record) {
+  for (NodeRecord& node : record.nodes) node.samples_ns.assign(steps.size(), 0.0);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    RIDGE_CHECK(steps[s].runs.size() == order.size(), "a step of {} runs, expected {}",
+                steps[s].runs.size(), order.size());
+    record.wall_samples_ns.push_back(steps[s].wall_ns);
+    for (size_t r = 0; r < order.size(); ++r) {
+      const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
+      for (const Span& span : steps[s].runs[r].spans) {
+        int index = record_of.at(static_cast<size_t>(span.node));
+        RIDGE_CHECK(index >= 0, "node {} was timed and launches nothing", span.node);
+        record.nodes[static_cast<size_t>(index)].samples_ns[s] += span.end_ns - span.begin_ns;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
+                            std::span<const InstrumentedStep> steps) {
+  StepRecord record;
+  record.nodes = node_records(graphs, record.graphs);
+  if (steps.empty()) return record;
+  std::vector<int> order = run_order(graphs);
+  add_samples(steps, order, record);
+
+  std::vector<size_t> middle = middle_half(steps);
+  double count = static_cast<double>(middle.size());
+  // Times are cut, not rounded, to whole nanoseconds: so the nodes never add up to more than their
+  // graphs.
+  for (NodeRecord& node : record.nodes) {
+    double sum = 0;
+    for (size_t s : middle) sum += node.samples_ns[s];
+    node.time_ns = static_cast<int64_t>(std::floor(sum / count));
+    record.busy_ns += node.time_ns;
+  }
+  double wall = 0, inside = 0;
+  for (size_t s : middle) {
+    wall += steps[s].wall_ns;
+    inside += sum_of_walls(steps[s]);
+  }
+  record.wall_ns = static_cast<int64_t>(std::floor(wall / count));
+  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.busy_ns;
+  record.host_ns = record.wall_ns - record.idle_ns - record.busy_ns;
+  record.forward = phase_summary(record, "forward", steps.size());
+  record.backward = phase_summary(record, "backward", steps.size());
+  record.optimizer = phase_summary(record, "optimizer", steps.size());
+  const InstrumentedStep& typical = steps[middle[middle.size() / 2]];
+  for (size_t r = 0; r < order.size(); ++r) record.timeline.push_back({order[r], typical.runs[r]});
+  return record;
+}
+
+}  // namespace ridge::perf

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing events one by one: a document in memory would take ten times the text.
+#include "report/chrome_trace.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/units.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+enum Track { kKernels = 1, kScopes = 2, kPhases = 3 };
+constexpr const char* kTrackNames[] = {"", "kernels", "scopes", "phases"};
+
+// A slice that grows while the next span continues it.
+struct OpenSlice {
+  std::string name;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+};
+
+class Writer {
+ public:
+  explicit Writer(int64_t cap_bytes) : cap_bytes_(cap_bytes) {}
+
+  Trace finish(const perf::LabRecord& lab) {
+    Json other = heading(lab);
+    other["dropped_events"] = trace_.dropped_events;
+    trace_.text = "{\"traceEvents\": [\n" + body_ +
+                  "\n], \"displayTimeUnit\": \"ms\", \"otherData\": " +
+                  other.dump(-1, ' ', false, Json::error_handler_t::replace) + "}\n";
+    if (trace_.dropped_events > 0)
+      trace_.warning = fmt::format(
+          "trace.json holds the first {} events; {} more were left out to stay under {}",
+          trace_.events, trace_.dropped_events, format_bytes(cap_bytes_));
+    return std::move(trace_);
+  }
+
+  // Metadata are few and always written.
+  void name(int pid, int tid, const char* what, Json value) {
+    put({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(value)}});
+  }
+
+  void slice(int pid,
+             Track track,
+             const std::string& name,
+             int64_t begin_ns,
+             int64_t end_ns,
+             Json args) {
+    event({{"ph", "X"},
+           {"name", name},
+           {"pid", pid},
+           {"tid", static_cast<int>(track)},
+           {"ts", microseconds(begin_ns)},
+           {"dur", microseconds(end_ns - begin_ns)},
+           {"args", std::move(args)}});
+  }
+
+  void counter(int pid, int64_t at_ns, Json values) {
+    event({{"ph", "C"},
+           {"name", "memory (bytes)"},
+           {"pid", pid},
+           {"tid", 0},
+           {"ts", microseconds(at_ns)},
+           {"args", std::move(values)}});
+  }
+
+ private:
+  // Whole nanoseconds are thousandths: doubles carry them exactly enough for 3 decimals up to
+  // weeks.
+  static double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
+
+  void event(const Json& json) {
+    if (static_cast<int64_t>(body_.size()) >= cap_bytes_) {
+      ++trace_.dropped_events;
+      return;
+    }
+    put(json);
+  }
+
+  void put(const Json& json) {
+    if (!body_.empty()) body_ += ",\n";
+    body_ += json.dump(-1, ' ', false, Json::error_handler_t::replace);
+    ++trace_.events;
+  }
+
+  int64_t cap_bytes_;
+  std::string body_;
+  Trace trace_;
+};
+
+Json kernel_args(const perf::NodeRecord& node, int64_t repeat) {
+  return {{"graph", node.graph},
+          {"node", node.node},
+          {"shape", node.shape},
+          {"scope", node.scope},
+          {"phase", node.phase},
+          {"flops", node.work.flops / repeat},
+          {"macs", node.work.macs / repeat},
+          {"read_bytes", node.read_bytes / repeat},
+          {"written_bytes", node.written_bytes / repeat},
+          {"bound", perf::name(node.bound)},
+          {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
+}
+
+Json counter_args(const perf::MemoryMoment& live) {
+  Json json = Json::object();
+  for (int i = 0; i < perf::kMemoryClasses; ++i)
+    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = live.bytes[i];
+  return json;
+}
+
+class RunWriter {
+ public:
+  RunWriter(const perf::RunRecord& run, int pid, Writer& writer)
+      : run_(run), pid_(pid), writer_(writer) {
+    for (const perf::MemoryPoint& point : run.memory.timeline)
+      memory_[{point.graph, point.node}] = &point.live;
+    for (const perf::TimelineRun& each : run.step.timeline) ++repeats_[each.graph];
+  }
+
+  void write() {
+    writer_.name(pid_, 0, "process_name", {{"name", "rank 0: " + run_.setting.str()}});
+    writer_.name(pid_, 0, "process_sort_index", {{"sort_index", pid_}});
+    for (Track track : {kKernels, kScopes, kPhases}) {
+      const std::string device = track == kKernels ? " (" + run_.setting.device + ")" : "";
+      writer_.name(pid_, track, "thread_name", {{"name", kTrackNames[track] + device}});
+      writer_.name(pid_, track, "thread_sort_index", {{"sort_index", static_cast<int>(track)}});
+    }
+    int64_t start_ns = 0;
+    for (const perf::TimelineRun& each : run_.step.timeline) {
+      write_graph(each, start_ns);
+      close(kScopes, scope_);
+      close(kPhases, phase_);
+      start_ns += static_cast<int64_t>(std::ceil(each.run.wall_ns));
+    }
+  }
+
+ private:
+  void write_graph(const perf::TimelineRun& each, int64_t start_ns) {
+    const perf::GraphName& graph = run_.step.graphs[static_cast<size_t>(each.graph)];
+    int64_t free_ns = start_ns;  // where the last slice ended
+    for (const perf::Span& span : each.run.spans) {
+      const perf::NodeRecord& node =
+          run_.step.nodes[static_cast<size_t>(graph.record_of[static_cast<size_t>(span.node)])];
+      // Cut to whole nanoseconds and to the end of the slice before: readings of one clock may be
+      // equal.
+      int64_t begin = std::max(free_ns, start_ns + static_cast<int64_t>(std::floor(span.begin_ns)));
+      int64_t end = std::max(begin, start_ns + static_cast<int64_t>(std::floor(span.end_ns)));
+      free_ns = end;
+      writer_.slice(pid_, kKernels, node.op, begin, end,
+                    kernel_args(node, repeats_.at(each.graph)));
+      extend(kScopes, scope_, node.scope, begin, end);
+      extend(kPhases, phase_, node.phase, begin, end);
+      auto live = memory_.find({graph.name, span.node});
+      if (live != memory_.end()) writer_.counter(pid_, begin, counter_args(*live->second));
+    }
+  }
+
+  void extend(Track track,
+              OpenSlice& open,
+              const std::string& name,
+              int64_t begin_ns,
+              int64_t end_ns) {
+    if (open.name != name) {
+      close(track, open);
+      open = {name, begin_ns, end_ns};
+    }
+    open.end_ns = end_ns;
+  }
+
+  void close(Track track, OpenSlice& open) {
+    if (!open.name.empty())
+      writer_.slice(pid_, track, open.name, open.begin_ns, open.end_ns, Json::object());
+    open = {};
+  }
+
+  const perf::RunRecord& run_;
+  int pid_;
+  Writer& writer_;
+  std::map<std::pair<std::string, NodeId>, const perf::MemoryMoment*> memory_;
+  std::map<int, int64_t> repeats_;  // how often the step ran each graph
+  OpenSlice scope_, phase_;
+};
+
+}  // namespace
+
+Trace chrome_trace(const perf::LabRecord& lab, int64_t cap_bytes) {
+  Writer writer(cap_bytes);
+  int pid = 0;
+  for (size_t index : lab.detailed) RunWriter(lab.runs[index], ++pid, writer).write();
+  return writer.finish(lab);
+}
+
+}  // namespace ridge::report

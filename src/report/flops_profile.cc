@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profile's layout.
+#include "report/flops_profile.h"
+
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
+  double peak = peak_flops_per_ns(lab, run.setting);
+  double parameters = static_cast<double>(run.parameters);
+  double tokens = static_cast<double>(run.setting.tokens());
+  double step_flops = static_cast<double>(run.palm_flops());
+  double executed_flops = static_cast<double>(run.executed.flops);
+  double executed_per_s = run.wall().median > 0 ? executed_flops * 1e9 / run.wall().median : 0;
+  return {{"setting", to_json(run.setting)},
+          {"parameters", run.parameters},
+          {"model",
+           {{"forward", to_json(run.model.forward)},
+            {"backward", to_json(run.model.backward)},
+            {"optimizer", to_json(run.model.optimizer)},
+            {"total", to_json(run.model.step())},
+            {"total_counts",
+             "forward and backward, the same under every pass; the optimizer stands apart"}}},
+          {"executed",
+           {{"total", to_json(run.executed)},
+            {"total_counts",
+             "what the kernels did: hidden tiles skipped, recomputation added, optimizer in"},
+            {"flops_per_s", executed_per_s}}},
+          {"total_flops", run.model.step().flops},
+          {"total_macs", run.model.step().macs},
+          {"flops_per_parameter", static_cast<double>(run.model.step().flops) / parameters},
+          {"flops_per_token", static_cast<double>(run.model.step().flops) / tokens},
+          {"flops_per_parameter_and_token", step_flops / (parameters * tokens)},
+          {"mfu",
+           {{"value", run.mfu(peak)},
+            {"convention", perf::kMfuConvention},
+            {"model_flops", run.palm_flops()},
+            {"model_flops_per_s", run.palm_flops_per_s()},
+            {"device_peak_flops_per_s", peak * 1e9},
+            {"device_peak_dtype", name(product_dtype(run.setting))},
+            {"device_peak_source", lab.ceilings ? lab.ceilings->source : "unknown"}}},
+          {"hfu", peak > 0 ? executed_per_s / (peak * 1e9) : 0},
+          {"hfu_convention", "executed FLOPs of every kernel over the same peak"}};
+}
+
+}  // namespace
+
+std::string flops_profile(const perf::LabRecord& lab) {
+  Json json = heading(lab);
+  json["unit"] = "1 MAC = 2 FLOPs; counts are of one training step";
+  Json& runs = json["runs"] = Json::array();
+  for (const perf::RunRecord& run : lab.runs) runs.push_back(run_json(lab, run));
+  return json_text(json);
+}
+
+}  // namespace ridge::report

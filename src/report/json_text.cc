@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records to JSON.
+#include "report/json_text.h"
+
+namespace ridge::report {
+
+std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json to_json(const perf::Setting& s) {
+  return {{"model", s.model},      {"level", s.level},
+          {"pass", s.switches},    {"dtype", s.dtype},
+          {"device", s.device},    {"isa", s.isa},
+          {"threads", s.threads},  {"batch_size", s.batch_size},
+          {"seq_len", s.sequence}, {"micro_batches", s.micro_batches}};
+}
+
+Json to_json(const perf::Summary& s) {
+  return {{"median_ns", s.median},
+          {"low_ns", s.low},
+          {"high_ns", s.high},
+          {"samples", s.count},
+          {"coverage", s.coverage}};
+}
+
+Json to_json(const Work& work) {
+  return {{"flops", work.flops}, {"macs", work.macs}, {"transcendentals", work.transcendentals}};
+}
+
+Json to_json(const perf::OperationRow& row) {
+  return {{"key", row.key},
+          {"nodes", row.nodes},
+          {"calls", row.calls},
+          {"time_ns", row.time_ns},
+          {"samples", to_json(row.samples)},
+          {"share", row.share},
+          {"flops", row.work.flops},
+          {"macs", row.work.macs},
+          {"transcendentals", row.work.transcendentals},
+          {"read_bytes", row.read_bytes},
+          {"written_bytes", row.written_bytes},
+          {"flops_per_byte", row.intensity()},
+          {"flops_per_s", row.flops_per_ns() * 1e9},
+          {"bytes_per_s", row.bytes_per_ns() * 1e9},
+          {"bound", perf::name(row.bound)},
+          {"predicted_ns", row.predicted_ns},
+          {"prediction_error", row.error()}};
+}
+
+Json heading(const perf::LabRecord& lab) {
+  Json json = {
+      {"program", lab.program}, {"command", lab.command}, {"finished_at", lab.finished_at}};
+  if (!lab.ceilings) return json;
+  const perf::Ceilings& c = *lab.ceilings;
+  json["machine"] = {{"device", c.machine.device},
+                     {"isa", c.machine.isa},
+                     {"cores", c.machine.cores},
+                     {"threads", c.machine.threads},
+                     {"libraries", c.machine.libraries},
+                     {"memory_bytes", c.machine.memory_bytes},
+                     {"ceilings", c.source},
+                     {"measured_at", c.measured_at}};
+  Json& peaks = json["machine"]["peak_flops_per_s"] = Json::object();
+  for (const perf::ProductRates& rates : c.products)
+    peaks[std::string(name(rates.dtype))] = rates.peak_flops_per_ns * 1e9;
+  if (!c.bandwidth.empty()) json["machine"]["memory_bytes_per_s"] = c.memory_bytes_per_ns() * 1e9;
+  return json;
+}
+
+}  // namespace ridge::report

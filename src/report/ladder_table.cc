@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ladder: what each level takes and reaches. Also the sweep over batch sizes and lengths.
+#include <fmt/format.h>
+
+#include <functional>
+
+#include "base/units.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+std::string interval(const perf::Summary& s) {
+  if (s.count == 0) return "-";
+  return fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
+}
+
+std::string time(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
+
+std::string share(double value) { return fmt::format("{:.1f}%", 100 * value); }
+
+std::string loss(double value) { return fmt::format("{:.4f}", value); }
+
+std::string agreement(const perf::RunRecord& reference, const perf::RunRecord& run) {
+  if (&reference == &run) return "reference";
+  double difference = loss_difference(reference, run);
+  return losses_agree(reference, run) ? fmt::format("yes ({:.0e})", difference)
+                                      : fmt::format("NO ({:.1e})", difference);
+}
+
+std::string prediction(const perf::RunRecord& run) {
+  double measured = run.wall().median;
+  if (!(run.predicted_ns > 0) || !(measured > 0)) return "-";
+  return fmt::format("{} ({:+.1f}%)", format_ns(run.predicted_ns),
+                     100 * (run.predicted_ns / measured - 1));
+}
+
+std::string mfu(const perf::LabRecord& lab, const perf::RunRecord& run) {
+  double peak = peak_flops_per_ns(lab, run.setting);
+  return peak > 0 ? share(run.mfu(peak)) : "-";
+}
+
+using Cell = std::function<std::string(const perf::RunRecord&)>;
+struct Line {
+  const char* label;
+  Cell cell;
+};
+
+std::vector<Line> time_lines(const perf::LabRecord& lab) {
+  return {{"step, median", [](const auto& r) { return time(r.wall()); }},
+          {"95% interval", [](const auto& r) { return interval(r.wall()); }},
+          {"  forward", [](const auto& r) { return time(r.step.forward); }},
+          {"  backward", [](const auto& r) { return time(r.step.backward); }},
+          {"  optimizer", [](const auto& r) { return time(r.step.optimizer); }},
+          {"step, predicted", prediction},
+          {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
+          {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
+          {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
+          {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }}};
+}
+
+std::vector<Line> share_lines(const perf::LabRecord& lab) {
+  return {
+      {"model FLOP/s", [](const auto& r) { return format_rate(r.palm_flops_per_s(), "FLOP/s"); }},
+      {"MFU (PaLM)", [&lab](const auto& r) { return mfu(lab, r); }},
+      {"bytes moved a step", [](const auto& r) { return format_bytes(r.planned_bytes); }},
+      {"peak memory, owned", [](const auto& r) { return format_bytes(r.memory.owned_bytes); }},
+      {"  predicted resident",
+       [](const auto& r) { return format_bytes(r.memory.predicted_peak_bytes()); }},
+      {"  measured resident",
+       [](const auto& r) { return format_bytes(r.memory.after.peak_bytes); }},
+      {"loss, first", [](const auto& r) { return loss(r.losses.front()); }},
+      {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
+      {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
+      {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
+      {"attributed",
+       [](const auto& r) {
+         return r.step.wall_ns > 0 ? share(static_cast<double>(r.step.busy_ns) /
+                                           static_cast<double>(r.step.wall_ns))
+                                   : "-";
+       }},
+      {"profiling costs", [](const auto& r) {
+         return r.step.wall_samples_ns.empty() ? "-"
+                                               : fmt::format("{:+.2f}%", 100 * r.profiling_cost());
+       }}};
+}
+
+}  // namespace
+
+Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs) {
+  std::vector<Table::Column> columns{{"", Align::kLeft}};
+  for (size_t run : runs) columns.push_back({lab.runs[run].setting.level, Align::kRight});
+  Table table(std::move(columns));
+  auto add = [&](const std::vector<Line>& lines) {
+    for (const Line& line : lines) {
+      std::vector<std::string> cells{line.label};
+      for (size_t run : runs) cells.push_back(line.cell(lab.runs[run]));
+      table.add(std::move(cells));
+    }
+  };
+  add(time_lines(lab));
+  table.add_rule();
+  add(share_lines(lab));
+  return table;
+}
+
+Table sweep_table(const perf::LabRecord& lab) {
+  Table table({{"batch", Align::kRight},
+               {"length", Align::kRight},
+               {"level", Align::kLeft},
+               {"step", Align::kRight},
+               {"95% interval", Align::kRight},
+               {"predicted", Align::kRight},
+               {"samples/s", Align::kRight},
+               {"tokens/s", Align::kRight},
+               {"speed-up", Align::kRight},
+               {"owned memory", Align::kRight},
+               {"MFU", Align::kRight},
+               {"mean loss", Align::kRight}});
+  const perf::RunRecord* last = nullptr;
+  for (const perf::RunRecord& run : lab.runs) {
+    const perf::RunRecord* first = &reference_run(lab, run);
+    if (last != nullptr && first != last) table.add_rule();
+    last = first;
+    table.add({std::to_string(run.setting.batch_size), std::to_string(run.setting.sequence),
+               run.setting.level, time(run.wall()), interval(run.wall()), prediction(run),
+               format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
+               fmt::format("{:.2f}x", speed_up(lab, run)), format_bytes(run.memory.owned_bytes),
+               mfu(lab, run), loss(run.mean_loss())});
+  }
+  return table;
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report's sections.
+#include "report/markdown_report.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/units.h"
+#include "perf/operation_table.h"
+#include "report/roofline.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+constexpr size_t kMostRows = 25;  // of an operation table; operators.csv has all
+
+// Foreign text inside a line: nothing in it may start markup or end the line.
+std::string plain(std::string_view text) {
+  std::string escaped;
+  for (char c : terminal_safe(text)) {
+    if (std::string_view("\\`*_{}[]<>|#").find(c) != std::string_view::npos) escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// As code: a fence of one more backtick than the text holds in a row.
+std::string code(std::string_view text) {
+  std::string safe = terminal_safe(text);
+  size_t longest = 0, run = 0;
+  for (char c : safe) longest = std::max(longest, run = c == '`' ? run + 1 : 0);
+  std::string fence(longest + 1, '`');
+  return longest > 0 ? fence + " " + safe + " " + fence : fence + safe + fence;
+}
+
+std::string heading(const perf::LabRecord& lab) {
+  std::string text = "# Ridge lab report\n\n";
+  text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
+                      lab.finished_at);
+  if (!lab.ceilings) return text + "- the machine's ceilings are not known\n";
+  const perf::Ceilings& c = *lab.ceilings;
+  text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
+                      c.measured_at.empty() ? "" : " " + c.measured_at);
+  for (const perf::ProductRates& rates : c.products)
+    text += fmt::format("- {} products reach {}\n", name(rates.dtype),
+                        format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
+  return text + fmt::format("- memory copies reach {}\n",
+                            format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+}
+
+std::string ladder_section(const perf::LabRecord& lab) {
+  std::string text = "\n## The ladder\n";
+  std::vector<std::vector<size_t>> groups = perf::ladders(lab);
+  for (const std::vector<size_t>& group : groups) {
+    const perf::Setting& s = lab.runs[group.front()].setting;
+    text += fmt::format("\n{}, {} sequences of {} tokens, {} threads, {} {}\n\n", plain(s.model),
+                        s.samples(), s.sequence, s.threads, s.dtype, s.isa);
+    text += ladder_table(lab, group).markdown();
+  }
+  text += fmt::format(
+      "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "
+      "statistics). Forward, backward and optimizer are sums of kernel times.\n",
+      plain(perf::kMfuConvention));
+  if (groups.size() > 1) text += "\n## The sweep\n\n" + sweep_table(lab).markdown();
+  return text;
+}
+
+std::string details(const perf::LabRecord& lab, const perf::RunRecord& run) {
+  std::string text = fmt::format("\n## Operations: {}\n", plain(run.setting.str()));
+  text += fmt::format(
+      "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
+      "+- column is half "
+      "the 95% interval of the median. Reading the clock costs {:+.2f}% of a step.\n",
+      run.step.wall_samples_ns.size(), 100 * run.profiling_cost());
+  const perf::Ceilings* limits = lab.limits();
+  std::set<std::string> warnings;
+  for (const perf::OperationTable& table :
+       {table_by_op(run.step, limits), table_by_scope(run.step, limits),
+        table_by_phase(run.step, limits)}) {
+    text += "\n" + operation_table(table, run.step, kMostRows).markdown();
+    warnings.insert(table.warnings.begin(), table.warnings.end());
+  }
+  for (const std::string& warning : warnings) text += "\n**Warning:** " + plain(warning) + "\n";
+  text += "\n### Roofline\n\n```\n" + roofline(lab, run, TerminalOptions{}) + "```\n";
+  text += "\n### Memory\n\n" + memory_table(run.memory).markdown();
+  text += "\n### Passes\n\n" + pass_table(run.passes).markdown();
+  return text;
+}
+
+std::string advice(const perf::LabRecord& lab) {
+  std::string text = "\n## Advice\n\n";
+  if (lab.advice.empty())
+    return text + "Nothing that was tried on paper gains more than the predictions' own error.\n";
+  int number = 0;
+  for (const perf::AdviceRecord& a : lab.advice)
+    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
+                        ++number, plain(a.title), code(a.command), 100 * a.time_gain,
+                        -100 * a.memory_gain, plain(a.reason));
+  if (lab.trial) text += "\nThe first one, tried:\n\n" + trial_table(*lab.trial).markdown();
+  return text;
+}
+
+}  // namespace
+
+std::string markdown_report(const perf::LabRecord& lab) {
+  std::string text = heading(lab);
+  if (!lab.warnings.empty()) text += "\n";
+  for (const std::string& warning : lab.warnings) text += "**Warning:** " + plain(warning) + "\n";
+  text += ladder_section(lab);
+  for (size_t index : lab.detailed) text += details(lab, lab.runs[index]);
+  return text + advice(lab);
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layout of the memory timeline.
+#include "report/memory_json.h"
+
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+Json classes(const int64_t* bytes) {
+  Json json = Json::object();
+  for (int i = 0; i < perf::kMemoryClasses; ++i)
+    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = bytes[i];
+  return json;
+}
+
+Json run_json(const perf::RunRecord& run) {
+  const perf::MemoryRecord& m = run.memory;
+  Json json = {{"setting", to_json(run.setting)},
+               {"owned_bytes", m.owned_bytes},
+               {"arena_bytes", m.arena_bytes},
+               {"allocated_bytes", m.allocated_bytes},
+               {"live_peak_bytes", m.live_peak_bytes},
+               {"store_bytes", classes(m.store_bytes)},
+               {"peak_by_class_bytes", classes(m.class_peaks().bytes)},
+               {"process",
+                {{"foreign_bytes", m.foreign_bytes},
+                 {"predicted_peak_bytes", m.predicted_peak_bytes()},
+                 {"measured_peak_bytes", m.after.peak_bytes},
+                 {"measured_resident_bytes", m.after.resident_bytes},
+                 {"peak_is_of_the_steps_alone", m.peak_was_reset}}}};
+  if (const perf::MemoryPoint* peak = m.peak())
+    json["peak_at"] = {{"graph", peak->graph},
+                       {"node", peak->node},
+                       {"op", peak->op},
+                       {"scope", peak->scope},
+                       {"phase", peak->phase},
+                       {"total_bytes", peak->live.total()},
+                       {"bytes", classes(peak->live.bytes)}};
+  Json& timeline = json["timeline"] = Json::array();
+  for (const perf::MemoryPoint& point : m.timeline)
+    timeline.push_back({{"graph", point.graph},
+                        {"node", point.node},
+                        {"op", point.op},
+                        {"scope", point.scope},
+                        {"phase", point.phase},
+                        {"total_bytes", point.live.total()},
+                        {"bytes", classes(point.live.bytes)}});
+  return json;
+}
+
+}  // namespace
+
+std::string memory_json(const perf::LabRecord& lab) {
+  Json json = heading(lab);
+  json["conventions"] = {
+      {"owned", "exact: the arena of temporaries and the store of parameters, states and inputs"},
+      {"foreign",
+       "resident before the first allocation: code, libraries, kernels made at run time"},
+      {"live",
+       "what the schedule needs while the node runs; the arena is larger by what packing loses"}};
+  Json& runs = json["runs"] = Json::array();
+  for (size_t index : lab.detailed) runs.push_back(run_json(lab.runs[index]));
+  return json_text(json);
+}
+
+}  // namespace ridge::report

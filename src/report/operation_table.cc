@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The operation tables.
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+std::string count(int64_t n) { return n == 0 ? "-" : format_count(static_cast<double>(n)); }
+
+std::string share_of(int64_t part_ns, int64_t wall_ns) {
+  return wall_ns > 0 ? fmt::format("{:.1f}%", 100.0 * static_cast<double>(part_ns) /
+                                                  static_cast<double>(wall_ns))
+                     : "-";
+}
+
+std::vector<std::string> cells(const perf::OperationRow& row) {
+  bool is_measured = row.time_ns > 0;
+  auto rate = [&](double per_ns, const char* unit) {
+    return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
+  };
+  return {std::string(static_cast<size_t>(2 * row.depth), ' ') + row.key,
+          format_integer(row.calls),
+          is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
+          is_measured ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
+          is_measured ? fmt::format("{:.1f}%", 100 * row.share) : "-",
+          count(row.work.flops),
+          count(row.work.macs),
+          row.bytes() == 0 ? "-" : format_bytes(row.bytes()),
+          row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
+          rate(row.flops_per_ns(), "FLOP/s"),
+          rate(row.bytes_per_ns(), "B/s"),
+          std::string(perf::name(row.bound)),
+          row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
+          row.error() != 0 ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
+}
+
+// Rows after the `most` largest as one, so that the column still adds up.
+perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
+  perf::OperationRow sum;
+  sum.key = fmt::format("({} more)", table.rows.size() - most);
+  for (size_t i = most; i < table.rows.size(); ++i) {
+    const perf::OperationRow& row = table.rows[i];
+    sum.calls += row.calls;
+    sum.time_ns += row.time_ns;
+    sum.share += row.share;
+    sum.work += row.work;
+    sum.read_bytes += row.read_bytes;
+    sum.written_bytes += row.written_bytes;
+    sum.predicted_ns += row.predicted_ns;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Table operation_table(const perf::OperationTable& table,
+                      const perf::StepRecord& step,
+                      size_t most) {
+  Table out({{table.title, Align::kLeft},
+             {"calls", Align::kRight},
+             {"time", Align::kRight},
+             {"+-", Align::kRight},
+             {"share", Align::kRight},
+             {"FLOPs", Align::kRight},
+             {"MACs", Align::kRight},
+             {"bytes", Align::kRight},
+             {"FLOP/B", Align::kRight},
+             {"rate", Align::kRight},
+             {"traffic", Align::kRight},
+             {"bound", Align::kLeft},
+             {"predicted", Align::kRight},
+             {"error", Align::kRight}});
+  bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
+  for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i) out.add(cells(table.rows[i]));
+  if (is_cut) out.add(cells(rest(table, most)));
+  out.add_rule();
+  out.add(cells(table.total));
+  if (step.wall_ns == 0) return out;
+  auto add = [&](const char* label, int64_t ns) {
+    out.add({label, "", format_ns(static_cast<double>(ns)), "", share_of(ns, step.wall_ns)});
+  };
+  add("idle", step.idle_ns);
+  add("host", step.host_ns);
+  add("step", step.wall_ns);
+  return out;
+}
+
+Table pass_table(std::span<const perf::PassRecord> passes) {
+  Table table({{"pass", Align::kLeft},
+               {"stage", Align::kLeft},
+               {"calls", Align::kRight},
+               {"FLOPs", Align::kRight},
+               {"bytes", Align::kRight},
+               {"arena", Align::kRight},
+               {"predicted", Align::kRight},
+               {"took", Align::kRight},
+               {"trade", Align::kLeft}});
+  auto change = [](const std::string& before, const std::string& after) {
+    return before == after ? after : before + " > " + after;
+  };
+  for (const perf::PassRecord& pass : passes) {
+    const perf::GraphCost &a = pass.before, &b = pass.after;
+    table.add(
+        {pass.name, pass.stage, change(format_integer(a.launches), format_integer(b.launches)),
+         change(count(a.flops), count(b.flops)),
+         change(format_bytes(a.bytes), format_bytes(b.bytes)),
+         change(format_bytes(a.peak_bytes), format_bytes(b.peak_bytes)),
+         b.predicted_ns > 0 ? change(format_ns(a.predicted_ns), format_ns(b.predicted_ns)) : "-",
+         format_ns(pass.elapsed_ns), pass.trade});
+  }
+  return table;
+}
+
+Table memory_table(const perf::MemoryRecord& memory) {
+  Table table(
+      {{"memory", Align::kLeft}, {"at the peak", Align::kRight}, {"highest", Align::kRight}});
+  const perf::MemoryPoint* peak = memory.peak();
+  if (peak == nullptr) return table;
+  perf::MemoryMoment highest = memory.class_peaks();
+  for (int i = 0; i < perf::kMemoryClasses; ++i)
+    table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
+               format_bytes(peak->live.bytes[i]), format_bytes(highest.bytes[i])});
+  table.add_rule();
+  table.add({"live", format_bytes(peak->live.total()), ""});
+  table.add({"owned (arena and store)", format_bytes(memory.owned_bytes), ""});
+  table.add({"foreign (code, libraries)", format_bytes(memory.foreign_bytes), ""});
+  table.add({"resident, predicted", format_bytes(memory.predicted_peak_bytes()), ""});
+  if (memory.after.peak_bytes > 0)
+    table.add({"resident, measured", format_bytes(memory.after.peak_bytes), ""});
+  return table;
+}
+
+Table trial_table(const perf::TrialRecord& trial) {
+  Table table({{trial.advice.title, Align::kLeft},
+               {"before", Align::kRight},
+               {"after", Align::kRight},
+               {"gain", Align::kRight}});
+  auto percent = [](double gain) { return fmt::format("{:+.1f}%", 100 * gain); };
+  perf::Summary before = trial.before.wall(), after = trial.after.wall();
+  table.add({"step, predicted", format_ns(trial.advice.before_ns), format_ns(trial.advice.after_ns),
+             percent(trial.advice.time_gain)});
+  table.add({"step, measured", format_ns(before.median), format_ns(after.median),
+             percent(trial.measured_gain())});
+  table.add({"95% interval", fmt::format("{} - {}", format_ns(before.low), format_ns(before.high)),
+             fmt::format("{} - {}", format_ns(after.low), format_ns(after.high)),
+             trial.is_clear() ? "clear of noise" : "within noise"});
+  table.add({"owned memory", format_bytes(trial.before.memory.owned_bytes),
+             format_bytes(trial.after.memory.owned_bytes), percent(trial.advice.memory_gain)});
+  table.add({"mean loss", fmt::format("{:.4f}", trial.before.mean_loss()),
+             fmt::format("{:.4f}", trial.after.mean_loss()), ""});
+  return table;
+}
+
+}  // namespace ridge::report

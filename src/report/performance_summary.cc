@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// The summary's layout.
+#include "report/performance_summary.h"
+
+#include <algorithm>
+
+#include "perf/operation_table.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+Json rows(const perf::OperationTable& table) {
+  Json json = Json::array();
+  for (const perf::OperationRow& row : table.rows) {
+    Json each = to_json(row);
+    if (table.title == "scope") each["depth"] = row.depth;
+    json.push_back(std::move(each));
+  }
+  return json;
+}
+
+Json memory(const perf::MemoryRecord& memory) {
+  return {{"owned_bytes", memory.owned_bytes},
+          {"allocated_bytes", memory.allocated_bytes},
+          {"arena_bytes", memory.arena_bytes},
+          {"foreign_bytes", memory.foreign_bytes},
+          {"predicted_peak_bytes", memory.predicted_peak_bytes()},
+          {"measured_peak_bytes", memory.after.peak_bytes},
+          {"measured_resident_bytes", memory.after.resident_bytes},
+          {"peak_is_of_the_steps_alone", memory.peak_was_reset}};
+}
+
+Json attribution(const perf::StepRecord& step) {
+  return {{"wall_ns", step.wall_ns},
+          {"busy_ns", step.busy_ns},
+          {"idle_ns", step.idle_ns},
+          {"host_ns", step.host_ns},
+          {"attributed_share",
+           step.wall_ns > 0 ? static_cast<double>(step.busy_ns) / static_cast<double>(step.wall_ns)
+                            : 0},
+          {"instrumented_steps", step.wall_samples_ns.size()},
+          {"dropped_records", step.dropped}};
+}
+
+Json pass_json(const perf::PassRecord& pass) {
+  auto cost = [](const perf::GraphCost& c) {
+    return Json{{"nodes", c.nodes}, {"launches", c.launches},     {"flops", c.flops},
+                {"bytes", c.bytes}, {"peak_bytes", c.peak_bytes}, {"predicted_ns", c.predicted_ns}};
+  };
+  return {{"name", pass.name},         {"stage", pass.stage},
+          {"trade", pass.trade},       {"before", cost(pass.before)},
+          {"after", cost(pass.after)}, {"elapsed_ns", pass.elapsed_ns}};
+}
+
+Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
+  const perf::RunRecord& reference = reference_run(lab, run);
+  Json json = {{"setting", to_json(run.setting)},
+               {"parameters", run.parameters},
+               {"step", to_json(run.wall())},
+               {"forward", to_json(run.step.forward)},
+               {"backward", to_json(run.step.backward)},
+               {"optimizer", to_json(run.step.optimizer)},
+               {"predicted_step_ns", run.predicted_ns},
+               {"samples_per_s", run.samples_per_s()},
+               {"tokens_per_s", run.tokens_per_s()},
+               {"speed_up", speed_up(lab, run)},
+               {"kernel_calls", run.launches},
+               {"planned_bytes", run.planned_bytes},
+               {"compulsory_bytes", run.compulsory_bytes},
+               {"model_flops_per_s", run.palm_flops_per_s()},
+               {"mfu", run.mfu(peak_flops_per_ns(lab, run.setting))},
+               {"mfu_convention", perf::kMfuConvention},
+               {"memory", memory(run.memory)},
+               {"loss",
+                {{"first", run.losses.empty() ? 0 : run.losses.front()},
+                 {"last", run.losses.empty() ? 0 : run.losses.back()},
+                 {"mean", run.mean_loss()},
+                 {"all", run.losses},
+                 {"largest_difference", loss_difference(reference, run)},
+                 {"agrees", losses_agree(reference, run)}}},
+               {"profiling_cost", run.profiling_cost()},
+               {"attribution", attribution(run.step)},
+               {"step_samples_ns", run.plain_wall_ns}};
+  Json& passes = json["passes"] = Json::array();
+  for (const perf::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
+  return json;
+}
+
+Json advice_json(const perf::AdviceRecord& a) {
+  return {{"title", a.title},
+          {"reason", a.reason},
+          {"command", a.command},
+          {"predicted_gain", a.time_gain},
+          {"predicted_memory_gain", a.memory_gain},
+          {"predicted_before_ns", a.before_ns},
+          {"predicted_after_ns", a.after_ns},
+          {"owned_before_bytes", a.before_peak_bytes},
+          {"owned_after_bytes", a.after_peak_bytes},
+          {"same_training", a.is_same_training}};
+}
+
+}  // namespace
+
+std::string performance_summary(const perf::LabRecord& lab) {
+  Json json = heading(lab);
+  json["version"] = kSummaryVersion;
+  json["intervals"] =
+      "order statistics: the interval holds the true median with the probability in coverage";
+  json["operation_times"] =
+      "time_ns: mean over the middle half of the instrumented steps, so that rows add up";
+  Json& runs = json["runs"] = Json::array();
+  for (size_t i = 0; i < lab.runs.size(); ++i) {
+    Json run = run_json(lab, lab.runs[i]);
+    if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end()) {
+      const perf::StepRecord& step = lab.runs[i].step;
+      run["operations"] = {{"by_op", rows(table_by_op(step, lab.limits()))},
+                           {"by_scope", rows(table_by_scope(step, lab.limits()))},
+                           {"by_phase", rows(table_by_phase(step, lab.limits()))},
+                           {"total", to_json(table_by_op(step, lab.limits()).total)}};
+    }
+    runs.push_back(std::move(run));
+  }
+  Json& advice = json["advice"] = Json::array();
+  for (const perf::AdviceRecord& each : lab.advice) advice.push_back(advice_json(each));
+  if (lab.trial) {
+    json["trial"] = {{"advice", lab.trial->advice.title},
+                     {"predicted_gain", lab.trial->advice.time_gain},
+                     {"measured_gain", lab.trial->measured_gain()},
+                     {"clear_of_noise", lab.trial->is_clear()},
+                     {"before", run_json(lab, lab.trial->before)},
+                     {"after", run_json(lab, lab.trial->after)}};
+  }
+  json["warnings"] = lab.warnings;
+  return json_text(json);
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of a lab: the ladder of levels, the sweep, operations, passes, memory, advice. Each is
+// a base Table, which the terminal and Markdown both print.
+#pragma once
+
+#include <span>
+
+#include "base/terminal.h"
+#include "perf/lab_record.h"
+#include "perf/operation_table.h"
+
+namespace ridge::report {
+
+// A column a run, a row a figure. `runs` is one of perf::ladders(lab).
+Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs);
+
+// A row a run: for several batch sizes or lengths.
+Table sweep_table(const perf::LabRecord& lab);
+
+// One row a key, then busy, idle, host and the whole step. `most` cuts rows (0: none) and says what
+// was left out.
+Table operation_table(const perf::OperationTable& table,
+                      const perf::StepRecord& step,
+                      size_t most = 0);
+
+// Each pass with what it changed.
+Table pass_table(std::span<const perf::PassRecord> passes);
+
+// Classes of memory at the highest point of the step.
+Table memory_table(const perf::MemoryRecord& memory);
+
+// Predicted beside measured for the change that was tried.
+Table trial_table(const perf::TrialRecord& trial);
+
+}  // namespace ridge::report

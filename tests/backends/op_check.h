@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel's results are held against, and how closely: the op's double reference for values, central differences
+// of it for gradients. Each check returns what differs, or nothing, so that the checks themselves can be tested.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "backends/graph_run.h"
+#include "backends/op_sample.h"
+#include "graph/load_graph.h"
+#include "graph/rewriter.h"
+#include "graph/verifier.h"
+#include "passes/differentiate.h"
+#include "passes/passes.h"
+
+namespace ridge::backends {
+
+// What rounding may do to a result. A kernel that works with relative errors of `unit` gives what exact arithmetic would
+// on operands moved by some units, and is some units of its largest result off besides; then the result is stored.
+struct Precision {
+  double unit;
+  double units;
+};
+// Sums of a hundred terms in vector order, polynomials for exp and tanh, and quotients stay well below 16 units; a wrong
+// term does not.
+inline constexpr Precision kFloatArithmetic{0x1p-24, 16};
+// A few values on the way are stored in bf16.
+inline constexpr Precision kBf16Steps{0x1p-8, 4};
+
+inline double storage_error(DType dtype) {
+  return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kBF16 ? 0x1p-8 : 0;
+}
+
+// How far each output moves, per relative movement of the operands: the largest of a few random movements.
+inline std::vector<std::vector<double>> sensitivities(const Graph& graph, const ops::NamedTensors& named) {
+  constexpr double kMovement = 1e-6;
+  constexpr int kDirections = 3;
+  std::vector<Tensor64> base = ops::ReferenceRun(graph, named).outputs();
+  std::vector<std::vector<double>> moved(base.size());
+  for (size_t o = 0; o < base.size(); ++o) moved[o].assign(base[o].data.size(), 0);
+  Random random(7);
+  for (int direction = 0; direction < kDirections; ++direction) {
+    ops::NamedTensors other = named;
+    for (auto& [name, tensor] : other)
+      for (double& x : tensor.data)
+        if (is_float(tensor.type.dtype)) x *= random.below(2) == 0 ? 1 - kMovement : 1 + kMovement;
+    std::vector<Tensor64> there = ops::ReferenceRun(graph, other).outputs();
+    for (size_t o = 0; o < base.size(); ++o)
+      for (size_t i = 0; i < base[o].data.size(); ++i) {
+        double distance = std::abs(there[o].data[i] - base[o].data[i]) / kMovement;
+        if (std::isfinite(distance)) moved[o][i] = std::max(moved[o][i], distance);
+      }
+  }
+  return moved;
+}
+
+inline double largest(const std::vector<double>& data) {
+  double top = 0;
+  for (double x : data)
+    if (std::isfinite(x)) top = std::max(top, std::abs(x));
+  return top;
+}
+
+// Compares outputs with the meaning of a graph.
+inline std::string compare(const Graph& meaning, const ops::NamedTensors& named, const std::vector<Tensor64>& got,
+                           const Precision& precision) {
+  std::vector<Tensor64> want = ops::ReferenceRun(meaning, named).outputs();
+  std::vector<std::vector<double>> moved = sensitivities(meaning, named);
+  for (size_t o = 0; o < want.size(); ++o) {
+    double top = largest(want[o].data);
+    if (want[o].type != got[o].type) return fmt::format("output {} is {}, not {}", o, got[o].type.str(), want[o].type.str());
+    for (size_t i = 0; i < want[o].data.size(); ++i) {
+      double x = got[o].data[i], y = want[o].data[i];
+      if (x == y) continue;
+      double allowed = precision.unit * precision.units * (moved[o][i] + top) + storage_error(want[o].type.dtype) * std::abs(y) * 1.01;
+      if (!(std::abs(x - y) <= allowed))
+        return fmt::format("output {} element {}: got {}, want {} within {:.3g}", o, i, x, y, allowed);
+    }
+  }
+  return "";
+}
+
+// Expands what is not kept whole and makes the rest legal for the backend.
+inline Graph lower(const Graph& graph, const OpTable& ops, Backend& backend) {
+  LoadGraph load;
+  passes::PassContext context{ops, backend, load};
+  Graph legal = passes::legalize_pass().run(passes::expand_pass().run(graph, context), context);
+  verify(legal);
+  return legal;
+}
+
+inline bool same_bits(const std::vector<Tensor64>& a, const std::vector<Tensor64>& b) {
+  for (size_t o = 0; o < a.size(); ++o)
+    for (size_t i = 0; i < a[o].data.size(); ++i)
+      if (std::bit_cast<uint64_t>(a[o].data[i]) != std::bit_cast<uint64_t>(b[o].data[i])) return false;
+  return true;
+}
+
+// Runs a lowered graph twice and says what it did that no graph may do.
+inline std::string run_checked(GraphRun& run, const ops::NamedTensors& named, std::vector<Tensor64>& got) {
+  run.write(named);
+  run.run();
+  got = run.outputs();
+  run.write(named);
+  run.run();
+  if (!same_bits(got, run.outputs())) return "two runs differ";
+  if (!run.guards_are_intact()) return "a kernel wrote outside of its memory";
+  const Graph& graph = run.stage().graph;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (value.producer != kNoNode || value.storage == Storage::kState) continue;
+    if (!same_bits({run.read(static_cast<ValueId>(i))}, {named.at(value.name)}))
+      return fmt::format("a kernel changed its operand '{}'", value.name);
+  }
+  return "";
+}
+
+inline std::string check_values(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
+                                Backend& backend, const Precision& precision) {
+  SampleGraph built(op, sample, ops, variant);
+  verify(built.graph());
+  GraphRun run(backend, lower(built.graph(), ops, backend));
+  std::vector<Tensor64> got;
+  std::string fault = run_checked(run, built.named(), got);
+  return fault.empty() ? compare(built.graph(), built.named(), got, precision) : fault;
+}
+
+// A scalar that every output with a gradient takes part in: the sum of outputs times random weights.
+inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
+  Builder& b = built.builder();
+  Random random(11);
+  ValueId loss = kNoValue;
+  for (size_t o = 0; o < built.made().size(); ++o) {
+    ValueId output = built.made()[o];
+    if (is_statistic(op, o)) continue;
+    const Shape shape = b.shape(output);
+    std::string label = fmt::format("weight{}", o);
+    // Weights that bf16 holds: the gradient that enters the op is exact in both types.
+    built.named()[label] = ops::draw(Type{DType::kBF16, shape}, {}, random);
+    built.named()[label].type.dtype = DType::kF32;
+    ValueId product = ops::mul(b, ops::cast(b, output, DType::kF32), b.input(label, {DType::kF32, shape}));
+    std::vector<int64_t> axes(static_cast<size_t>(shape.rank()));
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+    ValueId sum = axes.empty() ? product : ops::reshape(b, ops::reduce_sum(b, product, axes), Shape{});
+    loss = loss == kNoValue ? sum : ops::add(b, loss, sum);
+  }
+  return loss;
+}
+
+// d loss / d x[i] by central differences of the graph's meaning.
+inline double central_difference(const Graph& graph, ops::NamedTensors& named, const std::string& name, size_t i) {
+  double& x = named.at(name).data[i];
+  double at = x, step = 1e-5 * std::max(1.0, std::abs(at));
+  auto loss = [&](double there) {
+    x = there;
+    return ops::ReferenceRun(graph, named)[graph.outputs[0]][0];
+  };
+  double difference = (loss(at + step) - loss(at - step)) / (2 * step);
+  x = at;
+  return difference;
+}
+
+// The differentiated graph in double against differences of the forward graph: the rule, without any kernel. Of large
+// operands some elements, drawn by chance.
+inline std::string compare_with_differences(const Graph& forward, ops::NamedTensors named, const Graph& backward,
+                                            const std::vector<std::string>& wanted) {
+  constexpr uint32_t kMost = 60;
+  constexpr double kTolerance = 1e-6;  // of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
+  std::vector<Tensor64> gradients = ops::ReferenceRun(backward, named).outputs();
+  Random random(5);
+  for (size_t w = 0; w < wanted.size(); ++w) {
+    const std::vector<double>& gradient = gradients[w].data;
+    double allowed = kTolerance * (largest(gradient) + 1e-3);
+    uint32_t size = static_cast<uint32_t>(gradient.size());
+    for (uint32_t k = 0; k < std::min(size, kMost); ++k) {
+      size_t i = size <= kMost ? k : random.below(size);
+      double want = central_difference(forward, named, wanted[w], i);
+      if (!(std::abs(gradient[i] - want) <= allowed))
+        return fmt::format("gradient of {} element {}: the graph gives {}, differences give {}", wanted[w], i,
+                           gradient[i], want);
+    }
+  }
+  return "";
+}
+
+// The gradient of an op through `differentiate`: its rule against central differences, its kernels against the rule.
+inline std::string check_gradient(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
+                                  Backend& backend, const Precision& precision) {
+  SampleGraph built(op, sample, ops, variant, true);
+  ValueId loss = weighted_sum(op, built);
+  built.graph().outputs = {loss};
+  const Graph meaning = without_dead_nodes(built.graph());
+  LoadGraph load;
+  passes::PassContext context{ops, backend, load};
+  Graph forward = passes::expand_pass().run(meaning, context);
+  std::vector<ValueId> wanted;
+  std::vector<std::string> names;
+  for (ValueId value : built.wanted()) {
+    names.push_back(built.graph().value(value).name);
+    wanted.push_back(forward.find(names.back()));
+  }
+  Graph backward = forward;
+  backward.outputs = passes::differentiate(backward, ops, backward.outputs[0], wanted);
+  for (size_t w = 0; w < wanted.size(); ++w)
+    if (backward.outputs[w] == kNoValue) return fmt::format("{} gets no gradient", names[w]);
+  verify(backward);
+  backward = without_dead_nodes(backward);
+  std::string fault = compare_with_differences(meaning, built.named(), backward, names);
+  if (!fault.empty()) return fault;
+  GraphRun run(backend, lower(backward, ops, backend));
+  std::vector<Tensor64> got;
+  fault = run_checked(run, built.named(), got);
+  return fault.empty() ? compare(backward, built.named(), got, precision) : fault;
+}
+
+// How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions in bf16.
+inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
+  if (variant.dtype == DType::kF32) return kFloatArithmetic;
+  // Probabilities and their gradients are stored in bf16 before the second product.
+  if (op.name.starts_with("flash_attention")) return kBf16Steps;
+  // The sum is normalised as it is stored.
+  if (op.name == "add_rms_norm") return kBf16Steps;
+  // Summed axes that do not join are summed one after the other, in the output's type.
+  if (op.name == "matmul" && sample.name == "group_gradient") return kBf16Steps;
+  // An expansion stores every step.
+  bool expanded = op.kind == OpKind::kComposite && !variant.fused;
+  return expanded ? kBf16Steps : kFloatArithmetic;
+}
+
+}  // namespace ridge::backends

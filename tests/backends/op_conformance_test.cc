@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every op on the CPU backend against its double reference: for each of its cases, each way of feeding it and each
+// element type that it takes. Generated from the ops' table; nothing here knows what an op computes.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "backends/op_check.h"
+#include "backends/op_samples.h"
+
+namespace ridge::backends {
+namespace {
+
+class OpConformance : public testing::TestWithParam<Sample> {};
+
+TEST_P(OpConformance, ValuesMatchTheReference) {
+  const auto& [op, sample] = GetParam();
+  for (const Variant& form : forms(GetParam())) {
+    std::vector<Variant> variants;
+    for (Feed feed : kFeeds) variants.push_back({feed, form.dtype, form.fused, false});
+    variants.push_back({Feed::kPlain, form.dtype, form.fused, true});
+    variants.push_back({Feed::kWiderRows, form.dtype, form.fused, true});
+    for (const Variant& variant : variants) {
+      SCOPED_TRACE(variant.str());
+      std::string fault;
+      EXPECT_NO_THROW(fault = check_values(*op, sample, ops::table(), variant, cpu_backend(),
+                                           precision_of(*op, sample, variant)));
+      EXPECT_EQ("", fault);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, OpConformance, testing::ValuesIn(all_samples()), sample_name);
+
+TEST(OpCases, EveryOpHasSome) {
+  const std::set<std::string> without = {
+      "flash_attention_backward",  // its o and lse belong to its q, k and v: the gradient of flash_attention tests it
+      "generated_pointwise",       // its program is what a pass made: op_cluster_test.cc
+  };
+  for (const Op* op : ops::table().all()) {
+    bool has = op->cases != nullptr && !op->cases().empty();
+    EXPECT_EQ(has, !without.contains(op->name)) << op->name;
+    EXPECT_NE(op->reference, nullptr) << op->name;
+  }
+}
+
+TEST(OpCases, TheCpuRunsEachOfThem) {
+  for (const Sample& s : all_samples()) {
+    if (s.op->kind == OpKind::kView || (s.op->kind == OpKind::kComposite && !has_fused_form(*s.op))) continue;
+    Variant variant;
+    variant.fused = has_fused_form(*s.op);
+    SampleGraph built(*s.op, s.sample, ops::table(), variant);
+    EXPECT_EQ("", cpu_backend().unsupported(built.graph(), built.graph().nodes.back())) << s.op->name;
+  }
+}
+
+}  // namespace
+}  // namespace ridge::backends

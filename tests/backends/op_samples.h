@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// All cases of all ops as parameters of tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "backends/op_sample.h"
+#include "ops/registry.h"
+
+namespace ridge::backends {
+
+struct Sample {
+  const Op* op;
+  Case sample;
+};
+inline void PrintTo(const Sample& s, std::ostream* out) { *out << s.op->name << " " << s.sample.name; }
+
+inline std::vector<Sample> all_samples() {
+  std::vector<Sample> samples;
+  for (const Op* op : ops::table().all())
+    if (op->cases != nullptr)
+      for (Case& each : op->cases()) samples.push_back({op, std::move(each)});
+  return samples;
+}
+
+inline std::string sample_name(const testing::TestParamInfo<Sample>& info) {
+  std::string text = fmt::format("{}_{}_{}", info.param.op->name, info.index, info.param.sample.name);
+  std::erase_if(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
+  return text;
+}
+
+inline Backend& cpu_backend() {
+  static std::unique_ptr<Backend> instance = cpu::make_cpu_backend({});
+  return *instance;
+}
+
+// The forms of a sample in which its op may stand in a graph: element types, and composites whole or expanded.
+inline std::vector<Variant> forms(const Sample& s) {
+  std::vector<Variant> forms;
+  bool castable = false;
+  for (const CaseInput& input : s.sample.inputs) castable = castable || is_castable(input);
+  for (DType dtype : {DType::kF32, DType::kBF16})
+    for (bool fused : {false, true}) {
+      if ((dtype == DType::kBF16 && !castable) || (fused && !has_fused_form(*s.op))) continue;
+      forms.push_back({Feed::kPlain, dtype, fused, false});
+    }
+  return forms;
+}
+
+}  // namespace ridge::backends

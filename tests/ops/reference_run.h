@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs a graph in double precision by its ops' references: what the graph means, with no kernel, no planner and no
+// rounding. Element types are kept but never rounded to.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace ridge::ops {
+
+using NamedTensors = std::map<std::string, Tensor64>;
+
+class ReferenceRun {
+ public:
+  // `named` holds every value of the graph without a producer.
+  ReferenceRun(const Graph& graph, const NamedTensors& named) : graph_(graph), values_(graph.values.size()) {
+    for (size_t i = 0; i < values_.size(); ++i) {
+      const Value& value = graph.values[i];
+      values_[i].type = value.type;
+      if (value.producer != kNoNode) continue;
+      auto found = named.find(value.name);
+      RIDGE_CHECK(found != named.end(), "the test gives no '{}'", value.name);
+      values_[i].data = found->second.data;
+      RIDGE_CHECK(static_cast<int64_t>(values_[i].data.size()) == value.type.shape.elements(), "'{}' is {}",
+                  value.name, value.type.str());
+    }
+    for (const Node& node : graph.nodes) run(node);
+  }
+
+  const std::vector<double>& operator[](ValueId value) const { return at(value).data; }
+  const Tensor64& at(ValueId value) const { return values_[static_cast<size_t>(value)]; }
+  std::vector<Tensor64> outputs() const {
+    std::vector<Tensor64> outputs;
+    for (ValueId output : graph_.outputs) outputs.push_back(at(output));
+    return outputs;
+  }
+
+  // Named values after the run: the last version of each.
+  NamedTensors stored() const {
+    std::vector<ValueId> root(values_.size(), kNoValue);
+    NamedTensors stored;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (graph_.values[i].producer != kNoNode) continue;
+      root[i] = static_cast<ValueId>(i);
+      stored[graph_.values[i].name] = values_[i];
+    }
+    for (const Node& node : graph_.nodes)
+      for (const Alias& alias : aliases(graph_, node)) {
+        size_t output = static_cast<size_t>(node.outputs[static_cast<size_t>(alias.output)]);
+        root[output] = root[static_cast<size_t>(node.inputs[static_cast<size_t>(alias.input)])];
+        if (root[output] != kNoValue) stored[graph_.value(root[output]).name].data = values_[output].data;
+      }
+    return stored;
+  }
+
+ private:
+  void run(const Node& node) {
+    RIDGE_CHECK(node.op->reference != nullptr, "'{}' has no reference", node.op->name);
+    CallTypes types(graph_, node);
+    std::vector<const Tensor64*> inputs;
+    for (ValueId input : node.inputs) inputs.push_back(&at(input));
+    std::vector<Tensor64> outputs;
+    for (const Type& type : types.outputs)
+      outputs.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
+    node.op->reference(types.call(), inputs, outputs);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      values_[static_cast<size_t>(node.outputs[i])] = std::move(outputs[i]);
+  }
+
+  const Graph& graph_;
+  std::vector<Tensor64> values_;
+};
+
+}  // namespace ridge::ops
