@@ -2,12 +2,34 @@
 // The program: subcommands, and the one place where an Error becomes a message and an exit code.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <new>
+#include <string>
+#include <vector>
 
 #include "apps/subcommand.h"
 #include "base/error.h"
 
 namespace {
+
+// A value that begins with a minus would be read as an option: --pass -fuse_glu is --pass=-fuse_glu.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> all(argv + 1, argv + argc);
+  for (size_t i = 0; i + 1 < all.size(); ++i) {
+    if (all[i] != "--pass" || !all[i + 1].starts_with("-") || all[i + 1].starts_with("--")) continue;
+    all[i] += "=" + all[i + 1];
+    all.erase(all.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+  std::reverse(all.begin(), all.end());  // CLI11 takes them from the back
+  return all;
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string line = "ridge";
+  for (int i = 1; i < argc; ++i) line += std::string(" ") + argv[i];
+  return line;
+}
 
 int run(int argc, char** argv) {
   using namespace ridge;
@@ -16,17 +38,21 @@ int run(int argc, char** argv) {
       "One graph, many views: the same graph is differentiated, optimised, costed, run, measured and reported."};
   program.name("ridge");
   program.require_subcommand(1);
-  program.set_version_flag("--version", "ridge 0.1.0");
+  program.set_version_flag("--version", apps::kProgram);
   program.footer("Exit codes: 0 fine, 1 run-time failure, 2 usage, 3 bad model or data file, 4 out of memory, 5 device.\n"
                  "Start with: ridge lab --preset tiny");
-  apps::AppContext context{terminal_options_from_environment()};
-  apps::register_train(program, context);
+  apps::AppContext context{terminal_options_from_environment(), command_line(argc, argv)};
+  for (apps::Register add : {apps::register_lab, apps::register_train, apps::register_explain, apps::register_bench,
+                             apps::register_diff})
+    add(program, context);
   try {
-    program.parse(argc, argv);
+    program.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     int code = program.exit(error);
     return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   }
+  // Text that did not reach a full disk or a closed pipe is a failure, although everything else went well.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
   return 0;
 }
 

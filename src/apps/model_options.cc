@@ -4,18 +4,26 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/units.h"
+#include "models/config_json.h"
+#include "ops/registry.h"
+#include "perf/process_memory.h"
 
 namespace ridge::apps {
 namespace {
 
-constexpr int kMostThreads = 1024;  // more would only be a typing error
+constexpr int64_t kMostSteps = 1'000'000'000;  // at a millisecond each, eleven days
+constexpr int kMostThreads = 1024;             // more would only be a typing error
 constexpr const char* kModelGroup = "Model";
 constexpr const char* kLevelGroup = "Level";
 constexpr const char* kMachineGroup = "Machine";
@@ -37,6 +45,32 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
+// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/gemm-tuning.json; empty where neither is set.
+std::string tuning_file() {
+  namespace fs = std::filesystem;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  fs::path folder;
+  if (cache != nullptr && *cache != '\0')
+    folder = cache;
+  else if (home != nullptr && *home != '\0')
+    folder = fs::path(home) / ".cache";
+  else
+    return "";
+  std::error_code error;  // without the folder nothing is kept; that costs time, not the run
+  fs::create_directories(folder / "ridge", error);
+  return folder / "ridge" / "gemm-tuning.json";
+}
+
+// What a configuration is called: its folder, for files are all named config.json.
+std::string file_title(const std::filesystem::path& path) {
+  std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
+  if (!full.has_filename()) full = full.parent_path();
+  if (full.filename() == "config.json" && full.parent_path().has_filename())
+    full = full.parent_path();
+  return full.filename().string();
+}
+
 }  // namespace
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -50,8 +84,14 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 }
 
 ModelChoice choose_model(const ModelOptions& options) {
-  if (!options.config_file.empty())
-    throw usage_error("[config] reading configuration files is not in this build yet");
+  if (!options.config_file.empty()) {
+    models::ModelConfig config = models::load_config(options.config_file);
+    // A file says nothing about training: the batch of the presets, and no more context than the
+    // model was made for.
+    constexpr int64_t kBatch = 8, kLongest = 512;
+    int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
+    return {file_title(options.config_file), config, kBatch, sequence};
+  }
   const models::Preset& preset = models::preset(options.preset);
   return {preset.config.name, preset.config, preset.batch_size, preset.sequence};
 }
@@ -93,7 +133,7 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       options.threads);
   return backends::cpu::make_cpu_backend(
-      {options.threads, options.isa, selection.has("tune_gemm")});
+      {options.threads, options.isa, selection.has("tune_gemm"), tuning_file()});
 }
 
 perf::Setting make_setting(const std::string& model,
@@ -108,6 +148,14 @@ perf::Setting make_setting(const std::string& model,
   setting.isa = backends::cpu::isa_name();
   setting.threads = omp_get_max_threads();
   return setting;
+}
+
+void expect_steps(int64_t steps, int64_t least, int64_t warmup) {
+  if (steps < least || steps > kMostSteps)
+    throw usage_error("[steps] expected {} to {}{}, got {}", least, kMostSteps,
+                      least > 1 ? " (one plain, one instrumented)" : "", steps);
+  if (warmup < 0 || warmup > kMostSteps)
+    throw usage_error("[warmup] expected 0 to {}, got {}", kMostSteps, warmup);
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option) {
@@ -138,6 +186,18 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
     names.push_back(item);
   }
   return names;
+}
+
+void expect_fits(const train::Experiment& e, const perf::Target& target) {
+  train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), target);
+  perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, target, nullptr);
+  int64_t available = perf::available_memory_bytes();
+  if (available > 0 && planned.memory.owned_bytes > available)
+    throw memory_error("[memory] {} needs {}, and {} are left on this machine",
+                       planned.setting.str(), format_bytes(planned.memory.owned_bytes),
+                       format_bytes(available));
+  train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
+      .next(e.step.batch_size);
 }
 
 std::string utc_now() {

@@ -57,10 +57,18 @@ perf::Setting make_setting(const std::string& model,
                            const passes::Selection& selection,
                            const std::string& switches);
 
+// Measured and unmeasured steps: usage Errors for fewer than `least` measured ones and for numbers
+// out of reason.
+void expect_steps(int64_t steps, int64_t least, int64_t warmup);
+
 // "8,16": at least one number, each >= 1; the option is named in the Error.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
 // "all" or names of levels, in the order given.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
+
+// Builds and plans the experiment's step without running it: an out-of-memory Error where it would
+// not fit into what the machine has left, and every Error that building it raises.
+void expect_fits(const train::Experiment& experiment, const perf::Target& target);
 
 std::string utc_now();  // ISO 8601
 

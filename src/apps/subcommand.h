@@ -4,18 +4,27 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 #include "base/terminal.h"
 
 namespace ridge::apps {
 
+inline constexpr const char* kProgram = "ridge 0.1.0";
+
 struct AppContext {
   TerminalOptions terminal;
+  std::string command;  // as typed, for reports
 };
 
-// Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown.
+// Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown. The context outlives
+// the callback.
 using Register = void (*)(CLI::App& program, const AppContext& context);
 
+void register_bench(CLI::App& program, const AppContext& context);
+void register_diff(CLI::App& program, const AppContext& context);
+void register_explain(CLI::App& program, const AppContext& context);
+void register_lab(CLI::App& program, const AppContext& context);
 void register_train(CLI::App& program, const AppContext& context);
 
 }  // namespace ridge::apps

@@ -1,67 +1,215 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge train: trains a preset or a configuration and prints a line a step.
 #include <fmt/format.h>
-#include <sys/resource.h>
 
+#include <cmath>
 #include <memory>
-#include <numeric>
+#include <optional>
 
+#include "apps/machine_ceilings.h"
+#include "apps/model_options.h"
+#include "apps/output_folder.h"
 #include "apps/subcommand.h"
-#include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
 #include "base/units.h"
-#include "train/trainer.h"
+#include "perf/process_memory.h"
+#include "report/console_report.h"
+#include "report/output_files.h"
+#include "report/performance_summary.h"
 
 namespace ridge::apps {
 namespace {
 
+constexpr int64_t kMostMicroBatches = 65536;  // a step of hours: surely a typing error
+
 struct TrainOptions {
-  std::string preset = "small";
-  std::string level = "compiled";
-  std::string passes;
+  ModelOptions model;
+  LevelOptions level;
+  MachineOptions machine;
   int64_t steps = 20;
   int64_t warmup = 5;
   int64_t batch_size = 0;
   int64_t sequence = 0;
-  int threads = 0;
-  std::string isa;
+  int64_t micro_batches = 1;
+  train::OptimizerOptions optimizer;
+  bool profile = false;
+  bool json = false;
+  std::string out;
+  bool force = false;
 };
 
-void run(const TrainOptions& o) {
-  const models::Preset& preset = models::preset(o.preset);
-  train::StepOptions step;
-  step.batch_size = o.batch_size > 0 ? o.batch_size : preset.batch_size;
-  step.sequence = o.sequence > 0 ? o.sequence : preset.sequence;
-  auto backend = backends::cpu::make_cpu_backend({o.threads, o.isa, false});
-  train::Trainer trainer(preset.config, step, passes::Selection(o.level, o.passes), *backend);
-  for (int64_t i = 0; i < o.warmup; ++i) trainer.step();
-  std::vector<double> losses, times;
-  for (int64_t i = 0; i < o.steps; ++i) {
-    train::StepResult result = trainer.step();
-    losses.push_back(result.loss);
-    times.push_back(result.elapsed_ns);
-    fmt::print("step {:4}  loss {:.4f}  {:8.2f} samples/s  {}\n", i, result.loss,
-               static_cast<double>(step.batch_size) * 1e9 / result.elapsed_ns, format_ns(result.elapsed_ns));
-    std::fflush(stdout);
+void expect_number(const char* option, double value, double least) {
+  if (!std::isfinite(value) || value < least)
+    throw usage_error("[{}] expected a number >= {}, got {}", option, least, value);
+}
+
+// 0 or less would mean "the preset's" silently.
+int64_t chosen(const CLI::App& app, const char* option, int64_t value, int64_t fallback) {
+  if (app.count(option) == 0) return fallback;
+  if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
+  return value;
+}
+
+class Training {
+ public:
+  Training(const TrainOptions& options, const CLI::App& app, const AppContext& context)
+      : o_(options), terminal_(context.terminal) {
+    record_.program = kProgram;
+    record_.command = context.command;
+    prepare(app);
   }
-  double mean = std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
-  fmt::print("mean loss {:.4f}\n", mean);
+
+  void run() {
+    std::optional<OutputFolder> folder;
+    if (!o_.out.empty()) folder.emplace(o_.out, o_.force);
+    auto backend = make_backend(o_.machine, experiment_.selection);
+    experiment_.setting = make_setting(choice_.name, experiment_.selection, switches_);
+    expect_fits(experiment_, *backend);
+    if (experiment_.instrument) record_.ceilings = machine_ceilings(terminal_);
+    if (experiment_.instrument) record_.detailed = {0};
+    Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
+    record_.runs.push_back(
+        train::run_experiment(experiment_, *backend, record_.limits(),
+                              [&](const train::StepEvent& event) { show(event, progress); }));
+    progress.hide();
+    record_.finished_at = utc_now();
+    if (!o_.json) summarize();
+    if (folder) write(*folder);
+    if (o_.json) fmt::print("{}", report::performance_summary(record_));
+  }
+
+ private:
+  void prepare(const CLI::App& app) {
+    choice_ = choose_model(o_.model);
+    switches_ = switch_text(o_.level);
+    expect_number("lr", o_.optimizer.learning_rate, 0);
+    expect_number("min-lr", o_.optimizer.minimum_rate, 0);
+    expect_number("weight-decay", o_.optimizer.weight_decay, 0);
+    expect_number("clip", o_.optimizer.clip_norm, 0);
+    expect_number("lr-warmup", static_cast<double>(o_.optimizer.warmup_steps), 0);
+    expect_number("lr-decay", static_cast<double>(o_.optimizer.decay_steps), 0);
+    experiment_.selection = passes::Selection(o_.level.level, switches_);
+    experiment_.config = choice_.config;
+    experiment_.step.batch_size = chosen(app, "--batch-size", o_.batch_size, choice_.batch_size);
+    experiment_.step.sequence = chosen(app, "--seq-len", o_.sequence, choice_.sequence);
+    experiment_.step.micro_batches = chosen(app, "--micro-batches", o_.micro_batches, 1);
+    if (o_.micro_batches > kMostMicroBatches)
+      throw usage_error("[micro-batches] expected at most {}, got {}", kMostMicroBatches,
+                        o_.micro_batches);
+    experiment_.step.optimizer = o_.optimizer;
+    experiment_.warmup_steps = o_.warmup;
+    experiment_.steps = o_.steps;
+    experiment_.instrument = o_.profile || !o_.out.empty();
+    expect_steps(o_.steps, experiment_.instrument ? 2 : 1, o_.warmup);
+  }
+
+  void show(const train::StepEvent& event, Progress& progress) const {
+    const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
+    if (o_.json || event.index < 0) {
+      progress.tick(1, loss);
+      return;
+    }
+    progress.hide();
+    double samples =
+        static_cast<double>(experiment_.step.batch_size * experiment_.step.micro_batches);
+    fmt::print("step {:4}  {}  {:8.2f} samples/s  {:>8}  {:>8}{}\n", event.index, loss,
+               samples * 1e9 / event.result.elapsed_ns, format_ns(event.result.elapsed_ns),
+               format_bytes(perf::read_process_memory().resident_bytes),
+               event.instrumented ? "  instrumented" : "");
+    std::fflush(stdout);
+    progress.tick(1, loss);
+  }
+
+  void summarize() const {
+    const perf::RunRecord& run = record_.runs[0];
+    perf::Summary wall = run.wall();
+    fmt::print("mean loss {:.4f}\n", run.mean_loss());
+    fmt::print(
+        "{}: {} parameters, step {} (median of {}; {:.0f}% interval {} - {}), {} samples/s, {} "
+        "tokens/s\n",
+        terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
+        wall.count, 100 * std::min(wall.coverage, 0.95), format_ns(wall.low), format_ns(wall.high),
+        format_count(run.samples_per_s()), format_count(run.tokens_per_s()));
+    fmt::print("model {} ({}); {} kernel calls a step; memory owned {}, resident peak {}\n",
+               format_rate(run.palm_flops_per_s(), "FLOP/s"), "2 FLOPs per model MAC",
+               format_integer(run.launches), format_bytes(run.memory.owned_bytes),
+               format_bytes(run.memory.after.peak_bytes));
+    if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
+  }
+
+  void write(OutputFolder& folder) {
+    for (report::OutputFile& file : report::output_files(record_))
+      folder.add(file.name, std::move(file.text));
+    folder.commit();
+    for (const std::string& warning : record_.warnings)
+      fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
+    if (!o_.json) fmt::print("Written to {}.\n", terminal_safe(folder.path().string()));
+  }
+
+  const TrainOptions& o_;
+  const TerminalOptions& terminal_;
+  ModelChoice choice_;
+  std::string switches_;
+  train::Experiment experiment_;
+  perf::LabRecord record_;
+};
+
+void add_optimizer_options(CLI::App& app, train::OptimizerOptions& o) {
+  constexpr const char* kGroup = "Optimizer (AdamW)";
+  app.add_option("--lr", o.learning_rate, "learning rate")->capture_default_str()->group(kGroup);
+  app.add_option("--weight-decay", o.weight_decay, "decoupled, on every tensor")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--clip", o.clip_norm, "clip the gradients' norm to this (0: no clipping)")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--lr-warmup", o.warmup_steps, "steps over which the rate rises from 0")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--lr-decay", o.decay_steps,
+                 "step at which a cosine reaches --min-lr (0: constant)")
+      ->capture_default_str()
+      ->group(kGroup);
+  app.add_option("--min-lr", o.minimum_rate, "where the cosine ends")
+      ->capture_default_str()
+      ->group(kGroup);
+}
+
+void add_options(CLI::App& app, TrainOptions& o) {
+  add_model_options(app, o.model);
+  app.add_option("--batch-size", o.batch_size,
+                 "sequences of a micro-batch (default: the preset's)");
+  app.add_option("--seq-len", o.sequence, "tokens a sequence (default: the preset's)");
+  app.add_option("--micro-batches", o.micro_batches,
+                 "gradients of this many are summed before an update")
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "measured steps")->capture_default_str();
+  app.add_option("--warmup", o.warmup, "training steps before step 0")->capture_default_str();
+  app.add_flag("--profile", o.profile,
+               "instrument every other step and print the operation tables");
+  app.add_option("--out", o.out,
+                 "write the files of ridge lab into this folder (implies instrumented steps)");
+  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
+  add_level_options(app, o.level);
+  add_optimizer_options(app, o.optimizer);
+  add_machine_options(app, o.machine);
 }
 
 }  // namespace
 
-void register_train(CLI::App& program, const AppContext&) {
+void register_train(CLI::App& program, const AppContext& context) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* app = program.add_subcommand("train", "Train a preset and print a line a step");
-  app->add_option("--preset", options->preset, "tiny, small, medium or large")->capture_default_str();
-  app->add_option("--level", options->level, "baseline, fused, kernels or compiled")->capture_default_str();
-  app->add_option("--pass", options->passes, "switches such as +recompute,-fuse_glu");
-  app->add_option("--steps", options->steps, "measured steps")->capture_default_str();
-  app->add_option("--warmup", options->warmup, "training steps before step 0")->capture_default_str();
-  app->add_option("--batch-size", options->batch_size, "sequences a step (default: the preset's)");
-  app->add_option("--seq-len", options->sequence, "tokens a sequence (default: the preset's)");
-  app->add_option("--threads", options->threads, "CPU threads (default: all)");
-  app->add_option("--isa", options->isa, "highest instruction set: avx2, avx512 or amx");
-  app->callback([options] { run(*options); });
+  CLI::App* app =
+      program.add_subcommand("train", "Train a preset or a configuration and print a line a step");
+  add_options(*app, *options);
+  app->footer(
+      "Examples:\n"
+      "  ridge train                                        the small model, fp32, level compiled\n"
+      "  ridge train --preset tiny --level baseline --steps 50\n"
+      "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
+      "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile");
+  app->callback([options, app, &context] { Training(*options, *app, context).run(); });
 }
 
 }  // namespace ridge::apps

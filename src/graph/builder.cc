@@ -26,6 +26,14 @@ void check_input_count(const Op& op, size_t count) {
   throw usage_error("[{}] expected {} inputs, got {}", op.name, expected, count);
 }
 
+// Counts of work on 2^52 elements stay within 63 bits, and no machine holds as many.
+constexpr int64_t kMostElements = int64_t{1} << 52;
+
+void check_size(const Type& type, std::string_view what) {
+  if (type.shape.elements() > kMostElements)
+    throw memory_error("[graph] expected at most {} elements, {} is {}", kMostElements, what, type.str());
+}
+
 }  // namespace
 
 Attrs complete_attrs(const Op& op, Attrs attrs) {
@@ -60,6 +68,7 @@ ValueId Builder::named(std::string name, Type type, Storage storage) {
                 value.type.str(), type.str());
     return existing;
   }
+  check_size(type, name);
   graph_.values.push_back({std::move(type), storage, std::move(name), kNoNode});
   return static_cast<ValueId>(graph_.values.size() - 1);
 }
@@ -92,6 +101,7 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<Val
                             scope_.empty() ? "" : " in " + scope_),
                 error.code());
   }
+  for (const Type& type : types.outputs) check_size(type, op.name);
   for (const Type& type : types.outputs) {
     // A view of stored bytes is stored too: an update through it must be seen as one.
     Storage storage = op.kind == OpKind::kView ? graph_.value(node.inputs[0]).storage : Storage::kTemporary;

@@ -33,7 +33,7 @@ bool is_dense(const Shape& shape, const Layout& layout) {
   int64_t step = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] != 1 && layout.strides[axis] != step) return false;
-    step *= shape[axis];
+    step *= std::max<int64_t>(shape[axis], 1);  // as dense_strides
   }
   return true;
 }

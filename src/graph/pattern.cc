@@ -53,42 +53,48 @@ Pattern Pattern::once() && {
   return std::move(*this);
 }
 
-bool Pattern::match_value(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& users,
-                          Match& match) const {
-  if (op_.empty()) return match.bind(capture_, value);
+std::vector<Match> Pattern::match_value(const Graph& graph, ValueId value, const Users& users,
+                                        const Match& so_far) const {
+  if (op_.empty()) {
+    Match match = so_far;
+    if (!match.bind(capture_, value)) return {};
+    return {std::move(match)};
+  }
   const Node* producer = graph.producer(value);
-  if (producer == nullptr || producer->outputs[0] != value) return false;
-  if (once_ && users[static_cast<size_t>(value)].size() != 1) return false;
-  return match_node(graph, *producer, users, match);
+  if (producer == nullptr || producer->outputs[0] != value) return {};
+  if (once_ && users[static_cast<size_t>(value)].size() != 1) return {};
+  return match_node(graph, *producer, users, so_far);
 }
 
-bool Pattern::match_node(const Graph& graph, const Node& node, const std::vector<std::vector<NodeId>>& users,
-                         Match& match) const {
-  if (node.op->name != op_ || node.inputs.size() != inputs_.size()) return false;
-  auto inputs_match = [&](bool swapped, Match& trial) {
+std::vector<Match> Pattern::match_node(const Graph& graph, const Node& node, const Users& users,
+                                       const Match& so_far) const {
+  if (node.op->name != op_ || node.inputs.size() != inputs_.size()) return {};
+  std::vector<Match> found;
+  auto add_matches = [&](bool swapped) {
+    std::vector<Match> partial{so_far};
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      size_t at = swapped ? inputs_.size() - 1 - i : i;
-      if (!inputs_[i].match_value(graph, node.inputs[at], users, trial)) return false;
+      std::vector<Match> longer;
+      for (const Match& match : partial)
+        for (Match& each : inputs_[i].match_value(graph, node.inputs[swapped ? inputs_.size() - 1 - i : i], users, match))
+          longer.push_back(std::move(each));
+      partial = std::move(longer);
     }
-    return true;
+    for (Match& match : partial) {
+      if (!match.bind(capture_, node.outputs[0])) continue;
+      match.from = merge_origins(match.from, node.from);
+      found.push_back(std::move(match));
+    }
   };
-  Match trial = match;
-  bool commutative = node.op->name == "add" || node.op->name == "mul";
-  if (!inputs_match(false, trial)) {
-    trial = match;
-    if (!commutative || !inputs_match(true, trial)) return false;
-  }
-  if (!trial.bind(capture_, node.outputs[0])) return false;
-  trial.from = merge_origins(trial.from, node.from);
-  match = std::move(trial);
-  return true;
+  add_matches(false);
+  if (node.op->name == "add" || node.op->name == "mul") add_matches(true);
+  return found;
 }
 
 std::optional<Match> Pattern::match(const Graph& graph, const Node& root,
                                     const std::vector<std::vector<NodeId>>& users) const {
-  Match match;
-  if (!match_node(graph, root, users, match)) return std::nullopt;
-  return match;
+  std::vector<Match> found = match_node(graph, root, users, Match());
+  if (found.empty()) return std::nullopt;
+  return std::move(found[0]);
 }
 
 }  // namespace graph

@@ -41,10 +41,10 @@ class Pattern {
                              const std::vector<std::vector<NodeId>>& users) const;
 
  private:
-  bool match_value(const Graph& graph, ValueId value, const std::vector<std::vector<NodeId>>& users,
-                   Match& match) const;
-  bool match_node(const Graph& graph, const Node& node, const std::vector<std::vector<NodeId>>& users,
-                  Match& match) const;
+  // All ways to extend a match: an inner operand may have to be taken the other way round for an outer capture to fit.
+  using Users = std::vector<std::vector<NodeId>>;
+  std::vector<Match> match_value(const Graph& graph, ValueId value, const Users& users, const Match& so_far) const;
+  std::vector<Match> match_node(const Graph& graph, const Node& node, const Users& users, const Match& so_far) const;
 
   std::string op_;
   std::string capture_;

@@ -87,12 +87,23 @@ std::string print(const Graph& graph, const PrintOptions& options) {
     text += fmt::format("origin {} {} {} #{} {} {}\n", i, record.op, quote(record.scope), name(record.phase),
                         print_work(record.work.forward), print_work(record.work.backward));
   }
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value& value = graph.values[i];
-    if (value.producer != kNoNode) continue;
-    text += fmt::format("%{} = {} {} {}\n", i, name(value.storage), value.type.str(), quote(value.name));
+  // Values in the order of their ids, so that reading the text gives them the same ones.
+  size_t next = 0;
+  auto print_named_until = [&](size_t end) {
+    for (; next < end; ++next) {
+      const Value& value = graph.values[next];
+      if (value.producer != kNoNode) continue;
+      text += fmt::format("%{} = {} {} {}\n", next, name(value.storage), value.type.str(), quote(value.name));
+    }
+  };
+  for (const Node& node : graph.nodes) {
+    // Operands first, whatever their ids: a graph under construction may have them in any order.
+    for (ValueId input : node.inputs)
+      if (graph.value(input).producer == kNoNode) print_named_until(static_cast<size_t>(input) + 1);
+    if (!node.outputs.empty()) print_named_until(static_cast<size_t>(node.outputs[0]));
+    text += print(graph, node, options);
   }
-  for (const Node& node : graph.nodes) text += print(graph, node, options);
+  print_named_until(graph.values.size());
   return text + fmt::format("return {}\n", print_values(graph.outputs));
 }
 

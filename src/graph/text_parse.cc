@@ -147,7 +147,8 @@ class Parser {
     fail("a phase before this");
   }
 
-  std::vector<Origin> origins() {
+  // Ascending, of `known` records.
+  std::vector<Origin> origins(size_t known) {
     std::vector<Origin> from;
     if (!accept("<")) return from;
     while (!accept(">")) {
@@ -157,6 +158,8 @@ class Parser {
       else if (accept("b")) found = Phase::kBackward;
       else if (accept("o")) found = Phase::kOptimizer;
       else expect("l");
+      if (id < 0 || static_cast<size_t>(id) >= known) fail("the id of an origin above, before this");
+      if (!from.empty() && !(from.back() < Origin{id, found})) fail("ascending origins before this");
       from.push_back({id, found});
       if (!peek('>')) expect(",");
     }
@@ -227,7 +230,7 @@ class Parser {
     Attrs node_attrs = attrs(nesting);
     std::string scope = accept("@") ? string() : "";
     Phase node_phase = phase();
-    auto derive = builder.derive(origins(), scope, node_phase);
+    auto derive = builder.derive(origins(builder.graph().origins.size()), scope, node_phase);
     std::vector<ValueId> made = builder.call_all(op, std::move(inputs), std::move(node_attrs));
     if (made.size() != outputs.size()) fail(fmt::format("{} outputs of {} above", made.size(), op));
     for (size_t i = 0; i < made.size(); ++i) {

@@ -39,12 +39,14 @@ void check_tensor(const Call& call, const AdamwTensor& tensor) {
   for (size_t i = 1; i < 4; ++i) expect_shape("adamw", call.inputs[at + i], parameter.shape, "gradient and moments");
   expect_float("adamw", call.inputs[at + 1], "the gradient");
   for (size_t i = 2; i < 4; ++i) expect_dtype("adamw", call.inputs[at + i], DType::kF32, "moments");
-  if (tensor.copy) expect_shape("adamw", call.inputs[at + 4], parameter.shape, "the copy");
+  if (!tensor.copy) return;
+  expect_shape("adamw", call.inputs[at + 4], parameter.shape, "the copy");
+  expect_dtype("adamw", call.inputs[at + 4], DType::kBF16, "the copy");
 }
 
 std::vector<Type> infer(const Call& call) {
   for (size_t i = 0; i < (call.attrs.flag("clip") ? 3u : 2u); ++i)
-    expect_shape("adamw", call.inputs[i], Shape{}, "learning rate, step and clipping factor");
+    expect_type("adamw", call.inputs[i], f32({}), "learning rate, step and clipping factor");
   std::vector<Type> outputs;
   for (const AdamwTensor& tensor : adamw_tensors(call.inputs.size(), call.attrs)) {
     check_tensor(call, tensor);

@@ -36,6 +36,7 @@ std::vector<Case> cases_squares() {
 
 std::vector<Type> infer_clip(const Call& call) {
   expect_shape("clip_coefficient", call.inputs[0], Shape{}, "the sum of squares");
+  expect_dtype("clip_coefficient", call.inputs[0], DType::kF32, "the sum of squares");
   if (!(call.attrs.real("max_norm") > 0))
     throw usage_error("[clip] expected a norm > 0, got {}", call.attrs.real("max_norm"));
   return {f32({})};

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<Type> infer(const Call& call) {
   const Type& first = call.inputs[0];
-  int axis = first.shape.axis(static_cast<int>(call.attrs.integer("axis")));
+  int axis = expect_axis("concat", first.shape, call.attrs.integer("axis"));
   int64_t extent = 0;
   for (const Type& part : call.inputs) {
     bool fits = part.dtype == first.dtype && part.shape.rank() == first.shape.rank();
@@ -39,9 +39,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
   int axis = static_cast<int>(call.attrs.integer("axis"));
   const Shape& shape = call.outputs[0].shape;
-  int64_t inner = 1;
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= shape[i];
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  int64_t outer = shape.elements() / (inner * shape[axis]);
   auto out = outputs[0].data.begin();
   for (int64_t o = 0; o < outer; ++o)
     for (size_t p = 0; p < inputs.size(); ++p) {

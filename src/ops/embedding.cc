@@ -12,6 +12,7 @@ namespace {
 
 std::vector<Type> infer(const Call& call) {
   expect_rank("embedding", call.inputs[0], 2, "the table");
+  if (!is_block(call.inputs[0].dtype)) expect_float("embedding", call.inputs[0], "the table");
   expect_rank("embedding", call.inputs[1], 1, "ids");
   expect_dtype("embedding", call.inputs[1], DType::kI32, "ids");
   Type out{call.inputs[0].dtype, {call.inputs[1].shape[0], call.inputs[0].shape[1]}};
@@ -51,12 +52,15 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
 CaseInput ids(int64_t n, int64_t v) { return {i32({n}), {Fill::kIds, static_cast<double>(v), false}}; }
 
 std::vector<Case> cases() {
-  return {{"rows", {{f32({13, 17})}, ids(29, 13)}, {}}, {"one", {{f32({1, 1})}, ids(1, 1)}, {}}};
+  return {{"rows", {{f32({13, 17})}, ids(29, 13)}, {}},
+          {"narrow", {{f32({13, 17})}, ids(29, 13)}, {{"dtype", std::string("bf16")}}},
+          {"one", {{f32({1, 1})}, ids(1, 1)}, {}}};
 }
 
 std::vector<Type> infer_backward(const Call& call) {
   expect_dtype("embedding_backward", call.inputs[0], DType::kI32, "ids");
   expect_rank("embedding_backward", call.inputs[1], 2, "the gradient");
+  expect_float("embedding_backward", call.inputs[1], "the gradient");
   expect_shape("embedding_backward", call.inputs[0], Shape{call.inputs[1].shape[0]}, "ids");
   Type table = f32({call.attrs.integer("vocabulary"), call.inputs[1].shape[1]});
   if (call.inputs.size() == 3) expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");

@@ -20,7 +20,10 @@ void reference(const Call& call, std::span<const Tensor64* const>, std::span<Ten
 }
 
 std::vector<Case> cases() {
-  return {{"small", {}, {{"shape", std::vector<int64_t>{3, 7}}, {"value", 0.5}, {"dtype", std::string("f32")}}}};
+  auto filled = [](std::string dtype, double value) {
+    return Case{dtype, {}, {{"shape", std::vector<int64_t>{3, 7}}, {"value", value}, {"dtype", dtype}}};
+  };
+  return {filled("f32", 0.5), filled("bf16", -3.25), filled("i32", 7)};
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ std::vector<Type> infer_backward(const Call& call) {
   AttentionShape s = attention_shape("flash_attention_backward", call, 1);
   expect_same("flash_attention_backward", call.inputs[0], call.inputs[1], "do and q");
   expect_same("flash_attention_backward", call.inputs[4], call.inputs[1], "o and q");
-  expect_shape("flash_attention_backward", call.inputs[5], Shape{s.batch * s.sequence, s.heads}, "lse");
+  expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}), "lse");
   return {call.inputs[1], call.inputs[2], call.inputs[3]};
 }
 

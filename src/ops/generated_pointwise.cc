@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // generated_pointwise (put there by generate_pointwise): a cluster of pointwise ops as one kernel. Its program is a
 // nested graph: inputs named "0", "1", ... in the order of the node's inputs, all of one shape, pointwise nodes only.
-#include <map>
+#include <charconv>
 #include <vector>
 
 #include "ops/build.h"
@@ -13,17 +13,38 @@ namespace {
 
 const Graph& program(const Call& call) { return call.attrs.nested("program"); }
 
+// "0" to "operands - 1"; the program may come from a text.
+size_t operand_named(const std::string& name, size_t operands) {
+  size_t number = 0;
+  auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || number >= operands)
+    throw usage_error("[generated_pointwise] expected program inputs named 0 to {}, got '{}'", operands - 1, name);
+  return number;
+}
+
+void check_program(const Graph& graph, const Shape& shape) {
+  for (const Value& value : graph.values)
+    if (value.type.shape != shape)
+      throw usage_error("[generated_pointwise] expected one shape {}, got {}", shape.str(), value.type.str());
+  for (const Node& node : graph.nodes)
+    if (node.op->kind != OpKind::kPointwise)
+      throw usage_error("[generated_pointwise] expected pointwise ops, got '{}'", node.op->name);
+}
+
 std::vector<Type> infer(const Call& call) {
+  if (std::get<NestedGraph>(*call.attrs.find("program")) == nullptr || program(call).outputs.empty())
+    throw usage_error("[generated_pointwise] expected a program with a result");
   const Graph& graph = program(call);
   size_t inputs = 0;
   for (const Value& value : graph.values) {
     if (value.producer != kNoNode) continue;
-    size_t at = static_cast<size_t>(std::stoul(value.name));
-    RIDGE_CHECK(at < call.inputs.size() && value.type == call.inputs[at], "program input {} is {}", value.name,
-                value.type.str());
+    size_t at = operand_named(value.name, call.inputs.size());
+    expect_type("generated_pointwise", value.type, call.inputs[at], "program input " + value.name);
     ++inputs;
   }
-  RIDGE_CHECK(inputs == call.inputs.size(), "{} program inputs for {} operands", inputs, call.inputs.size());
+  if (inputs != call.inputs.size())
+    throw usage_error("[generated_pointwise] expected {} program inputs, got {}", call.inputs.size(), inputs);
+  check_program(graph, graph.shape(graph.outputs[0]));
   std::vector<Type> outputs;
   for (ValueId output : graph.outputs) outputs.push_back(graph.type(output));
   return outputs;

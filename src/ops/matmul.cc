@@ -32,7 +32,9 @@ Work work(const Call& call) {
   Einsum einsum = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(einsum, call.inputs[0].shape, call.inputs[1].shape);
   int64_t outputs = extents.product(einsum.out);
-  Work work = products(checked_product(outputs, extents.product(einsum.k), "matmul"));
+  int64_t macs = checked_product(outputs, extents.product(einsum.k), "matmul");
+  checked_product(macs, 8, "matmul");  // the FLOPs of a product and its gradient
+  Work work = products(macs);
   return call.inputs.size() == 3 ? work + arithmetic(outputs) : work;
 }
 
@@ -95,6 +97,8 @@ Case sample(std::string name, std::string einsum, Shape a, Shape b) {
 std::vector<Case> cases() {
   Case accumulate = sample("accumulate", "nf,nd->fd", {9, 5}, {9, 7});
   accumulate.inputs.push_back({f32({5, 7})});
+  Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
+  wide.attrs.set("dtype", std::string("f32"));
   return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
           sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
           sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
@@ -103,7 +107,7 @@ std::vector<Case> cases() {
           sample("scores", "btkge,bske->bkgts", {2, 5, 2, 3, 8}, {2, 7, 2, 8}),
           sample("mix", "bkgts,bske->btkge", {2, 2, 3, 5, 7}, {2, 7, 2, 8}),
           sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
-          accumulate};
+          accumulate, wide};
 }
 
 }  // namespace

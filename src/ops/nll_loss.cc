@@ -12,6 +12,7 @@ namespace {
 
 void expect_labels(std::string_view op, const Type& rows, const Type& labels) {
   expect_rank(op, rows, 2, "log probabilities");
+  expect_float(op, rows, "log probabilities");
   expect_dtype(op, labels, DType::kI32, "labels");
   expect_shape(op, labels, Shape{rows.shape[0]}, "labels");
 }
@@ -60,7 +61,8 @@ std::vector<Case> cases() {
 // Inputs: log probabilities (for their shape), labels, the count, the loss's gradient.
 std::vector<Type> infer_backward(const Call& call) {
   expect_labels("nll_loss_backward", call.inputs[0], call.inputs[1]);
-  expect_shape("nll_loss_backward", call.inputs[3], Shape{}, "the loss's gradient");
+  expect_type("nll_loss_backward", call.inputs[2], i32({}), "the count");
+  expect_type("nll_loss_backward", call.inputs[3], f32({}), "the loss's gradient");
   return {call.inputs[0]};
 }
 

@@ -120,6 +120,8 @@ std::vector<Case> cases() {
     if (kFunction == Pointwise::kCast) sample.attrs.set("dtype", std::string("f32"));
     cases.push_back(std::move(sample));
   }
+  if (kFunction == Pointwise::kCast)
+    cases.push_back({"narrow", {{f32({3, 67})}}, {{"dtype", std::string("bf16")}}});
   return cases;
 }
 

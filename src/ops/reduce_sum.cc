@@ -13,7 +13,7 @@ std::vector<Type> infer(const Call& call) {
   expect_float("reduce_sum", call.inputs[0], "the operand");
   Type type = call.inputs[0];
   for (int64_t axis : call.attrs.integers("axes"))
-    type.shape = type.shape.with(type.shape.axis(static_cast<int>(axis)), 1);
+    type.shape = type.shape.with(expect_axis("reduce_sum", type.shape, axis), 1);
   return {type};
 }
 

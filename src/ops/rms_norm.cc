@@ -93,8 +93,9 @@ std::vector<Type> infer_backward(const Call& call) {
   const Type& x = call.inputs[1];
   expect_rank("rms_norm_backward", x, 2, "x");
   expect_same("rms_norm_backward", call.inputs[0], x, "dy and x");
-  expect_shape("rms_norm_backward", call.inputs[2], Shape{x.shape[1]}, "the weight");
-  expect_shape("rms_norm_backward", call.inputs[3], Shape{x.shape[0], 1}, "rstd");
+  expect_float("rms_norm_backward", x, "x");
+  expect_type("rms_norm_backward", call.inputs[2], f32({x.shape[1]}), "the weight");
+  expect_type("rms_norm_backward", call.inputs[3], f32({x.shape[0], 1}), "rstd");
   if (call.inputs.size() == 5) expect_same("rms_norm_backward", call.inputs[4], x, "the residual's gradient and x");
   return {x, call.inputs[2]};
 }

@@ -16,12 +16,13 @@ std::vector<Type> check(std::string_view name, const Call& call) {
   expect_float(name, x, "the merged projection");
   expect_rank(name, x, 2, "the merged projection");
   int64_t heads = call.attrs.integer("heads"), kv_heads = call.attrs.integer("kv_heads");
-  int64_t width = heads + 2 * kv_heads;
-  if (heads <= 0 || kv_heads <= 0 || x.shape[1] % width != 0)
-    throw usage_error("[{}] {} columns do not hold {} + 2 x {} heads", name, x.shape[1], heads, kv_heads);
-  int64_t e = x.shape[1] / width;
+  int64_t columns = x.shape[1];
+  bool fits = heads > 0 && kv_heads > 0 && heads <= columns && kv_heads <= columns;
+  if (!fits || columns % (heads + 2 * kv_heads) != 0)
+    throw usage_error("[{}] {} columns do not hold {} + 2 x {} heads", name, columns, heads, kv_heads);
+  int64_t e = columns / (heads + 2 * kv_heads);
   if (e % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", e);
-  for (size_t i = 1; i < 3; ++i) expect_shape(name, call.inputs[i], Shape{x.shape[0], e / 2}, "cos and sin");
+  for (size_t i = 1; i < 3; ++i) expect_type(name, call.inputs[i], f32({x.shape[0], e / 2}), "cos and sin");
   return {x};
 }
 

@@ -12,7 +12,7 @@ namespace {
 std::vector<Type> infer(const Call& call) {
   const Shape& shape = call.inputs[0].shape;
   int64_t begin = call.attrs.integer("begin"), end = call.attrs.integer("end");
-  int axis = shape.axis(static_cast<int>(call.attrs.integer("axis")));
+  int axis = expect_axis("slice", shape, call.attrs.integer("axis"));
   if (begin < 0 || begin >= end || end > shape[axis])
     throw usage_error("[slice] expected 0 <= begin < end <= {}, got {} and {}", shape[axis], begin, end);
   const DTypeInfo& dtype = info(call.inputs[0].dtype);
@@ -32,10 +32,10 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
   const Shape& shape = call.inputs[0].shape;
   int axis = static_cast<int>(call.attrs.integer("axis"));
   int64_t begin = call.attrs.integer("begin"), end = call.attrs.integer("end");
-  int64_t inner = 1;
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= shape[i];
   for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
   outputs[0].data.clear();
-  int64_t outer = shape.elements() / (inner * shape[axis]);
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = begin * inner; i < end * inner; ++i)
       outputs[0].data.push_back(inputs[0]->data[static_cast<size_t>(o * shape[axis] * inner + i)]);

@@ -81,8 +81,9 @@ std::vector<Case> cases() {
 // Inputs logits, labels, lse, the count, the loss's gradient.
 std::vector<Type> infer_backward(const Call& call) {
   expect_logits("softmax_cross_entropy_backward", call.inputs[0], call.inputs[1]);
-  expect_shape("softmax_cross_entropy_backward", call.inputs[2], Shape{call.inputs[0].shape[0], 1}, "lse");
-  expect_shape("softmax_cross_entropy_backward", call.inputs[4], Shape{}, "the loss's gradient");
+  expect_type("softmax_cross_entropy_backward", call.inputs[2], f32({call.inputs[0].shape[0], 1}), "lse");
+  expect_type("softmax_cross_entropy_backward", call.inputs[3], i32({}), "the count");
+  expect_type("softmax_cross_entropy_backward", call.inputs[4], f32({}), "the loss's gradient");
   return {call.inputs[0]};
 }
 

@@ -37,7 +37,7 @@ class Differentiator {
     RIDGE_CHECK(graph_.shape(loss).elements() == 1, "the loss is {}", graph_.type(loss).str());
     const Node* last = graph_.producer(loss);
     RIDGE_CHECK(last != nullptr, "the loss has no producer");
-    add(loss, {in_backward_of(*last, [&] {
+    add(loss, {in_backward_of(origins_behind(loss), last->scope, [&] {
           return builder_.call("fill", {}, {{"shape", graph_.shape(loss).to_vector()}, {"value", seed},
                                             {"dtype", std::string(name(graph_.type(loss).dtype))}});
         })});
@@ -61,11 +61,26 @@ class Differentiator {
     }
   }
 
-  template <typename Make>
-  std::invoke_result_t<Make> in_backward_of(const Node& node, const Make& make) {
+  // Of the node that makes a value, or, since a view does no work, of the node whose result it shows.
+  std::vector<Origin> origins_behind(ValueId value) const {
+    const Node* node = graph_.producer(value);
+    while (node != nullptr && node->op->kind == OpKind::kView && node->from.empty())
+      node = graph_.producer(node->inputs[0]);
+    return node == nullptr ? std::vector<Origin>() : node->from;
+  }
+
+  // What the gradient of a node belongs to; a view's, to those who read it.
+  std::vector<Origin> origins_of(const Node& node, std::span<const ValueId> output_gradients) const {
     std::vector<Origin> from = node.from;
+    for (size_t i = 0; node.from.empty() && i < output_gradients.size(); ++i)
+      if (output_gradients[i] != kNoValue) from = merge_origins(from, origins_behind(output_gradients[i]));
+    return from;
+  }
+
+  template <typename Make>
+  std::invoke_result_t<Make> in_backward_of(std::vector<Origin> from, const std::string& scope, const Make& make) {
     for (Origin& origin : from) origin.phase = Phase::kBackward;
-    auto derive = builder_.derive(std::move(from), node.scope, Phase::kBackward);
+    auto derive = builder_.derive(std::move(from), scope, Phase::kBackward);
     return make();
   }
 
@@ -91,7 +106,7 @@ class Differentiator {
     RIDGE_CHECK(node.op->gradient != nullptr, "op '{}' has no gradient", node.op->name);
     auto needed = std::make_unique<bool[]>(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) needed[i] = needed_[index(node.inputs[i])];
-    std::vector<ValueId> gradients = in_backward_of(node, [&] {
+    std::vector<ValueId> gradients = in_backward_of(origins_of(node, output_gradients), node.scope, [&] {
       return node.op->gradient({builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
     });
     for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
@@ -113,7 +128,7 @@ class Differentiator {
 
   // Collapses the contributions to a value into one gradient of its type.
   ValueId total(ValueId value) {
-    std::vector<Contribution> parts = std::move(contributions_[index(value)]);
+    std::vector<Contribution> parts = contributions_[index(value)];
     auto derive = derive_from(parts);
     sum_equal_parts(parts);
     std::vector<Contribution> slices;
@@ -145,14 +160,23 @@ class Differentiator {
     NodeId maker = graph_.value(second).producer;
     Node& node = graph_.node(maker);
     bool accumulates = (node.op->name == "matmul" || node.op->name == "embedding_backward") && node.inputs.size() == 2;
-    bool in_order = graph_.value(first).producer < maker && graph_.value(first).storage == Storage::kTemporary;
-    bool same_type = graph_.type(first) == graph_.type(second);
-    bool first_is_read = false;
-    for (const Node& other : graph_.nodes)
-      first_is_read = first_is_read || std::find(other.inputs.begin(), other.inputs.end(), first) != other.inputs.end();
-    if (!accumulates || !in_order || !same_type || first_is_read) return ops::add(builder_, first, second);
+    if (!accumulates || graph_.type(first) != graph_.type(second) || !may_be_overwritten(first, maker))
+      return ops::add(builder_, first, second);
     node.inputs.push_back(first);
     return second;
+  }
+
+  // Whether nothing but the sum at hand needs the bytes of a gradient: no node reads it, no other value waits for it.
+  bool may_be_overwritten(ValueId gradient, NodeId by) const {
+    const Value& value = graph_.value(gradient);
+    if (value.storage != Storage::kTemporary || value.producer >= by) return false;
+    if (graph_.node(value.producer).op->kind == OpKind::kView) return false;
+    for (const Node& node : graph_.nodes)
+      if (std::find(node.inputs.begin(), node.inputs.end(), gradient) != node.inputs.end()) return false;
+    int64_t holders = 0;
+    for (const std::vector<Contribution>& parts : contributions_)
+      holders += std::count_if(parts.begin(), parts.end(), [&](const Contribution& c) { return c.gradient == gradient; });
+    return holders <= 1;
   }
 
   // Slices along one axis side by side; what no slice covers is zero.

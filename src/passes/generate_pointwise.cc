@@ -94,6 +94,7 @@ class Generator {
       leaving.push_back(output);
       program_.outputs.push_back(values_.at(output));
     }
+    if (leaving.empty()) return;  // nobody reads what it computes
     const Node& last = graph_.node(cluster_.last());
     auto derive = rewriter_.builder().derive(from, last.scope, last.phase);
     NestedGraph program = std::make_shared<const Graph>(std::move(program_));

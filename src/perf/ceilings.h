@@ -33,6 +33,7 @@ struct BandwidthPoint {
   int64_t footprint_bytes = 0;
   double read_bytes_per_ns = 0;   // read only
   double copy_bytes_per_ns = 0;   // bytes read plus bytes written, half each
+  double update_bytes_per_ns = 0; // the same in place: each byte read and written where it lies
 };
 
 // One level of the memory hierarchy, for people; predictions use the points.
@@ -60,6 +61,7 @@ struct ProductExtents {
   }
 };
 
+// One product measured again and again on the same operands, the call included.
 struct ProductSample {
   ProductExtents extents;
   ProductForm form = ProductForm::kNN;
@@ -71,6 +73,9 @@ struct ProductRates {
   DType dtype = DType::kF32;
   double peak_flops_per_ns = 0;         // the best rate among the samples, or the data sheet's times its efficiency
   double theoretical_flops_per_ns = 0;  // 0 = unknown
+  // Share of the time to fetch operands that a product does not hide behind its arithmetic, where they come from
+  // farther away than in the samples.
+  double exposed_memory_share = 0;
   std::vector<ProductSample> samples;   // empty for a data sheet
 };
 
@@ -91,10 +96,15 @@ struct Ceilings {
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
   std::vector<AttentionRates> attention;  // may be empty
-  double arithmetic_flops_per_ns = 0;       // vector add and multiply on data in L1
-  double transcendentals_per_ns = 0;        // exp, tanh, divisions: evaluations
-  double small_copy_bytes_per_ns = 0;       // rows of one cache line, strided
-  double launch_ns = 0;                     // an empty kernel call
+  double arithmetic_flops_per_ns = 0;       // additions and multiplications one at a time, operands in L1
+  double fused_flops_per_ns = 0;            // the same many at a time, operands in registers
+  double transcendentals_per_ns = 0;        // exp, divisions, roots: evaluations
+  // Kernels that walk any layout (pointwise, copies): what an operand costs that is not dense fp32. 0 = nothing.
+  double staged_elements_per_ns = 0;        // converted or repeated, a vector at a time
+  double strided_reads_per_ns = 0;          // at a step other than 1 or 0, one at a time
+  double strided_writes_per_ns = 0;
+  double runs_per_ns = 0;                   // evenly spaced runs of elements begun
+  double launch_ns = 0;                     // a kernel call that finds nothing to do
   double parallel_ns = 0;                   // opening and closing a parallel region; 0 where launches include it
   int64_t parallel_threshold_bytes = 0;     // kernels smaller than this stay on one thread
   std::vector<std::string> notes;           // assumptions, in words

@@ -2,6 +2,8 @@
 // Layout propagation through views and aliases, and placement of concat inputs.
 #include "perf/places.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace ridge::perf {
@@ -56,7 +58,8 @@ class Placer {
     int64_t begin = 0;
     for (ValueId part : concat.inputs) {
       Layout layout{whole.layout.offset + begin * whole.layout.strides[axis], whole.layout.strides};
-      seat_value(part, layout, whole.root);
+      // A part that comes twice lies in one place and is copied to the other, so the concat is a kernel.
+      if (std::count(concat.inputs.begin(), concat.inputs.end(), part) == 1) seat_value(part, layout, whole.root);
       begin += graph_.shape(part)[axis];
     }
   }

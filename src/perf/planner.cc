@@ -85,6 +85,9 @@ class Planner {
       size_t input_home = root(input);
       int buffer = plan_.buffer_of[input_home];
       if (buffer < 0 || plan_.buffers[static_cast<size_t>(buffer)].last != id) continue;
+      bool taken = false;  // by an earlier output, which may die here as well
+      for (size_t o = 0; o < output; ++o) taken = taken || plan_.buffer_of[root(node.outputs[o])] == buffer;
+      if (taken) continue;
       bool same = graph_.type(input) == graph_.type(node.outputs[output]) && at(places_, input).layout.offset == 0 &&
                   is_dense(graph_.shape(input), at(places_, input).layout) &&
                   graph_.values[input_home].type.shape.elements() == graph_.shape(input).elements();

@@ -2,6 +2,7 @@
 // Reading /proc.
 #include "perf/process_memory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <iterator>
@@ -21,16 +22,39 @@ int64_t field_bytes(std::string_view status, std::string_view field) {
   return kibibytes * 1024;
 }
 
+std::string contents(const char* path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int64_t number(const std::string& text) {
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
 }  // namespace
+
+int64_t available_memory_bytes() {
+  int64_t system = field_bytes(contents("/proc/meminfo"), "MemAvailable:");
+  // "max" where the group sets no limit: read as 0. Pages of files are given back when memory runs
+  // short.
+  int64_t limit = number(contents("/sys/fs/cgroup/memory.max"));
+  if (limit <= 0) return system;
+  int64_t files = 0;
+  std::string stat = contents("/sys/fs/cgroup/memory.stat");
+  if (size_t at = stat.find("inactive_file "); at != std::string::npos)
+    files = number(stat.substr(at + std::string_view("inactive_file ").size()));
+  int64_t left =
+      std::max<int64_t>(limit - number(contents("/sys/fs/cgroup/memory.current")) + files, 0);
+  return system > 0 ? std::min(system, left) : left;
+}
 
 ProcessMemory parse_process_status(std::string_view status) {
   return {field_bytes(status, "VmRSS:"), field_bytes(status, "VmHWM:")};
 }
 
-ProcessMemory read_process_memory() {
-  std::ifstream file("/proc/self/status");
-  return parse_process_status(std::string(std::istreambuf_iterator<char>(file), {}));
-}
+ProcessMemory read_process_memory() { return parse_process_status(contents("/proc/self/status")); }
 
 bool reset_peak_memory() {
   std::ofstream file("/proc/self/clear_refs");

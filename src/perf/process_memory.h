@@ -17,6 +17,10 @@ ProcessMemory read_process_memory();
 // The same from the file's text.
 ProcessMemory parse_process_status(std::string_view status);
 
+// What a process could still take without swapping: the system's estimate, or what a control group
+// leaves of it. 0 where neither is known.
+int64_t available_memory_bytes();
+
 // Makes the present resident size the peak. False where the system refuses: peaks are then those of
 // the whole process.
 bool reset_peak_memory();

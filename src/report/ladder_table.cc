@@ -12,7 +12,9 @@ namespace {
 
 std::string interval(const perf::Summary& s) {
   if (s.count == 0) return "-";
-  return fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
+  std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
+  // Too few samples for 95%: say what the interval is worth.
+  return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
 }
 
 std::string time(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }

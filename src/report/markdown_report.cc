@@ -55,8 +55,9 @@ std::string ladder_section(const perf::LabRecord& lab) {
   std::vector<std::vector<size_t>> groups = perf::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
     const perf::Setting& s = lab.runs[group.front()].setting;
-    text += fmt::format("\n{}, {} sequences of {} tokens, {} threads, {} {}\n\n", plain(s.model),
-                        s.samples(), s.sequence, s.threads, s.dtype, s.isa);
+    text +=
+        fmt::format("\n{}, {} sequences of {} tokens, {} thread{}, {} {}\n\n", plain(s.model),
+                    s.samples(), s.sequence, s.threads, s.threads == 1 ? "" : "s", s.dtype, s.isa);
     text += ladder_table(lab, group).markdown();
   }
   text += fmt::format(

@@ -148,7 +148,7 @@ Table trial_table(const perf::TrialRecord& trial) {
              fmt::format("{} - {}", format_ns(after.low), format_ns(after.high)),
              trial.is_clear() ? "clear of noise" : "within noise"});
   table.add({"owned memory", format_bytes(trial.before.memory.owned_bytes),
-             format_bytes(trial.after.memory.owned_bytes), percent(trial.advice.memory_gain)});
+             format_bytes(trial.after.memory.owned_bytes), percent(-trial.advice.memory_gain)});
   table.add({"mean loss", fmt::format("{:.4f}", trial.before.mean_loss()),
              fmt::format("{:.4f}", trial.after.mean_loss()), ""});
   return table;

@@ -63,6 +63,15 @@ std::string legend(char letter,
                      100 * row.flops_per_ns() / roof, perf::name(row.bound));
 }
 
+// Points may hide the names in the plot.
+std::string roofs_text(const perf::Ceilings& ceilings, double memory) {
+  std::string text = "  roofs: memory " + format_rate(memory, "B/s");
+  for (const perf::MemoryLevel& level : ceilings.levels)
+    if (level.name != "memory")
+      text += fmt::format(", {} {}", level.name, format_rate(level.copy_bytes_per_ns * 1e9, "B/s"));
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string roofline(const perf::LabRecord& lab,
@@ -92,9 +101,16 @@ std::string roofline(const perf::LabRecord& lab,
   canvas.text(x_axis.high, peak * 1.6,
               fmt::format("{} products {}", name(dtype), format_rate(peak, "FLOP/s")));
   std::string legends;
-  for (const perf::OperationRow& row : rows)
+  bool is_above = false;
+  for (const perf::OperationRow& row : rows) {
     legends += legend(canvas.point(row.intensity(), row.flops_per_ns() * 1e9), row, c, dtype);
-  return canvas.str(options) + legends;
+    is_above =
+        is_above || row.flops_per_ns() > perf::attainable_flops_per_ns(c, dtype, row.intensity());
+  }
+  if (is_above)
+    legends +=
+        "warning: over 100% means that operands came from a cache: the roof is that of memory\n";
+  return canvas.str(options) + roofs_text(c, memory) + legends;
 }
 
 }  // namespace ridge::report

@@ -21,6 +21,7 @@ namespace ridge::text {
 namespace {
 
 constexpr int64_t kProgressEvery = 64;
+constexpr size_t kAhead = 8;  // words whose memory is on its way: about a miss's time over a word's
 constexpr size_t kWordsPerThread = 8192;  // fewer are counted faster than a thread wakes up
 
 struct Pair {
@@ -41,12 +42,11 @@ struct Step {
   bool new_token;
 };
 
-// Distinct pieces as sequences of ids, all in one block; a piece shrinks in place.
-struct Words {
-  std::vector<int32_t> ids;
-  std::vector<size_t> begin;
-  std::vector<uint32_t> size;
-  std::vector<int64_t> count;
+// A distinct piece: its ids lie in one block with all others' and shrink in place.
+struct Word {
+  size_t begin;
+  int64_t count;
+  uint32_t size;
 };
 
 class Merger {
@@ -61,10 +61,8 @@ class Merger {
       ids_.emplace(id < specials ? bytes_of(id) : to_byte_alphabet(bytes_of(id)), id);
     for (const CountedPiece& piece : pieces) {
       if (piece.bytes.size() < 2) continue;
-      words_.begin.push_back(words_.ids.size());
-      words_.size.push_back(static_cast<uint32_t>(piece.bytes.size()));
-      words_.count.push_back(piece.count);
-      for (char c : piece.bytes) words_.ids.push_back(byte_ids[static_cast<uint8_t>(c)]);
+      words_.push_back({word_ids_.size(), piece.count, static_cast<uint32_t>(piece.bytes.size())});
+      for (char c : piece.bytes) word_ids_.push_back(byte_ids[static_cast<uint8_t>(c)]);
     }
     count_pairs();
   }
@@ -137,7 +135,13 @@ class Merger {
     pairs_[pair].result = token;
     first_new_ = static_cast<uint32_t>(pairs_.size());
     raised_.clear();
-    for (uint32_t word : words) rewrite(word, left, right, token);
+    for (size_t i = 0; i < words.size(); ++i) {
+      // Words lie scattered: their two cache misses overlap with the words before them.
+      if (i + 2 * kAhead < words.size()) __builtin_prefetch(&words_[words[i + 2 * kAhead]]);
+      if (i + kAhead < words.size())
+        __builtin_prefetch(&word_ids_[words_[words[i + kAhead]].begin]);
+      rewrite(words[i], left, right, token);
+    }
     pairs_[pair].count = 0;  // overlaps ("aaa") may have counted it on the way
     for (auto p = first_new_; p < pairs_.size(); ++p) push(p);
     for (uint32_t p : raised_) push(p);
@@ -159,9 +163,9 @@ class Merger {
   }
 
   void rewrite(uint32_t word, int32_t left, int32_t right, int32_t token) {
-    int32_t* ids = &words_.ids[words_.begin[word]];
-    uint32_t n = words_.size[word];
-    int64_t count = words_.count[word];
+    int32_t* ids = &word_ids_[words_[word].begin];
+    uint32_t n = words_[word].size;
+    int64_t count = words_[word].count;
     uint32_t out = 0;
     for (uint32_t i = 0; i < n;) {
       if (i + 1 >= n || ids[i] != left || ids[i + 1] != right) {
@@ -179,7 +183,7 @@ class Merger {
       ids[out++] = token;
       i += 2;
     }
-    words_.size[word] = out;
+    words_[word].size = out;
   }
 
   // Each thread counts a range of words; the ranges are joined in order, so that the lists of words
@@ -189,7 +193,7 @@ class Merger {
       PairTable<uint32_t> table;
       std::vector<Pair> pairs;
     };
-    size_t words = words_.size.size();
+    size_t words = words_.size();
     size_t parts =
         std::clamp<size_t>(words / kWordsPerThread, 1, static_cast<size_t>(omp_get_max_threads()));
     std::vector<Local> locals(parts);
@@ -197,15 +201,15 @@ class Merger {
     for (size_t part = 0; part < parts; ++part) {
       Local& local = locals[part];
       for (size_t w = words * part / parts; w < words * (part + 1) / parts; ++w) {
-        const int32_t* ids = &words_.ids[words_.begin[w]];
-        for (uint32_t i = 0; i + 1 < words_.size[w]; ++i) {
+        const int32_t* ids = &word_ids_[words_[w].begin];
+        for (uint32_t i = 0; i + 1 < words_[w].size; ++i) {
           auto [index, fresh] = local.table.insert(ids[i], ids[i + 1]);
           if (fresh) {
             index = static_cast<uint32_t>(local.pairs.size());
             local.pairs.push_back({ids[i], ids[i + 1], 0, {}});
           }
           Pair& pair = local.pairs[index];
-          pair.count += words_.count[w];
+          pair.count += words_[w].count;
           if (pair.words.empty() || pair.words.back() != w)
             pair.words.push_back(static_cast<uint32_t>(w));
         }
@@ -228,7 +232,8 @@ class Merger {
     std::make_heap(heap_.begin(), heap_.end(), order());
   }
 
-  Words words_;
+  std::vector<Word> words_;
+  std::vector<int32_t> word_ids_;
   std::vector<std::string> bytes_;  // of each token
   PairTable<uint32_t> table_;       // pair to its place in pairs_
   std::vector<Pair> pairs_;

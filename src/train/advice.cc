@@ -179,6 +179,11 @@ double Advice::memory_gain() const {
              : 0;
 }
 
+perf::AdviceRecord Advice::record() const {
+  return {title,     reason,   command,           time_gain(),      memory_gain(),
+          before_ns, after_ns, before_peak_bytes, after_peak_bytes, is_same_training};
+}
+
 std::vector<Advice> advise(const Experiment& present,
                            const perf::Target& target,
                            const perf::Ceilings& ceilings,
@@ -191,8 +196,7 @@ std::vector<Advice> advise(const Experiment& present,
     try {
       perf::RunRecord after = cost(candidates[i].experiment, target, ceilings);
       Advice each = weigh(candidates[i], before, after);
-      if (each.time_gain() >= kLeastTimeGain || each.memory_gain() >= kLeastMemoryGain)
-        advice.push_back(each);
+      if (is_worth_saying(each, present, ceilings)) advice.push_back(each);
     } catch (const Error&) {
       // The change does not fit the model or the target (a head size without a kernel, say): no
       // advice.

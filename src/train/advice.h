@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "perf/ceilings.h"
-#include "perf/run_record.h"
+#include "perf/lab_record.h"
 #include "perf/target.h"
 #include "train/experiment.h"
 
@@ -32,6 +32,7 @@ struct Advice {
   double time_gain() const;
   // Owned bytes saved as a share of the present ones.
   double memory_gain() const;
+  perf::AdviceRecord record() const;
 };
 
 // The best pieces of advice for a setting, best first, at most `most`: those that gain time, by the

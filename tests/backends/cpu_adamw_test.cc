@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on CPUs against its formula in double, against 1000 steps of another implementation, and a list of tensors
-// against one at a time.
+// AdamW on CPUs against its formula in double, against 1000 steps of another implementation, and a
+// list of tensors against one at a time.
 #include "backends/cpu/kernels/adamw.h"
 
 #include "backends/cpu_kernel_fixture.h"
@@ -30,8 +30,13 @@ struct Parameters {
   }
 
   AdamwTensor<T> tensor(bool with_copy) {
-    return {static_cast<int64_t>(parameter.size()), parameter.data(), gradient.data(), m.data(), v.data(),
-            with_copy ? copy.data() : nullptr, weight_decay};
+    return {static_cast<int64_t>(parameter.size()),
+            parameter.data(),
+            gradient.data(),
+            m.data(),
+            v.data(),
+            with_copy ? copy.data() : nullptr,
+            weight_decay};
   }
 };
 
@@ -50,7 +55,8 @@ void check_formula(int64_t n, const AdamwStep& step) {
                      step.learning_rate * m_hat / (std::sqrt(v_hat) + step.eps);
     expect_close(got.m[i], m, 3e-7);
     expect_close(got.v[i], v, 3e-7);
-    // m may cancel, so the step's error is relative to the gradient's size, which is the learning rate's.
+    // m may cancel, so the step's error is relative to the gradient's size, which is the learning
+    // rate's.
     expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * step.learning_rate);
     ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
   }

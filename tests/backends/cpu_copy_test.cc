@@ -26,7 +26,7 @@ const std::vector<Case>& cases() {
       {{1, {70000}, {1}, {1}}, CopyPath::kRuns},
       {{2, {5, 17}, {20, 1}, {17, 1}}, CopyPath::kRuns},
       {{3, {3, 4, 16}, {64, 16, 1}, {64, 16, 1}}, CopyPath::kRuns},
-      {{3, {7, 3, 64}, {64, 448, 1}, {192, 64, 1}}, CopyPath::kRuns},        // heads before tokens
+      {{3, {7, 3, 64}, {64, 448, 1}, {192, 64, 1}}, CopyPath::kRuns},  // heads before tokens
       {{4, {2, 3, 5, 8}, {1, 16, 48, 2}, {120, 40, 8, 1}}, CopyPath::kTranspose},
       {{2, {33, 70}, {1, 33}, {70, 1}}, CopyPath::kTranspose},
       {{2, {32, 32}, {1, 32}, {32, 1}}, CopyPath::kTranspose},
@@ -38,8 +38,10 @@ const std::vector<Case>& cases() {
       {{2, {6, 19}, {0, 1}, {19, 1}}, CopyPath::kRuns},
       {{2, {8, 50}, {100, 2}, {50, 1}}, CopyPath::kScalar},
       {{2, {8, 50}, {50, 1}, {100, 2}}, CopyPath::kScalar},
-      {{2, {50, 9}, {9, 1}, {1, 50}}, CopyPath::kTranspose},  // the same, its dimensions given the other way
-      {{6, {2, 3, 2, 2, 3, 5}, {180, 1, 30, 90, 10, 3}, {180, 60, 30, 15, 5, 1}}, CopyPath::kTranspose},
+      {{2, {50, 9}, {9, 1}, {1, 50}},
+       CopyPath::kTranspose},  // the same, its dimensions given the other way
+      {{6, {2, 3, 2, 2, 3, 5}, {180, 1, 30, 90, 10, 3}, {180, 60, 30, 15, 5, 1}},
+       CopyPath::kTranspose},
       {{6, {2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32}, {32, 16, 8, 4, 2, 1}}, CopyPath::kTranspose},
       {{5, {2, 3, 2, 3, 4}, {400, 80, 35, 9, 2}, {72, 24, 12, 4, 1}}, CopyPath::kScalar},
       {{2, {0, 8}, {8, 1}, {8, 1}}, CopyPath::kRuns},
@@ -77,7 +79,8 @@ void check(const CopyLayout& layout, bool accumulate) {
   for_each_index(layout, [&](int64_t from, int64_t to) {
     const double value = to_double(source[from]);
     // One addition in fp32, one rounding to To.
-    want[to] = from_double<To>(accumulate ? static_cast<float>(to_double(want[to]) + value) : value);
+    want[to] =
+        from_double<To>(accumulate ? static_cast<float>(to_double(want[to]) + value) : value);
   });
   copy<From, To>({layout, source.data(), target.data(), accumulate});
   ASSERT_TRUE(same_bits(target, want)) << "rank " << layout.rank << " accumulate " << accumulate;
@@ -142,7 +145,8 @@ TEST_P(CpuCopy, LargeCopiesAreStreamedRight) {
   EXPECT_TRUE(same_bits(source, target));
   const int64_t side = 3001;
   std::vector<float> turned(side * side);
-  copy<float, float>({{2, {side, side}, {1, side}, {side, 1}}, source.data(), turned.data(), false});
+  copy<float, float>(
+      {{2, {side, side}, {1, side}, {side, 1}}, source.data(), turned.data(), false});
   for (int64_t i = 0; i < side; i += 7) {
     for (int64_t j = 0; j < side; ++j) ASSERT_EQ(turned[i * side + j], source[i + j * side]);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy on CPUs, fused and in the two steps of an eager framework, against double and finite differences.
+// Cross-entropy on CPUs, fused and in the two steps of an eager framework, against double and
+// finite differences.
 #include "backends/cpu/kernels/log_softmax.h"
 #include "backends/cpu/kernels/nll_loss.h"
 #include "backends/cpu/kernels/softmax_cross_entropy.h"
@@ -14,8 +15,8 @@ RIDGE_FOR_EACH_ISA(CpuCrossEntropy);
 struct Shape {
   int64_t tokens, vocabulary, stride;
 };
-const Shape kShapes[] = {{1, 1, 1},     {2, 2, 5},     {5, 7, 7},         {3, 16, 16},
-                         {9, 33, 40},   {131, 97, 97}, {7, 2048, 2048},   {5, 2049, 2050},
+const Shape kShapes[] = {{1, 1, 1},       {2, 2, 5},       {5, 7, 7},       {3, 16, 16},
+                         {9, 33, 40},     {131, 97, 97},   {7, 2048, 2048}, {5, 2049, 2050},
                          {3, 5003, 5003}, {64, 1000, 1000}};
 
 std::vector<int32_t> labels_for(const Shape& shape) {
@@ -23,8 +24,8 @@ std::vector<int32_t> labels_for(const Shape& shape) {
   std::vector<int32_t> labels;
   for (int64_t n = 0; n < shape.tokens; ++n) {
     const bool ignored = n % 4 == 3;
-    labels.push_back(ignored ? -1
-                             : static_cast<int32_t>(random.below(static_cast<uint32_t>(shape.vocabulary))));
+    labels.push_back(
+        ignored ? -1 : static_cast<int32_t>(random.below(static_cast<uint32_t>(shape.vocabulary))));
   }
   return labels;
 }
@@ -32,7 +33,8 @@ std::vector<int32_t> labels_for(const Shape& shape) {
 template <typename T>
 std::vector<double> row_of(const std::vector<T>& x, int64_t row, const Shape& shape) {
   std::vector<double> values;
-  for (int64_t v = 0; v < shape.vocabulary; ++v) values.push_back(to_double(x[row * shape.stride + v]));
+  for (int64_t v = 0; v < shape.vocabulary; ++v)
+    values.push_back(to_double(x[row * shape.stride + v]));
   return values;
 }
 
@@ -44,7 +46,9 @@ double log_sum_exp(const std::vector<double>& x) {
 }
 
 template <typename T>
-double mean_loss(const std::vector<T>& logits, const std::vector<int32_t>& labels, const Shape& shape) {
+double mean_loss(const std::vector<T>& logits,
+                 const std::vector<int32_t>& labels,
+                 const Shape& shape) {
   double sum = 0.0;
   int counted = 0;
   for (int64_t n = 0; n < shape.tokens; ++n) {
@@ -62,11 +66,13 @@ void check_fused(const Shape& shape) {
   auto logits = random_values<T>(size, 1, 9.0);
   const auto labels = labels_for(shape);
   std::vector<float> lse(shape.tokens);
-  std::vector<double> workspace(softmax_cross_entropy_workspace_bytes(shape.tokens) / sizeof(double));
+  std::vector<double> workspace(softmax_cross_entropy_workspace_bytes(shape.tokens) /
+                                sizeof(double));
   float loss = -1.0f;
   int32_t count = -1;
-  SoftmaxCrossEntropy<T> forward{shape.tokens, shape.vocabulary, {logits.data(), shape.stride},
-                                 labels.data(), lse.data(), &loss, &count, workspace.data()};
+  SoftmaxCrossEntropy<T> forward{shape.tokens,  shape.vocabulary, {logits.data(), shape.stride},
+                                 labels.data(), lse.data(),       &loss,
+                                 &count,        workspace.data()};
   ASSERT_EQ(softmax_cross_entropy(forward), kNoBadRow);
   const double want = mean_loss(logits, labels, shape);
   // The result is one fp32; its terms are fp32 within a row.
@@ -78,9 +84,9 @@ void check_fused(const Shape& shape) {
 
   const float d_loss = 0.75f;
   auto d_logits = random_values<T>(size, 2);
-  SoftmaxCrossEntropyBackward<T> backward{shape.tokens, shape.vocabulary,
-                                          {logits.data(), shape.stride}, labels.data(), lse.data(),
-                                          &d_loss, &count, {d_logits.data(), shape.stride}};
+  SoftmaxCrossEntropyBackward<T> backward{
+      shape.tokens, shape.vocabulary, {logits.data(), shape.stride},  labels.data(), lse.data(),
+      &d_loss,      &count,           {d_logits.data(), shape.stride}};
   ASSERT_EQ(softmax_cross_entropy_backward(backward), kNoBadRow);
   const double each = d_loss / static_cast<double>(count);
   for (int64_t n = 0; n < shape.tokens; ++n) {
@@ -124,11 +130,22 @@ TEST_P(CpuCrossEntropy, GradientMatchesFiniteDifferences) {
   float loss = 0.0f;
   int32_t count = 0;
   const float one = 1.0f;
-  softmax_cross_entropy<float>({shape.tokens, shape.vocabulary, {logits.data(), shape.stride},
-                                labels.data(), lse.data(), &loss, &count, workspace.data()});
-  softmax_cross_entropy_backward<float>({shape.tokens, shape.vocabulary,
-                                         {logits.data(), shape.stride}, labels.data(), lse.data(),
-                                         &one, &count, {d_logits.data(), shape.stride}});
+  softmax_cross_entropy<float>({shape.tokens,
+                                shape.vocabulary,
+                                {logits.data(), shape.stride},
+                                labels.data(),
+                                lse.data(),
+                                &loss,
+                                &count,
+                                workspace.data()});
+  softmax_cross_entropy_backward<float>({shape.tokens,
+                                         shape.vocabulary,
+                                         {logits.data(), shape.stride},
+                                         labels.data(),
+                                         lse.data(),
+                                         &one,
+                                         &count,
+                                         {d_logits.data(), shape.stride}});
   constexpr double kStep = 1e-5;
   for (size_t i = 0; i < exact.size(); ++i) {
     const double before = exact[i];
@@ -147,7 +164,9 @@ void check_eager(const Shape& shape) {
   auto logits = random_values<T>(size, 1, 9.0);
   const auto labels = labels_for(shape);
   auto log_p = random_values<T>(size, 2);
-  log_softmax<T>({shape.tokens, shape.vocabulary, {logits.data(), shape.stride},
+  log_softmax<T>({shape.tokens,
+                  shape.vocabulary,
+                  {logits.data(), shape.stride},
                   {log_p.data(), shape.stride}});
   double sum = 0.0;
   int32_t counted = 0;
@@ -163,8 +182,12 @@ void check_eager(const Shape& shape) {
   }
   float loss = 0.0f;
   int32_t count = 0;
-  ASSERT_EQ(nll_loss<T>({shape.tokens, shape.vocabulary, {log_p.data(), shape.stride}, labels.data(),
-                         &loss, &count}),
+  ASSERT_EQ(nll_loss<T>({shape.tokens,
+                         shape.vocabulary,
+                         {log_p.data(), shape.stride},
+                         labels.data(),
+                         &loss,
+                         &count}),
             kNoBadRow);
   EXPECT_EQ(count, counted);
   EXPECT_FLOAT_EQ(loss, static_cast<float>(sum / counted));
@@ -172,7 +195,11 @@ void check_eager(const Shape& shape) {
   const float d_loss = 1.5f;
   auto d_log_p = random_values<T>(size, 3);
   const auto before = d_log_p;
-  ASSERT_EQ(nll_loss_backward<T>({shape.tokens, shape.vocabulary, labels.data(), &d_loss, &count,
+  ASSERT_EQ(nll_loss_backward<T>({shape.tokens,
+                                  shape.vocabulary,
+                                  labels.data(),
+                                  &d_loss,
+                                  &count,
                                   {d_log_p.data(), shape.stride}}),
             kNoBadRow);
   for (int64_t n = 0; n < shape.tokens; ++n) {
@@ -187,8 +214,11 @@ void check_eager(const Shape& shape) {
   }
   auto dy = random_values<T>(size, 4);
   std::vector<T> dx(size);
-  LogSoftmaxBackward<T> call{shape.tokens, shape.vocabulary, {log_p.data(), shape.stride},
-                             {dy.data(), shape.stride}, {dx.data(), shape.stride}};
+  LogSoftmaxBackward<T> call{shape.tokens,
+                             shape.vocabulary,
+                             {log_p.data(), shape.stride},
+                             {dy.data(), shape.stride},
+                             {dx.data(), shape.stride}};
   log_softmax_backward(call);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     const auto given = row_of(dy, n, shape);
@@ -226,22 +256,40 @@ TEST_P(CpuCrossEntropy, EagerEqualsFused) {
   const Rows<const float> x{logits.data(), shape.stride};
   softmax_cross_entropy<float>({shape.tokens, shape.vocabulary, x, labels.data(), lse.data(), &loss,
                                 &count, workspace.data()});
-  softmax_cross_entropy_backward<float>({shape.tokens, shape.vocabulary, x, labels.data(), lse.data(),
-                                         &one, &count, {fused.data(), shape.stride}});
+  softmax_cross_entropy_backward<float>({shape.tokens,
+                                         shape.vocabulary,
+                                         x,
+                                         labels.data(),
+                                         lse.data(),
+                                         &one,
+                                         &count,
+                                         {fused.data(), shape.stride}});
   log_softmax<float>({shape.tokens, shape.vocabulary, x, {log_p.data(), shape.stride}});
-  nll_loss<float>({shape.tokens, shape.vocabulary, {log_p.data(), shape.stride}, labels.data(),
-                   &loss_eager, &count});
-  nll_loss_backward<float>({shape.tokens, shape.vocabulary, labels.data(), &one, &count,
+  nll_loss<float>({shape.tokens,
+                   shape.vocabulary,
+                   {log_p.data(), shape.stride},
+                   labels.data(),
+                   &loss_eager,
+                   &count});
+  nll_loss_backward<float>({shape.tokens,
+                            shape.vocabulary,
+                            labels.data(),
+                            &one,
+                            &count,
                             {d_log_p.data(), shape.stride}});
-  log_softmax_backward<float>({shape.tokens, shape.vocabulary, {log_p.data(), shape.stride},
-                               {d_log_p.data(), shape.stride}, {eager.data(), shape.stride}});
+  log_softmax_backward<float>({shape.tokens,
+                               shape.vocabulary,
+                               {log_p.data(), shape.stride},
+                               {d_log_p.data(), shape.stride},
+                               {eager.data(), shape.stride}});
   EXPECT_NEAR(loss, loss_eager, 2e-6);
   for (size_t i = 0; i < fused.size(); ++i) ASSERT_NEAR(fused[i], eager[i], 1e-7) << i;
 }
 
 TEST_P(CpuCrossEntropy, LabelsOutOfRangeAreReported) {
   const int64_t tokens = 4, vocabulary = 6;
-  std::vector<float> logits(tokens * vocabulary, 1.0f), d_logits(logits.size(), 5.0f), lse(tokens, 5.0f);
+  std::vector<float> logits(tokens * vocabulary, 1.0f), d_logits(logits.size(), 5.0f),
+      lse(tokens, 5.0f);
   std::vector<double> workspace(tokens);
   float loss = 5.0f;
   int32_t count = 5;
@@ -252,12 +300,18 @@ TEST_P(CpuCrossEntropy, LabelsOutOfRangeAreReported) {
     EXPECT_EQ(softmax_cross_entropy<float>({tokens, vocabulary, x, labels.data(), lse.data(), &loss,
                                             &count, workspace.data()}),
               2);
-    EXPECT_EQ(softmax_cross_entropy_backward<float>({tokens, vocabulary, x, labels.data(), lse.data(),
-                                                     &one, &count, {d_logits.data(), vocabulary}}),
+    EXPECT_EQ(softmax_cross_entropy_backward<float>({tokens,
+                                                     vocabulary,
+                                                     x,
+                                                     labels.data(),
+                                                     lse.data(),
+                                                     &one,
+                                                     &count,
+                                                     {d_logits.data(), vocabulary}}),
               2);
     EXPECT_EQ(nll_loss<float>({tokens, vocabulary, x, labels.data(), &loss, &count}), 2);
-    EXPECT_EQ(nll_loss_backward<float>({tokens, vocabulary, labels.data(), &one, &count,
-                                        {d_logits.data(), vocabulary}}),
+    EXPECT_EQ(nll_loss_backward<float>(
+                  {tokens, vocabulary, labels.data(), &one, &count, {d_logits.data(), vocabulary}}),
               2);
   }
   EXPECT_EQ(loss, 5.0f);
@@ -278,8 +332,14 @@ TEST_P(CpuCrossEntropy, NothingCountedGivesZeros) {
       {tokens, vocabulary, x, labels.data(), lse.data(), &loss, &count, workspace.data()});
   EXPECT_EQ(loss, 0.0f);
   EXPECT_EQ(count, 0);
-  softmax_cross_entropy_backward<float>({tokens, vocabulary, x, labels.data(), lse.data(), &one,
-                                         &count, {d_logits.data(), vocabulary}});
+  softmax_cross_entropy_backward<float>({tokens,
+                                         vocabulary,
+                                         x,
+                                         labels.data(),
+                                         lse.data(),
+                                         &one,
+                                         &count,
+                                         {d_logits.data(), vocabulary}});
   for (float value : d_logits) EXPECT_EQ(value, 0.0f);
 }
 
@@ -291,8 +351,14 @@ TEST_P(CpuCrossEntropy, UniformLogitsGiveLogV) {
   const std::vector<int32_t> labels = {77};
   float loss = 0.0f;
   int32_t count = 0;
-  softmax_cross_entropy<float>({1, vocabulary, {logits.data(), vocabulary}, labels.data(), lse.data(),
-                                &loss, &count, workspace.data()});
+  softmax_cross_entropy<float>({1,
+                                vocabulary,
+                                {logits.data(), vocabulary},
+                                labels.data(),
+                                lse.data(),
+                                &loss,
+                                &count,
+                                workspace.data()});
   EXPECT_FLOAT_EQ(loss, static_cast<float>(std::log(262144.0)));
 }
 

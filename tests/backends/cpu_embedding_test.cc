@@ -13,15 +13,16 @@ RIDGE_FOR_EACH_ISA(CpuEmbedding);
 struct Shape {
   int64_t tokens, width, vocabulary;
 };
-const Shape kShapes[] = {{1, 1, 1},    {5, 7, 3},   {3, 16, 2},     {11, 65, 9},
+const Shape kShapes[] = {{1, 1, 1},    {5, 7, 3},     {3, 16, 2},      {11, 65, 9},
                          {8, 130, 40}, {301, 96, 17}, {157, 640, 1000}};
 
 std::vector<int32_t> ids_for(const Shape& shape) {
   Random random(5);
   std::vector<int32_t> ids;
   for (int64_t n = 0; n < shape.tokens; ++n) {
-    ids.push_back(n % 5 == 4 ? -1
-                             : static_cast<int32_t>(random.below(static_cast<uint32_t>(shape.vocabulary))));
+    ids.push_back(
+        n % 5 == 4 ? -1
+                   : static_cast<int32_t>(random.below(static_cast<uint32_t>(shape.vocabulary))));
   }
   return ids;
 }
@@ -33,15 +34,21 @@ void check_forward(const Shape& shape, float scale) {
   const auto ids = ids_for(shape);
   auto y = random_values<T>(shape.tokens * stride, 2);
   const auto before = y;
-  ASSERT_EQ((embedding<Table, T>({shape.tokens, shape.width, shape.vocabulary,
-                                  {table.data(), table_stride}, ids.data(), scale, {y.data(), stride}})),
+  ASSERT_EQ((embedding<Table, T>({shape.tokens,
+                                  shape.width,
+                                  shape.vocabulary,
+                                  {table.data(), table_stride},
+                                  ids.data(),
+                                  scale,
+                                  {y.data(), stride}})),
             kNoBadRow);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     for (int64_t i = 0; i < shape.width; ++i) {
       const double want = ids[n] < 0 ? 0.0 : to_double(table[ids[n] * table_stride + i]) * scale;
       expect_close(y[n * stride + i], want, 1e-7);
     }
-    ASSERT_EQ(y[n * stride + shape.width], before[n * stride + shape.width]) << "wrote past the row";
+    ASSERT_EQ(y[n * stride + shape.width], before[n * stride + shape.width])
+        << "wrote past the row";
   }
 }
 
@@ -63,8 +70,9 @@ void check_backward(const Shape& shape, float scale, bool accumulate) {
   const auto ids = ids_for(shape);
   auto d_table = random_values<float>(shape.vocabulary * table_stride, 2);
   const auto before = d_table;
-  EmbeddingBackward<T> call{shape.tokens, shape.width, shape.vocabulary, ids.data(), {dy.data(), stride},
-                            scale, accumulate, {d_table.data(), table_stride}};
+  EmbeddingBackward<T> call{
+      shape.tokens,        shape.width, shape.vocabulary, ids.data(),
+      {dy.data(), stride}, scale,       accumulate,       {d_table.data(), table_stride}};
   ASSERT_EQ(embedding_backward(call), kNoBadRow);
   for (int64_t v = 0; v < shape.vocabulary; ++v) {
     for (int64_t i = 0; i < shape.width; ++i) {
@@ -104,7 +112,9 @@ TEST_P(CpuEmbedding, IdsOutOfRangeAreReported) {
   std::vector<float> y(12, 5.0f), d_table(12, 5.0f);
   for (int32_t wrong : {4, INT32_MAX, -2, INT32_MIN}) {
     const std::vector<int32_t> ids = {3, -1, 0, wrong};
-    EXPECT_EQ((embedding<float, float>({4, 3, 4, {table.data(), 3}, ids.data(), 1.0f, {y.data(), 3}})), 3);
+    EXPECT_EQ(
+        (embedding<float, float>({4, 3, 4, {table.data(), 3}, ids.data(), 1.0f, {y.data(), 3}})),
+        3);
     EXPECT_EQ(embedding_backward<float>(
                   {4, 3, 4, ids.data(), {table.data(), 3}, 1.0f, false, {d_table.data(), 3}}),
               3);

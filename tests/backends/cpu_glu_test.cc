@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gated activations on CPUs against the C library in double, and their gradients against finite differences.
+// Gated activations on CPUs against the C library in double, and their gradients against finite
+// differences.
 #include "backends/cpu/kernels/glu.h"
 
 #include <numbers>
@@ -23,7 +24,7 @@ constexpr GluActivation kActivations[] = {GluActivation::kSilu, GluActivation::k
 struct Shape {
   int64_t tokens, width;
 };
-const Shape kShapes[] = {{1, 1},  {2, 7},  {3, 8},  {2, 15},  {4, 16},   {3, 17},
+const Shape kShapes[] = {{1, 1},  {2, 7},  {3, 8},  {2, 15},  {4, 16},    {3, 17},
                          {5, 31}, {2, 64}, {3, 97}, {7, 257}, {211, 193}, {64, 1024}};
 
 template <typename T>
@@ -31,17 +32,22 @@ void check_forward(const Shape& shape, GluActivation activation) {
   const int64_t merged = 2 * shape.width + 3;
   auto x = random_values<T>(shape.tokens * merged, 1, 6.0);
   std::vector<T> y(shape.tokens * shape.width);
-  Glu<T> call{shape.tokens, shape.width, activation, {x.data(), merged},
-              {x.data() + shape.width, merged}, {y.data(), shape.width}};
+  Glu<T> call{shape.tokens,
+              shape.width,
+              activation,
+              {x.data(), merged},
+              {x.data() + shape.width, merged},
+              {y.data(), shape.width}};
   glu(call);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     for (int64_t i = 0; i < shape.width; ++i) {
       const double gate = to_double(x[n * merged + i]);
       const double up = to_double(x[n * merged + shape.width + i]);
       const double want = activated(activation, gate) * up;
-      const double u = activation == GluActivation::kSilu
-                           ? gate
-                           : std::sqrt(8.0 / std::numbers::pi) * (gate + 0.044715 * std::pow(gate, 3));
+      const double u =
+          activation == GluActivation::kSilu
+              ? gate
+              : std::sqrt(8.0 / std::numbers::pi) * (gate + 0.044715 * std::pow(gate, 3));
       expect_close(y[n * shape.width + i], want, 7e-7 + 2e-7 * std::abs(u), 0.0);
     }
   }
@@ -71,9 +77,10 @@ void check_backward(const Shape& shape, GluActivation activation) {
   auto dy = random_values<T>(shape.tokens * shape.width, 2);
   auto dx = random_values<T>(shape.tokens * merged, 3);
   const auto before = dx;
-  GluBackward<T> call{shape.tokens, shape.width, activation, {dy.data(), shape.width},
-                      {x.data(), merged}, {x.data() + shape.width, merged}, {dx.data(), merged},
-                      {dx.data() + shape.width, merged}};
+  GluBackward<T> call{shape.tokens,        shape.width,
+                      activation,          {dy.data(), shape.width},
+                      {x.data(), merged},  {x.data() + shape.width, merged},
+                      {dx.data(), merged}, {dx.data() + shape.width, merged}};
   glu_backward(call);
   constexpr double kStep = 1e-5;
   for (int64_t n = 0; n < shape.tokens; ++n) {

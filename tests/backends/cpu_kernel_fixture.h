@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU kernels' tests share: every test runs for each instruction set that this machine has and for several
-// thread counts, on values drawn from a seed. Not a reference: each test has its own, in double.
+// What the CPU kernels' tests share: every test runs for each instruction set that this machine has
+// and for several thread counts, on values drawn from a seed. Not a reference: each test has its
+// own, in double.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,11 +54,10 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
 }
 
 // Three threads on any machine: parts that no extent divides by evenly.
-#define RIDGE_FOR_EACH_ISA(suite)                                                       \
-  INSTANTIATE_TEST_SUITE_P(All, suite,                                                  \
-                           testing::Combine(testing::ValuesIn(tested_isas()),           \
-                                            testing::Values(1, 3)),                     \
-                           kernel_case_name)
+#define RIDGE_FOR_EACH_ISA(suite)                                                            \
+  INSTANTIATE_TEST_SUITE_P(                                                                  \
+      All, suite, testing::Combine(testing::ValuesIn(tested_isas()), testing::Values(1, 3)), \
+      kernel_case_name)
 
 inline double to_double(double value) { return value; }
 inline double to_double(float value) { return value; }
@@ -81,24 +81,28 @@ std::vector<T> random_values(int64_t n, uint32_t seed, double range = 2.0) {
   return values;
 }
 
-// A store keeps 8 significant bits in bf16 and 24 in fp32, so rounding to nearest moves a value by 2^-8 or 2^-24 of
-// itself at most.
+// A store keeps 8 significant bits in bf16 and 24 in fp32, so rounding to nearest moves a value by
+// 2^-8 or 2^-24 of itself at most.
 template <typename T>
 constexpr double storage_error() {
   return std::is_same_v<T, uint16_t> ? 0x1p-8 : 0x1p-24;
 }
 
-// |got - want| <= one rounding to T of `want`, and `slack` (of fp32 arithmetic on numbers of size `size`).
+// |got - want| <= one rounding to T of `want`, and `slack` (of fp32 arithmetic on numbers of size
+// `size`).
 template <typename T>
 void expect_close(T got, double want, double slack, double size = 1.0) {
-  const double bound = storage_error<T>() * std::abs(want) * 1.01 + slack * (size + std::abs(want)) +
+  const double bound = storage_error<T>() * std::abs(want) * 1.01 +
+                       slack * (size + std::abs(want)) +
                        (std::is_same_v<T, uint16_t> ? 1e-38 : 0.0);
-  ASSERT_LE(std::abs(to_double(got) - want), bound) << "got " << to_double(got) << ", want " << want;
+  ASSERT_LE(std::abs(to_double(got) - want), bound)
+      << "got " << to_double(got) << ", want " << want;
 }
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+  if (a.size() != b.size()) return false;
+  return a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 }  // namespace ridge::backends::cpu

@@ -15,15 +15,17 @@ RIDGE_FOR_EACH_ISA(CpuReduce);
 struct Shape {
   int64_t rows, columns, stride;
 };
-const Shape kShapes[] = {{1, 1, 1},     {3, 7, 7},     {2, 16, 20},     {5, 17, 17},  {9, 65, 65}, {4, 127, 128},
-                         {1003, 97, 97}, {6, 5000, 5001}, {101, 4097, 4097}, {33, 1, 2}, {2, 3, 3}};
+const Shape kShapes[] = {{1, 1, 1},         {3, 7, 7},     {2, 16, 20},    {5, 17, 17},
+                         {9, 65, 65},       {4, 127, 128}, {1003, 97, 97}, {6, 5000, 5001},
+                         {101, 4097, 4097}, {33, 1, 2},    {2, 3, 3}};
 
 template <typename In, typename Out>
 void check_rows(const Shape& shape) {
   const auto x = random_values<In>(shape.rows * shape.stride, 1);
   for (Reduction reduction : {Reduction::kSum, Reduction::kMax, Reduction::kSumSquares}) {
     std::vector<Out> y(shape.rows);
-    ReduceRows<In, Out> call{shape.rows, shape.columns, reduction, {x.data(), shape.stride}, y.data()};
+    ReduceRows<In, Out> call{
+        shape.rows, shape.columns, reduction, {x.data(), shape.stride}, y.data()};
     reduce_rows(call);
     for (int64_t r = 0; r < shape.rows; ++r) {
       double want = reduction == Reduction::kMax ? -std::numeric_limits<double>::infinity() : 0.0;
@@ -38,7 +40,8 @@ void check_rows(const Shape& shape) {
           size += std::abs(term);
         }
       }
-      // Scalar code keeps four running sums: up to 1250 roundings, which squares of bf16 bias to one side.
+      // Scalar code keeps four running sums: up to 1250 roundings, which squares of bf16 bias to
+      // one side.
       expect_close(y[r], want, 3e-6, size);
       if (reduction == Reduction::kMax) {
         ASSERT_EQ(to_double(y[r]), to_double(from_double<Out>(want)));
@@ -56,8 +59,8 @@ void check_columns(const Shape& shape) {
   std::vector<Out> y(shape.columns);
   std::vector<float> workspace(
       sum_columns_workspace_bytes(shape.rows, shape.columns) / sizeof(float), NAN);
-  SumColumns<In, Out> call{shape.rows, shape.columns, {x.data(), shape.stride}, y.data(),
-                           workspace.data()};
+  SumColumns<In, Out> call{
+      shape.rows, shape.columns, {x.data(), shape.stride}, y.data(), workspace.data()};
   sum_columns(call);
   for (int64_t c = 0; c < shape.columns; ++c) {
     double want = 0.0, size = 0.0;

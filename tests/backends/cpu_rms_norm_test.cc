@@ -15,9 +15,9 @@ struct Shape {
 };
 
 // Around the vector widths 8 and 16, four vectors, primes, and one that is worth several threads.
-const Shape kShapes[] = {{1, 1, 1},    {3, 7, 7},     {2, 8, 9},      {5, 15, 40},   {4, 16, 16},
-                         {3, 17, 17},  {2, 63, 64},   {2, 65, 65},    {7, 127, 130}, {3, 640, 640},
-                         {97, 331, 400}, {301, 512, 512}};
+const Shape kShapes[] = {{1, 1, 1},     {3, 7, 7},     {2, 8, 9},      {5, 15, 40},
+                         {4, 16, 16},   {3, 17, 17},   {2, 63, 64},    {2, 65, 65},
+                         {7, 127, 130}, {3, 640, 640}, {97, 331, 400}, {301, 512, 512}};
 
 double reference_rstd(const double* x, int64_t width, double eps) {
   double squares = 0.0;
@@ -44,8 +44,8 @@ void check_forward(const Shape& shape, float offset) {
   const auto untouched = y;
   std::vector<float> rstd(shape.tokens), rstd_sum(shape.tokens);
 
-  RmsNorm<T> call{shape.tokens, shape.width, {x.data(), shape.stride}, weight.data(), kEps, offset,
-                  {y.data(), shape.stride}, rstd.data()};
+  RmsNorm<T> call{shape.tokens, shape.width, {x.data(), shape.stride}, weight.data(),
+                  kEps,         offset,      {y.data(), shape.stride}, rstd.data()};
   rms_norm(call);
   RmsNorm<T> with_sum = call;
   with_sum.y = {normed_sum.data(), shape.stride};
@@ -95,8 +95,8 @@ TEST_P(CpuRmsNorm, InPlaceGivesTheSameBits) {
   auto residual = random_values<float>(tokens * width, 2);
   auto weight = random_values<float>(width, 3);
   std::vector<float> y(x.size()), sum(x.size());
-  RmsNorm<float> call{tokens, width, {x.data(), width}, weight.data(), 1e-6f, 0.0f,
-                      {y.data(), width}, nullptr};
+  RmsNorm<float> call{tokens, width, {x.data(), width}, weight.data(),
+                      1e-6f,  0.0f,  {y.data(), width}, nullptr};
   add_rms_norm<float>(call, {residual.data(), width}, {sum.data(), width});
   const auto want = y;
   auto x_copy = x;
@@ -114,8 +114,12 @@ TEST_P(CpuRmsNorm, InPlaceGivesTheSameBits) {
 }
 
 // sum over tokens [first, end) of dy y, whose derivatives the backward kernel should give.
-double weighted_output(const std::vector<double>& x, const std::vector<double>& weight,
-                       const std::vector<double>& dy, int64_t first, int64_t end, double eps,
+double weighted_output(const std::vector<double>& x,
+                       const std::vector<double>& weight,
+                       const std::vector<double>& dy,
+                       int64_t first,
+                       int64_t end,
+                       double eps,
                        double offset) {
   const auto width = static_cast<int64_t>(weight.size());
   double total = 0.0;
@@ -149,9 +153,17 @@ void check_backward(const Shape& shape, float offset, bool with_residual) {
   std::vector<float> d_weight(shape.width, -7.0f);
   std::vector<float> workspace(
       rms_norm_backward_workspace_bytes(shape.tokens, shape.width) / sizeof(float), NAN);
-  RmsNormBackward<T> call{shape.tokens, shape.width, {dy.data(), shape.stride},
-                          {x.data(), shape.stride}, weight.data(), offset, rstd.data(), {},
-                          {dx.data(), shape.stride}, d_weight.data(), workspace.data()};
+  RmsNormBackward<T> call{shape.tokens,
+                          shape.width,
+                          {dy.data(), shape.stride},
+                          {x.data(), shape.stride},
+                          weight.data(),
+                          offset,
+                          rstd.data(),
+                          {},
+                          {dx.data(), shape.stride},
+                          d_weight.data(),
+                          workspace.data()};
   if (with_residual) call.d_residual = {more.data(), shape.stride};
   rms_norm_backward(call);
 
@@ -159,7 +171,8 @@ void check_backward(const Shape& shape, float offset, bool with_residual) {
     return weighted_output(x_ref, weight_ref, dy_ref, first, end, kEps, offset);
   };
   constexpr double kStep = 1e-5;
-  // Central differences of the rows' own sums: error about kStep^2 and 1e-16 / kStep, far below fp32's.
+  // Central differences of the rows' own sums: error about kStep^2 and 1e-16 / kStep, far below
+  // fp32's.
   for (int64_t n = 0; n < shape.tokens; n += std::max<int64_t>(1, shape.tokens / 5)) {
     for (int64_t i = 0; i < shape.width; i += std::max<int64_t>(1, shape.width / 9)) {
       double& at = x_ref[n * shape.width + i];

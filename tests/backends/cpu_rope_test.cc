@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary embedding on CPUs against its formula, another implementation's results, and Llama 3's published scaling.
+// Rotary embedding on CPUs against its formula, another implementation's results, and Llama 3's
+// published scaling.
 #include "backends/cpu/kernels/rope.h"
 
 #include <numbers>
@@ -18,8 +19,9 @@ struct Shape {
   int64_t tokens, heads, rotated, head_size;
 };
 
-const Shape kShapes[] = {{1, 1, 1, 2},   {3, 2, 2, 6},   {5, 3, 2, 10},  {2, 4, 0, 16},  {3, 2, 1, 32},
-                         {4, 3, 3, 34},  {2, 5, 4, 64},  {3, 2, 2, 130}, {129, 4, 3, 64}, {67, 3, 2, 256}};
+const Shape kShapes[] = {{1, 1, 1, 2},    {3, 2, 2, 6},   {5, 3, 2, 10}, {2, 4, 0, 16},
+                         {3, 2, 1, 32},   {4, 3, 3, 34},  {2, 5, 4, 64}, {3, 2, 2, 130},
+                         {129, 4, 3, 64}, {67, 3, 2, 256}};
 
 template <typename T>
 void check(const Shape& shape, RopePairs pairs, bool inverse) {
@@ -31,9 +33,16 @@ void check(const Shape& shape, RopePairs pairs, bool inverse) {
   auto sin = random_values<float>(shape.tokens * half, 3, 1.0);
   auto y = random_values<T>(shape.tokens * token_stride, 4);
   auto want_untouched = y;
-  Rope<T> call{shape.tokens, shape.heads, shape.rotated, shape.head_size,
-               {x.data(), token_stride, head_stride}, cos.data(), sin.data(),
-               {y.data(), token_stride, head_stride}, pairs, inverse};
+  Rope<T> call{shape.tokens,
+               shape.heads,
+               shape.rotated,
+               shape.head_size,
+               {x.data(), token_stride, head_stride},
+               cos.data(),
+               sin.data(),
+               {y.data(), token_stride, head_stride},
+               pairs,
+               inverse};
   rope(call);
   for (int64_t n = 0; n < shape.tokens; ++n) {
     for (int64_t h = 0; h < shape.heads; ++h) {
@@ -82,12 +91,23 @@ TEST_P(CpuRope, InverseUndoesIt) {
   std::vector<int32_t> positions;
   for (int i = 0; i < tokens; ++i) positions.push_back(i * 311);
   std::vector<float> cos(tokens * size / 2), sin(cos.size());
-  rope_table({.tokens = tokens, .head_size = size, .positions = positions.data(), .cos = cos.data(),
+  rope_table({.tokens = tokens,
+              .head_size = size,
+              .positions = positions.data(),
+              .cos = cos.data(),
               .sin = sin.data()});
   auto x = random_values<float>(tokens * heads * size, 1);
   auto y = x;
-  Rope<float> call{tokens, heads, heads, size, {x.data(), heads * size, size}, cos.data(), sin.data(),
-                   {y.data(), heads * size, size}, RopePairs::kHalves, false};
+  Rope<float> call{tokens,
+                   heads,
+                   heads,
+                   size,
+                   {x.data(), heads * size, size},
+                   cos.data(),
+                   sin.data(),
+                   {y.data(), heads * size, size},
+                   RopePairs::kHalves,
+                   false};
   rope(call);
   EXPECT_FALSE(same_bits(x, y));
   call.x = {y.data(), heads * size, size};
@@ -96,22 +116,42 @@ TEST_P(CpuRope, InverseUndoesIt) {
   for (size_t i = 0; i < x.size(); ++i) expect_close(y[i], x[i], 4e-7);
 }
 
-// The gradient of sum(g * rope(x)) by x is the inverse rotation of g: one linear map and its transpose.
+// The gradient of sum(g * rope(x)) by x is the inverse rotation of g: one linear map and its
+// transpose.
 TEST_P(CpuRope, InverseIsTheGradient) {
   const int64_t size = 18;
   auto x = random_values<float>(size, 1), g = random_values<float>(size, 2);
   std::vector<int32_t> positions = {5};
   std::vector<float> cos(size / 2), sin(size / 2), y(size), dx(size);
-  rope_table({.tokens = 1, .head_size = size, .positions = positions.data(), .cos = cos.data(),
+  rope_table({.tokens = 1,
+              .head_size = size,
+              .positions = positions.data(),
+              .cos = cos.data(),
               .sin = sin.data()});
   for (RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kHalves}) {
-    rope<float>({1, 1, 1, size, {g.data(), size, size}, cos.data(), sin.data(), {dx.data(), size, size},
-                 pairs, true});
+    rope<float>({1,
+                 1,
+                 1,
+                 size,
+                 {g.data(), size, size},
+                 cos.data(),
+                 sin.data(),
+                 {dx.data(), size, size},
+                 pairs,
+                 true});
     for (int64_t i = 0; i < size; ++i) {
       auto unit = std::vector<float>(size, 0.0f);
       unit[i] = 1.0f;
-      rope<float>({1, 1, 1, size, {unit.data(), size, size}, cos.data(), sin.data(),
-                   {y.data(), size, size}, pairs, false});
+      rope<float>({1,
+                   1,
+                   1,
+                   size,
+                   {unit.data(), size, size},
+                   cos.data(),
+                   sin.data(),
+                   {y.data(), size, size},
+                   pairs,
+                   false});
       double want = 0.0;
       for (int64_t j = 0; j < size; ++j) want += static_cast<double>(g[j]) * y[j];
       expect_close(dx[i], want, 1e-6);
@@ -124,12 +164,25 @@ TEST_P(CpuRope, MatchesSnapshot) {
   std::vector<float> x(batch * length * size);
   Random(4).fill_normal(x, 1.0f);
   std::vector<int32_t> positions;
-  for (int64_t n = 0; n < batch * length; ++n) positions.push_back(static_cast<int32_t>(n % length));
+  for (int64_t n = 0; n < batch * length; ++n)
+    positions.push_back(static_cast<int32_t>(n % length));
   std::vector<float> cos(batch * length * size / 2), sin(cos.size()), y(x.size());
-  rope_table({.tokens = batch * length, .head_size = size, .positions = positions.data(),
-              .theta = 1e4, .cos = cos.data(), .sin = sin.data()});
-  rope<float>({batch * length, 1, 1, size, {x.data(), size, size}, cos.data(), sin.data(),
-               {y.data(), size, size}, RopePairs::kInterleaved, false});
+  rope_table({.tokens = batch * length,
+              .head_size = size,
+              .positions = positions.data(),
+              .theta = 1e4,
+              .cos = cos.data(),
+              .sin = sin.data()});
+  rope<float>({batch * length,
+               1,
+               1,
+               size,
+               {x.data(), size, size},
+               cos.data(),
+               sin.data(),
+               {y.data(), size, size},
+               RopePairs::kInterleaved,
+               false});
   const auto want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_rope.npz");
   ASSERT_EQ(want.size(), y.size());
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(y[i], want[i], 1e-6) << i;
@@ -172,12 +225,16 @@ TEST_P(CpuRope, TableFollowsThetaAndLinearScaling) {
   }
 }
 
-// Llama 3.1: theta 5e5, factor 8, low 1, high 4, context 8192 and head size 128. The reference is the model card's
-// code, by wavelength.
+// Llama 3.1: theta 5e5, factor 8, low 1, high 4, context 8192 and head size 128. The reference is
+// the model card's code, by wavelength.
 TEST_P(CpuRope, TableFollowsLlama3Scaling) {
-  const auto angles = angles_at_one({.head_size = 128, .theta = 5e5, .scaling = RopeScaling::kLlama3,
-                                     .factor = 8.0, .low_frequency_factor = 1.0,
-                                     .high_frequency_factor = 4.0, .original_context = 8192.0});
+  const auto angles = angles_at_one({.head_size = 128,
+                                     .theta = 5e5,
+                                     .scaling = RopeScaling::kLlama3,
+                                     .factor = 8.0,
+                                     .low_frequency_factor = 1.0,
+                                     .high_frequency_factor = 4.0,
+                                     .original_context = 8192.0});
   int kept = 0, stretched = 0, blended = 0;
   for (int i = 0; i < 64; ++i) {
     const double frequency = std::pow(5e5, -i / 64.0);
@@ -203,8 +260,12 @@ TEST_P(CpuRope, TableFollowsLlama3Scaling) {
 TEST_P(CpuRope, TableIsRightFarOut) {
   const std::vector<int32_t> positions = {0, 131071, 1 << 20};
   std::vector<float> cos(3 * 32), sin(3 * 32);
-  rope_table({.tokens = 3, .head_size = 64, .positions = positions.data(), .theta = 1e6,
-              .cos = cos.data(), .sin = sin.data()});
+  rope_table({.tokens = 3,
+              .head_size = 64,
+              .positions = positions.data(),
+              .theta = 1e6,
+              .cos = cos.data(),
+              .sin = sin.data()});
   for (int n = 0; n < 3; ++n) {
     for (int i = 0; i < 32; ++i) {
       const long double angle = positions[n] * std::pow(1e6L, -i / 32.0L);

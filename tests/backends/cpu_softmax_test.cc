@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax on CPUs against its formula in double, with causal and window masks, and its gradient against finite
-// differences.
+// Softmax on CPUs against its formula in double, with causal and window masks, and its gradient
+// against finite differences.
 #include "backends/cpu/kernels/softmax.h"
 
 #include <limits>
@@ -21,7 +21,9 @@ bool seen(const SoftmaxMask& mask, int64_t row, int64_t column) {
 }
 
 // Of one row of n values; hidden ones are 0.
-std::vector<double> reference(const std::vector<double>& x, double scale, const SoftmaxMask& mask,
+std::vector<double> reference(const std::vector<double>& x,
+                              double scale,
+                              const SoftmaxMask& mask,
                               int64_t row) {
   const auto n = static_cast<int64_t>(x.size());
   double highest = -std::numeric_limits<double>::infinity(), sum = 0.0;
@@ -42,7 +44,8 @@ struct Case {
   SoftmaxMask mask;
 };
 
-// Below and above the buffered width of 4096 and the blocks of 2048; masks that hide a whole row (offset < 0).
+// Below and above the buffered width of 4096 and the blocks of 2048; masks that hide a whole row
+// (offset < 0).
 const Case kCases[] = {{1, 1, 1, 1.0f, {}},
                        {3, 7, 9, 0.125f, {}},
                        {2, 16, 16, 3.0f, {}},
@@ -65,8 +68,8 @@ void check_forward(const Case& one) {
   auto x = random_values<T>(size, 1, 8.0);
   auto y = random_values<T>(size, 2);
   const auto before = y;
-  Softmax<T> call{one.rows, one.columns, one.scale, one.mask, {x.data(), one.stride},
-                  {y.data(), one.stride}};
+  Softmax<T> call{
+      one.rows, one.columns, one.scale, one.mask, {x.data(), one.stride}, {y.data(), one.stride}};
   softmax(call);
   for (int64_t r = 0; r < one.rows; ++r) {
     std::vector<double> row;
@@ -88,7 +91,8 @@ void check_forward(const Case& one) {
   call.y = {in_place.data(), one.stride};
   softmax(call);
   for (int64_t r = 0; r < one.rows; ++r) {
-    EXPECT_EQ(std::memcmp(&in_place[r * one.stride], &y[r * one.stride], one.columns * sizeof(T)), 0);
+    EXPECT_EQ(std::memcmp(&in_place[r * one.stride], &y[r * one.stride], one.columns * sizeof(T)),
+              0);
   }
 }
 
@@ -110,10 +114,16 @@ void check_backward(const Case& one) {
   for (int64_t r = 0; r < one.rows; ++r) {
     std::vector<double> row(x.begin() + r * one.stride, x.begin() + r * one.stride + one.columns);
     const auto probability = reference(row, one.scale, one.mask, r);
-    for (int64_t c = 0; c < one.columns; ++c) y[r * one.stride + c] = from_double<T>(probability[c]);
+    for (int64_t c = 0; c < one.columns; ++c)
+      y[r * one.stride + c] = from_double<T>(probability[c]);
   }
-  SoftmaxBackward<T> call{one.rows, one.columns, one.scale, one.mask, {y.data(), one.stride},
-                          {dy.data(), one.stride}, {dx.data(), one.stride}};
+  SoftmaxBackward<T> call{one.rows,
+                          one.columns,
+                          one.scale,
+                          one.mask,
+                          {y.data(), one.stride},
+                          {dy.data(), one.stride},
+                          {dx.data(), one.stride}};
   softmax_backward(call);
   constexpr double kStep = 1e-5;
   for (int64_t r = 0; r < one.rows; ++r) {
@@ -131,7 +141,8 @@ void check_backward(const Case& one) {
       row[c] = before - kStep;
       const double down = loss();
       row[c] = before;
-      // The kernel's y is itself rounded to T, and the dot product inherits that: up to 2^-8 of |dy| <= 2 in bf16.
+      // The kernel's y is itself rounded to T, and the dot product inherits that: up to 2^-8 of
+      // |dy| <= 2 in bf16.
       const double slack = std::is_same_v<T, uint16_t> ? 0x1p-6 : 1e-6;
       const double size_of_y = to_double(y[r * one.stride + c]) * one.scale;
       expect_close(dx[r * one.stride + c], (up - down) / (2 * kStep), slack, size_of_y + 1e-3);

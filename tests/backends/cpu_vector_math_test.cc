@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' exp, sigmoid and tanh against the C library's in double: their headers' bounds, and special values.
+// The kernels' exp, sigmoid and tanh against the C library's in double: their headers' bounds, and
+// special values.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu_vector_math_test.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -19,15 +20,17 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 void exp_of(const float* x, int64_t n, float* y) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, exp(load(part, x + i)), y + i); });
 }
-void exp_of_negative_of(const float* x, int64_t n, float* y) {
-  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
-    store(part, exp_of_negative(load(part, x + i)), y + i);
-  });
+void exp2_of_negative_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, exp2_of_negative(load(part, x + i)), y + i); });
+}
+void exp2_floored_of(const float* x, int64_t n, float* y) {
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, exp2_floored(load(part, x + i)), y + i); });
 }
 void sigmoid_of(const float* x, int64_t n, float* y) {
-  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
-    store(part, sigmoid(load(part, x + i)), y + i);
-  });
+  for_lanes(n,
+            [&](auto part, int64_t i) HWY_ATTR { store(part, sigmoid(load(part, x + i)), y + i); });
 }
 void tanh_of(const float* x, int64_t n, float* y) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, tanh(load(part, x + i)), y + i); });
@@ -44,7 +47,8 @@ namespace ridge::backends::cpu {
 namespace {
 
 HWY_EXPORT(exp_of);
-HWY_EXPORT(exp_of_negative_of);
+HWY_EXPORT(exp2_of_negative_of);
+HWY_EXPORT(exp2_floored_of);
 HWY_EXPORT(sigmoid_of);
 HWY_EXPORT(tanh_of);
 HWY_EXPORT(to_bf16_of);
@@ -70,6 +74,18 @@ TEST_P(CpuVectorMath, ExpWithinItsBound) {
     const double want = std::exp(static_cast<double>(x[i]));
     ASSERT_LE(std::abs(y[i] - want), want * (2.5e-7 + 1.4e-8 * std::abs(x[i]))) << "exp " << x[i];
   }
+}
+
+TEST_P(CpuVectorMath, Exp2WithinItsBound) {
+  const auto z = sweep(-126.0, 0.5);
+  std::vector<float> y(z.size()), floored(z.size());
+  HWY_DYNAMIC_DISPATCH(exp2_of_negative_of)(z.data(), static_cast<int64_t>(z.size()), y.data());
+  HWY_DYNAMIC_DISPATCH(exp2_floored_of)(z.data(), static_cast<int64_t>(z.size()), floored.data());
+  for (size_t i = 0; i < z.size(); ++i) {
+    const double want = std::exp2(static_cast<double>(z[i]));
+    ASSERT_LE(std::abs(y[i] - want), want * 2e-7) << "exp2 " << z[i];
+  }
+  EXPECT_TRUE(same_bits(y, floored));
 }
 
 TEST_P(CpuVectorMath, SigmoidWithinItsBound) {
@@ -102,8 +118,13 @@ TEST_P(CpuVectorMath, SpecialValues) {
   const std::vector<float> want_exp = {0, 0, 0, 1, 1, kInf, kInf, kInf};
   for (size_t i = 0; i < want_exp.size(); ++i) EXPECT_EQ(y[i], want_exp[i]) << x[i];
   EXPECT_TRUE(std::isnan(y[8]));
-  HWY_DYNAMIC_DISPATCH(exp_of_negative_of)(x.data(), n, y.data());
-  for (size_t i = 0; i < 5; ++i) EXPECT_EQ(y[i], want_exp[i]) << x[i];
+  const std::vector<float> z = {-kInf, -1e30f, -127.0f, -126.0f, -1.0f, -0.0f, 0.0f, 1.0f, NAN};
+  HWY_DYNAMIC_DISPATCH(exp2_of_negative_of)(z.data(), n, y.data());
+  const std::vector<float> want_exp2 = {0, 0, 0, 0x1p-126f, 0.5f, 1, 1, 2};
+  for (size_t i = 0; i < want_exp2.size(); ++i) EXPECT_EQ(y[i], want_exp2[i]) << z[i];
+  EXPECT_TRUE(std::isnan(y[8]));
+  HWY_DYNAMIC_DISPATCH(exp2_floored_of)(z.data(), n, y.data());
+  for (size_t i = 0; i < want_exp2.size(); ++i) EXPECT_NEAR(y[i], want_exp2[i], 0x1p-126f) << z[i];
   EXPECT_TRUE(std::isnan(y[8]));
   HWY_DYNAMIC_DISPATCH(sigmoid_of)(x.data(), n, y.data());
   for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(y[i], 0.0f, 2e-38f) << x[i];
@@ -120,9 +141,10 @@ TEST_P(CpuVectorMath, SpecialValues) {
 TEST_P(CpuVectorMath, Bf16RoundingIsTheScalarOne) {
   std::vector<float> x;
   Random random(7);
-  for (int i = 0; i < 100003; ++i) x.push_back(std::bit_cast<float>(random.next()));  // NaNs among them
-  for (uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0x7f800000u, 0x7f7fffffu, 0x3f808000u,
-                        0x3f818000u, 0x00000001u, 0x80007fffu}) {
+  for (int i = 0; i < 100003; ++i)
+    x.push_back(std::bit_cast<float>(random.next()));  // NaNs among them
+  for (uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0x7f800000u, 0x7f7fffffu,
+                        0x3f808000u, 0x3f818000u, 0x00000001u, 0x80007fffu}) {
     x.push_back(std::bit_cast<float>(bits));
   }
   std::vector<uint16_t> y(x.size());

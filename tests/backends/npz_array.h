@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the one fp32 array of an uncompressed .npz file that a test ships. Not a general reader: a zip file's first
-// member, stored, in NumPy's format 1.0.
+// Reads the one fp32 array of an uncompressed .npz file that a test ships. Not a general reader: a
+// zip file's first member, stored, in NumPy's format 1.0.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,8 @@ inline std::vector<float> read_npz_array(const std::string& path) {
     if (at == shape || header[at - 1] == ' ') count *= std::stoul(header.substr(at));
   }
   std::vector<float> values(count);
-  std::memcpy(values.data(), bytes.substr(data, count * sizeof(float)).data(), count * sizeof(float));
+  std::memcpy(values.data(), bytes.substr(data, count * sizeof(float)).data(),
+              count * sizeof(float));
   return values;
 }
 

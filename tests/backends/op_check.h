@@ -33,20 +33,22 @@ inline double storage_error(DType dtype) {
   return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kBF16 ? 0x1p-8 : 0;
 }
 
-// How far each output moves, per relative movement of the operands: the largest of a few random movements.
-inline std::vector<std::vector<double>> sensitivities(const Graph& graph, const ops::NamedTensors& named) {
+// How far each output moves when operands and the results of every node move, per relative movement: the largest of a
+// few random movements. A graph of small steps shows what cancels on the way; a kernel may round wherever it does.
+using Movements = std::vector<std::vector<double>>;
+inline Movements movements(const Graph& graph, const ops::NamedTensors& named) {
   constexpr double kMovement = 1e-6;
-  constexpr int kDirections = 3;
+  constexpr int kDirections = 6;
   std::vector<Tensor64> base = ops::ReferenceRun(graph, named).outputs();
-  std::vector<std::vector<double>> moved(base.size());
+  Movements moved(base.size());
   for (size_t o = 0; o < base.size(); ++o) moved[o].assign(base[o].data.size(), 0);
   Random random(7);
+  auto move = [&](Tensor64& tensor) {
+    for (double& x : tensor.data)
+      if (is_float(tensor.type.dtype)) x *= 1 + kMovement * (4 * static_cast<double>(random.uniform()) - 2);
+  };
   for (int direction = 0; direction < kDirections; ++direction) {
-    ops::NamedTensors other = named;
-    for (auto& [name, tensor] : other)
-      for (double& x : tensor.data)
-        if (is_float(tensor.type.dtype)) x *= random.below(2) == 0 ? 1 - kMovement : 1 + kMovement;
-    std::vector<Tensor64> there = ops::ReferenceRun(graph, other).outputs();
+    std::vector<Tensor64> there = ops::ReferenceRun(graph, named, move).outputs();
     for (size_t o = 0; o < base.size(); ++o)
       for (size_t i = 0; i < base[o].data.size(); ++i) {
         double distance = std::abs(there[o].data[i] - base[o].data[i]) / kMovement;
@@ -65,16 +67,17 @@ inline double largest(const std::vector<double>& data) {
 
 // Compares outputs with the meaning of a graph.
 inline std::string compare(const Graph& meaning, const ops::NamedTensors& named, const std::vector<Tensor64>& got,
-                           const Precision& precision) {
+                           const Precision& precision, const Movements& moved) {
   std::vector<Tensor64> want = ops::ReferenceRun(meaning, named).outputs();
-  std::vector<std::vector<double>> moved = sensitivities(meaning, named);
   for (size_t o = 0; o < want.size(); ++o) {
     double top = largest(want[o].data);
-    if (want[o].type != got[o].type) return fmt::format("output {} is {}, not {}", o, got[o].type.str(), want[o].type.str());
+    if (want[o].type != got[o].type)
+      return fmt::format("output {} is {}, not {}", o, got[o].type.str(), want[o].type.str());
     for (size_t i = 0; i < want[o].data.size(); ++i) {
       double x = got[o].data[i], y = want[o].data[i];
       if (x == y) continue;
-      double allowed = precision.unit * precision.units * (moved[o][i] + top) + storage_error(want[o].type.dtype) * std::abs(y) * 1.01;
+      double arithmetic = precision.unit * precision.units * (moved[o][i] + top);
+      double allowed = arithmetic + storage_error(want[o].type.dtype) * std::abs(y) * 1.01;
       if (!(std::abs(x - y) <= allowed))
         return fmt::format("output {} element {}: got {}, want {} within {:.3g}", o, i, x, y, allowed);
     }
@@ -124,7 +127,8 @@ inline std::string check_values(const Op& op, const Case& sample, const OpTable&
   GraphRun run(backend, lower(built.graph(), ops, backend));
   std::vector<Tensor64> got;
   std::string fault = run_checked(run, built.named(), got);
-  return fault.empty() ? compare(built.graph(), built.named(), got, precision) : fault;
+  if (!fault.empty()) return fault;
+  return compare(built.graph(), built.named(), got, precision, movements(built.graph(), built.named()));
 }
 
 // A scalar that every output with a gradient takes part in: the sum of outputs times random weights.
@@ -185,34 +189,51 @@ inline std::string compare_with_differences(const Graph& forward, ops::NamedTens
   return "";
 }
 
+// A sample's weighted sum and the gradients of its parameters.
+struct Differentiated {
+  Graph meaning;   // returns the sum
+  Graph backward;  // returns the gradients
+  std::vector<std::string> wanted;
+  ops::NamedTensors named;
+};
+
+inline Differentiated differentiate_sample(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
+                                           Backend& backend) {
+  SampleGraph built(op, sample, ops, variant, true);
+  built.graph().outputs = {weighted_sum(op, built)};
+  Differentiated made{without_dead_nodes(built.graph()), {}, {}, built.named()};
+  LoadGraph load;
+  passes::PassContext context{ops, backend, load};
+  made.backward = passes::expand_pass().run(made.meaning, context);
+  std::vector<ValueId> wanted;
+  for (ValueId value : built.wanted()) {
+    made.wanted.push_back(built.graph().value(value).name);
+    wanted.push_back(made.backward.find(made.wanted.back()));
+  }
+  made.backward.outputs = passes::differentiate(made.backward, ops, made.backward.outputs[0], wanted);
+  return made;
+}
+
 // The gradient of an op through `differentiate`: its rule against central differences, its kernels against the rule.
 inline std::string check_gradient(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
                                   Backend& backend, const Precision& precision) {
-  SampleGraph built(op, sample, ops, variant, true);
-  ValueId loss = weighted_sum(op, built);
-  built.graph().outputs = {loss};
-  const Graph meaning = without_dead_nodes(built.graph());
-  LoadGraph load;
-  passes::PassContext context{ops, backend, load};
-  Graph forward = passes::expand_pass().run(meaning, context);
-  std::vector<ValueId> wanted;
-  std::vector<std::string> names;
-  for (ValueId value : built.wanted()) {
-    names.push_back(built.graph().value(value).name);
-    wanted.push_back(forward.find(names.back()));
-  }
-  Graph backward = forward;
-  backward.outputs = passes::differentiate(backward, ops, backward.outputs[0], wanted);
-  for (size_t w = 0; w < wanted.size(); ++w)
-    if (backward.outputs[w] == kNoValue) return fmt::format("{} gets no gradient", names[w]);
-  verify(backward);
-  backward = without_dead_nodes(backward);
-  std::string fault = compare_with_differences(meaning, built.named(), backward, names);
+  Differentiated made = differentiate_sample(op, sample, ops, variant, backend);
+  for (size_t w = 0; w < made.wanted.size(); ++w)
+    if (made.backward.outputs[w] == kNoValue) return fmt::format("{} gets no gradient", made.wanted[w]);
+  verify(made.backward);
+  Graph backward = without_dead_nodes(made.backward);
+  std::string fault = compare_with_differences(made.meaning, made.named, backward, made.wanted);
   if (!fault.empty()) return fault;
   GraphRun run(backend, lower(backward, ops, backend));
   std::vector<Tensor64> got;
-  fault = run_checked(run, built.named(), got);
-  return fault.empty() ? compare(backward, built.named(), got, precision) : fault;
+  fault = run_checked(run, made.named, got);
+  if (!fault.empty()) return fault;
+  // In the small steps of the expansion, whether the op is kept whole or not.
+  Variant steps = variant;
+  steps.fused = false;
+  const Op& unfused = op.name == "flash_attention" ? ops.at("attention") : op;
+  Differentiated expanded = differentiate_sample(unfused, sample, ops, steps, backend);
+  return compare(backward, made.named, got, precision, movements(expanded.backward, made.named));
 }
 
 // How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions in bf16.

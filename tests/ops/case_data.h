@@ -22,6 +22,7 @@ inline double rounded(double value, DType dtype) {
     case DType::kF32: return static_cast<float>(value);
     case DType::kBF16: return bf16_to_float(float_to_bf16(static_cast<float>(value)));
     case DType::kF16: return f16_to_float(float_to_f16(static_cast<float>(value)));
+    case DType::kI32: return static_cast<int32_t>(std::lround(value));
     default: return value;
   }
 }

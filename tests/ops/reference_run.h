@@ -3,8 +3,10 @@
 // rounding. Element types are kept but never rounded to.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -16,8 +18,12 @@ using NamedTensors = std::map<std::string, Tensor64>;
 
 class ReferenceRun {
  public:
+  // Changes a value before others read it.
+  using Disturbance = std::function<void(Tensor64&)>;
+
   // `named` holds every value of the graph without a producer.
-  ReferenceRun(const Graph& graph, const NamedTensors& named) : graph_(graph), values_(graph.values.size()) {
+  ReferenceRun(const Graph& graph, const NamedTensors& named, Disturbance disturbance = {})
+      : graph_(graph), values_(graph.values.size()), disturbance_(std::move(disturbance)) {
     for (size_t i = 0; i < values_.size(); ++i) {
       const Value& value = graph.values[i];
       values_[i].type = value.type;
@@ -27,6 +33,7 @@ class ReferenceRun {
       values_[i].data = found->second.data;
       RIDGE_CHECK(static_cast<int64_t>(values_[i].data.size()) == value.type.shape.elements(), "'{}' is {}",
                   value.name, value.type.str());
+      if (disturbance_) disturbance_(values_[i]);
     }
     for (const Node& node : graph.nodes) run(node);
   }
@@ -67,12 +74,15 @@ class ReferenceRun {
     for (const Type& type : types.outputs)
       outputs.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
     node.op->reference(types.call(), inputs, outputs);
+    if (disturbance_ && node.op->kind != OpKind::kView)
+      for (Tensor64& output : outputs) disturbance_(output);
     for (size_t i = 0; i < outputs.size(); ++i)
       values_[static_cast<size_t>(node.outputs[i])] = std::move(outputs[i]);
   }
 
   const Graph& graph_;
   std::vector<Tensor64> values_;
+  Disturbance disturbance_;
 };
 
 }  // namespace ridge::ops

@@ -14,8 +14,9 @@ bool any_layout(const Call&, int, const Layout&) { return true; }
 
 TileKernel copy_kernel(const Operand& from, const Operand& to) {
   TileProgram program{{}, {0}, 1};
-  return TileKernel(program, from.type.shape, {{from.data, from.type.dtype, from.strides}},
-                    {{to.data, to.type.dtype, to.strides}});
+  // What is only moved may be any 4 bytes.
+  DType dtype = from.type.dtype == DType::kI32 ? DType::kF32 : from.type.dtype;
+  return TileKernel(program, from.type.shape, {{from.data, dtype, from.strides}}, {{to.data, dtype, to.strides}});
 }
 
 Launch bind_copy(const BindCall& call) {

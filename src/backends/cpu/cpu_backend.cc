@@ -41,8 +41,12 @@ class CpuBackend final : public Backend {
     if (node.op->kind == OpKind::kView) return "";
     const CpuKernel* kernel = find_kernel(node.op->name);
     if (kernel == nullptr) return "the cpu backend has no kernel for it";
-    for (ValueId value : node.inputs)
-      if (graph.type(value).dtype == DType::kF16) return "the cpu backend stores activations as f32 or bf16";
+    for (const auto* values : {&node.inputs, &node.outputs})
+      for (ValueId value : *values) {
+        DType dtype = graph.type(value).dtype;
+        if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
+          return fmt::format("the cpu backend computes on f32 and bf16, and on i32 for ids, not on {}", ridge::name(dtype));
+      }
     return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
   }
 

@@ -9,10 +9,9 @@
 namespace ridge::backends::cpu {
 namespace {
 
-void check_labels(int64_t bad_row, int64_t vocabulary) {
+void check_labels(const char* op, int64_t bad_row, int64_t vocabulary) {
   if (bad_row != kNoBadRow)
-    throw runtime_error("[softmax_cross_entropy] expected labels from -1 to {}, row {} has another", vocabulary - 1,
-                        bad_row);
+    throw runtime_error("[{}] expected labels from -1 to {}, row {} has another", op, vocabulary - 1, bad_row);
 }
 
 Launch bind(const BindCall& call) {
@@ -27,7 +26,7 @@ Launch bind(const BindCall& call) {
     s.lse = call.outputs[1].as<float>();
     s.count = call.outputs[2].as<int32_t>();
     s.workspace = reinterpret_cast<double*>(call.workspace);
-    return [s] { check_labels(softmax_cross_entropy(s), s.vocabulary); };
+    return [s] { check_labels("softmax_cross_entropy", softmax_cross_entropy(s), s.vocabulary); };
   });
 }
 
@@ -44,7 +43,7 @@ Launch bind_backward(const BindCall& call) {
     s.count = call.inputs[3].as<const int32_t>();
     s.d_loss = call.inputs[4].as<const float>();
     s.d_logits = rows<T>(call.outputs[0]);
-    return [s] { check_labels(softmax_cross_entropy_backward(s), s.vocabulary); };
+    return [s] { check_labels("softmax_cross_entropy", softmax_cross_entropy_backward(s), s.vocabulary); };
   });
 }
 
@@ -73,7 +72,7 @@ Launch bind_nll(const BindCall& call) {
     const Shape& shape = call.inputs[0].type.shape;
     NllLoss<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), call.inputs[1].as<const int32_t>(),
                  call.outputs[0].as<float>(), call.outputs[1].as<int32_t>()};
-    return [s] { check_labels(nll_loss(s), s.vocabulary); };
+    return [s] { check_labels("nll_loss", nll_loss(s), s.vocabulary); };
   });
 }
 
@@ -84,7 +83,7 @@ Launch bind_nll_backward(const BindCall& call) {
     const Shape& shape = call.inputs[0].type.shape;
     NllLossBackward<T> s{shape[0], shape[1], call.inputs[1].as<const int32_t>(), call.inputs[3].as<const float>(),
                          call.inputs[2].as<const int32_t>(), rows<T>(call.outputs[0])};
-    return [s] { check_labels(nll_loss_backward(s), s.vocabulary); };
+    return [s] { check_labels("nll_loss", nll_loss_backward(s), s.vocabulary); };
   });
 }
 

@@ -198,12 +198,12 @@ std::string GemmShape::key() const {
 }
 
 std::string_view name(GemmForm form) {
-  constexpr std::string_view kNames[] = {"matmul", "transposed", "sgemm", "widened"};
+  constexpr std::string_view kNames[] = {"matmul", "sgemm", "widened"};
   return kNames[static_cast<size_t>(form)];
 }
 
 std::span<const GemmForm> gemm_forms() {
-  static constexpr std::array kForms = {GemmForm::kMatmul, GemmForm::kTransposed, GemmForm::kSgemm, GemmForm::kWidened};
+  static constexpr std::array kForms = {GemmForm::kMatmul, GemmForm::kSgemm, GemmForm::kWidened};
   return kForms;
 }
 
@@ -211,9 +211,8 @@ bool takes(GemmForm form, const GemmShape& g) {
   bool bf16 = g.input == DType::kBF16;
   switch (form) {
     case GemmForm::kMatmul: return is_supported(g) && (!bf16 || has_bf16_products());
-    case GemmForm::kTransposed: return is_supported(transposed(g)) && (!bf16 || has_bf16_products());
     case GemmForm::kSgemm:
-      return !bf16 && g.output == DType::kF32 && g.batch.empty() && (g.n == 1 || g.c_n == 1) && is_supported(g);
+      return !bf16 && g.output == DType::kF32 && g.batch.empty() && is_supported(g);
     case GemmForm::kWidened: return bf16 && is_supported(g);
   }
   return false;
@@ -228,11 +227,13 @@ int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& g) {
   return wide_a(g).bytes() + wide_b(g).bytes() + (g.output == DType::kF32 ? 0 : wide_c(g).bytes());
 }
 
-GemmLaunch bind_gemm(GemmForm form, const GemmShape& g, std::byte* a, std::byte* b, std::byte* c,
+GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
                      std::byte* workspace) {
+  bool by_columns = shape.n > 1 && shape.c_n != 1;
+  GemmShape g = by_columns ? transposed(shape) : shape;
+  if (by_columns) std::swap(a, b);
   switch (form) {
     case GemmForm::kMatmul: return bind_matmul(g, a, b, c);
-    case GemmForm::kTransposed: return bind_matmul(transposed(g), b, a, c);
     case GemmForm::kSgemm: return bind_sgemm(g, a, b, c);
     case GemmForm::kWidened: return bind_widened(g, a, b, c, workspace);
   }

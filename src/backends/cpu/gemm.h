@@ -33,10 +33,9 @@ bool is_supported(const GemmShape& shape);
 // Ways to ask oneDNN for the same product; tune_gemm chooses among them by measuring. Each computes in fp32 (bf16
 // operands in its own product instructions) but may sum in another order.
 enum class GemmForm : uint8_t {
-  kMatmul,      // a matmul primitive on the strided operands as they lie
-  kTransposed,  // C^T = B^T A^T, where C's columns or rows allow it
-  kSgemm,       // the BLAS-like call, fp32 without batch
-  kWidened,     // bf16 operands widened to fp32 in the workspace first: for machines without bf16 products
+  kMatmul,   // a matmul primitive on the strided operands as they lie
+  kSgemm,    // the BLAS-like call, fp32 without batch
+  kWidened,  // bf16 operands widened to fp32 in the workspace first: for machines without bf16 products
 };
 std::string_view name(GemmForm form);
 std::span<const GemmForm> gemm_forms();
@@ -48,7 +47,8 @@ GemmForm default_form(const GemmShape& shape);
 // Scratch that a product needs in its form.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
 
-// A product bound to its pointers.
+// A product bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed instead: oneDNN
+// writes rows (its fallback for columns is a scalar loop).
 using GemmLaunch = std::function<void()>;
 GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
                      std::byte* workspace);

@@ -23,6 +23,7 @@ namespace {
 
 // A form must win by more than this to displace one listed before it: medians of 5 runs differ by 1 to 2% by chance.
 constexpr double kMargin = 0.03;
+constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
 constexpr double kEnoughNs = 3e6;  // short products are repeated until a run lasts this long
 
@@ -48,10 +49,14 @@ double now_ns() {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-double median_ns(const GemmLaunch& launch) {
+// Gives up after one run on a form that is far slower than the best so far (0: none yet).
+double median_ns(const GemmLaunch& launch, double best_ns) {
+  launch();
   double begin = now_ns();
   launch();
-  int repeats = std::max(1, static_cast<int>(kEnoughNs / std::max(now_ns() - begin, 1.0)));
+  double first_ns = now_ns() - begin;
+  if (best_ns > 0 && first_ns > kHopeless * best_ns) return first_ns;
+  int repeats = std::max(1, static_cast<int>(kEnoughNs / std::max(first_ns, 1.0)));
   std::vector<double> times;
   for (int run = 0; run < kRuns; ++run) {
     begin = now_ns();
@@ -72,7 +77,7 @@ GemmForm measure(const GemmShape& g) {
     // The workspace was planned for the default form.
     if (!takes(form, g) || gemm_workspace_bytes(form, g) > gemm_workspace_bytes(default_form(g), g)) continue;
     Arena workspace(gemm_workspace_bytes(form, g), "tuning workspace");
-    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), workspace.data()));
+    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), workspace.data()), best_ns);
     if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
       best = form;
       best_ns = ns;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of CPU bindings: one line an op. Pointwise ops share one binding.
+#include <algorithm>
 #include <array>
 
 #include "backends/cpu/cpu_kernel.h"
@@ -68,7 +69,7 @@ std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout) {
     if (shape[axis] == 1) continue;
     if (count == 1) stride = layout.strides[axis];
     else if (layout.strides[axis] != stride * count) return std::nullopt;
-    count *= shape[axis];
+    count *= std::max<int64_t>(shape[axis], 1);  // as dense_strides
   }
   return stride;
 }

@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
+#include "backends/cpu/kernels/tile_program.h"
 #include "graph/einsum.h"
 
 namespace ridge::backends::cpu {
@@ -96,29 +97,44 @@ int64_t workspace_bytes(const Call& call) {
   return gemm_workspace_bytes(default_form(shape), shape);
 }
 
+// oneDNN takes no empty axes: there is nothing to do, or the sum of nothing.
+Launch bind_empty(const BindCall& call) {
+  const Operand& out = call.outputs[0];
+  if (out.type.shape.elements() == 0 || call.inputs.size() == 3) return [] {};
+  static float zero = 0;
+  Strides repeated(std::vector<int64_t>(static_cast<size_t>(out.type.shape.rank()), 0));
+  TileKernel kernel({{}, {0}, 1}, out.type.shape, {{&zero, DType::kF32, repeated}},
+                    {{out.data, out.type.dtype, out.strides}});
+  return [kernel = std::move(kernel)] { kernel.run(); };
+}
+
 Launch bind(const BindCall& call, GemmTuner* tuner) {
   Einsum e = parse_einsum(call.attrs().text("einsum"));
   EinsumExtents extents(e, call.inputs[0].type.shape, call.inputs[1].type.shape);
+  if (extents.product(e.out) == 0 || extents.product(e.k) == 0) return bind_empty(call);
   Layouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   Plan plan = plan_product(call.call(), layouts);
   bool accumulate = call.inputs.size() == 3;
-  // One product per value of the left-over summed letters; all but the first add to what is there.
+  // One product per value of the left-over letters; of the summed ones all but the first add to what is there.
   std::vector<GemmLaunch> gemms;
-  Shape loop = extents.shape(plan.loop);
+  std::string letters = plan.copies + plan.loop;
+  Shape loop = extents.shape(letters);
+  int64_t sums = extents.product(plan.loop);
   for (int64_t i = 0; i < loop.elements(); ++i) {
-    int64_t a = 0, b = 0, rest = i;
+    int64_t a = 0, b = 0, c = 0, rest = i;
     for (int axis = loop.rank() - 1; axis >= 0; --axis) {
-      char letter = plan.loop[static_cast<size_t>(axis)];
+      char letter = letters[static_cast<size_t>(axis)];
       a += rest % loop[axis] * stride_of(e.a, layouts.a, letter);
       b += rest % loop[axis] * stride_of(e.b, layouts.b, letter);
+      c += rest % loop[axis] * stride_of(e.out, layouts.out, letter);
       rest /= loop[axis];
     }
     GemmShape shape = plan.gemm;
-    shape.accumulate = accumulate || i > 0;
+    shape.accumulate = accumulate || i % sums > 0;
     GemmForm form = tuner == nullptr ? default_form(shape) : tuner->choose(shape);
     gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, a),
-                              call.inputs[1].data + storage_bytes(shape.input, b), call.outputs[0].data,
-                              call.workspace));
+                              call.inputs[1].data + storage_bytes(shape.input, b),
+                              call.outputs[0].data + storage_bytes(shape.output, c), call.workspace));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {

@@ -21,13 +21,13 @@ namespace ridge::backends::cpu {
 
 // The step's constants, computed once in double.
 struct AdamwScalars {
-  float keep;        // 1 - lr weight_decay
-  float to_m;        // 1 - beta1
+  float keep;  // 1 - lr weight_decay
+  float to_m;  // 1 - beta1
   float beta2;
-  float to_v;        // 1 - beta2
-  float root;        // sqrt(1 - beta2^step)
+  float to_v;  // 1 - beta2
+  float root;  // sqrt(1 - beta2^step)
   float eps;
-  float step_size;   // lr / (1 - beta1^step)
+  float step_size;  // lr / (1 - beta1^step)
   float grad_scale;
 };
 
@@ -37,10 +37,11 @@ struct AdamwScalars {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Bound: memory, 16 (14 for bf16 gradients) bytes read and 12 (14 with the bf16 copy) written an element. The square
-// root and two divisions take less than one thread's traffic.
+// Bound: memory, 16 (14 for bf16 gradients) bytes read and 12 (14 with the bf16 copy) written an
+// element. The square root and two divisions take less than one thread's traffic.
 template <typename Gradient>
-HWY_INLINE void update_range(const AdamwTensor<Gradient>& tensor, const AdamwScalars& scalars,
+HWY_INLINE void update_range(const AdamwTensor<Gradient>& tensor,
+                             const AdamwScalars& scalars,
                              Range range) {
   const F32 d;
   const V32 keep = hn::Set(d, scalars.keep);
@@ -115,11 +116,11 @@ void adamw(const AdamwTensor<Gradient>& tensor, const AdamwStep& step) {
   adamw_multi(std::span<const AdamwTensor<Gradient>>(&tensor, 1), step);
 }
 
-// Mapping: the tensors laid end to end, cut into equal parts of whole cache lines, one a thread; a part walks the
-// pieces of tensors that it covers.
+// Mapping: the tensors laid end to end, cut into equal parts of whole cache lines, one a thread; a
+// part walks the pieces of tensors that it covers.
 template <typename Gradient>
 void adamw_multi(std::span<const AdamwTensor<Gradient>> tensors, const AdamwStep& step) {
-  constexpr int64_t kLine = 32;              // elements: a cache line of bf16
+  constexpr int64_t kLine = 32;  // elements: a cache line of bf16
   constexpr int64_t kBytesPerElement = 28;
   int64_t total = 0;
   for (const auto& tensor : tensors) total += tensor.elements;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW with decoupled weight decay (Loshchilov and Hutter 2019), in PyTorch's order of operations, on one tensor
-// or on a list of tensors in one launch. Parameters and moments are fp32; gradients float or uint16_t (bf16).
+// AdamW with decoupled weight decay (Loshchilov and Hutter 2019), in PyTorch's order of operations,
+// on one tensor or on a list of tensors in one launch. Parameters and moments are fp32; gradients
+// float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ struct AdamwTensor {
   const Gradient* gradient = nullptr;
   float* m = nullptr;                  // running mean of the gradient
   float* v = nullptr;                  // running mean of its square
-  uint16_t* bf16_parameter = nullptr;  // the new parameter once more, rounded to bf16; null: not wanted
+  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; null: not wanted
   double weight_decay = 0.0;
 };
 

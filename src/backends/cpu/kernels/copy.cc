@@ -23,11 +23,13 @@ namespace ridge::backends::cpu {
 
 // Elements of a run that one unit of work copies: 16 Ki, so a long run is cut for the threads.
 inline constexpr int64_t kRunPiece = 16 << 10;
-// Rows and columns of a transposed tile: two whole cache lines on the source's side, and a buffer of 8 KiB at most.
+// Rows and columns of a transposed tile: two whole cache lines on the source's side, and a buffer
+// of 8 KiB at most.
 template <typename From>
 inline constexpr int64_t kTile = 128 / static_cast<int64_t>(sizeof(From));
-inline constexpr int64_t kBand = 16;
-// Short runs from all over the source are fetched this many ahead: 8 of 512 bytes take the 100 ns of a miss.
+inline constexpr int64_t kBand = 8;  // tiles; see TileOrder
+// Short runs from all over the source are fetched this many ahead: 8 of 512 bytes take the 100 ns
+// of a miss.
 inline constexpr int64_t kRunsAhead = 8;
 inline constexpr int64_t kShortRunBytes = 2048;
 
@@ -56,13 +58,15 @@ HWY_INLINE void copy_run(const From* from, To* to, int64_t count, bool accumulat
     });
     return;
   }
-  for_lanes(count, [&](auto part, int64_t i) HWY_ATTR {
-    store(part, load(part, from + i), to + i, streamed);
-  });
+  for_lanes(count, [&](auto part, int64_t i)
+                       HWY_ATTR { store(part, load(part, from + i), to + i, streamed); });
 }
 
 // bf16 to bf16 moves bits: widening and rounding would keep every value but not a NaN's last bits.
-HWY_INLINE void copy_run(const uint16_t* from, uint16_t* to, int64_t count, bool accumulate,
+HWY_INLINE void copy_run(const uint16_t* from,
+                         uint16_t* to,
+                         int64_t count,
+                         bool accumulate,
                          bool streamed) {
   if (accumulate) {
     copy_run<uint16_t, uint16_t>(from, to, count, true, false);
@@ -82,8 +86,8 @@ HWY_INLINE void copy_run(const uint16_t* from, uint16_t* to, int64_t count, bool
   std::memcpy(to + i, from + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
 }
 
-// Mapping: pieces of runs in static ranges over threads. Bound: memory, the source read and the target written once
-// (and read, if accumulating).
+// Mapping: pieces of runs in static ranges over threads. Bound: memory, the source read and the
+// target written once (and read, if accumulating).
 template <typename From, typename To>
 HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;
@@ -147,7 +151,8 @@ HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t*
   const hn::Full128<uint16_t> d16;
   const hn::Full128<uint32_t> d32;
   const hn::Full128<uint64_t> d64;
-  hn::Vec<decltype(d32)> pairs[8];  // pairs[2k + h]: rows 2k and 2k + 1, lower or upper half of the columns
+  hn::Vec<decltype(d32)>
+      pairs[8];  // pairs[2k + h]: rows 2k and 2k + 1, lower or upper half of the columns
   for (int k = 0; k < 4; ++k) {
     auto a = hn::LoadU(d16, rows + 2 * k * stride);
     auto b = hn::LoadU(d16, rows + (2 * k + 1) * stride);
@@ -162,18 +167,24 @@ HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t*
     uint16_t* to = buffer + 4 * h * kTile<uint16_t>;
     hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, low_a, low_b)), d16, to);
     hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, low_a, low_b)), d16, to + kTile<uint16_t>);
-    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, high_a, high_b)), d16, to + 2 * kTile<uint16_t>);
-    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, high_a, high_b)), d16, to + 3 * kTile<uint16_t>);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, high_a, high_b)), d16,
+               to + 2 * kTile<uint16_t>);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, high_a, high_b)), d16,
+               to + 3 * kTile<uint16_t>);
   }
 }
 #endif
 
-// buffer[i][j] = from[i + j stride] for i below `across`, j below `inner`, both at most kTile. Fetches the tile at
-// `next` meanwhile: its strided rows are too many for the hardware to follow.
+// buffer[i][j] = from[i + j stride] for i below `across`, j below `inner`, both at most kTile.
+// Fetches the tile at `next` meanwhile, into L2: its strided rows are too many for the hardware to
+// follow, and where the stride is a power of two they share a few sets of L1.
 template <typename From>
-HWY_INLINE void transpose_tile(const From* from, [[maybe_unused]] const From* next,
-                               int64_t stride, int64_t across,
-                               int64_t inner, From* buffer) {
+HWY_INLINE void transpose_tile(const From* from,
+                               [[maybe_unused]] const From* next,
+                               int64_t stride,
+                               int64_t across,
+                               int64_t inner,
+                               From* buffer) {
   int64_t done = 0;  // columns of the buffer
 #if HWY_TARGET != HWY_SCALAR
   constexpr int64_t kSide = 16 / static_cast<int64_t>(sizeof(From));
@@ -182,7 +193,7 @@ HWY_INLINE void transpose_tile(const From* from, [[maybe_unused]] const From* ne
     for (; done + kSide <= inner; done += kSide) {
       const From* rows = from + done * stride;
       for (int64_t j = done; j < done + kSide; ++j) {
-        for (int64_t i = 0; i < kTile<From>; i += kLine) hwy::Prefetch(next + j * stride + i);
+        for (int64_t i = 0; i < kTile<From>; i += kLine) prefetch_to_l2(next + j * stride + i);
       }
       for (int64_t i = 0; i < kTile<From>; i += kSide) {
         transpose_square(rows + i, stride, buffer + i * kTile<From> + done);
@@ -195,15 +206,24 @@ HWY_INLINE void transpose_tile(const From* from, [[maybe_unused]] const From* ne
   }
 }
 
-// Where a tile begins: tiles are counted within bands of kBand tiles across, along the band's strips, so that the
-// pages of a band's target rows are still in the TLB when the next strip writes on.
+// Two lines of a target row that will be written through the caches, which read it first.
+template <typename To>
+HWY_INLINE void prefetch_to_write(const To* row) {
+  __builtin_prefetch(row, 1, 2);
+  __builtin_prefetch(row + 64 / sizeof(To), 1, 2);
+}
+
+// Where a tile begins: tiles are counted within bands of kBand tiles across, along the band's
+// strips, so that the pages of a band's target rows are still in the TLB when the next strip writes
+// on.
 template <typename From>
 struct TileOrder {
   int64_t across_tiles;
   int64_t inner_tiles;
 
   explicit TileOrder(const CopyPlan& plan)
-      : across_tiles(pieces(plan.across, kTile<From>)), inner_tiles(pieces(plan.inner, kTile<From>)) {}
+      : across_tiles(pieces(plan.across, kTile<From>)),
+        inner_tiles(pieces(plan.inner, kTile<From>)) {}
 
   int64_t count() const { return across_tiles * inner_tiles; }
   void origin(int64_t tile, int64_t& i, int64_t& j) const {
@@ -215,8 +235,8 @@ struct TileOrder {
   }
 };
 
-// Mapping: tiles in static ranges over threads; a tile passes through a buffer in L1, so that both sides move whole
-// cache lines. Bound: memory, as for runs.
+// Mapping: tiles in static ranges over threads; a tile passes through a buffer in L1, so that both
+// sides move whole cache lines. Bound: memory, as for runs.
 template <typename From, typename To>
 HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;
@@ -233,11 +253,13 @@ HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
     const int64_t inner = HWY_MIN(kTile<From>, plan.inner - j);
     const From* source = call.source + walk.source();
     To* to = call.target + walk.target() + i * plan.across_target + j;
+    const To* next_to = call.target + walk.target() + next_i * plan.across_target + next_j;
     transpose_tile(source + i + j * plan.inner_source, source + next_i + next_j * plan.inner_source,
                    plan.inner_source, across, inner, buffer);
     for (int64_t row = 0; row < across; ++row) {
       To* line = to + row * plan.across_target;
       const bool streamed = call.large && is_aligned(line);
+      if (!streamed) prefetch_to_write(next_to + row * plan.across_target);
       copy_run(buffer + row * kTile<From>, line, inner, call.accumulate, streamed);
     }
     i = next_i;
@@ -269,7 +291,8 @@ HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
   }
 }
 
-// Mapping: outer indices in static ranges over threads. Bound: one cache line an element in the worst case.
+// Mapping: outer indices in static ranges over threads. Bound: one cache line an element in the
+// worst case.
 template <typename From, typename To>
 HWY_INLINE void copy_elements(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between strided layouts of up to six dimensions, with conversion between float and uint16_t (bf16) and
-// optional addition. Same-type copies move bits, so any 4-byte or 2-byte type may pass as float or uint16_t.
-// No overlap of source and target.
+// Copies between strided layouts of up to six dimensions, with conversion between float and
+// uint16_t (bf16) and optional addition. Same-type copies move bits, so any 4-byte or 2-byte type
+// may pass as float or uint16_t. No overlap of source and target.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ struct Copy {
   bool accumulate = false;  // target += source, added in fp32
 };
 
-// Fast where the innermost target dimension is contiguous and the source has that dimension, or another, contiguous
-// (runs, transpositions), or repeats one element along it. Any other layout is right but scalar. Throws InternalError
-// for a rank out of range or a negative extent or stride.
+// Fast where the innermost target dimension is contiguous and the source has that dimension, or
+// another, contiguous (runs, transpositions), or repeats one element along it. Any other layout is
+// right but scalar. Throws InternalError for a rank out of range or a negative extent or stride.
 template <typename From, typename To>
 void copy(const Copy<From, To>& call);
 

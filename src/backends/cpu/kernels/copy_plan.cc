@@ -15,8 +15,8 @@ struct Dimension {
   int64_t target;
 };
 
-// The dimensions of more than one element, by falling target stride, joined where an outer one continues the inner
-// one in both layouts. Returns their number.
+// The dimensions of more than one element, by falling target stride, joined where an outer one
+// continues the inner one in both layouts. Returns their number.
 int simplify(const CopyLayout& layout, Dimension* dims) {
   int count = 0;
   for (int d = 0; d < layout.rank; ++d) {
@@ -45,9 +45,10 @@ CopyPlan plan_copy(const CopyLayout& layout) {
   CopyPlan plan;
   plan.elements = 1;
   for (int d = 0; d < layout.rank; ++d) {
-    RIDGE_CHECK(layout.extents[d] >= 0 && layout.source_strides[d] >= 0 && layout.target_strides[d] >= 0,
-                "[copy] dimension {} has extent {}, strides {} and {}", d, layout.extents[d],
-                layout.source_strides[d], layout.target_strides[d]);
+    RIDGE_CHECK(
+        layout.extents[d] >= 0 && layout.source_strides[d] >= 0 && layout.target_strides[d] >= 0,
+        "[copy] dimension {} has extent {}, strides {} and {}", d, layout.extents[d],
+        layout.source_strides[d], layout.target_strides[d]);
     plan.elements *= layout.extents[d];
   }
   if (plan.elements == 0) return plan;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a strided copy comes down to once dimensions of one element are dropped, the others ordered by target stride
-// and joined where both layouts run on. Not the copying itself.
+// What a strided copy comes down to once dimensions of one element are dropped, the others ordered
+// by target stride and joined where both layouts run on. Not the copying itself.
 #pragma once
 
 #include <cstdint>

@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Mapping: tokens in static ranges over threads. Bound: memory, N D (sizeof(Table) + sizeof(T)), less what tokens
-// that repeat find in cache.
+// Mapping: tokens in static ranges over threads. Bound: memory, N D (sizeof(Table) + sizeof(T)),
+// less what tokens that repeat find in cache.
 template <typename Table, typename T>
 HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
@@ -40,7 +40,8 @@ HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   if (large) hwy::FlushStream();
 }
 
-// One thread's tile of the table: `ids` of the vocabulary and `columns` of D. All tokens are scanned in order.
+// One thread's tile of the table: `ids` of the vocabulary and `columns` of D. All tokens are
+// scanned in order.
 template <typename T>
 HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range columns) {
   const V32 scale = hn::Set(F32(), call.scale);
@@ -48,9 +49,8 @@ HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range 
   if (!call.accumulate) {
     for (int64_t v = ids.begin; v < ids.end; ++v) {
       float* row = call.d_table[v] + columns.begin;
-      for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
-        store(part, hn::Zero(F32()), row + i);
-      });
+      for_lanes(width,
+                [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), row + i); });
     }
   }
   for (int64_t n = 0; n < call.tokens; ++n) {
@@ -121,15 +121,17 @@ int64_t embedding(const Embedding<Table, T>& call) {
   const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = call.tokens * call.width * static_cast<int64_t>(sizeof(Table) + sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { gather_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    gather_range(call, Range{begin, end});
+  });
   return kNoBadRow;
 }
 
-// Mapping: the table in tiles of vocabulary x columns, one a thread; no two threads write one element and each tile
-// adds in token order. Columns are split first, because text uses few ids often and a split of the vocabulary alone
-// would leave most threads idle; a column tile of 64 floats is four cache lines.
-// Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read and the rows touched, twice.
+// Mapping: the table in tiles of vocabulary x columns, one a thread; no two threads write one
+// element and each tile adds in token order. Columns are split first, because text uses few ids
+// often and a split of the vocabulary alone would leave most threads idle; a column tile of 64
+// floats is four cache lines. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T)
+// read and the rows touched, twice.
 template <typename T>
 int64_t embedding_backward(const EmbeddingBackward<T>& call) {
   const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looks rows of a table up by id, and adds gradients of the rows back. T and the table's type are float or
-// uint16_t (bf16).
+// Looks rows of a table up by id, and adds gradients of the rows back. T and the table's type are
+// float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ struct Embedding {
   Rows<T> y;                     // [N, D]
 };
 
-// y[n] = scale table[ids[n]]. Returns kNoBadRow, or the first token whose id is outside [-1, V); then nothing is
-// written.
+// y[n] = scale table[ids[n]]. Returns kNoBadRow, or the first token whose id is outside [-1, V);
+// then nothing is written.
 template <typename Table, typename T>
 int64_t embedding(const Embedding<Table, T>& call);
 
@@ -37,8 +37,8 @@ struct EmbeddingBackward {
   Rows<float> d_table;      // [V, D]
 };
 
-// d_table[v] (+)= scale sum of dy[n] over the tokens with id v, in token order: the same bits for any thread count.
-// Returns as above.
+// d_table[v] (+)= scale sum of dy[n] over the tokens with id v, in token order: the same bits for
+// any thread count. Returns as above.
 template <typename T>
 int64_t embedding_backward(const EmbeddingBackward<T>& call);
 

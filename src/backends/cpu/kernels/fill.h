@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets every element of a strided matrix to one value. T is float or uint16_t (bf16, rounded to nearest even).
+// Sets every element of a strided matrix to one value. T is float or uint16_t (bf16, rounded to
+// nearest even).
 #pragma once
 
 #include <cstdint>

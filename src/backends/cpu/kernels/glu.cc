@@ -30,7 +30,8 @@ struct GeluTanh {
   static HWY_INLINE V32 argument(V32 x) {
     const F32 d;
     const V32 square = hn::Mul(x, x);
-    const V32 stretch = hn::MulAdd(square, hn::Set(d, kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
+    const V32 stretch =
+        hn::MulAdd(square, hn::Set(d, kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
     return hn::Mul(x, stretch);
   }
   static HWY_INLINE V32 slope(V32 x) {
@@ -40,8 +41,9 @@ struct GeluTanh {
   }
 };
 
-// Mapping: rows in static ranges over threads, one pass. Bound: memory, 3 N F sizeof(T); the exp and the division
-// take about as long as one thread's traffic of fp32, so two threads are needed to reach it.
+// Mapping: rows in static ranges over threads, one pass. Bound: memory, 3 N F sizeof(T); the exp
+// and the division take about as long as one thread's traffic of fp32, so two threads are needed to
+// reach it.
 template <typename Activation, typename T>
 HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
   const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
@@ -50,8 +52,8 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
     const T* up = call.up[n];
     T* y = call.y[n];
     const bool streamed = large && y != gate && y != up && is_aligned(y);
-    const T* next_gate = row_after(call.gate, n, range, call.width);
-    const T* next_up = row_after(call.up, n, range, call.width);
+    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
+    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       if (next_gate != nullptr) {
         prefetch_to_l2(next_gate + i);
@@ -65,7 +67,8 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
   if (large) hwy::FlushStream();
 }
 
-// With s = sigmoid(u): act = x s, act' = s + x s (1 - s) du/dx. Mapping as above. Bound: memory, 5 N F sizeof(T).
+// With s = sigmoid(u): act = x s, act' = s + x s (1 - s) du/dx. Mapping as above. Bound: memory, 5
+// N F sizeof(T).
 template <typename Activation, typename T>
 HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
   const V32 one = hn::Set(F32(), 1.0f);
@@ -76,12 +79,12 @@ HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
     const T* up = call.up[n];
     T* d_gate = call.d_gate[n];
     T* d_up = call.d_up[n];
-    const bool apart = d_gate != dy && d_gate != gate && d_gate != up && d_up != dy &&
-                       d_up != gate && d_up != up;
+    const bool apart =
+        d_gate != dy && d_gate != gate && d_gate != up && d_up != dy && d_up != gate && d_up != up;
     const bool streamed = large && apart && is_aligned(d_gate) && is_aligned(d_up);
-    const T* next_dy = row_after(call.dy, n, range, call.width);
-    const T* next_gate = row_after(call.gate, n, range, call.width);
-    const T* next_up = row_after(call.up, n, range, call.width);
+    const T* next_dy = row_after(call.dy, n, range, call.tokens, call.width);
+    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
+    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       if (next_dy != nullptr) {
         prefetch_to_l2(next_dy + i);
@@ -121,7 +124,9 @@ HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
 
 void glu_f32(const Glu<float>& call, Range range) { glu_any(call, range); }
 void glu_bf16(const Glu<uint16_t>& call, Range range) { glu_any(call, range); }
-void glu_backward_f32(const GluBackward<float>& call, Range range) { glu_backward_any(call, range); }
+void glu_backward_f32(const GluBackward<float>& call, Range range) {
+  glu_backward_any(call, range);
+}
 void glu_backward_bf16(const GluBackward<uint16_t>& call, Range range) {
   glu_backward_any(call, range);
 }
@@ -154,15 +159,17 @@ void backward_range(const GluBackward<uint16_t>& call, Range range) {
 template <typename T>
 void glu(const Glu<T>& call) {
   const int64_t bytes = 3 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { glu_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    glu_range(call, Range{begin, end});
+  });
 }
 
 template <typename T>
 void glu_backward(const GluBackward<T>& call) {
   const int64_t bytes = 5 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { backward_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    backward_range(call, Range{begin, end});
+  });
 }
 
 template void glu(const Glu<float>&);

@@ -24,8 +24,9 @@ struct Glu {
   Rows<T> y;           // [N, F]; may be gate or up
 };
 
-// With act(x) = x sigmoid(u), where u is x, or 2 sqrt(2/pi) (x + 0.044715 x^3) for GELU, act's relative error in fp32
-// is within 6e-7 + 2e-7 |u| (u is rounded at its own size); below u = -87 act is 0 or of the size of 1e-36.
+// With act(x) = x sigmoid(u), where u is x, or 2 sqrt(2/pi) (x + 0.044715 x^3) for GELU, act's
+// relative error in fp32 is within 6e-7 + 2e-7 |u| (u is rounded at its own size); below u = -87
+// act is 0 or of the size of 1e-36.
 template <typename T>
 void glu(const Glu<T>& call);
 

@@ -27,9 +27,9 @@ HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
     const T* x = call.x[r];
     T* y = call.y[r];
     const bool streamed = large && x != y && is_aligned(y);
-    const double lse = exp_sum(x, call.columns, 1.0f).log_sum_exp();
+    const double lse = exp_sum(x, call.columns, 1.0f).log_sum_exp(1.0f);
     const V32 offset = hn::Set(F32(), static_cast<float>(lse));
-    const T* next = row_after(call.x, r, range, call.columns);
+    const T* next = row_after(call.x, r, range, call.rows, call.columns);
     for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
       if (next != nullptr) prefetch_to_l2(next + i);
       store(part, hn::Sub(load(part, x + i), offset), y + i, streamed);
@@ -51,10 +51,10 @@ HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range
       sum = hn::Add(sum, load(part, dy + i));
     });
     const V32 given = hn::Set(F32(), total);
-    const T* next = row_after(call.dy, r, range, call.columns);
+    const T* next = row_after(call.dy, r, range, call.rows, call.columns);
     for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
       if (next != nullptr) prefetch_to_l2(next + i);
-      V32 p = exp_of_negative(load(part, y + i));
+      V32 p = exp2_of_negative(hn::Mul(load(part, y + i), hn::Set(F32(), kLog2E)));
       store(part, hn::NegMulAdd(p, given, load(part, dy + i)), dx + i, streamed);
     });
   }
@@ -98,8 +98,9 @@ void run_range(const LogSoftmaxBackward<uint16_t>& call, Range range) {
 template <typename T, typename Call>
 void run_rows(const Call& call, int64_t operands) {
   const int64_t bytes = operands * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.rows, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { run_range(call, Range{begin, end}); });
+  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: the sum of a row's exponentials in one pass over it, for softmax and the losses on top of it.
+// Per-target: the sum of a row's exponentials in one pass over it, for softmax and the losses on
+// top of it.
 #include <hwy/highway.h>
 
 #include <cmath>
@@ -18,13 +19,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// sum = the sum over i of exp(scale x[i] - shift), shift = scale max(x) (0 if every x is -infinity: then sum is
-// 0). A NaN in x gives a NaN sum.
+// sum = the sum over i of exp(scale (x[i] - highest)), highest = max(x). If every x is -infinity,
+// highest is 0 and sum is 0. A NaN in x gives a NaN sum.
 struct ExpSum {
-  float shift;
+  float highest;
   double sum;
 
-  double log_sum_exp() const { return shift + std::log(sum); }
+  double log_sum_exp(float scale) const {
+    return static_cast<double>(scale) * highest + std::log(sum);
+  }
 };
 
 // The greatest of n elements, NaN left out; -infinity if there is none.
@@ -40,32 +43,33 @@ HWY_INLINE float row_max(const T* x, int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(F32(), highest));
 }
 
-// The row is taken in blocks that stay in L1 between their maximum and their sum; when the maximum rises, what was
-// summed so far is scaled down (Milakov and Gimelshein 2018). scale > 0.
+// The row is taken in blocks that stay in L1 between their maximum and their sum; when the maximum
+// rises, what was summed so far is scaled down (Milakov and Gimelshein 2018). scale > 0.
 template <typename T>
 HWY_INLINE ExpSum exp_sum(const T* x, int64_t n, float scale) {
   constexpr int64_t kBlock = 2048;  // 8 KiB of fp32
   constexpr float kNone = -std::numeric_limits<float>::infinity();
   const F32 d;
-  const V32 factor = hn::Set(d, scale);
+  const V32 factor = hn::Set(d, scale * kLog2E);
   const V32 none = hn::Set(d, kNone);
-  float shift = kNone;
+  float highest = kNone;
   double sum = 0.0;
   for (int64_t begin = 0; begin < n; begin += kBlock) {
     const T* block = x + begin;
     const int64_t count = HWY_MIN(kBlock, n - begin);
-    const float raised = row_max(block, count) * scale;
-    if (raised > shift) {
-      sum *= std::exp(static_cast<double>(shift) - raised);
-      shift = raised;
+    const float raised = row_max(block, count);
+    if (raised > highest) {
+      sum *= std::exp(scale * (static_cast<double>(highest) - raised));
+      highest = raised;
     }
-    const V32 offset = hn::Set(d, shift == kNone ? 0.0f : shift);
+    const V32 offset = hn::Set(d, highest == kNone ? 0.0f : highest);
     sum += sum_lanes(count, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-      V32 v = load_or(part, block + i, none);
-      total = hn::Add(total, exp_of_negative(hn::MulSub(v, factor, offset)));
+      V32 less = hn::Sub(load_or(part, block + i, none), offset);
+      total = hn::Add(total, exp2_floored(hn::Mul(less, factor)));
     });
   }
-  return {shift == kNone ? 0.0f : shift, sum};
+  if (highest != kNone) return {highest, sum};
+  return {0.0f, std::isnan(sum) ? sum : 0.0};
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE

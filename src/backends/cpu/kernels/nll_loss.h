@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean negative log-likelihood of labels and its gradient: the second half of what an eager framework does for
-// a loss, after log_softmax. T is float or uint16_t (bf16).
+// The mean negative log-likelihood of labels and its gradient: the second half of what an eager
+// framework does for a loss, after log_softmax. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct NllLoss {
   int32_t* count = nullptr;         // one: counted rows
 };
 
-// Summed in double in row order. Returns kNoBadRow, or the first row with a label outside [-1, V); then nothing is
-// written.
+// Summed in double in row order. Returns kNoBadRow, or the first row with a label outside [-1, V);
+// then nothing is written.
 template <typename T>
 int64_t nll_loss(const NllLoss<T>& call);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The static split of a kernel's work among OpenMP threads. What a part computes depends on the shape and on
-// the thread count alone, never on which thread runs it, so a run with the same count gives the same bits.
+// The static split of a kernel's work among OpenMP threads. What a part computes depends on the
+// shape and on the thread count alone, never on which thread runs it, so a run with the same count
+// gives the same bits.
 #pragma once
 
 #include <omp.h>
@@ -15,16 +16,17 @@ struct Range {
   int64_t end = 0;
 };
 
-// Below this a kernel stays on the calling thread: 128 KiB take about 3 us at the 45 GB/s of one core, a
-// parallel region that finds its threads spinning takes 1 to 2.
+// Below this a kernel stays on the calling thread: 128 KiB take about 3 us at the 45 GB/s of one
+// core, a parallel region that finds its threads spinning takes 1 to 2.
 inline constexpr int64_t kParallelBytes = 128 << 10;
 
-// Outputs of at least this size bypass the caches. A kernel and the reader of its output, timed together on a
-// 32 MiB L3: with 8 MiB of output cached stores won (1.5 against 4.8 ms per 128 MiB), at 32 MiB streaming did
-// (5.0 against 5.7), at 128 MiB by a third.
+// Outputs of at least this size bypass the caches. A kernel and the reader of its output, timed
+// together on a 32 MiB L3: with 8 MiB of output cached stores won (1.5 against 4.8 ms per 128 MiB),
+// at 32 MiB streaming did (5.0 against 5.7), at 128 MiB by a third.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
-// Parts that work of `bytes` is split into: 1 or all threads (a team that changes its size is built anew).
+// Parts that work of `bytes` is split into: 1 or all threads (a team that changes its size is built
+// anew).
 inline int64_t parts_for(int64_t bytes) {
   return bytes < kParallelBytes ? 1 : omp_get_max_threads();
 }
@@ -50,7 +52,8 @@ void for_each_part(int64_t parts, const Body& body) {
   for (int64_t index = 0; index < parts; ++index) body(index);
 }
 
-// Calls body(begin, end) for `parts` near-equal ranges of [0, count), in parallel, empty ones left out.
+// Calls body(begin, end) for `parts` near-equal ranges of [0, count), in parallel, empty ones left
+// out.
 template <typename Body>
 void for_each_range(int64_t count, int64_t parts, const Body& body) {
   for_each_part(parts, [&](int64_t index) {

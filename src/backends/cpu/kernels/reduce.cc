@@ -20,9 +20,8 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 template <typename In>
 HWY_INLINE float row_sum(const In* x, int64_t n) {
-  return sum_lanes(n, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-    total = hn::Add(total, load(part, x + i));
-  });
+  return sum_lanes(n, [&](auto part, int64_t i, V32& total)
+                          HWY_ATTR { total = hn::Add(total, load(part, x + i)); });
 }
 
 template <typename In>
@@ -38,9 +37,8 @@ HWY_INLINE float row_greatest(const In* x, int64_t n) {
   const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
   V32 best = reduce_lanes(
       n, none,
-      [&](auto part, int64_t i, V32& so_far) HWY_ATTR {
-        so_far = hn::Max(load_or(part, x + i, none), so_far);
-      },
+      [&](auto part, int64_t i, V32& so_far)
+          HWY_ATTR { so_far = hn::Max(load_or(part, x + i, none), so_far); },
       [](V32 a, V32 b) HWY_ATTR { return hn::Max(a, b); });
   return hn::GetLane(hn::MaxOfLanes(F32(), best));
 }
@@ -66,14 +64,12 @@ HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
   }
 }
 
-// total[c] = the sum of rows [range) of columns [columns): four rows at a time, so that the running total is loaded
-// and stored once for four and its rounding error grows a quarter as fast.
+// total[c] = the sum of rows [range) of columns [columns): four rows at a time, so that the running
+// total is loaded and stored once for four and its rounding error grows a quarter as fast.
 template <typename In>
 HWY_INLINE void add_rows(Rows<const In> x, Range range, Range columns, float* total) {
   const int64_t width = columns.end - columns.begin;
-  for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
-    store(part, hn::Zero(F32()), total + i);
-  });
+  for_lanes(width, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), total + i); });
   int64_t r = range.begin;
   for (; r + 4 <= range.end; r += 4) {
     const In* x0 = x[r] + columns.begin;
@@ -110,7 +106,9 @@ HWY_INLINE void add_partials(const float* partials, int64_t count, int64_t colum
   });
 }
 
-void rows_f32_f32(const ReduceRows<float, float>& call, Range range) { rows_to_values(call, range); }
+void rows_f32_f32(const ReduceRows<float, float>& call, Range range) {
+  rows_to_values(call, range);
+}
 void rows_f32_bf16(const ReduceRows<float, uint16_t>& call, Range range) {
   rows_to_values(call, range);
 }
@@ -191,7 +189,8 @@ double block_squares(const uint16_t* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
 }
 
-// Two bytes an element is the least that In can hold; parts must not depend on In, or the workspace would.
+// Two bytes an element is the least that In can hold; parts must not depend on In, or the workspace
+// would.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
 
 constexpr int64_t kSquaresBlock = 16 << 10;
@@ -201,16 +200,17 @@ constexpr int64_t kSquaresBlock = 16 << 10;
 template <typename In, typename Out>
 void reduce_rows(const ReduceRows<In, Out>& call) {
   const int64_t bytes = call.rows * call.columns * static_cast<int64_t>(sizeof(In));
-  for_each_range(call.rows, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { run_range(call, Range{begin, end}); });
+  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
 }
 
 int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns) {
   return column_parts(rows, columns) * columns * static_cast<int64_t>(sizeof(float));
 }
 
-// Mapping: rows in static ranges over threads into one partial each, wide rows in blocks of columns whose total stays
-// in L1; then the partials in order. Bound: memory, R C sizeof(In) read.
+// Mapping: rows in static ranges over threads into one partial each, wide rows in blocks of columns
+// whose total stays in L1; then the partials in order. Bound: memory, R C sizeof(In) read.
 template <typename In, typename Out>
 void sum_columns(const SumColumns<In, Out>& call) {
   constexpr int64_t kBlock = 4096;  // columns: 16 KiB of totals
@@ -230,7 +230,8 @@ int64_t sum_squares_workspace_bytes(int64_t elements) {
   return blocks * static_cast<int64_t>(sizeof(double));
 }
 
-// Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read an element.
+// Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read
+// an element.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace) {
   const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
@@ -238,7 +239,8 @@ double sum_squares(const In* x, int64_t elements, double* workspace) {
                  [&](int64_t begin, int64_t end) {
                    for (int64_t b = begin; b < end; ++b) {
                      const int64_t first = b * kSquaresBlock;
-                     workspace[b] = block_squares(x + first, std::min(kSquaresBlock, elements - first));
+                     workspace[b] =
+                         block_squares(x + first, std::min(kSquaresBlock, elements - first));
                    }
                  });
   double sum = 0.0;

@@ -30,8 +30,13 @@ HWY_INLINE float row_rstd(const T* x, int64_t width, float eps) {
 
 // y = x rstd (offset + weight), plus residual where there is one. Fetches `next` if it is not null.
 template <typename T>
-HWY_INLINE void scale_row(const T* x, const RmsNorm<T>& call, float rstd, const T* residual, T* y,
-                          bool streamed, const T* next) {
+HWY_INLINE void scale_row(const T* x,
+                          const RmsNorm<T>& call,
+                          float rstd,
+                          const T* residual,
+                          T* y,
+                          bool streamed,
+                          const T* next) {
   const F32 d;
   const V32 scale = hn::Set(d, rstd);
   const V32 offset = hn::Set(d, call.weight_offset);
@@ -52,10 +57,14 @@ HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, b
   });
 }
 
-// Mapping: rows in static ranges over threads; per row one reduction, then one scaling pass from cache.
-// Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with one after 2 + 1.
+// Mapping: rows in static ranges over threads; per row one reduction, then one scaling pass from
+// cache. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with one
+// after 2 + 1.
 template <typename T>
-HWY_INLINE void norm_rows(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum, Range range) {
+HWY_INLINE void norm_rows(const RmsNorm<T>& call,
+                          Rows<const T> residual,
+                          Rows<T> sum,
+                          Range range) {
   const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
   const bool large = call.tokens * row_bytes >= kStreamBytes;
   for (int64_t n = range.begin; n < range.end; ++n) {
@@ -70,15 +79,16 @@ HWY_INLINE void norm_rows(const RmsNorm<T>& call, Rows<const T> residual, Rows<T
     const float rstd = row_rstd(x, call.width, call.eps);
     if (call.rstd != nullptr) call.rstd[n] = rstd;
     T* y = call.y[n];
-    const T* next = row_after(call.x, n, range, call.width);
+    const T* next = row_after(call.x, n, range, call.tokens, call.width);
     scale_row(x, call, rstd, added, y, large && y != x && is_aligned(y), next);
   }
   if (large) hwy::FlushStream();
 }
 
-// Mapping: rows in static ranges; each part adds its rows' d_weight into its own partial, in row order.
-// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight = sum dy xhat.
-// Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials stay in L1 or L2.
+// Mapping: rows in static ranges; each part adds its rows' d_weight into its own partial, in row
+// order. With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)),
+// d_weight = sum dy xhat. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials stay
+// in L1 or L2.
 template <typename T>
 HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weight, Range range) {
   const F32 d;
@@ -86,9 +96,8 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
   const bool large = call.tokens * row_bytes >= kStreamBytes;
   const V32 offset = hn::Set(d, call.weight_offset);
   const float* weight = call.weight;
-  for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-    store(part, hn::Zero(d), d_weight + i);
-  });
+  for_lanes(call.width,
+            [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(d), d_weight + i); });
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* dy = call.dy[n];
     const T* x = call.x[n];
@@ -101,10 +110,10 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
       total = hn::MulAdd(g, hn::Mul(load(part, x + i), rstd), total);
     });
     const V32 mean = hn::Set(d, dot / static_cast<float>(call.width));
-    const T* next_dy = row_after(call.dy, n, range, call.width);
-    const T* next_x = row_after(call.x, n, range, call.width);
+    const T* next_dy = row_after(call.dy, n, range, call.tokens, call.width);
+    const T* next_x = row_after(call.x, n, range, call.tokens, call.width);
     const T* next_more =
-        more != nullptr ? row_after(call.d_residual, n, range, call.width) : next_x;
+        more != nullptr ? row_after(call.d_residual, n, range, call.tokens, call.width) : next_x;
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
       if (next_x != nullptr) {
         prefetch_to_l2(next_dy + i);
@@ -123,11 +132,15 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
   if (large) hwy::FlushStream();
 }
 
-void norm_rows_f32(const RmsNorm<float>& call, Rows<const float> residual, Rows<float> sum,
+void norm_rows_f32(const RmsNorm<float>& call,
+                   Rows<const float> residual,
+                   Rows<float> sum,
                    Range range) {
   norm_rows(call, residual, sum, range);
 }
-void norm_rows_bf16(const RmsNorm<uint16_t>& call, Rows<const uint16_t> residual, Rows<uint16_t> sum,
+void norm_rows_bf16(const RmsNorm<uint16_t>& call,
+                    Rows<const uint16_t> residual,
+                    Rows<uint16_t> sum,
                     Range range) {
   norm_rows(call, residual, sum, range);
 }
@@ -150,10 +163,15 @@ HWY_EXPORT(norm_rows_bf16);
 HWY_EXPORT(norm_backward_rows_f32);
 HWY_EXPORT(norm_backward_rows_bf16);
 
-void norm_range(const RmsNorm<float>& call, Rows<const float> residual, Rows<float> sum, Range range) {
+void norm_range(const RmsNorm<float>& call,
+                Rows<const float> residual,
+                Rows<float> sum,
+                Range range) {
   HWY_DYNAMIC_DISPATCH(norm_rows_f32)(call, residual, sum, range);
 }
-void norm_range(const RmsNorm<uint16_t>& call, Rows<const uint16_t> residual, Rows<uint16_t> sum,
+void norm_range(const RmsNorm<uint16_t>& call,
+                Rows<const uint16_t> residual,
+                Rows<uint16_t> sum,
                 Range range) {
   HWY_DYNAMIC_DISPATCH(norm_rows_bf16)(call, residual, sum, range);
 }
@@ -173,7 +191,8 @@ void norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
   });
 }
 
-// Two bytes an element is the least that T can hold; parts must not depend on T, or the workspace would.
+// Two bytes an element is the least that T can hold; parts must not depend on T, or the workspace
+// would.
 int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tokens * width); }
 
 }  // namespace

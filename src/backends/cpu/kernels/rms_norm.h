@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMS norm over the last axis, alone or with the residual add before or after it, and its gradient.
-//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset + weight[d])
-// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or uint16_t (bf16).
-// Not LayerNorm: no mean is subtracted.
+//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset
+//   + weight[d])
+// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or
+// uint16_t (bf16). Not LayerNorm: no mean is subtracted.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ struct RmsNorm {
 template <typename T>
 void rms_norm(const RmsNorm<T>& call);
 
-// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual, and so may y
-// if sum is another.
+// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual,
+// and so may y if sum is another.
 template <typename T>
 void add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum);
 

@@ -52,8 +52,13 @@ HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
 }
 
 template <typename T>
-HWY_INLINE void turn_interleaved(const T* x, const float* cos, const float* sin, V32 sign,
-                                 int64_t pairs, T* y, bool streamed) {
+HWY_INLINE void turn_interleaved(const T* x,
+                                 const float* cos,
+                                 const float* sin,
+                                 V32 sign,
+                                 int64_t pairs,
+                                 T* y,
+                                 bool streamed) {
   const int64_t step = lanes();
   int64_t i = 0;
   V32 a, b;
@@ -74,8 +79,13 @@ HWY_INLINE void turn_interleaved(const T* x, const float* cos, const float* sin,
 }
 
 template <typename T>
-HWY_INLINE void turn_halves(const T* x, const float* cos, const float* sin, V32 sign, int64_t pairs,
-                            T* y, bool streamed) {
+HWY_INLINE void turn_halves(const T* x,
+                            const float* cos,
+                            const float* sin,
+                            V32 sign,
+                            int64_t pairs,
+                            T* y,
+                            bool streamed) {
   for_lanes(pairs, [&](auto part, int64_t i) HWY_ATTR {
     V32 a = load(part, x + i);
     V32 b = load(part, x + pairs + i);
@@ -91,9 +101,9 @@ template <typename T>
 HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
   const int64_t pairs = call.head_size / 2;
   const bool in_place = call.x.data == call.y.data;
-  const bool large = !in_place && call.tokens * call.heads * call.head_size *
-                                          static_cast<int64_t>(sizeof(T)) >=
-                                      kStreamBytes;
+  const bool large =
+      !in_place &&
+      call.tokens * call.heads * call.head_size * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
   const V32 sign = hn::Set(F32(), call.inverse ? -1.0f : 1.0f);
   const int64_t touched = in_place ? call.rotated_heads : call.heads;
   for (int64_t n = range.begin; n < range.end; ++n) {
@@ -158,12 +168,13 @@ void rope(const Rope<T>& call) {
   RIDGE_CHECK(call.head_size % 2 == 0, "[rope] expected an even head size, got {}", call.head_size);
   const int64_t elements = call.tokens * call.heads * call.head_size;
   const int64_t bytes = 2 * elements * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { rope_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    rope_range(call, Range{begin, end});
+  });
 }
 
-// Mapping: pairs outside, tokens inside and in static ranges; a position's cos and sin cost about 30 ns in double
-// and are shared by all heads and layers of a step. Bound: those 30 ns, not memory.
+// Mapping: pairs outside, tokens inside and in static ranges; a position's cos and sin cost about
+// 30 ns in double and are shared by all heads and layers of a step. Bound: those 30 ns, not memory.
 void rope_table(const RopeTable& call) {
   const int64_t pairs = call.head_size / 2;
   constexpr int64_t kSineBytes = 1024;  // what memory moves in the 30 ns

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding: each pair of a head's elements turned by an angle of its token's position, and the
-// table of those angles' cosines and sines. (Su et al. 2021.) T is float or uint16_t (bf16). Knows no cache.
+// Rotary position embedding: each pair of a head's elements turned by an angle of its token's
+// position, and the table of those angles' cosines and sines. (Su et al. 2021.) T is float or
+// uint16_t (bf16). Knows no cache.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +24,12 @@ struct RopeOperand {
 
 template <typename T>
 struct Rope {
-  int64_t tokens = 0;         // N
-  int64_t heads = 0;          // in a row of x and of y
-  int64_t rotated_heads = 0;  // heads [0, this) are turned, the others copied (q and k among q, k, v)
-  int64_t head_size = 0;      // E, even
-  RopeOperand<const T> x;     // [N, heads, E]
+  int64_t tokens = 0;  // N
+  int64_t heads = 0;   // in a row of x and of y
+  // Heads [0, this) are turned, the others copied: q and k among q, k, v.
+  int64_t rotated_heads = 0;
+  int64_t head_size = 0;       // E, even
+  RopeOperand<const T> x;      // [N, heads, E]
   const float* cos = nullptr;  // [N, E/2], dense
   const float* sin = nullptr;  // [N, E/2]
   RopeOperand<T> y;            // [N, heads, E]; may be x, and must not overlap it otherwise
@@ -35,8 +37,8 @@ struct Rope {
   bool inverse = false;  // turns back: the gradient
 };
 
-// (a, b) of a pair becomes (a cos - b sin, b cos + a sin); inverse: sin negated. Throws InternalError for an odd
-// head size.
+// (a, b) of a pair becomes (a cos - b sin, b cos + a sin); inverse: sin negated. Throws
+// InternalError for an odd head size.
 template <typename T>
 void rope(const Rope<T>& call);
 
@@ -50,8 +52,9 @@ struct RopeTable {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;  // linear and llama3
-  // Llama 3 only: wavelengths above original_context / low_factor are stretched by `factor`, those below
-  // original_context / high_factor are left, those between are blended (the model card's recipe).
+  // Llama 3 only: wavelengths above original_context / low_factor are stretched by `factor`, those
+  // below original_context / high_factor are left, those between are blended (the model card's
+  // recipe).
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   double original_context = 8192.0;

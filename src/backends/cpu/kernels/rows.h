@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a CPU kernel: rows of contiguous elements, so that a slice of a merged tensor is one too.
-// Not a tensor: it knows neither its extents nor its dtype at run time.
+// A matrix operand of a CPU kernel: rows of contiguous elements, so that a slice of a merged tensor
+// is one too. Not a tensor: it knows neither its extents nor its dtype at run time.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ struct Rows {
   operator Rows<const T>() const { return {data, stride}; }
 };
 
-// What kernels that are given indices return when all are in range; else the first row whose index is not, and
-// then nothing was written.
+// What kernels that are given indices return when all are in range; else the first row whose index
+// is not, and then nothing was written.
 inline constexpr int64_t kNoBadRow = -1;
 
-// The first of n indices outside [-1, bound), or kNoBadRow. -1 stands for padding and ignored labels.
+// The first of n indices outside [-1, bound), or kNoBadRow. -1 stands for padding and ignored
+// labels.
 inline int64_t first_bad_row(const int32_t* indices, int64_t n, int64_t bound) {
   for (int64_t i = 0; i < n; ++i) {
     if (indices[i] < -1 || indices[i] >= bound) return i;

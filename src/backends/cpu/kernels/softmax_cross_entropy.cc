@@ -18,12 +18,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Mapping: rows in static ranges over threads. Bound: memory, N V sizeof(T) read, once however long a row is.
+// Mapping: rows in static ranges over threads. Bound: memory, N V sizeof(T) read, once however long
+// a row is.
 template <typename T>
 HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* x = call.logits[n];
-    const double lse = exp_sum(x, call.vocabulary, 1.0f).log_sum_exp();
+    const double lse = exp_sum(x, call.vocabulary, 1.0f).log_sum_exp(1.0f);
     call.lse[n] = static_cast<float>(lse);
     const int32_t label = call.labels[n];
     if (label < 0) {
@@ -38,25 +39,26 @@ HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
 template <typename T>
 HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range range) {
   const F32 d;
-  const bool large = call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large =
+      call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
   const float each = *call.count == 0 ? 0.0f : *call.d_loss / static_cast<float>(*call.count);
   const V32 factor = hn::Set(d, each);
+  const V32 log2_e = hn::Set(d, kLog2E);
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* x = call.logits[n];
     T* dx = call.d_logits[n];
     const int32_t label = call.labels[n];
     const bool streamed = large && dx != x && is_aligned(dx);
     if (label < 0) {
-      for_lanes(call.vocabulary, [&](auto part, int64_t i) HWY_ATTR {
-        store(part, hn::Zero(d), dx + i, streamed);
-      });
+      for_lanes(call.vocabulary,
+                [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(d), dx + i, streamed); });
       continue;
     }
     const V32 lse = hn::Set(d, call.lse[n]);
     // Before the pass, which may overwrite it.
-    const V32 chosen = exp_of_negative(hn::Sub(load(Partial{1}, x + label), lse));
+    const V32 chosen = exp2_of_negative(hn::Mul(hn::Sub(load(Partial{1}, x + label), lse), log2_e));
     for_lanes(call.vocabulary, [&](auto part, int64_t i) HWY_ATTR {
-      V32 p = exp_of_negative(hn::Sub(load(part, x + i), lse));
+      V32 p = exp2_of_negative(hn::Mul(hn::Sub(load(part, x + i), lse), log2_e));
       store(part, hn::Mul(p, factor), dx + i, streamed);
     });
     if (streamed) hwy::FlushStream();  // the label's element is stored again
@@ -110,8 +112,9 @@ int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { run_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
   double sum = 0.0;
   int32_t count = 0;
   for (int64_t n = 0; n < call.tokens; ++n) {
@@ -128,8 +131,9 @@ int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& cal
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = 2 * call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes),
-                 [&](int64_t begin, int64_t end) { run_range(call, Range{begin, end}); });
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
   return kNoBadRow;
 }
 

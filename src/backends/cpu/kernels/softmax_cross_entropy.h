@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and cross-entropy in one: the loss from logits without writing probabilities, and its gradient. T is
-// float or uint16_t (bf16). log_softmax and nll_loss are the same in two steps.
+// Softmax and cross-entropy in one: the loss from logits without writing probabilities, and its
+// gradient. T is float or uint16_t (bf16). log_softmax and nll_loss are the same in two steps.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ struct SoftmaxCrossEntropy {
   Rows<const T> logits;             // [N, V]
   const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
   float* lse = nullptr;             // [N], log of the sum of exp(logits), of rows not counted too
-  float* loss = nullptr;            // one: mean over counted rows of lse - logits[label]; 0 if none is
-  int32_t* count = nullptr;         // one: counted rows
-  double* workspace = nullptr;      // softmax_cross_entropy_workspace_bytes
+  float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
+  int32_t* count = nullptr;     // one: counted rows
+  double* workspace = nullptr;  // softmax_cross_entropy_workspace_bytes
 };
 
 int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens);
 
-// The rows' losses are summed in double in row order, so the result does not depend on the thread count.
-// Returns kNoBadRow, or the first row with a label outside [-1, V); then nothing is written.
+// The rows' losses are summed in double in row order, so the result does not depend on the thread
+// count. Returns kNoBadRow, or the first row with a label outside [-1, V); then nothing is written.
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call);
 
@@ -40,7 +40,8 @@ struct SoftmaxCrossEntropyBackward {
   Rows<T> d_logits;                 // [N, V]; may be logits
 };
 
-// d_logits = (exp(logits - lse) - [column is label]) d_loss / count, 0 in rows not counted. Returns as above.
+// d_logits = (exp(logits - lse) - [column is label]) d_loss / count, 0 in rows not counted. Returns
+// as above.
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: loads and stores of float or bf16 (uint16_t) elements as float vectors, whole and partial, and
-// the loops over a row built on them. Not arithmetic: see vector_math-inl.h.
+// Per-target: loads and stores of float or bf16 (uint16_t) elements as float vectors, whole and
+// partial, and the loops over a row built on them. Not arithmetic: see vector_math-inl.h.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -42,7 +42,8 @@ HWY_INLINE V32 widen_bf16(hn::Vec<U16Half> bits) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
 }
 
-// Each lane's bf16 in the upper half of its 32 bits: round to nearest even, NaN stays NaN (as base/bf16.h).
+// Each lane's bf16 in the upper half of its 32 bits: round to nearest even, NaN stays NaN (as
+// base/bf16.h).
 HWY_INLINE hn::Vec<U32> round_to_bf16_bits(V32 v) {
   const U32 du;
   auto bits = hn::BitCast(du, v);
@@ -56,7 +57,8 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::TruncateTo(U16Half(), hn::ShiftRight<16>(round_to_bf16_bits(v)));
 #else
-  // The odd 16-bit lanes are the upper halves: one permutation, where TruncateTo would take a shift before it.
+  // The odd 16-bit lanes are the upper halves: one permutation, where TruncateTo would take a shift
+  // before it.
   const hn::Repartition<uint16_t, F32> du16;
   auto halves = hn::BitCast(du16, round_to_bf16_bits(v));
   return hn::LowerHalf(U16Half(), hn::ConcatOdd(du16, halves, halves));
@@ -64,9 +66,7 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 }
 
 HWY_INLINE V32 load(Whole, const float* from) { return hn::LoadU(F32(), from); }
-HWY_INLINE V32 load(Whole, const uint16_t* from) {
-  return widen_bf16(hn::LoadU(U16Half(), from));
-}
+HWY_INLINE V32 load(Whole, const uint16_t* from) { return widen_bf16(hn::LoadU(U16Half(), from)); }
 
 // Through memory: only the last step of a row comes here, and no element past the row is touched.
 template <typename T>
@@ -76,7 +76,8 @@ HWY_INLINE V32 load(Partial part, const T* from) {
   return load(Whole(), buffer);
 }
 
-// As load, with `rest` in the lanes past the count: the neutral element of a reduction that is not a sum.
+// As load, with `rest` in the lanes past the count: the neutral element of a reduction that is not
+// a sum.
 template <typename T>
 HWY_INLINE V32 load_or(Whole, const T* from, V32) {
   return load(Whole(), from);
@@ -88,9 +89,7 @@ HWY_INLINE V32 load_or(Partial part, const T* from, V32 rest) {
 }
 
 HWY_INLINE void store(Whole, V32 v, float* to) { hn::StoreU(v, F32(), to); }
-HWY_INLINE void store(Whole, V32 v, uint16_t* to) {
-  hn::StoreU(narrow_bf16(v), U16Half(), to);
-}
+HWY_INLINE void store(Whole, V32 v, uint16_t* to) { hn::StoreU(narrow_bf16(v), U16Half(), to); }
 template <typename T>
 HWY_INLINE void store(Partial part, V32 v, T* to) {
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)];
@@ -125,14 +124,19 @@ HWY_INLINE bool is_aligned(const void* address) {
 
 HWY_INLINE void prefetch_to_l2(const void* address) { __builtin_prefetch(address, 0, 2); }
 
-// The row after n, to be fetched while n is computed on, or null: the hardware's prefetchers stop at the end of a
-// row that is a slice and run too short before kernels that compute much (bf16 RMS norm's backward went from 12.9
-// to 17.5 GB/s on one thread with this). To L2 and not L1, which the present row fills. Not where the whole
-// operand fits L2 anyhow, nor where a row would take a good part of L2.
+// The row after n, to be fetched while n is computed on, or null: the hardware's prefetchers stop
+// at the end of a row that is a slice and run too short before kernels that compute much (bf16 RMS
+// norm's backward went from 12.9 to 17.5 GB/s on one thread with this). To L2 and not L1, which the
+// present row fills. Not where the whole operand of `count` rows fits L2 anyhow, nor where a row
+// would take a good part of L2.
 template <typename T>
-HWY_INLINE const T* row_after(Rows<const T> rows, int64_t n, Range range, int64_t width) {
+HWY_INLINE const T* row_after(Rows<const T> rows,
+                              int64_t n,
+                              Range range,
+                              int64_t count,
+                              int64_t width) {
   const int64_t row_bytes = width * static_cast<int64_t>(sizeof(T));
-  const bool wanted = (range.end - range.begin) * row_bytes >= (1 << 19) && row_bytes <= (64 << 10);
+  const bool wanted = count * row_bytes >= (1 << 20) && row_bytes <= (64 << 10);
   return wanted && n + 1 < range.end ? rows[n + 1] : nullptr;
 }
 
@@ -145,8 +149,9 @@ HWY_INLINE void for_lanes(int64_t n, const Body& body) {
   if (i < n) body(Partial{n - i}, i);
 }
 
-// Calls body(Whole or Partial, offset, accumulator) along n elements with four accumulators that start at
-// `first`, and joins them by join(join(0, 1), join(2, 3)): a fixed order, and no wait for one adder's latency.
+// Calls body(Whole or Partial, offset, accumulator) along n elements with four accumulators that
+// start at `first`, and joins them by join(join(0, 1), join(2, 3)): a fixed order, and no wait for
+// one adder's latency.
 template <typename Body, typename Join>
 HWY_INLINE V32 reduce_lanes(int64_t n, V32 first, const Body& body, const Join& join) {
   const int64_t step = lanes();
@@ -166,8 +171,8 @@ HWY_INLINE V32 reduce_lanes(int64_t n, V32 first, const Body& body, const Join& 
 // The sum over n elements of what body adds to its accumulator.
 template <typename Body>
 HWY_INLINE float sum_lanes(int64_t n, const Body& body) {
-  V32 total = reduce_lanes(n, hn::Zero(F32()), body,
-                           [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); });
+  V32 total =
+      reduce_lanes(n, hn::Zero(F32()), body, [](V32 a, V32 b) HWY_ATTR { return hn::Add(a, b); });
   return hn::GetLane(hn::SumOfLanes(F32(), total));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: exp, sigmoid and tanh on float vectors. NaN gives NaN. The polynomials are minimax fits by Remez's
-// algorithm made for this file. Not correctly rounded: the bounds below are tested.
+// Per-target: exp, sigmoid and tanh on float vectors. NaN gives NaN. The polynomials are minimax
+// fits by Remez's algorithm made for this file. Not correctly rounded: the bounds below are tested.
 #include <hwy/highway.h>
 
 #include <limits>
@@ -17,39 +17,49 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// exp(kSign x) = 2^n 2^r with n + r = kSign x log2(e), |r| <= 1/2, for kSign x in [-87.3, 88]: relative error
-// within 2.5e-7 + 1.4e-8 |x| (the second term from rounding log2(e)), so below 1.5e-6. No NaN is lost.
-template <int kSign = 1>
-HWY_INLINE V32 exp_bounded(V32 x) {
+inline constexpr float kLog2E = 1.44269504f;
+
+// 2^r for |r| <= 1/2, 2.6e-9 at most before rounding.
+HWY_INLINE V32 exp2_polynomial(V32 r) {
   const F32 d;
-  const V32 log2_e = hn::Set(d, kSign * 1.44269504f);
-  // Adding 1.5 * 2^23 rounds to an integer that then sits in the low mantissa bits; the 127 on top makes them
-  // the exponent field of 2^n.
-  const V32 magic = hn::Set(d, 12582912.0f + 127.0f);
-  const V32 shifted = hn::MulAdd(x, log2_e, magic);
-  const V32 n = hn::Sub(shifted, magic);
-  const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
-#if HWY_TARGET == HWY_SCALAR
-  // Without a fused product x log2(e) is rounded before n cancels most of it, so take n ln 2 off in two limbs.
-  const V32 signed_x = hn::Mul(x, hn::Set(d, static_cast<float>(kSign)));
-  const V32 less_high = hn::Sub(signed_x, hn::Mul(n, hn::Set(d, 0.693145752f)));
-  const V32 r = hn::Mul(hn::Sub(less_high, hn::Mul(n, hn::Set(d, 1.42860677e-6f))),
-                        hn::Set(d, 1.44269504f));
-#else
-  const V32 r = hn::MulSub(x, log2_e, n);
-#endif
-  // 2^r, 2.6e-9 at most before rounding.
   V32 p = hn::MulAdd(hn::Set(d, 0.000155951034f), r, hn::Set(d, 0.00134067968f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.00961769107f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.0555031013f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.240226528f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.693147215f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  return hn::Mul(p, two_to_n);
+  return hn::MulAdd(p, r, hn::Set(d, 1.0f));
 }
 
-// exp(x) for any x: 0 below -87.3, where the result would be denormal, and infinity from 88.37 on (the last third
-// of a unit before overflow is lost).
+// Adding this, 1.5 * 2^23 + 127, rounds to an integer that then sits in the low mantissa bits; the
+// 127 makes them the exponent field of two to the power of that integer.
+inline constexpr float kRoundToExponent = 12582912.0f + 127.0f;
+
+// exp(kSign x) = 2^n 2^r with n + r = kSign x log2(e), |r| <= 1/2, for kSign x in [-87.3, 88]:
+// relative error within 2.5e-7 + 1.4e-8 |x| (the second term from rounding log2(e)), so
+// below 1.5e-6. No NaN is lost.
+template <int kSign = 1>
+HWY_INLINE V32 exp_bounded(V32 x) {
+  const F32 d;
+  const V32 log2_e = hn::Set(d, kSign * kLog2E);
+  const V32 magic = hn::Set(d, kRoundToExponent);
+  const V32 shifted = hn::MulAdd(x, log2_e, magic);
+  const V32 n = hn::Sub(shifted, magic);
+  const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
+#if HWY_TARGET == HWY_SCALAR
+  // Without a fused product x log2(e) is rounded before n cancels most of it, so take n ln 2 off in
+  // two limbs.
+  const V32 signed_x = hn::Mul(x, hn::Set(d, static_cast<float>(kSign)));
+  const V32 less_high = hn::Sub(signed_x, hn::Mul(n, hn::Set(d, 0.693145752f)));
+  const V32 r =
+      hn::Mul(hn::Sub(less_high, hn::Mul(n, hn::Set(d, 1.42860677e-6f))), hn::Set(d, kLog2E));
+#else
+  const V32 r = hn::MulSub(x, log2_e, n);
+#endif
+  return hn::Mul(exp2_polynomial(r), two_to_n);
+}
+
+// exp(x) for any x: 0 below -87.3, where the result would be denormal, and infinity from 88.37 on
+// (the last third of a unit before overflow is lost).
 HWY_INLINE V32 exp(V32 x) {
   const F32 d;
   const V32 infinity = hn::Set(d, std::numeric_limits<float>::infinity());
@@ -57,10 +67,31 @@ HWY_INLINE V32 exp(V32 x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), y);
 }
 
-// exp(x) for x <= 0 (a row less its maximum), where only the lower end needs care.
-HWY_INLINE V32 exp_of_negative(V32 x) {
+// 2^z for z in [-126, 127], within 2e-7 relative. Fewer products than exp, which takes log2(e) in
+// itself; a caller with a factor of its own at hand passes x log2(e), and that product's rounding
+// (6e-8 |x|).
+HWY_INLINE V32 exp2_bounded(V32 z) {
   const F32 d;
-  return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), exp_bounded(x));
+  const V32 magic = hn::Set(d, kRoundToExponent);
+  const V32 shifted = hn::Add(z, magic);
+  const V32 r = hn::Sub(z, hn::Sub(shifted, magic));
+  const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
+  return hn::Mul(exp2_polynomial(r), two_to_n);
+}
+
+// 2^z for z <= 0 and a little above: 0 below -126, where the result would be denormal.
+HWY_INLINE V32 exp2_of_negative(V32 z) {
+  const F32 d;
+  return hn::IfThenElse(hn::Lt(z, hn::Set(d, -126.0f)), hn::Zero(d), exp2_bounded(z));
+}
+
+// The same for terms of a sum that is at least about 1, where 2^-126 is as good as 0.
+HWY_INLINE V32 exp2_floored(V32 z) {
+#if HWY_TARGET == HWY_SCALAR
+  return exp2_of_negative(z);  // here Max would lose a NaN
+#else
+  return exp2_bounded(hn::Max(hn::Set(F32(), -126.0f), z));
+#endif
 }
 
 // 1 / (1 + exp(-x)), relative error as exp's; below -87.3 it stays at sigmoid(-87.3) = 1.2e-38.
@@ -74,14 +105,15 @@ HWY_INLINE V32 sigmoid(V32 x) {
   const V32 limit = hn::Set(d, 87.3f);
   const V32 bounded = hn::Min(limit, hn::Max(hn::Neg(limit), x));
   const V32 sum = hn::Add(one, exp_bounded<-1>(bounded));
-  // The division takes ten cycles a vector on Zen 4; the 12-bit estimate and one Newton step take three, and
-  // leave 1e-7.
+  // The division takes ten cycles a vector on Zen 4; the 12-bit estimate and one Newton step take
+  // three, and leave 1e-7.
   const V32 estimate = hn::ApproximateReciprocal(sum);
   return hn::Mul(estimate, hn::NegMulAdd(sum, estimate, hn::Set(d, 2.0f)));
 #endif
 }
 
-// tanh(x) within 5e-7 relative: an odd polynomial below 0.625, where 1 - 2 / (exp(2|x|) + 1) would cancel.
+// tanh(x) within 5e-7 relative: an odd polynomial below 0.625, where 1 - 2 / (exp(2|x|) + 1) would
+// cancel.
 HWY_INLINE V32 tanh(V32 x) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward for Hopper: the row statistics and the order of the passes. The passes themselves are in
-// flash_attention_backward_{keys,queries,spilled}_hopper.cu.
+// flash_attention_backward_{keys,queries}_hopper.cu.
 //
 // dQ wants sums over keys, dK and dV sums over queries. Summing dQ by atomic additions from the key pass is fast but
-// takes any order; a fixed order there makes blocks wait for each other. So dQ has a pass of its own: either it forms
-// the scores again (7 products instead of 5), or the key pass leaves dS in memory as bf16 for it (5 products, and
+// takes any order; a fixed order there makes blocks wait for each other. So dQ is a pass of its own: either it forms
+// the scores again (7 products instead of 5), or the key tiles leave dS in memory as bf16 for it (5 products, and
 // 2 bytes a visited pair written and read).
 #include <cuda_bf16.h>
 
@@ -14,14 +14,17 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kStatisticsPad = 128;
+constexpr int kLeadingCounters = 8;
 constexpr int kStatisticsRows = 64;  // a block's
 constexpr int kStatisticsThreads = 256;
 
 struct StatisticsArguments {
   AttentionInput o, d_o;
   const float* lse;
-  float* lse_log2;
-  float* delta;
+  float* minus_lse;
+  float* minus_delta;
+  int* counters;  // of the launches that follow: set to zero here
+  int counter_count;
   int sequence, heads, padded;
 };
 
@@ -29,6 +32,9 @@ struct StatisticsArguments {
 template <int kHeadSize>
 __global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(const StatisticsArguments p) {
   constexpr int kLanes = kHeadSize / 8;
+  if (blockIdx.x == 0 && blockIdx.y == 0) {
+    for (int i = threadIdx.x; i < p.counter_count; i += kStatisticsThreads) p.counters[i] = 0;
+  }
   const int flat_head = blockIdx.y;
   const int batch = flat_head / p.heads;
   const int head = flat_head - batch * p.heads;
@@ -54,37 +60,48 @@ __global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(cons
 #pragma unroll
     for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffff, sum, step);
     if (lane == 0) {
-      const int64_t place = static_cast<int64_t>(flat_head) * p.padded + row;
-      p.delta[place] = sum;
-      p.lse_log2[place] =
-          row < p.sequence ? p.lse[token * p.heads + head] * kLog2E : __builtin_huge_valf();
+      const int64_t rows = static_cast<int64_t>(flat_head) * p.padded;
+      p.minus_lse[rows + row] =
+          row < p.sequence ? -p.lse[token * p.heads + head] * kLog2E : -__builtin_huge_valf();
+      float* delta = p.minus_delta + RowStatistics::kDeltaCopies * rows + RowStatistics::delta_place(row);
+      delta[0] = -sum;
+      delta[2] = -sum;
     }
   }
 }
 
+// lse and delta; counters (the next tile of two launches, then per key head what is stored and taken); images.
 struct Workspace {
-  int64_t statistics_bytes = 0;  // of each of the two
+  int64_t lse_bytes = 0;
+  int64_t delta_bytes = 0;
   int64_t counter_bytes = 0;
   int64_t head_bytes = 0;  // dS of one key head's group
   int padded = 0;
+  int heads = 0;  // key heads of all sequences
 
   explicit Workspace(const AttentionExtents& extents) {
     padded = ceil_div(static_cast<int>(extents.sequence), kStatisticsPad) * kStatisticsPad;
-    statistics_bytes = extents.batch * extents.heads * padded * 4;
-    counter_bytes = (2 * extents.batch * extents.kv_heads * 4 + 255) / 256 * 256;
+    heads = static_cast<int>(extents.batch * extents.kv_heads);
+    lse_bytes = extents.batch * extents.heads * padded * 4;
+    delta_bytes = lse_bytes * RowStatistics::kDeltaCopies;
+    counter_bytes = (kLeadingCounters + 2 * int64_t{heads}) * 4;
+    counter_bytes = (counter_bytes + 255) / 256 * 256;
     const SpillLayout layout{visibility_of(extents)};
     head_bytes = extents.heads / extents.kv_heads * layout.images() * SpillLayout::kImageBytes;
   }
-  int64_t fixed_bytes() const { return 2 * statistics_bytes + counter_bytes; }
+  int64_t fixed_bytes() const { return lse_bytes + delta_bytes + counter_bytes; }
 };
 
-cudaError_t launch_row_statistics(const HopperBackward& call, float* lse_log2, float* delta) {
+cudaError_t launch_row_statistics(
+    const HopperBackward& call, float* minus_lse, float* minus_delta, int* counters, int counter_count) {
   const AttentionExtents& extents = call.extents;
   const StatisticsArguments p{call.operands.o,
                               call.operands.d_o,
                               call.operands.lse,
-                              lse_log2,
-                              delta,
+                              minus_lse,
+                              minus_delta,
+                              counters,
+                              counter_count,
                               static_cast<int>(extents.sequence),
                               static_cast<int>(extents.heads),
                               call.statistics.padded};
@@ -104,12 +121,9 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
                                                         int64_t spill_limit_bytes) {
   const Workspace workspace(extents);
   if (gradient == AttentionGradient::kRecompute) return workspace.fixed_bytes();
-  const int64_t all = extents.batch * extents.kv_heads;
-  int64_t heads = spill_limit_bytes / workspace.head_bytes;
-  if (heads < 1) heads = 1;
-  if (heads > all) heads = all;
-  const int64_t rounds = (all + heads - 1) / heads;  // rounds of even size
-  return workspace.fixed_bytes() + (all + rounds - 1) / rounds * workspace.head_bytes;
+  int64_t ring = backward_spill_ring(extents);
+  if (ring > spill_limit_bytes / workspace.head_bytes) ring = spill_limit_bytes / workspace.head_bytes;
+  return workspace.fixed_bytes() + (ring < 1 ? 1 : ring) * workspace.head_bytes;
 }
 
 cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& extents,
@@ -119,36 +133,25 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
                                                    int64_t memory_bytes,
                                                    cudaStream_t stream) {
   const Workspace workspace(extents);
-  if (memory_bytes < flash_attention_backward_hopper_workspace_bytes(extents, gradient, 0)) {
-    return cudaErrorInvalidValue;
-  }
   auto* base = static_cast<uint8_t*>(memory);
-  auto* lse_log2 = reinterpret_cast<float*>(base);
-  auto* delta = reinterpret_cast<float*>(base + workspace.statistics_bytes);
-  auto* counters = reinterpret_cast<int*>(base + 2 * workspace.statistics_bytes);
-  uint8_t* spill = base + workspace.fixed_bytes();
-  const HopperBackward call{extents, operands, RowStatistics{lse_log2, delta, workspace.padded}, stream};
-
-  cudaError_t status = cudaMemsetAsync(counters, 0, static_cast<size_t>(workspace.counter_bytes), stream);
+  auto* minus_lse = reinterpret_cast<float*>(base);
+  auto* minus_delta = reinterpret_cast<float*>(base + workspace.lse_bytes);
+  auto* counters = reinterpret_cast<int*>(base + workspace.lse_bytes + workspace.delta_bytes);
+  const HopperBackward call{extents, operands, RowStatistics{minus_lse, minus_delta, workspace.padded}, stream};
+  cudaError_t status = launch_row_statistics(call, minus_lse, minus_delta, counters,
+                                             static_cast<int>(workspace.counter_bytes / 4));
   if (status != cudaSuccess) return status;
-  status = launch_row_statistics(call, lse_log2, delta);
-  if (status != cudaSuccess) return status;
-  const int all = static_cast<int>(extents.batch * extents.kv_heads);
   if (gradient == AttentionGradient::kRecompute) {
-    status = launch_backward_keys_hopper(call, SpillRound{0, all, nullptr}, counters);
+    status = launch_backward_keys_hopper(call, SpillMemory{}, counters);
     return status != cudaSuccess ? status : launch_backward_queries_hopper(call, counters + 1);
   }
   const int64_t fitting = (memory_bytes - workspace.fixed_bytes()) / workspace.head_bytes;
-  const int heads = fitting < all ? static_cast<int>(fitting) : all;
-  for (int first = 0; first < all; first += heads) {
-    const SpillRound round{first, all - first < heads ? all - first : heads, spill};
-    status = launch_backward_keys_hopper(call, round, counters);
-    if (status != cudaSuccess) return status;
-    status = launch_backward_spilled_hopper(call, round, counters + 1);
-    if (status != cudaSuccess) return status;
-    counters += 2;
-  }
-  return cudaSuccess;
+  SpillMemory spill;
+  spill.images = base + workspace.fixed_bytes();
+  spill.ring = fitting < workspace.heads ? static_cast<int>(fitting) : workspace.heads;
+  spill.stored = counters + kLeadingCounters;
+  spill.taken = spill.stored + workspace.heads;
+  return launch_backward_keys_hopper(call, spill, counters);
 }
 
 AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents, AttentionGradient gradient) {

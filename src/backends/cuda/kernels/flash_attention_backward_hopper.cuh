@@ -8,18 +8,20 @@
 
 namespace ridge::backends::cuda {
 
-// Per query head, padded to whole groups of 64 queries: lse in units of log2 (infinite past T, so that a probability
-// there is 0) and delta = sum_e o do. Within a group the query at 8 j + 2 t + i stands at 16 t + 2 j + i: what thread
-// t of a quad needs beside a transposed accumulator is then 64 neighbouring bytes.
+// Per query head, padded to whole groups of 64 queries: -lse in units of log2 (minus infinity past T, so that a
+// probability there is 0), and -delta, delta = sum_e o do, which dP starts from. The second lies as the thread t of a
+// quad that holds query 8 j + 2 t + i in its transposed accumulators reads it: by j, t, then (i 0, i 1, i 0, i 1).
 struct RowStatistics {
   static constexpr int kGroup = 64;
-  const float* lse_log2;  // [B H, padded]
-  const float* delta;     // [B H, padded]
+  static constexpr int kLseBytes = 4 * kGroup;
+  static constexpr int kDeltaCopies = 2;
+  static constexpr int kDeltaBytes = 4 * kGroup * kDeltaCopies;
+  const float* minus_lse;    // [B H, padded]
+  const float* minus_delta;  // [B H, 2 padded]
   int padded;
 
-  __host__ __device__ static int place(int query) {
-    const int inner = query % kGroup;
-    return query - inner + 16 * (inner % 8 / 2) + 2 * (inner / 8) + inner % 2;
+  __host__ __device__ static int delta_place(int query) {  // of the first copy; the other is 2 further
+    return kDeltaCopies * (query - query % 2) + query % 2;
   }
 };
 
@@ -47,18 +49,24 @@ int backward_spill_ring(const AttentionExtents& extents);  // key heads that let
 
 namespace hopper {
 
-// Writes a 64 x (8 kCount / 4) accumulator, times `factor`, as bf16 into this warpgroup's 64 rows of a tile of
-// `kRows` rows, in the layout that the copy engine expects. `row` is where row 16 (warp) + lane % 16 goes.
-template <int kRows, int kCount>
-__device__ __forceinline__ void stage_rows(uint32_t rows, int row, int lane, const float (&d)[kCount], float factor) {
-  const uint32_t address = rows + row * kRowBytes;
+// Writes 64 columns of an accumulator (32 registers), times `factor`, as bf16 rows in the layout that the copy engine
+// expects. `row` is where row 16 (warp) + lane % 16 goes.
+__device__ __forceinline__ void stage_chunk(uint32_t rows, int row, int lane, const float* d, float factor) {
 #pragma unroll
-  for (int i = 0; i < kCount / 8; ++i) {
-    const uint32_t unit = (2 * (i % 4) + lane / 16) ^ (row % 8);
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t unit = (2 * i + lane / 16) ^ (row % 8);
     const float* c = d + 8 * i;
-    store_matrices(address + (i / 4) * kRows * kRowBytes + unit * 16, pack_bf16(c[0] * factor, c[1] * factor),
+    store_matrices(rows + row * kRowBytes + unit * 16, pack_bf16(c[0] * factor, c[1] * factor),
                    pack_bf16(c[2] * factor, c[3] * factor), pack_bf16(c[4] * factor, c[5] * factor),
                    pack_bf16(c[6] * factor, c[7] * factor));
+  }
+}
+// The same for all columns: this warpgroup's 64 rows of a tile of `kRows` rows.
+template <int kRows, int kCount>
+__device__ __forceinline__ void stage_rows(uint32_t rows, int row, int lane, const float (&d)[kCount], float factor) {
+#pragma unroll
+  for (int chunk = 0; chunk < kCount / 32; ++chunk) {
+    stage_chunk(rows + chunk * kRows * kRowBytes, row, lane, d + 32 * chunk, factor);
   }
 }
 __device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }

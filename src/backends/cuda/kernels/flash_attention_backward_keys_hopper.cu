@@ -34,41 +34,46 @@ struct KeysArguments {
   float scale_log2;
 };
 
-template <int kHeadSizeT, int kStagesT, bool kSpillT>
+template <int kHeadSizeT, int kWarpgroupsT, int kStagesT, bool kSpillT>
 struct KeysTile {
   static constexpr int kHeadSize = kHeadSizeT;
+  static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
   static constexpr bool kSpill = kSpillT;
 #ifndef RIDGE_KEYS_TURNS
 #define RIDGE_KEYS_TURNS 1
 #endif
-  static constexpr bool kTurns = RIDGE_KEYS_TURNS;
+  static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
   // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
 #ifndef RIDGE_KEYS_REGISTERS
 #define RIDGE_KEYS_REGISTERS 1
 #endif
-  static constexpr bool kKeysInRegisters = kHeadSize == 64 && RIDGE_KEYS_REGISTERS;
-  static constexpr int kKeys = 128;
+  static constexpr bool kKeysInRegisters = kHeadSize == 64 && kWarpgroups == 2 && RIDGE_KEYS_REGISTERS;
+  static constexpr int kKeys = 64 * kWarpgroups;
+  static_assert(!kSpill || kKeys == SpillLayout::kKeys);
   static constexpr int kQueries = 64;
-  static constexpr int kThreads = 384;
-  static constexpr int kWarps = 8;  // that consume
+  static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
+  static constexpr int kWarps = 4 * kWarpgroups;  // that consume
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
+  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 240 : 160;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
-  static constexpr int kStatisticBytes = kQueries * 4;
-  // A buffer holds a tile's keys and values, or four images of dS. Two of them: the next lands while this one's
-  // gradients leave.
-  static constexpr int kBuffers = 2;
+  static constexpr int kStatisticBytes = RowStatistics::kLseBytes + RowStatistics::kDeltaBytes;
+  // A slot holds a tile's keys, or its values, or for 64 keys the images of four query blocks. Four let the next tile's
+  // keys and values land while this one's gradients leave; images come from far and gain from more.
+  static constexpr int kSlots = kSpill && kHeadSize == 64 ? 5 : 4;
   static constexpr int kImages = 4;
   static constexpr int kImageBytes = SpillLayout::kImageBytes;
-  static constexpr int kBufferBytes =
-      kSpill && kImages * kImageBytes > 2 * kKeyBytes ? kImages * kImageBytes : 2 * kKeyBytes;
+  static constexpr int kHalfImageBytes = kImageBytes / 2;
+  static constexpr int kSlotBytes =
+      kSpill && kImages * kHalfImageBytes > kKeyBytes ? kImages * kHalfImageBytes : kKeyBytes;
   // A stage holds 64 queries of Q and dO, or 128 keys of K.
-  static constexpr int kStageOffset = kBuffers * kBufferBytes;
+  static constexpr int kStageOffset = kSlots * kSlotBytes;
   static constexpr int kStageBytes = 2 * kQueryBytes;
   static constexpr int kStatisticsOffset = kStageOffset + kStages * kStageBytes;
-  static constexpr int kBarrierOffset = kStatisticsOffset + 2 * kStages * kStatisticBytes;
+  static constexpr int kBarrierOffset = kStatisticsOffset + kStages * kStatisticBytes;
   static constexpr int kBarrierBytes = 256;
   static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
   static_assert(kSharedBytes <= 232448);
@@ -81,26 +86,33 @@ struct KeysBarriers {
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(4 + slot); }
-  __device__ __forceinline__ uint32_t buffer_full(int slot) const { return at(6 + slot); }
-  __device__ __forceinline__ uint32_t buffer_empty(int slot) const { return at(8 + slot); }
-  __device__ __forceinline__ uint32_t full(int slot) const { return at(10 + slot); }
-  __device__ __forceinline__ uint32_t empty(int slot) const { return at(10 + Tile::kStages + slot); }
-  static_assert(8 * (10 + 2 * Tile::kStages) <= Tile::kBarrierBytes && Tile::kBuffers == 2);
+  __device__ __forceinline__ uint32_t slot_full(int slot) const { return at(6 + slot); }
+  __device__ __forceinline__ uint32_t slot_empty(int slot) const { return at(6 + Tile::kSlots + slot); }
+  __device__ __forceinline__ uint32_t full(int slot) const { return at(6 + 2 * Tile::kSlots + slot); }
+  __device__ __forceinline__ uint32_t empty(int slot) const {
+    return at(6 + 2 * Tile::kSlots + Tile::kStages + slot);
+  }
+  static_assert(8 * (6 + 2 * Tile::kSlots + 2 * Tile::kStages) <= Tile::kBarrierBytes);
 
-  __device__ __forceinline__ uint32_t buffer(int slot) const { return base + slot * Tile::kBufferBytes; }
+  __device__ __forceinline__ uint32_t slot(int slot) const { return base + slot * Tile::kSlotBytes; }
   __device__ __forceinline__ uint32_t stage(int slot) const {
     return base + Tile::kStageOffset + slot * Tile::kStageBytes;
   }
-  __device__ __forceinline__ uint32_t statistics(int slot) const {
-    return base + Tile::kStatisticsOffset + 2 * slot * Tile::kStatisticBytes;
+  __device__ __forceinline__ uint32_t lse(int slot) const {
+    return base + Tile::kStatisticsOffset + slot * Tile::kStatisticBytes;
+  }
+  __device__ __forceinline__ uint32_t delta(int slot) const {
+    return lse(slot) + RowStatistics::kLseBytes;
   }
 
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
       barrier_init(tile_empty(i), Tile::kWarps);
-      barrier_init(buffer_full(i), 1);
-      barrier_init(buffer_empty(i), Tile::kWarps);
+    }
+    for (int i = 0; i < Tile::kSlots; ++i) {
+      barrier_init(slot_full(i), 1);
+      barrier_init(slot_empty(i), Tile::kWarps);
     }
     for (int i = 0; i < Tile::kStages; ++i) {
       barrier_init(full(i), 1);
@@ -157,24 +169,34 @@ __device__ __forceinline__ uint8_t* head_images(const KeysArguments& p, int flat
   return p.spill.images + head * p.layout.images() * SpillLayout::kImageBytes;
 }
 
+// One warp. Its first lane copies; for images the first four lanes do, each those of one query block.
 template <class Tile>
 struct Producer {
   const KeysArguments& p;
   KeysBarriers<Tile> barriers;
-  Ring<Tile::kBuffers> buffers{};
+  int lane;
+  Ring<Tile::kSlots> slots{};
   Ring<Tile::kStages> ring{};
 
-  __device__ __forceinline__ uint32_t claim_buffer(uint32_t bytes) {
-    barrier_wait(barriers.buffer_empty(buffers.slot), buffers.parity ^ 1);
-    const uint32_t full = barriers.buffer_full(buffers.slot);
-    barrier_expect(full, bytes);
+  __device__ __forceinline__ uint32_t claim_slot(uint32_t bytes) {
+    barrier_wait(barriers.slot_empty(slots.slot), slots.parity ^ 1);
+    const uint32_t full = barriers.slot_full(slots.slot);
+    if (lane == 0) barrier_expect(full, bytes);
+    __syncwarp();
     return full;
   }
   __device__ __forceinline__ uint32_t claim_stage(uint32_t bytes) {
     barrier_wait(barriers.empty(ring.slot), ring.parity ^ 1);
     const uint32_t full = barriers.full(ring.slot);
-    barrier_expect(full, bytes);
+    if (lane == 0) barrier_expect(full, bytes);
+    __syncwarp();
     return full;
+  }
+
+  __device__ __forceinline__ void fetch_tile(const CUtensorMap* map, int first, int kv_head, int batch) {
+    const uint32_t full = claim_slot(Tile::kKeyBytes);
+    if (lane == 0) copy_in(barriers.slot(slots.slot), map, full, first, kv_head, batch);
+    slots.advance();
   }
 
   __device__ __forceinline__ void fetch_keys(const Work& work, int batch, int kv_head) {
@@ -183,25 +205,24 @@ struct Producer {
     }
     const int first = work.block * Tile::kKeys;
     const BlockRange queries = query_blocks(p.visibility, first, first + Tile::kKeys - 1, Tile::kQueries);
-    const uint32_t keys_full = claim_buffer(2 * Tile::kKeyBytes);
-    const uint32_t buffer = barriers.buffer(buffers.slot);
-    copy_in(buffer, &p.k, keys_full, first, kv_head, batch);
-    copy_in(buffer + Tile::kKeyBytes, &p.v, keys_full, first, kv_head, batch);
-    buffers.advance();
+    fetch_tile(&p.k, first, kv_head, batch);
+    fetch_tile(&p.v, first, kv_head, batch);
 #pragma unroll 1
     for (int g = 0; g < p.group; ++g) {
       const int head = kv_head * p.group + g;
       const int64_t rows = static_cast<int64_t>(work.flat_head * p.group + g) * p.statistics.padded;
 #pragma unroll 1
       for (int m = queries.begin; m < queries.end; ++m) {
-        const uint32_t full = claim_stage(Tile::kStageBytes + 2 * Tile::kStatisticBytes);
-        const uint32_t stage = barriers.stage(ring.slot);
-        const uint32_t statistics = barriers.statistics(ring.slot);
-        const int64_t row = rows + m * Tile::kQueries;
-        copy_in(stage, &p.q, full, m * Tile::kQueries, head, batch);
-        copy_in_flat(statistics, p.statistics.lse_log2 + row, Tile::kStatisticBytes, full);
-        copy_in(stage + Tile::kQueryBytes, &p.d_o, full, m * Tile::kQueries, head, batch);
-        copy_in_flat(statistics + Tile::kStatisticBytes, p.statistics.delta + row, Tile::kStatisticBytes, full);
+        const uint32_t full = claim_stage(Tile::kStageBytes + Tile::kStatisticBytes);
+        if (lane == 0) {
+          const uint32_t stage = barriers.stage(ring.slot);
+          const int64_t row = rows + m * Tile::kQueries;
+          copy_in(stage, &p.q, full, m * Tile::kQueries, head, batch);
+          copy_in_flat(barriers.lse(ring.slot), p.statistics.minus_lse + row, RowStatistics::kLseBytes, full);
+          copy_in(stage + Tile::kQueryBytes, &p.d_o, full, m * Tile::kQueries, head, batch);
+          copy_in_flat(barriers.delta(ring.slot), p.statistics.minus_delta + RowStatistics::kDeltaCopies * row,
+                       RowStatistics::kDeltaBytes, full);
+        }
         ring.advance();
       }
     }
@@ -210,28 +231,32 @@ struct Producer {
   __device__ __forceinline__ void fetch_images(const Work& work, int batch, int kv_head) {
     counter_acquire(p.spill.stored + work.flat_head, 2 * p.spill_order.key_tiles);
     global_to_async();
-    const uint8_t* images = head_images(p, work.flat_head, work.member);
     const BlockRange range = image_range(p.layout, work.block);
+    const int m = Tile::kImages * work.block + lane;
+    BlockRange own{};
+    if (lane < Tile::kImages) own = p.layout.keys_of(m);
+    // A query block's images lie one after the other.
+    const uint8_t* next = head_images(p, work.flat_head, work.member);
+    if (own.end > own.begin) next += static_cast<int64_t>(p.layout.index(m, own.begin)) * Tile::kImageBytes;
 #pragma unroll 1
     for (int n = range.begin; n < range.end; ++n) {
-      int count = 0;
+      const bool has_image = contains(own, n);
+      const int count = __popc(__ballot_sync(0xffffffff, has_image));
 #pragma unroll 1
-      for (int i = 0; i < Tile::kImages; ++i) {
-        count += contains(p.layout.keys_of(Tile::kImages * work.block + i), n);
+      for (int half = 0; half < 2; ++half) {
+        const uint32_t images_full = claim_slot(count * Tile::kHalfImageBytes);
+        if (has_image) {
+          copy_in_flat(barriers.slot(slots.slot) + lane * Tile::kHalfImageBytes, next, Tile::kHalfImageBytes,
+                       images_full);
+          next += Tile::kHalfImageBytes;
+        }
+        slots.advance();
+        if (half == 0) {
+          const uint32_t full = claim_stage(Tile::kKeyBytes);
+          if (lane == 0) copy_in(barriers.stage(ring.slot), &p.k, full, n * Tile::kKeys, kv_head, batch);
+          ring.advance();
+        }
       }
-      const uint32_t images_full = claim_buffer(count * Tile::kImageBytes);
-#pragma unroll 1
-      for (int i = 0; i < Tile::kImages; ++i) {
-        const int m = Tile::kImages * work.block + i;
-        if (!contains(p.layout.keys_of(m), n)) continue;
-        copy_in_flat(barriers.buffer(buffers.slot) + i * Tile::kImageBytes,
-                     images + static_cast<int64_t>(p.layout.index(m, n)) * Tile::kImageBytes, Tile::kImageBytes,
-                     images_full);
-      }
-      buffers.advance();
-      const uint32_t full = claim_stage(Tile::kKeyBytes);
-      copy_in(barriers.stage(ring.slot), &p.k, full, n * Tile::kKeys, kv_head, batch);
-      ring.advance();
     }
   }
 
@@ -240,8 +265,10 @@ struct Producer {
     int index = blockIdx.x;
     while (true) {
       barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
-      store_shared_int(barriers.tile(turn.slot), index);
-      barrier_arrive(barriers.tile_full(turn.slot));
+      if (lane == 0) {
+        store_shared_int(barriers.tile(turn.slot), index);
+        barrier_arrive(barriers.tile_full(turn.slot));
+      }
       turn.advance();
       if (index >= work_count<Tile>(p)) break;
       const Work work = locate<Tile>(p, index);
@@ -252,8 +279,11 @@ struct Producer {
       } else {
         fetch_keys(work, batch, kv_head);
       }
-      index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
-                                     : index + static_cast<int>(gridDim.x);
+      index += gridDim.x;
+      if (p.next_tile != nullptr) {
+        if (lane == 0) index = gridDim.x + atomicAdd(p.next_tile, 1);
+        index = __shfl_sync(0xffffffff, index, 0);
+      }
     }
   }
 };
@@ -267,7 +297,7 @@ struct Consumer {
   KeysBarriers<Tile> barriers;
   int warpgroup;
   int thread;
-  Ring<Tile::kBuffers> buffers{};
+  Ring<Tile::kSlots> slots{};
   Ring<Tile::kStages> ring{};
 
   __device__ __forceinline__ void arrive(uint32_t barrier) const {
@@ -287,20 +317,22 @@ struct Consumer {
     }
   }
 
-  // d[64 keys, 64 queries] = rows(64 of `keys`) times rows(queries)^T; `held` are those keys in registers.
+  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times rows(queries)^T; `held` are those keys in registers.
   __device__ __forceinline__ void transposed_scores(float (&d)[kScores],
                                                     uint32_t keys,
                                                     const uint32_t (&held)[Tile::kHeadSize / 4],
-                                                    uint32_t queries) {
+                                                    uint32_t queries,
+                                                    int accumulate) {
     const uint64_t a = by_columns(keys + warpgroup * 64 * kRowBytes);
     const uint64_t b = by_columns(queries);
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       if (Tile::kKeysInRegisters) {
-        Product<Tile::kQueries>::template registers<0>(d, held + 4 * i, b + column_step<Tile::kQueries>(i), i != 0);
+        Product<Tile::kQueries>::template registers<0>(d, held + 4 * i, b + column_step<Tile::kQueries>(i),
+                                                          accumulate | (i != 0));
       } else {
         Product<Tile::kQueries>::template shared<0, 0>(d, a + column_step<Tile::kKeys>(i),
-                                                       b + column_step<Tile::kQueries>(i), i != 0);
+                                                       b + column_step<Tile::kQueries>(i), accumulate | (i != 0));
       }
     }
     product_commit();
@@ -336,55 +368,59 @@ struct Consumer {
     }
   }
 
-  // P^T in place and packed. `statistics` is this thread's 64 bytes of lse.
+  // P^T in place and packed.
   __device__ __forceinline__ void probabilities(float (&s)[kScores],
                                                 uint32_t (&packed)[kScores / 2],
-                                                const float4 (&lse)[4]) const {
+                                                const float2 (&minus_lse)[kScores / 4]) const {
 #pragma unroll
-    for (int j = 0; j < kScores; j += 4) {
-      const float4& v = lse[j / 8];
-      const float low = j % 8 == 0 ? v.x : v.z;
-      const float high = j % 8 == 0 ? v.y : v.w;
-#pragma unroll
-      for (int c = 0; c < 4; ++c) s[j + c] = exp2_fast(fmaf(s[j + c], p.scale_log2, c % 2 == 0 ? -low : -high));
-      packed[j / 2] = pack_bf16(s[j], s[j + 1]);
-      packed[j / 2 + 1] = pack_bf16(s[j + 2], s[j + 3]);
+    for (int j = 0; j < kScores; ++j) {
+      const float2 v = minus_lse[j / 4];
+      s[j] = exp2_fast(fmaf(s[j], p.scale_log2, j % 2 == 0 ? v.x : v.y));
     }
+#pragma unroll
+    for (int j = 0; j < kScores; j += 2) packed[j / 2] = pack_bf16(s[j], s[j + 1]);
   }
 
-  // dS^T = P^T (dP^T - delta), packed.
+  // dS^T = P^T (dP^T - delta), packed; dp holds the difference.
   __device__ __forceinline__ void score_gradients(const float (&s)[kScores],
                                                   const float (&dp)[kScores],
-                                                  uint32_t (&packed)[kScores / 2],
-                                                  const float4 (&delta)[4]) const {
+                                                  uint32_t (&packed)[kScores / 2]) const {
 #pragma unroll
-    for (int j = 0; j < kScores; j += 4) {
-      const float4& v = delta[j / 8];
-      const float low = j % 8 == 0 ? v.x : v.z;
-      const float high = j % 8 == 0 ? v.y : v.w;
-      packed[j / 2] = pack_bf16(s[j] * (dp[j] - low), s[j + 1] * (dp[j + 1] - high));
-      packed[j / 2 + 1] = pack_bf16(s[j + 2] * (dp[j + 2] - low), s[j + 3] * (dp[j + 3] - high));
-    }
+    for (int j = 0; j < kScores; j += 2) packed[j / 2] = pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
   }
 
-  __device__ __forceinline__ void load_statistics(float4 (&values)[4], uint32_t address) const {
+  __device__ __forceinline__ void load_lse(float2 (&minus_lse)[kScores / 4]) const {
+    const uint32_t address = barriers.lse(ring.slot) + (thread % 4) * 8;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) values[i] = load_shared_float4(address + 16 * i);
+    for (int j = 0; j < kScores / 4; ++j) minus_lse[j] = load_shared_float2(address + 32 * j);
+  }
+  // dP^T starts at -delta instead of 0.
+  __device__ __forceinline__ void load_deltas(float (&dp)[kScores]) const {
+    const uint32_t address = barriers.delta(ring.slot) + (thread % 4) * 16;
+#pragma unroll
+    for (int j = 0; j < kScores; j += 4) {
+      const float4 v = load_shared_float4(address + 16 * j);
+      dp[j] = v.x;
+      dp[j + 1] = v.y;
+      dp[j + 2] = v.z;
+      dp[j + 3] = v.w;
+    }
   }
 
   // An image is core matrices of 8 keys x 8 queries, 16 bytes a key, as a transposed left operand is read. A thread's
   // four neighbouring registers of a key hold queries 8 j + 2 t and the next of a group of 32; they are stored as
   // octet t of the group, so an image's query rows are permuted (`image_query`) and a warp stores 512 bytes at once.
   __device__ __forceinline__ void spill(const uint32_t (&ds)[kScores / 2], uint8_t* image) const {
-    const int lane = thread % 32;
-    uint8_t* base =
-        image + (warpgroup * 8 + (thread / 32) * 2) * 1024 + (lane % 4) * 128 + (lane / 4) * 16;
+    const uint32_t lane = thread % 32;
+    const uint32_t warp = thread / 32;
+    const uint32_t offset = (warpgroup * 8 + warp * 2) * 1024 + (lane % 4) * 128 + (lane / 4) * 16;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int group = 0; group < 2; ++group) {
         const uint32_t* d = ds + 8 * group + half;
-        *reinterpret_cast<uint4*>(base + half * 1024 + group * 512) = make_uint4(d[0], d[2], d[4], d[6]);
+        *reinterpret_cast<uint4*>(image + offset + (half * 1024 + group * 512)) =
+            make_uint4(d[0], d[2], d[4], d[6]);
       }
     }
   }
@@ -392,6 +428,29 @@ struct Consumer {
     const int octet = row / 8;
     const int x = row % 8;
     return 32 * (octet / 4) + 8 * (x / 2) + 2 * (octet % 4) + x % 2;
+  }
+
+  // Block i - 1's share of dK, where the next block does not take it along.
+  __device__ __forceinline__ void finish_keys(float (&dk)[kGradient], const uint32_t (&ds)[kScores / 2], int before) {
+    product_fence();
+    accumulate(dk, ds, barriers.stage(before));
+    product_wait<0>();
+    pin(dk);
+    arrive(barriers.empty(before));
+  }
+
+  // A query block that sees none of this warpgroup's keys, only others' of the tile.
+  __device__ __forceinline__ void skip_queries(uint8_t* image) {
+    barrier_wait(barriers.full(ring.slot), ring.parity);
+    if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+    if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+    if (Tile::kSpill) {
+      uint32_t nothing[kScores / 2];
+      clear(nothing);
+      spill(nothing, image);
+    }
+    arrive(barriers.empty(ring.slot));
+    ring.advance();
   }
 
   // A key tile: query blocks in turn, over all heads of the group. The tensor cores get, for block i: dK of block
@@ -402,77 +461,91 @@ struct Consumer {
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
     const BlockRange queries = query_blocks(p.visibility, work.block * Tile::kKeys,
                                             work.block * Tile::kKeys + Tile::kKeys - 1, Tile::kQueries);
+    BlockRange own = query_blocks(p.visibility, first, first + 63, Tile::kQueries);
+    if (first >= p.visibility.sequence) own = BlockRange{};
     const BlockRange whole = whole_query_blocks(p.visibility, first, first + 63, Tile::kQueries);
-    const uint32_t keys = barriers.buffer(buffers.slot);
-    const uint32_t quad_offset = (thread % 4) * 64;
+    const Ring<Tile::kSlots> key_slot = slots;
+    slots.advance();
+    const uint32_t keys = barriers.slot(key_slot.slot);
+    const uint32_t values = barriers.slot(slots.slot);
     float dk[kGradient], dv[kGradient];
     uint32_t ds[kScores / 2];
     clear(dk);
     clear(dv);
     clear(ds);
-    barrier_wait(barriers.buffer_full(buffers.slot), buffers.parity);
+    barrier_wait(barriers.slot_full(key_slot.slot), key_slot.parity);
+    barrier_wait(barriers.slot_full(slots.slot), slots.parity);
     uint32_t held_keys[Tile::kHeadSize / 4], held_values[Tile::kHeadSize / 4];
     if (Tile::kKeysInRegisters) {
       load_rows(held_keys, keys);
-      load_rows(held_values, keys + Tile::kKeyBytes);
+      load_rows(held_values, values);
     }
-    int before = ring.slot;  // block i - 1's; for the first block its own, with dS zero
+    const int steps = p.group * (queries.end - queries.begin);
+    int before = -1;  // the stage of block i - 1, whose share of dK is still to come; -1: none, and dS is zero
     int m = queries.begin;
     int member = 0;
-    uint8_t* images = Tile::kSpill ? head_images(p, work.flat_head, 0) : nullptr;
-    const int steps = p.group * (queries.end - queries.begin);
     for (int i = 0; i < steps; ++i) {
-      float s[kScores], dp[kScores];
-      const uint32_t stage = barriers.stage(ring.slot);
-      barrier_wait(barriers.full(ring.slot), ring.parity);
-      if (Tile::kTurns) named_sync(3 + warpgroup, 2 * kWarpgroupThreads);
-      product_fence();
-      accumulate(dk, ds, barriers.stage(before));
-      transposed_scores(s, keys, held_keys, stage);
-      transposed_scores(dp, keys + Tile::kKeyBytes, held_values, stage + Tile::kQueryBytes);
-      if (Tile::kTurns) named_arrive(3 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
-      float4 statistics[4];
-      load_statistics(statistics, barriers.statistics(ring.slot) + quad_offset);
-      product_wait<1>();
-      pin(s);
-      pin(dk);
-      if (i > 0) arrive(barriers.empty(before));
-      if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
-      uint32_t probability[kScores / 2];
-      probabilities(s, probability, statistics);
-      pin(probability);
-      product_fence();
-      accumulate(dv, probability, stage + Tile::kQueryBytes);
-      load_statistics(statistics, barriers.statistics(ring.slot) + Tile::kStatisticBytes + quad_offset);
-      if (Tile::kOverlapValues) {
-        product_wait<1>();
-      } else {
-        product_wait<0>();
-        pin(dv);
-      }
-      pin(dp);
-      score_gradients(s, dp, ds, statistics);
-      pin(ds);
+      uint8_t* image = nullptr;
       if (Tile::kSpill) {
-        spill(ds, images + static_cast<int64_t>(p.layout.index(m, work.block)) * Tile::kImageBytes);
+        image = head_images(p, work.flat_head, member) +
+                static_cast<int64_t>(p.layout.index(m, work.block)) * Tile::kImageBytes;
       }
-      if (Tile::kOverlapValues) {
-        product_wait<0>();
-        pin(dv);
+      if (__any_sync(0xffffffff, !contains(own, m))) {
+        if (before >= 0) {
+          finish_keys(dk, ds, before);
+          clear(ds);
+          before = -1;
+        }
+        skip_queries(image);
+      } else {
+        float s[kScores], dp[kScores];
+        const uint32_t stage = barriers.stage(ring.slot);
+        barrier_wait(barriers.full(ring.slot), ring.parity);
+        if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+        product_fence();
+        accumulate(dk, ds, before >= 0 ? barriers.stage(before) : stage);
+        transposed_scores(s, keys, held_keys, stage, 0);
+        load_deltas(dp);
+        float2 minus_lse[kScores / 4];
+        load_lse(minus_lse);
+        pin(dp);
+        product_fence();
+        transposed_scores(dp, values, held_values, stage + Tile::kQueryBytes, 1);
+        if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+        product_wait<1>();
+        pin(s);
+        pin(dk);
+        if (before >= 0) arrive(barriers.empty(before));
+        if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
+        uint32_t probability[kScores / 2];
+        probabilities(s, probability, minus_lse);
+        pin(probability);
+        product_fence();
+        accumulate(dv, probability, stage + Tile::kQueryBytes);
+        if (Tile::kOverlapValues) {
+          product_wait<1>();
+        } else {
+          product_wait<0>();
+          pin(dv);
+        }
+        pin(dp);
+        score_gradients(s, dp, ds);
+        pin(ds);
+        if (Tile::kSpill) spill(ds, image);
+        if (Tile::kOverlapValues) {
+          product_wait<0>();
+          pin(dv);
+        }
+        before = ring.slot;
+        ring.advance();
       }
-      before = ring.slot;
-      ring.advance();
       if (++m == queries.end) {
         m = queries.begin;
-        if (Tile::kSpill) images = head_images(p, work.flat_head, ++member);
+        ++member;
       }
     }
-    product_fence();
-    accumulate(dk, ds, barriers.stage(before));
-    product_wait<0>();
-    pin(dk);
-    arrive(barriers.empty(before));
-    send_gradients(work, first, batch, kv_head, dk, dv);
+    if (before >= 0) finish_keys(dk, ds, before);
+    send_gradients(work, first, batch, kv_head, key_slot.slot, dk, dv);
   }
 
   // Stages both gradients over this warpgroup's own keys and values, which only it reads.
@@ -480,16 +553,17 @@ struct Consumer {
                                                  int first,
                                                  int batch,
                                                  int kv_head,
+                                                 int key_slot,
                                                  const float (&dk)[kGradient],
                                                  const float (&dv)[kGradient]) {
-    const uint32_t keys = barriers.buffer(buffers.slot) + warpgroup * 64 * kRowBytes;
-    const uint32_t values = keys + Tile::kKeyBytes;
-    named_sync(1 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
+    const uint32_t keys = barriers.slot(key_slot) + warpgroup * 64 * kRowBytes;
+    const uint32_t values = barriers.slot(slots.slot) + warpgroup * 64 * kRowBytes;
+    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
     stage_rows<Tile::kKeys>(values, own_row(thread), thread % 32, dv, 1.0f);
     stage_rows<Tile::kKeys>(keys, own_row(thread), thread % 32, dk, p.scale);
     shared_writes_to_async();
     if (Tile::kSpill) global_to_async();
-    named_sync(1 + warpgroup, kWarpgroupThreads);
+    named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
       if (Tile::kSpill) {
         __threadfence();
@@ -500,19 +574,21 @@ struct Consumer {
         send_rows<Tile::kKeys, Tile::kHeadSize>(&p.dk, keys, first, kv_head, batch);
         copy_out_wait_read();
       }
-      barrier_arrive(barriers.buffer_empty(buffers.slot), 4);  // for the warpgroup's four warps
+      barrier_arrive(barriers.slot_empty(key_slot), 4);  // for the warpgroup's four warps
+      barrier_arrive(barriers.slot_empty(slots.slot), 4);
     }
-    buffers.advance();
+    slots.advance();
   }
 
-  // dq[64 queries, E] += image[64 queries, 128 keys] times keys[128, E]
-  __device__ __forceinline__ void multiply_image(float (&dq)[kGradient], uint32_t image, uint32_t keys) {
+  // dq[64 queries, E] += image[64 queries, 64 keys] times those keys: half `half` of a tile of 128.
+  __device__ __forceinline__ void multiply_image(float (&dq)[kGradient], uint32_t image, uint32_t keys, int half) {
     const uint64_t a = descriptor(image, 1024, 128, 0);
     const uint64_t b = by_rows(keys, Tile::kKeys);
 #pragma unroll
-    for (int i = 0; i < Tile::kKeys / 16; ++i) {
-      Product<Tile::kHeadSize>::template shared<1, 1>(dq, a + row_step(i), b + row_step(i), 1);
+    for (int i = 0; i < Tile::kKeys / 32; ++i) {
+      Product<Tile::kHeadSize>::template shared<1, 1>(dq, a + row_step(i), b + row_step(4 * half + i), 1);
     }
+    product_commit();
   }
 
   // A query tile: this warpgroup's two query blocks over the key blocks of their head.
@@ -521,58 +597,75 @@ struct Consumer {
     const BlockRange range = image_range(p.layout, work.block);
     const BlockRange low = p.layout.keys_of(m);
     const BlockRange high = p.layout.keys_of(m + 1);
-    const uint32_t own = 2 * warpgroup * Tile::kImageBytes;
+    const uint32_t own = 2 * warpgroup * Tile::kHalfImageBytes;
     float dq_low[kGradient], dq_high[kGradient];
     clear(dq_low);
     clear(dq_high);
+    int slot_before = 0;
     for (int n = range.begin; n < range.end; ++n) {
-      barrier_wait(barriers.buffer_full(buffers.slot), buffers.parity);
       barrier_wait(barriers.full(ring.slot), ring.parity);
-      const uint32_t image = barriers.buffer(buffers.slot) + own;
-      product_fence();
-      if (contains(low, n)) multiply_image(dq_low, image, barriers.stage(ring.slot));
-      if (contains(high, n)) multiply_image(dq_high, image + Tile::kImageBytes, barriers.stage(ring.slot));
-      product_commit();
+      const uint32_t keys = barriers.stage(ring.slot);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        barrier_wait(barriers.slot_full(slots.slot), slots.parity);
+        const uint32_t image = barriers.slot(slots.slot) + own;
+        product_fence();
+        if (contains(low, n)) multiply_image(dq_low, image, keys, half);
+        if (contains(high, n)) multiply_image(dq_high, image + Tile::kHalfImageBytes, keys, half);
+        if (half == 0) {
+          slot_before = slots.slot;
+          slots.advance();
+        }
+      }
       product_wait<0>();
       pin(dq_low);
       pin(dq_high);
       arrive(barriers.empty(ring.slot));
       ring.advance();
-      if (n + 1 < range.end) {
-        arrive(barriers.buffer_empty(buffers.slot));
-        buffers.advance();
+      if (n + 1 < range.end) {  // the last two slots stage the result
+        arrive(barriers.slot_empty(slot_before));
+        arrive(barriers.slot_empty(slots.slot));
+        slots.advance();
       }
     }
-    send_queries(work, m * SpillLayout::kQueries, batch, kv_head, dq_low, dq_high);
+    send_queries(work, m * SpillLayout::kQueries, batch, kv_head, slot_before, dq_low, dq_high);
   }
 
-  // Stages dQ over this warpgroup's own images in the last buffer.
+  // Stages dQ over this warpgroup's own images in the last two slots, a chunk of 64 columns in each.
   __device__ __forceinline__ void send_queries(const Work& work,
                                                int first,
                                                int batch,
                                                int kv_head,
+                                               int slot_before,
                                                const float (&dq_low)[kGradient],
                                                const float (&dq_high)[kGradient]) {
-    const uint32_t rows = barriers.buffer(buffers.slot) + 2 * warpgroup * Tile::kImageBytes;
+    const uint32_t own = 2 * warpgroup * Tile::kHalfImageBytes;
+    const uint32_t rows[2] = {barriers.slot(slot_before) + own, barriers.slot(slots.slot) + own};
     const int row = image_query(own_row(thread));
-    const int head = kv_head * p.group + work.member;
-    named_sync(1 + warpgroup, kWarpgroupThreads);
-    stage_rows<64>(rows, row, thread % 32, dq_low, p.scale);
-    stage_rows<64>(rows + Tile::kImageBytes, row, thread % 32, dq_high, p.scale);
+    named_sync(4 + warpgroup, kWarpgroupThreads);
+#pragma unroll
+    for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
+      stage_chunk(rows[chunk], row, thread % 32, dq_low + 32 * chunk, p.scale);
+      stage_chunk(rows[chunk] + Tile::kHalfImageBytes, row, thread % 32, dq_high + 32 * chunk, p.scale);
+    }
     shared_writes_to_async();
-    named_sync(1 + warpgroup, kWarpgroupThreads);
+    named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
       counter_release(p.spill.taken + work.flat_head);
-      if (first < p.visibility.sequence) {
-        send_rows<64, Tile::kHeadSize>(&p.dq, rows, first, head, batch);
+      const int head = kv_head * p.group + work.member;
+#pragma unroll
+      for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
+        if (first < p.visibility.sequence) copy_out(&p.dq, rows[chunk], first, chunk, head, batch);
         if (first + 64 < p.visibility.sequence) {
-          send_rows<64, Tile::kHeadSize>(&p.dq, rows + Tile::kImageBytes, first + 64, head, batch);
+          copy_out(&p.dq, rows[chunk] + Tile::kHalfImageBytes, first + 64, chunk, head, batch);
         }
-        copy_out_wait_read();
       }
-      barrier_arrive(barriers.buffer_empty(buffers.slot), 4);
+      copy_out_commit();
+      copy_out_wait_read();
+      barrier_arrive(barriers.slot_empty(slot_before), 4);
+      barrier_arrive(barriers.slot_empty(slots.slot), 4);
     }
-    buffers.advance();
+    slots.advance();
   }
 };
 
@@ -586,12 +679,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   __syncthreads();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
-    give_registers<24>();
-    if (threadIdx.x == 0) Producer<Tile>{p, barriers}.run();
+    give_registers<Tile::kProducerRegisters>();
+    if (threadIdx.x < 32) Producer<Tile>{p, barriers, static_cast<int>(threadIdx.x)}.run();
   } else {
-    take_registers<240>();
+    take_registers<Tile::kConsumerRegisters>();
     Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    if (Tile::kTurns && role == 2) named_arrive(3, 2 * kWarpgroupThreads);
+    if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> turn;
     while (true) {
       barrier_wait(barriers.tile_full(turn.slot), turn.parity);
@@ -614,10 +707,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #endif
 }
 
-// Enough key tiles in a section to mix their lengths, and so many sections of lag that a head's key tiles are done
-// when its query tiles come up.
+// Key tiles of a section: enough to mix their lengths. Tiles between a head's key tiles and its query tiles, and
+// between those and the key tiles that overwrite its images: more than are taken while the longest one runs.
 constexpr int kSectionTiles = 66;
-constexpr int kLagTiles = 220;
+constexpr int kLagTiles = 300;
+constexpr int kReuseTiles = 150;
 
 SpillOrder spill_order(const AttentionExtents& extents, int ring) {
   const int group = static_cast<int>(extents.heads / extents.kv_heads);
@@ -627,8 +721,9 @@ SpillOrder spill_order(const AttentionExtents& extents, int ring) {
   order.key_tiles = ceil_div(sequence, SpillLayout::kKeys);
   order.query_tiles = group * ceil_div(sequence, 4 * SpillLayout::kQueries);
   order.section = kSectionTiles / order.key_tiles < 1 ? 1 : kSectionTiles / order.key_tiles;
-  order.lag = ceil_div(kLagTiles, order.section * order.key_tiles);
-  order.ring = (order.lag + 2) * order.section;
+  const int section_tiles = order.section * (order.key_tiles + order.query_tiles);
+  order.lag = ceil_div(kLagTiles, section_tiles);
+  order.ring = (order.lag + 1 + ceil_div(kReuseTiles, section_tiles)) * order.section;
   if (order.ring > order.heads) order.ring = order.heads;
   if (ring > 0 && ring < order.ring) {
     order.ring = ring;
@@ -676,23 +771,27 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
 
 int backward_spill_ring(const AttentionExtents& extents) { return spill_order(extents, 0).ring; }
 
+#ifndef RIDGE_K64_WG
+#define RIDGE_K64_WG 2
+#endif
 cudaError_t launch_backward_keys_hopper(const HopperBackward& call, const SpillMemory& spill, int* next_tile) {
   if (call.extents.head_size == 64) {
-    return spill.images != nullptr ? launch<KeysTile<64, 4, true>>(call, spill, next_tile)
-                                   : launch<KeysTile<64, 4, false>>(call, spill, next_tile);
+    return spill.images != nullptr ? launch<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
+                                   : launch<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
   }
-  return spill.images != nullptr ? launch<KeysTile<128, 3, true>>(call, spill, next_tile)
-                                 : launch<KeysTile<128, 3, false>>(call, spill, next_tile);
+  return spill.images != nullptr ? launch<KeysTile<128, 2, 3, true>>(call, spill, next_tile)
+                                 : launch<KeysTile<128, 2, 3, false>>(call, spill, next_tile);
 }
 
+// A warpgroup visits the query blocks that see its own 64 keys.
 int64_t backward_keys_hopper_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);
   int64_t blocks = 0;
-  for (int first = 0; first < visibility.sequence; first += SpillLayout::kKeys) {
-    const BlockRange queries = query_blocks(visibility, first, first + SpillLayout::kKeys - 1, SpillLayout::kQueries);
+  for (int first = 0; first < visibility.sequence; first += 64) {
+    const BlockRange queries = query_blocks(visibility, first, first + 63, 64);
     blocks += queries.end - queries.begin;
   }
-  return blocks * SpillLayout::kQueries * SpillLayout::kKeys * extents.batch * extents.heads;
+  return blocks * 64 * 64 * extents.batch * extents.heads;
 }
 
 }  // namespace ridge::backends::cuda

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head sizes 64 and 128).
-// It needs no memory beyond the row statistics; flash_attention_backward_spilled_hopper.cu is the faster pass that
-// reads dS instead.
+// It needs no memory beyond the row statistics; query tiles that read a spilled dS are in
+// flash_attention_backward_keys_hopper.cu.
 //
-// A block owns 128 queries, 64 a consumer warpgroup, and walks the keys they see: S = Q K^T, dP = dO V^T, then dS is
+// A block owns 128 queries (E 64: 192), 64 a consumer warpgroup, and walks the keys they see: S = Q K^T, dP = dO V^T, then dS is
 // in registers the left operand of dQ += dS K. Summation follows the key blocks, so the result is fixed.
 //
 // Bound: 6 E FLOPs a visited pair at the bf16 rate.
@@ -26,31 +26,64 @@ struct QueriesArguments {
   float scale_log2;
 };
 
-template <int kHeadSizeT, int kKeysT, int kStagesT, bool kTurnsT>
+template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kStagesT>
 struct QueriesTile {
   static constexpr int kHeadSize = kHeadSizeT;
   static constexpr int kKeys = kKeysT;
+  static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
-  static constexpr bool kTurns = kTurnsT;
-  static constexpr int kQueries = 128;
-  static constexpr int kWarpgroups = 2;
-  static constexpr int kThreads = 384;
+  static constexpr bool kTurns = kWarpgroups == 2;
+#ifndef RIDGE_QREG
+#define RIDGE_QREG 0
+#endif
+  // Q and dO as register operands of the score products: halves their shared-memory reads.
+  static constexpr bool kQueriesInRegisters = kWarpgroups == 3 && RIDGE_QREG;
+  static constexpr int kQueries = 64 * kWarpgroups;
+  static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
+  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 240 : 160;
   static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kGradientOffset = kQueryBytes;
   static constexpr int kKeyOffset = 2 * kQueryBytes;
   static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
   static constexpr int kBarrierOffset = kValueOffset + kStages * kKeyBytes;
-  static constexpr int kSharedBytes = kBarrierOffset + 256;
+  static constexpr int kBarrierBytes = 256;
+  static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
   static_assert(kSharedBytes <= 232448);
 };
 
 template <class Tile>
 struct QueriesBarriers {
-  uint64_t q_full, q_empty;
-  uint64_t k_full[Tile::kStages], k_empty[Tile::kStages];
-  uint64_t v_full[Tile::kStages], v_empty[Tile::kStages];
-  TileSlots slots;
+  uint32_t base;
+  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t q_full() const { return at(0); }
+  __device__ __forceinline__ uint32_t q_empty() const { return at(1); }
+  __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 + slot); }
+  __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(4 + slot); }
+  __device__ __forceinline__ uint32_t tile(int slot) const { return at(6 + slot); }
+  __device__ __forceinline__ uint32_t k_full(int slot) const { return at(8 + slot); }
+  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 3 * Tile::kStages + slot); }
+  static_assert(8 * (8 + 4 * Tile::kStages) <= Tile::kBarrierBytes);
+
+  __device__ __forceinline__ void init() const {
+    constexpr int kWarps = 4 * Tile::kWarpgroups;
+    barrier_init(q_full(), 1);
+    barrier_init(q_empty(), Tile::kWarpgroups);
+    for (int i = 0; i < 2; ++i) {
+      barrier_init(tile_full(i), 1);
+      barrier_init(tile_empty(i), kWarps);
+    }
+    for (int i = 0; i < Tile::kStages; ++i) {
+      barrier_init(k_full(i), 1);
+      barrier_init(k_empty(i), kWarps);
+      barrier_init(v_full(i), 1);
+      barrier_init(v_empty(i), kWarps);
+    }
+    barrier_init_fence();
+  }
 };
 
 template <class Tile>
@@ -60,17 +93,16 @@ __device__ __forceinline__ BlockRange tile_keys(const QueriesArguments& p, int b
 }
 
 template <class Tile>
-__device__ __forceinline__ void produce(const QueriesArguments& p,
-                                        uint8_t* shared,
-                                        QueriesBarriers<Tile>& barriers) {
+__device__ __forceinline__ void produce(const QueriesArguments& p, const QueriesBarriers<Tile>& barriers) {
+  const uint32_t shared = barriers.base;
   Ring<2> turn;
   Ring<Tile::kStages> ring;
   uint32_t q_parity = 0;
   int index = blockIdx.x;
   while (true) {
-    barrier_wait(&barriers.slots.empty[turn.slot], turn.parity ^ 1);
-    barriers.slots.tile[turn.slot] = index;
-    barrier_arrive(&barriers.slots.full[turn.slot]);
+    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
+    store_shared_int(barriers.tile(turn.slot), index);
+    barrier_arrive(barriers.tile_full(turn.slot));
     turn.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
@@ -79,20 +111,22 @@ __device__ __forceinline__ void produce(const QueriesArguments& p,
     const int head = flat_head - batch * p.heads;
     const int kv_head = head / p.group;
     const BlockRange keys = tile_keys<Tile>(p, block);
-    barrier_wait(&barriers.q_empty, q_parity ^ 1);
+    barrier_wait(barriers.q_empty(), q_parity ^ 1);
     q_parity ^= 1;
-    barrier_expect(&barriers.q_full, 2 * Tile::kQueryBytes);
-    copy_in(shared, &p.q, &barriers.q_full, block * Tile::kQueries, head, batch);
-    copy_in(shared + Tile::kGradientOffset, &p.d_o, &barriers.q_full, block * Tile::kQueries, head, batch);
+    barrier_expect(barriers.q_full(), 2 * Tile::kQueryBytes);
+    copy_in(shared, &p.q, barriers.q_full(), block * Tile::kQueries, head, batch);
+    copy_in(shared + Tile::kGradientOffset, &p.d_o, barriers.q_full(), block * Tile::kQueries, head, batch);
+#pragma unroll 1
     for (int n = keys.end - 1; n >= keys.begin; --n) {
-      barrier_wait(&barriers.k_empty[ring.slot], ring.parity ^ 1);
-      barrier_expect(&barriers.k_full[ring.slot], Tile::kKeyBytes);
-      copy_in(shared + Tile::kKeyOffset + ring.slot * Tile::kKeyBytes, &p.k, &barriers.k_full[ring.slot],
-              n * Tile::kKeys, kv_head, batch);
-      barrier_wait(&barriers.v_empty[ring.slot], ring.parity ^ 1);
-      barrier_expect(&barriers.v_full[ring.slot], Tile::kKeyBytes);
-      copy_in(shared + Tile::kValueOffset + ring.slot * Tile::kKeyBytes, &p.v, &barriers.v_full[ring.slot],
-              n * Tile::kKeys, kv_head, batch);
+      const uint32_t place = ring.slot * Tile::kKeyBytes;
+      barrier_wait(barriers.k_empty(ring.slot), ring.parity ^ 1);
+      barrier_expect(barriers.k_full(ring.slot), Tile::kKeyBytes);
+      copy_in(shared + Tile::kKeyOffset + place, &p.k, barriers.k_full(ring.slot), n * Tile::kKeys, kv_head,
+              batch);
+      barrier_wait(barriers.v_empty(ring.slot), ring.parity ^ 1);
+      barrier_expect(barriers.v_full(ring.slot), Tile::kKeyBytes);
+      copy_in(shared + Tile::kValueOffset + place, &p.v, barriers.v_full(ring.slot), n * Tile::kKeys, kv_head,
+              batch);
       ring.advance();
     }
     index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
@@ -106,35 +140,55 @@ struct Consumer {
   static constexpr int kGradient = Tile::kHeadSize / 2;
 
   const QueriesArguments& p;
-  uint8_t* shared;
-  QueriesBarriers<Tile>& barriers;
+  QueriesBarriers<Tile> barriers;
   int warpgroup;
   int thread;
   Ring<Tile::kStages> ring{};
   uint32_t q_parity = 0;
 
-  __device__ __forceinline__ void arrive(uint64_t* barrier) const {
+  __device__ __forceinline__ void arrive(uint32_t barrier) const {
     if (thread % 32 == 0) barrier_arrive(barrier);
   }
-  __device__ __forceinline__ uint8_t* key_tile(int slot) const {
-    return shared + Tile::kKeyOffset + slot * Tile::kKeyBytes;
+  __device__ __forceinline__ uint32_t key_tile(int slot) const {
+    return barriers.base + Tile::kKeyOffset + slot * Tile::kKeyBytes;
   }
 
-  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T
-  __device__ __forceinline__ void scores(float (&d)[kScores], const uint8_t* queries, const uint8_t* keys) {
+  // This warp's 16 rows of this warpgroup's 64, as register operands.
+  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4], uint32_t rows) const {
+    const int lane = thread % 32;
+    const uint32_t address = rows + (warpgroup * 64 + own_row(thread)) * kRowBytes;
+#pragma unroll
+    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
+      uint32_t m[4];
+      load_matrices(address + (i / 4) * Tile::kQueries * kRowBytes + ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16,
+                    m);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
+    }
+  }
+
+  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` are those queries in registers.
+  __device__ __forceinline__ void scores(float (&d)[kScores],
+                                         uint32_t queries,
+                                         const uint32_t (&held)[Tile::kHeadSize / 4],
+                                         uint32_t keys) {
     const uint64_t a = by_columns(queries + warpgroup * 64 * kRowBytes);
     const uint64_t b = by_columns(keys);
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      Product<Tile::kKeys>::template shared<0, 0>(d, a + column_step<Tile::kQueries>(i),
-                                                  b + column_step<Tile::kKeys>(i), i != 0);
+      if (Tile::kQueriesInRegisters) {
+        Product<Tile::kKeys>::template registers<0>(d, held + 4 * i, b + column_step<Tile::kKeys>(i), i != 0);
+      } else {
+        Product<Tile::kKeys>::template shared<0, 0>(d, a + column_step<Tile::kQueries>(i),
+                                                    b + column_step<Tile::kKeys>(i), i != 0);
+      }
     }
     product_commit();
   }
 
   __device__ __forceinline__ void accumulate(float (&dq)[kGradient],
                                              const uint32_t (&ds)[kScores / 2],
-                                             const uint8_t* keys) {
+                                             uint32_t keys) {
     const uint64_t b = by_rows(keys, Tile::kKeys);
 #pragma unroll
     for (int i = 0; i < Tile::kKeys / 16; ++i) {
@@ -161,60 +215,99 @@ struct Consumer {
     }
   }
 
+  // A key block that none of this warpgroup's queries sees, only others' of the tile.
+  __device__ __forceinline__ void skip_block() {
+    barrier_wait(barriers.k_full(ring.slot), ring.parity);
+    arrive(barriers.k_empty(ring.slot));
+    if (Tile::kTurns) {
+      named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+      named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+    }
+    barrier_wait(barriers.v_full(ring.slot), ring.parity);
+    arrive(barriers.v_empty(ring.slot));
+    ring.advance();
+  }
+
   // Key blocks from the last. For block i the tensor cores get dQ of block i - 1, S_i, dP_i; P_i is formed beside
   // dP_i, and nothing is in flight across the loop's edge.
   __device__ __forceinline__ void walk(int flat_head, int block) {
     const int first = block * Tile::kQueries + warpgroup * 64;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const BlockRange keys = tile_keys<Tile>(p, block);
+    BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
+    if (first >= p.visibility.sequence) own = BlockRange{};
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
-    const int64_t rows = static_cast<int64_t>(flat_head) * p.statistics.padded + row;
-    const float lse[2] = {p.statistics.lse_log2[rows], p.statistics.lse_log2[rows + 8]};
-    const float delta[2] = {p.statistics.delta[rows], p.statistics.delta[rows + 8]};
+    const int64_t rows = static_cast<int64_t>(flat_head) * p.statistics.padded;
+    const float* deltas = p.statistics.minus_delta + RowStatistics::kDeltaCopies * rows;
+    float minus_lse[2], minus_delta[2];  // of this thread's two rows
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int padded_row = min(row + 8 * r, p.statistics.padded - 1);
+      minus_lse[r] = p.statistics.minus_lse[rows + padded_row];
+      minus_delta[r] = deltas[RowStatistics::delta_place(padded_row)];
+    }
     float dq[kGradient];
     uint32_t ds[kScores / 2];
     clear(dq);
-#pragma unroll
-    for (int j = 0; j < kScores / 2; ++j) ds[j] = 0;
-    barrier_wait(&barriers.q_full, q_parity);
+    clear(ds);
+    barrier_wait(barriers.q_full(), q_parity);
     q_parity ^= 1;
-    int before = ring.slot;  // block i - 1's; for the first block its own, with dS zero
-    for (int n = keys.end - 1; n >= keys.begin; --n) {
+    uint32_t held_queries[Tile::kHeadSize / 4], held_gradients[Tile::kHeadSize / 4];
+    if (Tile::kQueriesInRegisters) {
+      load_rows(held_queries, barriers.base);
+      load_rows(held_gradients, barriers.base + Tile::kGradientOffset);
+    }
+    // The vote and the barrier show the compiler that the warp stays together.
+    if (__any_sync(0xffffffff, own.end < keys.end)) {
+#pragma unroll 1
+      for (int n = keys.end; n > own.end && n > keys.begin; --n) skip_block();
+    }
+    __syncwarp();
+    int before = ring.slot;  // block i - 1's stage; for the first block its own, with dS zero
+    for (int n = own.end - 1; n >= own.begin; --n) {
       float s[kScores], dp[kScores];
-      barrier_wait(&barriers.k_full[ring.slot], ring.parity);
-      if (Tile::kTurns) named_sync(3 + warpgroup, 2 * kWarpgroupThreads);
+      barrier_wait(barriers.k_full(ring.slot), ring.parity);
+      if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       product_fence();
       accumulate(dq, ds, key_tile(before));
-      scores(s, shared, key_tile(ring.slot));
-      barrier_wait(&barriers.v_full[ring.slot], ring.parity);
+      scores(s, barriers.base, held_queries, key_tile(ring.slot));
+      barrier_wait(barriers.v_full(ring.slot), ring.parity);
       product_fence();
-      scores(dp, shared + Tile::kGradientOffset, key_tile(ring.slot) + Tile::kStages * Tile::kKeyBytes);
-      if (Tile::kTurns) named_arrive(3 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients,
+             key_tile(ring.slot) + Tile::kStages * Tile::kKeyBytes);
+      if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       product_wait<1>();
       pin(s);
       pin(dq);
-      if (n != keys.end - 1) arrive(&barriers.k_empty[before]);
+      if (n != own.end - 1) arrive(barriers.k_empty(before));
       if (!contains(whole, n)) hide(s, row, n * Tile::kKeys + 2 * (thread % 4));
 #pragma unroll
-      for (int j = 0; j < kScores; ++j) s[j] = exp2_fast(fmaf(s[j], p.scale_log2, -lse[(j / 2) % 2]));
+      for (int j = 0; j < kScores; ++j) s[j] = exp2_fast(fmaf(s[j], p.scale_log2, minus_lse[(j / 2) % 2]));
       pin(s);
       product_wait<0>();
       pin(dp);
-      arrive(&barriers.v_empty[ring.slot]);
+      arrive(barriers.v_empty(ring.slot));
 #pragma unroll
       for (int j = 0; j < kScores / 2; ++j) {
-        const float shift = delta[j % 2];
-        ds[j] = pack_bf16(s[2 * j] * (dp[2 * j] - shift), s[2 * j + 1] * (dp[2 * j + 1] - shift));
+        const float shift = minus_delta[j % 2];
+        ds[j] = pack_bf16(s[2 * j] * (dp[2 * j] + shift), s[2 * j + 1] * (dp[2 * j + 1] + shift));
       }
       pin(ds);
       before = ring.slot;
       ring.advance();
     }
-    product_fence();
-    accumulate(dq, ds, key_tile(before));
-    product_wait<0>();
-    pin(dq);
-    arrive(&barriers.k_empty[before]);
+    if (own.end > own.begin) {
+      product_fence();
+      accumulate(dq, ds, key_tile(before));
+      product_wait<0>();
+      pin(dq);
+      arrive(barriers.k_empty(before));
+      if (__any_sync(0xffffffff, own.begin > keys.begin)) {
+#pragma unroll 1
+        for (int n = own.begin; n > keys.begin; --n) skip_block();
+      }
+      __syncwarp();
+    }
     finish(flat_head, first, dq);
   }
 
@@ -222,17 +315,17 @@ struct Consumer {
   __device__ __forceinline__ void finish(int flat_head, int first, const float (&dq)[kGradient]) {
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
-    uint8_t* queries = shared + warpgroup * 64 * kRowBytes;
-    named_sync(1 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
-    stage_rows<Tile::kQueries>(queries, thread, dq, p.scale);
+    const uint32_t queries = barriers.base + warpgroup * 64 * kRowBytes;
+    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
+    stage_rows<Tile::kQueries>(queries, own_row(thread), thread % 32, dq, p.scale);
     shared_writes_to_async();
-    named_sync(1 + warpgroup, kWarpgroupThreads);
+    named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
       if (first < p.visibility.sequence) {
         send_rows<Tile::kQueries, Tile::kHeadSize>(&p.dq, queries, first, head, batch);
         copy_out_wait_read();
       }
-      barrier_arrive(&barriers.q_empty);
+      barrier_arrive(barriers.q_empty());
     }
   }
 };
@@ -242,38 +335,22 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     flash_attention_backward_queries_kernel(const __grid_constant__ QueriesArguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
-  auto& barriers = *reinterpret_cast<QueriesBarriers<Tile>*>(shared + Tile::kBarrierOffset);
-  static_assert(sizeof(barriers) <= 256);
-  constexpr int kWarps = 4 * Tile::kWarpgroups;
-  if (threadIdx.x == 0) {
-    barrier_init(&barriers.q_full, 1);
-    barrier_init(&barriers.q_empty, Tile::kWarpgroups);
-    for (int i = 0; i < Tile::kStages; ++i) {
-      barrier_init(&barriers.k_full[i], 1);
-      barrier_init(&barriers.k_empty[i], kWarps);
-      barrier_init(&barriers.v_full[i], 1);
-      barrier_init(&barriers.v_empty[i], kWarps);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier_init(&barriers.slots.full[i], 1);
-      barrier_init(&barriers.slots.empty[i], kWarps);
-    }
-    barrier_init_fence();
-  }
+  const QueriesBarriers<Tile> barriers{shared_address(shared)};
+  if (threadIdx.x == 0) barriers.init();
   __syncthreads();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
-    give_registers<24>();
-    if (threadIdx.x == 0) produce<Tile>(p, shared, barriers);
+    give_registers<Tile::kProducerRegisters>();
+    if (threadIdx.x == 0) produce<Tile>(p, barriers);
   } else {
-    take_registers<240>();
-    Consumer<Tile> consumer{p, shared, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    if (Tile::kTurns && role == 2) named_arrive(3, 2 * kWarpgroupThreads);
+    take_registers<Tile::kConsumerRegisters>();
+    Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> turn;
     while (true) {
-      barrier_wait(&barriers.slots.full[turn.slot], turn.parity);
-      const int index = __shfl_sync(0xffffffff, barriers.slots.tile[turn.slot], 0);
-      if (consumer.thread % 32 == 0) barrier_arrive(&barriers.slots.empty[turn.slot]);
+      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
+      consumer.arrive(barriers.tile_empty(turn.slot));
       turn.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;
@@ -307,28 +384,32 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
   p.order.heads = static_cast<int>(extents.batch * extents.heads);
   p.order.heads_per_section = p.group * section_heads(extents, p.order.heads / p.group, 1);
   p.order.descending = extents.causal;
-  int blocks = 0;
-  p.next_tile = tile_counter(p.order.tiles(), next_tile, &blocks);
+  const int places = multiprocessors();
+  const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
+  p.next_tile = p.order.tiles() > blocks ? next_tile : nullptr;
   return launch_kernel(flash_attention_backward_queries_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes,
                        p, call.stream);
 }
 
+// A warpgroup visits the blocks that its own 64 queries see.
 template <class Tile>
 int64_t tile_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);
   int64_t blocks = 0;
-  for (int first = 0; first < visibility.sequence; first += Tile::kQueries) {
-    const BlockRange keys = key_blocks(visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
+  for (int first = 0; first < visibility.sequence; first += 64) {
+    const BlockRange keys = key_blocks(visibility, first, first + 63, Tile::kKeys);
     blocks += keys.end - keys.begin;
   }
-  return blocks * Tile::kQueries * Tile::kKeys * extents.batch * extents.heads;
+  return blocks * 64 * Tile::kKeys * extents.batch * extents.heads;
 }
 
-#ifndef RIDGE_QUERIES_TURNS
-#define RIDGE_QUERIES_TURNS 1
+#ifndef RIDGE_Q64_KEYS
+#define RIDGE_Q64_KEYS 64
+#define RIDGE_Q64_WG 3
+#define RIDGE_Q64_STAGES 4
 #endif
-using Queries64 = QueriesTile<64, 128, 2, RIDGE_QUERIES_TURNS>;
-using Queries128 = QueriesTile<128, 96, 3, RIDGE_QUERIES_TURNS>;
+using Queries64 = QueriesTile<64, RIDGE_Q64_KEYS, RIDGE_Q64_WG, RIDGE_Q64_STAGES>;
+using Queries128 = QueriesTile<128, 96, 2, 3>;
 
 }  // namespace
 

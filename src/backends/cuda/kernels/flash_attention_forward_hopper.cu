@@ -44,7 +44,8 @@ struct ForwardTile {
   // 64 Ki registers by the multiprocessor: 128 x (producer + consumers x warpgroups) x blocks.
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 24 : 40) : (kWarpgroups == 3 ? 32 : 40);
   static constexpr int kConsumerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 240 : 232) : (kWarpgroups == 3 ? 160 : 216);
-  static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
+  static constexpr int kOwnQueryBytes = 64 * kHeadSize * 2;  // of one warpgroup
+  static constexpr int kQueryBytes = kWarpgroups * kOwnQueryBytes;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kKeyOffset = kQueryBytes;
   static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
@@ -57,7 +58,7 @@ struct ForwardTile {
 #define RIDGE_TURNS (kWarpgroups == 2)
 #endif
 #ifndef RIDGE_EARLY
-#define RIDGE_EARLY 1
+#define RIDGE_EARLY (kHeadSize != 64)
 #endif
   static constexpr bool kTurns = kWarpgroups > 1 && (RIDGE_TURNS);
   static constexpr bool kEarlyWait = RIDGE_EARLY;
@@ -67,26 +68,30 @@ struct ForwardTile {
 // The barriers, eight bytes each from Tile::kBarrierOffset on.
 template <class Tile>
 struct ForwardBarriers {
+  static constexpr int kQ = Tile::kWarpgroups;
+  static constexpr int kK = 2 * kQ + 6;
   uint32_t base;
   __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
-  __device__ __forceinline__ uint32_t q_full() const { return at(0); }
-  __device__ __forceinline__ uint32_t q_empty() const { return at(1); }
-  __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 + slot); }
-  __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(4 + slot); }
-  __device__ __forceinline__ uint32_t tile(int slot) const { return at(6 + slot); }  // the tile's number
-  __device__ __forceinline__ uint32_t k_full(int slot) const { return at(8 + slot); }
-  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 3 * Tile::kStages + slot); }
-  static_assert(8 * (8 + 4 * Tile::kStages) <= Tile::kBarrierBytes);
+  __device__ __forceinline__ uint32_t q_full(int warpgroup) const { return at(warpgroup); }
+  __device__ __forceinline__ uint32_t q_empty(int warpgroup) const { return at(kQ + warpgroup); }
+  __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 * kQ + slot); }
+  __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 * kQ + 2 + slot); }
+  __device__ __forceinline__ uint32_t tile(int slot) const { return at(2 * kQ + 4 + slot); }  // the tile's number
+  __device__ __forceinline__ uint32_t k_full(int slot) const { return at(kK + slot); }
+  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(kK + Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(kK + 2 * Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(kK + 3 * Tile::kStages + slot); }
+  static_assert(8 * (kK + 4 * Tile::kStages) <= Tile::kBarrierBytes);
 
   __device__ __forceinline__ void init() const {
     constexpr int kWarps = 4 * Tile::kWarpgroups;
-    barrier_init(q_full(), 1);
-    barrier_init(q_empty(), Tile::kOutputOverQuery ? Tile::kWarpgroups : kWarps);
+    for (int i = 0; i < Tile::kWarpgroups; ++i) {
+      barrier_init(q_full(i), 1);
+      barrier_init(q_empty(i), Tile::kOutputOverQuery ? 1 : 4);
+    }
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), kWarps);
+      barrier_init(tile_empty(i), kWarps + 1);  // and the queries' producer
     }
     for (int i = 0; i < Tile::kStages; ++i) {
       barrier_init(k_full(i), 1);
@@ -104,16 +109,14 @@ __device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int b
   return key_blocks(p.visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
 }
 
-// One thread: names the tiles, fetches queries once a tile, keys and values block by block from the last.
+// One thread: names the tiles, fetches keys and values block by block from the last.
 template <class Tile>
 __device__ __forceinline__ void produce(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
-  prefetch_map(&p.q);
   prefetch_map(&p.k);
   prefetch_map(&p.v);
   const uint32_t shared = barriers.base;
   Ring<2> turn;
   Ring<Tile::kStages> key_ring, value_ring;
-  uint32_t q_parity = 0;
   int index = blockIdx.x;
   while (true) {
     barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
@@ -145,10 +148,6 @@ __device__ __forceinline__ void produce(const ForwardArguments& p, const Forward
       value_ring.advance();
     };
     fetch_keys(keys.end - 1);
-    barrier_wait(barriers.q_empty(), q_parity ^ 1);
-    q_parity ^= 1;
-    barrier_expect(barriers.q_full(), Tile::kQueryBytes);
-    copy_in(shared, &p.q, barriers.q_full(), block * Tile::kQueries, head, batch);
     for (int n = keys.end - 2; n >= keys.begin; --n) {
       fetch_keys(n);
       fetch_values(n + 1);
@@ -156,6 +155,35 @@ __device__ __forceinline__ void produce(const ForwardArguments& p, const Forward
     fetch_values(keys.begin);
     index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
                                    : index + static_cast<int>(gridDim.x);
+  }
+}
+
+// One thread of another warp: each warpgroup's 64 queries as soon as that warpgroup is done with those before, so that
+// none waits for the slowest. Nothing is fetched past the end of the sequence.
+template <class Tile>
+__device__ __forceinline__ void produce_queries(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
+  prefetch_map(&p.q);
+  Ring<2> turn;
+  uint32_t parities = 0;  // a bit a warpgroup
+  while (true) {
+    barrier_wait(barriers.tile_full(turn.slot), turn.parity);
+    const int index = load_shared_int(barriers.tile(turn.slot));
+    barrier_arrive(barriers.tile_empty(turn.slot));
+    turn.advance();
+    if (index >= p.order.tiles()) break;
+    int flat_head, block;
+    p.order.locate(index, &flat_head, &block);
+    const int batch = flat_head / p.heads;
+    const int head = flat_head - batch * p.heads;
+#pragma unroll 1
+    for (int w = 0; w < Tile::kWarpgroups; ++w) {
+      const int first = block * Tile::kQueries + 64 * w;
+      if (first >= p.visibility.sequence) break;
+      barrier_wait(barriers.q_empty(w), ((parities >> w) & 1) ^ 1);
+      parities ^= 1u << w;
+      barrier_expect(barriers.q_full(w), Tile::kOwnQueryBytes);
+      copy_in(barriers.base + w * Tile::kOwnQueryBytes, &p.q, barriers.q_full(w), first, head, batch);
+    }
   }
 }
 
@@ -260,7 +288,7 @@ __device__ __forceinline__ void scores_again(float* s, uint32_t queries, uint32_
   for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
     uint32_t a[4], b[4];
     const int unit = 2 * (i % 4);
-    load_matrices(q + (i / 4) * Tile::kQueries * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
+    load_matrices(q + (i / 4) * 64 * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
 #pragma unroll
     for (int j = 0; j < Tile::kKeys / 16; ++j) {
       load_matrices(k + (i / 4) * Tile::kKeys * kRowBytes + 16 * j * kRowBytes +
@@ -288,14 +316,9 @@ struct Turns {
   __device__ __forceinline__ void pass() const {
     if (Tile::kTurns) named_arrive(next, 2 * kWarpgroupThreads);
   }
-  __device__ __forceinline__ void skip(int count) const {
-    if (Tile::kTurns) {
-#pragma unroll 1
-      for (int i = 0; i < count; ++i) {
-        wait();
-        pass();
-      }
-    }
+  __device__ __forceinline__ void skip() const {
+    wait();
+    pass();
   }
 };
 
@@ -314,7 +337,7 @@ struct Consumer {
   __device__ __forceinline__ void arrive(uint32_t barrier) const {
     if (thread % 32 == 0) barrier_arrive(barrier);
   }
-  __device__ __forceinline__ uint32_t queries() const { return barriers.base + warpgroup * 64 * kRowBytes; }
+  __device__ __forceinline__ uint32_t queries() const { return barriers.base + warpgroup * Tile::kOwnQueryBytes; }
   __device__ __forceinline__ uint32_t keys() const {
     return barriers.base + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes;
   }
@@ -332,15 +355,12 @@ struct Consumer {
     arrive(barriers.v_empty(value_ring.slot));
     value_ring.advance();
   }
-  // Blocks that other warpgroups of the tile need and this one does not.
-  __device__ __forceinline__ void skip(int blocks) {
-#pragma unroll 1
-    for (int i = 0; i < blocks; ++i) {
-      wait_keys();
-      release_keys();
-      wait_values();
-      release_values();
-    }
+  // Lets go of a block that other warpgroups of the tile need and this one does not.
+  __device__ __forceinline__ void skip() {
+    wait_keys();
+    release_keys();
+    wait_values();
+    release_values();
   }
 
   __device__ __forceinline__ void scores(float (&s)[kScores]) const {
@@ -348,7 +368,7 @@ struct Consumer {
     const uint64_t k = by_columns(keys());
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      Product<Tile::kKeys>::template shared<0, 0>(s, q + column_step<Tile::kQueries>(i),
+      Product<Tile::kKeys>::template shared<0, 0>(s, q + column_step<64>(i),
                                                   k + column_step<Tile::kKeys>(i), i != 0);
     }
     product_commit();
@@ -425,23 +445,23 @@ struct Consumer {
     BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     if (first >= p.visibility.sequence) own.begin = own.end = tile.begin;
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
-    barrier_wait(barriers.q_full(), q_parity);
-    q_parity ^= 1;
     if (Tile::kWarpgroups > 1) {
       const int hidden = tile.end - own.end;
       // The vote and the barrier show the compiler that the warp stays together: without them it gives up uniform
       // registers for all that follows.
       if (__any_sync(0xffffffff, hidden > 0)) {
-        skip(hidden);
-        turns.skip(own.end > own.begin ? hidden : tile.end - tile.begin - 1);
+        const int turns_hidden = own.end > own.begin ? hidden : hidden - 1;
+#pragma unroll 1
+        for (int i = 0; i < hidden; ++i) {
+          skip();
+          if (i < turns_hidden) turns.skip();
+        }
       }
       __syncwarp();
     }
-    if (own.end == own.begin) {
-      release_queries();
-      if (Tile::kOutputOverQuery && thread == 0) barrier_arrive(barriers.q_empty());
-      return;
-    }
+    if (own.end == own.begin) return;
+    barrier_wait(barriers.q_full(warpgroup), q_parity);
+    q_parity ^= 1;
     float o[kOutput];
     uint32_t probability[kScores / 2];
     RowState rows;
@@ -475,12 +495,17 @@ struct Consumer {
     wait_values();
     product_fence();
     outputs(o, probability);
-    if (Tile::kWarpgroups > 1) turns.skip(own.begin - tile.begin);
     product_wait<0>();
     pin(o);
     release_values();
     if (Tile::kWarpgroups > 1) {
-      if (__any_sync(0xffffffff, own.begin > tile.begin)) skip(own.begin - tile.begin);
+      if (__any_sync(0xffffffff, own.begin > tile.begin)) {
+#pragma unroll 1
+        for (int i = own.begin - tile.begin; i > 0; --i) {
+          turns.skip();
+          skip();
+        }
+      }
       __syncwarp();
     }
     finish(flat_head, first, row, o, rows);
@@ -488,7 +513,7 @@ struct Consumer {
 
   // After the last score product; where the output is staged over the queries, `finish` does it.
   __device__ __forceinline__ void release_queries() const {
-    if (!Tile::kOutputOverQuery) arrive(barriers.q_empty());
+    if (!Tile::kOutputOverQuery) arrive(barriers.q_empty(warpgroup));
   }
 
   // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy engine.
@@ -512,7 +537,7 @@ struct Consumer {
     }
     if (thread == 0 && !Tile::kOutputOverQuery) copy_out_wait_read();
     named_sync(4 + warpgroup, kWarpgroupThreads);
-    const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * 64 * kRowBytes;
+    const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * Tile::kOwnQueryBytes;
     const int lane = thread % 32;
     const int staged_row = (thread / 32) * 16 + lane % 16;
     const uint32_t address = staged + staged_row * kRowBytes;
@@ -520,7 +545,7 @@ struct Consumer {
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       const uint32_t unit = (2 * (i % 4) + lane / 16) ^ (staged_row % 8);
       const float* c = o + 8 * i;
-      store_matrices(address + (i / 4) * Tile::kQueries * kRowBytes + unit * 16,
+      store_matrices(address + (i / 4) * 64 * kRowBytes + unit * 16,
                      pack_bf16(c[0] * inverse[0], c[1] * inverse[0]),
                      pack_bf16(c[2] * inverse[1], c[3] * inverse[1]),
                      pack_bf16(c[4] * inverse[0], c[5] * inverse[0]),
@@ -530,12 +555,12 @@ struct Consumer {
     named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
       for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
-        copy_out(&p.o, staged + chunk * Tile::kQueries * kRowBytes, first, chunk, head, batch);
+        copy_out(&p.o, staged + chunk * 64 * kRowBytes, first, chunk, head, batch);
       }
       copy_out_commit();
       if (Tile::kOutputOverQuery) {
         copy_out_wait_read();
-        barrier_arrive(barriers.q_empty());
+        barrier_arrive(barriers.q_empty(warpgroup));
       }
     }
   }
@@ -553,6 +578,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   if (role == 0) {
     give_registers<Tile::kProducerRegisters>();
     if (threadIdx.x == 0) produce<Tile>(p, barriers);
+    if (threadIdx.x == 32) produce_queries<Tile>(p, barriers);
   } else {
     take_registers<Tile::kConsumerRegisters>();
     Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
@@ -575,7 +601,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #endif
 }
 
-using Forward64 = ForwardTile<64, 128, 3, 2, false>;
+#ifndef RIDGE_F64_STAGES
+#define RIDGE_F64_STAGES 4
+#endif
+using Forward64 = ForwardTile<64, 128, 3, RIDGE_F64_STAGES, false>;
 using Forward128 = ForwardTile<128, 128, 2, 2, false>;
 using Forward256 = ForwardTile<256, 80, 2, 2, true>;
 // Short sequences: more, smaller tiles, two blocks a multiprocessor.
@@ -587,16 +616,16 @@ int query_tiles(const AttentionExtents& extents) {
   return ceil_div(static_cast<int>(extents.sequence), Tile::kQueries);
 }
 
+// A warpgroup visits the blocks that its own 64 queries see.
 template <class Tile>
 int64_t tile_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);
   int64_t blocks = 0;
-  for (int m = 0; m < query_tiles<Tile>(extents); ++m) {
-    const int first = m * Tile::kQueries;
-    const BlockRange keys = key_blocks(visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
+  for (int first = 0; first < visibility.sequence; first += 64) {
+    const BlockRange keys = key_blocks(visibility, first, first + 63, Tile::kKeys);
     blocks += keys.end - keys.begin;
   }
-  return blocks * Tile::kQueries * Tile::kKeys * extents.batch * extents.heads;
+  return blocks * 64 * Tile::kKeys * extents.batch * extents.heads;
 }
 
 struct ForwardCall {
@@ -612,7 +641,7 @@ template <class Tile>
 cudaError_t launch(const ForwardCall& call) {
   const AttentionExtents& extents = call.extents;
   ForwardArguments p{};
-  const bool mapped = encode_tokens(&p.q, call.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+  const bool mapped = encode_tokens(&p.q, call.q, extents, extents.heads, 64, kAllChunks) &&
                       encode_tokens(&p.k, call.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
                       encode_tokens(&p.v, call.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
                       encode_tokens(&p.o, call.o, extents, extents.heads, 64, kOneChunk);

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge bench op NAME: one op alone, its time with an interval, and what share of the machine's
+// limit that is.
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/machine_ceilings.h"
+#include "apps/model_options.h"
+#include "apps/op_trial.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "ops/registry.h"
+
+namespace ridge::apps {
+namespace {
+
+struct BenchOptions {
+  std::string op;
+  std::string device = "cpu";
+  std::string dtype = "fp32";
+  MachineOptions machine;
+  bool json = false;
+  bool tune = false;
+};
+
+DType parse_bench_dtype(const std::string& text) {
+  if (text == "fp32" || text == "f32") return DType::kF32;
+  if (text == "bf16") return DType::kBF16;
+  throw usage_error("[dtype] expected fp32 or bf16, got {}", printable(text));
+}
+
+std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions& options) {
+  Table table({{"case", Align::kLeft},
+               {"inputs", Align::kLeft},
+               {"time", Align::kRight},
+               {"95% interval", Align::kRight},
+               {"FLOPs", Align::kRight},
+               {"bytes", Align::kRight},
+               {"rate", Align::kRight},
+               {"traffic", Align::kRight},
+               {"bound", Align::kLeft},
+               {"of the limit", Align::kRight}});
+  for (const OpTrial& t : trials) {
+    if (!t.refused.empty()) {
+      table.add({t.name, t.types, "not run", terminal_safe(t.refused)});
+      continue;
+    }
+    double ns = t.time.median;
+    table.add({t.name, t.types, format_ns(ns),
+               fmt::format("{} - {}", format_ns(t.time.low), format_ns(t.time.high)),
+               format_count(static_cast<double>(t.cost.work.flops)), format_bytes(t.cost.bytes()),
+               t.cost.work.flops == 0
+                   ? "-"
+                   : format_rate(static_cast<double>(t.cost.work.flops) / ns * 1e9, "FLOP/s"),
+               format_rate(static_cast<double>(t.cost.bytes()) / ns * 1e9, "B/s"),
+               std::string(perf::name(t.bound)), fmt::format("{:.0f}%", 100 * t.limit_share())});
+  }
+  return table.text(options);
+}
+
+void print_json(const BenchOptions& o,
+                const std::vector<OpTrial>& trials,
+                const perf::Ceilings& ceilings) {
+  nlohmann::ordered_json json = {{"op", o.op},
+                                 {"dtype", o.dtype},
+                                 {"device", ceilings.machine.device},
+                                 {"threads", ceilings.machine.threads},
+                                 {"cases", nlohmann::ordered_json::array()}};
+  for (const OpTrial& t : trials)
+    json["cases"].push_back({{"name", t.name},
+                             {"inputs", t.types},
+                             {"refused", t.refused},
+                             {"median_ns", t.time.median},
+                             {"low_ns", t.time.low},
+                             {"high_ns", t.time.high},
+                             {"samples", t.time.count},
+                             {"flops", t.cost.work.flops},
+                             {"macs", t.cost.work.macs},
+                             {"bytes", t.cost.bytes()},
+                             {"predicted_ns", t.predicted_ns},
+                             {"bound", perf::name(t.bound)},
+                             {"share_of_limit", t.limit_share()}});
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void run(const BenchOptions& o, const TerminalOptions& terminal) {
+  if (o.device != "cpu") throw usage_error("[device] expected cpu, got {}", printable(o.device));
+  DType dtype = parse_bench_dtype(o.dtype);
+  const Op& op = ops::table().at(o.op);
+  if (op.kind == OpKind::kView)
+    throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
+  auto backend = make_backend(o.machine, passes::Selection("baseline", o.tune ? "+tune_gemm" : ""));
+  perf::Ceilings ceilings = machine_ceilings(terminal);
+  std::vector<Case> cases;
+  if (op.cases != nullptr)
+    for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
+  for (Case& each : preset_cases(op, dtype, *backend)) cases.push_back(std::move(each));
+  if (cases.empty()) throw usage_error("[bench] '{}' has no cases, and no preset uses it", o.op);
+  Progress progress(o.op, static_cast<int64_t>(cases.size()), "cases", terminal);
+  std::vector<OpTrial> trials;
+  for (const Case& each : cases) {
+    trials.push_back(run_trial(op, each, *backend, ceilings));
+    progress.tick(1, each.name);
+  }
+  progress.hide();
+  if (o.json) return print_json(o, trials, ceilings);
+  fmt::print("{}\n{}, {} thread{}, {}\n\n{}",
+             op.formula.empty() ? op.name : op.name + ": " + op.formula,
+             terminal_safe(ceilings.machine.device), ceilings.machine.threads,
+             ceilings.machine.threads == 1 ? "" : "s", o.dtype, table_text(trials, terminal));
+  fmt::print(
+      "\nThe limit is what the measured ceilings predict for the counts; the same operands are "
+      "used again and "
+      "again, so small ones stay in a cache.\n");
+}
+
+}  // namespace
+
+void register_bench(CLI::App& program, const AppContext& context) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* app = program.add_subcommand("bench", "Measure one op alone");
+  app->require_subcommand(1);
+  CLI::App* op =
+      app->add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
+  op->add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...")->required();
+  op->add_option("--device", o->device, "cpu")->capture_default_str();
+  op->add_option("--dtype", o->dtype, "fp32 or bf16")->capture_default_str();
+  op->add_flag("--tune", o->tune,
+               "choose among oneDNN's call forms by measuring, as level compiled does");
+  op->add_flag("--json", o->json, "print JSON on stdout");
+  add_machine_options(*op, o->machine);
+  const char* examples =
+      "Examples:\n"
+      "  ridge bench op softmax\n"
+      "  ridge bench op matmul --dtype bf16 --threads 1 --json";
+  app->footer(examples);
+  op->footer(examples);
+  op->callback([o, &context] { run(*o, context.terminal); });
+}
+
+}  // namespace ridge::apps

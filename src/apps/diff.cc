@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge diff: two output folders, run by run and op by op, and which of the differences are noise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/subcommand.h"
+#include "apps/summary_file.h"
+#include "base/error.h"
+#include "base/units.h"
+
+namespace ridge::apps {
+namespace {
+
+struct DiffOptions {
+  std::string before, after;
+  bool json = false;
+};
+
+// One quantity in both runs; a side without it has no samples.
+struct Change {
+  std::string key;
+  perf::Summary before, after;
+
+  bool is_one_sided() const { return before.count == 0 || after.count == 0; }
+  double ratio() const { return before.median > 0 ? after.median / before.median : 0; }
+  std::string verdict() const {
+    if (before.count == 0) return "only in B";
+    if (after.count == 0) return "only in A";
+    if (overlap(before, after)) return "noise";
+    // Too few samples for 95%: the intervals say less than they seem to.
+    const char* unsure = std::min(before.coverage, after.coverage) < 0.95 ? "?" : "";
+    return fmt::format("{}{}", after.median < before.median ? "faster" : "slower", unsure);
+  }
+};
+
+struct RunChange {
+  const SummaryRun* before = nullptr;
+  const SummaryRun* after = nullptr;
+  Change step;
+  std::vector<Change> ops;  // by the larger of both times
+};
+
+bool is_same_setting(const SummaryRun& a, const SummaryRun& b) {
+  return a.model == b.model && a.level == b.level && a.batch_size == b.batch_size &&
+         a.sequence == b.sequence && a.micro_batches == b.micro_batches;
+}
+
+std::vector<Change> op_changes(const SummaryRun& before, const SummaryRun& after) {
+  std::map<std::string, Change> changes;
+  for (const SummaryOperation& op : before.by_op) changes[op.key].before = op.samples;
+  for (const SummaryOperation& op : after.by_op) changes[op.key].after = op.samples;
+  std::vector<Change> sorted;
+  for (auto& [key, change] : changes) {
+    change.key = key;
+    sorted.push_back(change);
+  }
+  auto size = [](const Change& c) { return std::max(c.before.median, c.after.median); };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Change& a, const Change& b) { return size(a) > size(b); });
+  return sorted;
+}
+
+// Runs of the same setting; when the folders hold one run each, those two whatever they are.
+std::vector<RunChange> match(const SummaryFile& a, const SummaryFile& b) {
+  std::vector<RunChange> matched;
+  auto add = [&](const SummaryRun& before, const SummaryRun& after) {
+    matched.push_back(
+        {&before, &after, {"step", before.step, after.step}, op_changes(before, after)});
+  };
+  for (const SummaryRun& before : a.runs)
+    for (const SummaryRun& after : b.runs)
+      if (is_same_setting(before, after)) {
+        add(before, after);
+        break;
+      }
+  if (matched.empty() && a.runs.size() == 1 && b.runs.size() == 1) add(a.runs[0], b.runs[0]);
+  return matched;
+}
+
+std::string time(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
+std::string interval(const perf::Summary& s) {
+  return s.count == 0 ? "-" : fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
+}
+
+std::string painted(const Change& change, const TerminalOptions& options) {
+  std::string verdict = change.verdict();
+  if (verdict.starts_with("faster")) return paint(verdict, Colour::kGreen, options);
+  if (verdict.starts_with("slower")) return paint(verdict, Colour::kRed, options);
+  return paint(verdict, Colour::kDim, options);
+}
+
+std::string run_text(const RunChange& run, const TerminalOptions& options) {
+  Table table({{"op", Align::kLeft},
+               {"A", Align::kRight},
+               {"interval", Align::kRight},
+               {"B", Align::kRight},
+               {"interval", Align::kRight},
+               {"B / A", Align::kRight},
+               {"", Align::kLeft}});
+  auto add = [&](const Change& change) {
+    table.add({terminal_safe(change.key), time(change.before), interval(change.before),
+               time(change.after), interval(change.after),
+               change.is_one_sided() ? "-" : fmt::format("{:.3f}", change.ratio()),
+               painted(change, options)});
+  };
+  for (const Change& change : run.ops) add(change);
+  if (!run.ops.empty()) table.add_rule();
+  add(run.step);
+  std::string text = terminal_safe(run.before->str());
+  if (run.before->str() != run.after->str()) text += " against " + terminal_safe(run.after->str());
+  text = "\n" + paint(text, Colour::kBold, options) + "\n\n" + table.text(options);
+  double difference = std::abs(run.before->mean_loss - run.after->mean_loss);
+  return text + fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})\n",
+                            run.before->mean_loss, run.after->mean_loss, difference);
+}
+
+nlohmann::ordered_json change_json(const Change& change) {
+  auto side = [](const perf::Summary& s) {
+    return nlohmann::ordered_json{
+        {"median_ns", s.median}, {"low_ns", s.low}, {"high_ns", s.high}, {"samples", s.count}};
+  };
+  return {{"key", change.key},
+          {"a", side(change.before)},
+          {"b", side(change.after)},
+          {"ratio", change.is_one_sided() ? nlohmann::ordered_json()
+                                          : nlohmann::ordered_json(change.ratio())},
+          {"verdict", change.verdict()}};
+}
+
+void print_json(const std::vector<RunChange>& runs) {
+  auto json = nlohmann::ordered_json::array();
+  for (const RunChange& run : runs) {
+    auto ops = nlohmann::ordered_json::array();
+    for (const Change& change : run.ops) ops.push_back(change_json(change));
+    json.push_back({{"a", run.before->str()},
+                    {"b", run.after->str()},
+                    {"step", change_json(run.step)},
+                    {"by_op", ops}});
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void run(const DiffOptions& o, const TerminalOptions& options) {
+  SummaryFile a = read_summary(o.before), b = read_summary(o.after);
+  std::vector<RunChange> runs = match(a, b);
+  if (runs.empty())
+    throw usage_error("[diff] {} and {} hold no run of the same model, level, batch and length",
+                      o.before, o.after);
+  if (o.json) return print_json(runs);
+  fmt::print("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before), terminal_safe(a.device),
+             terminal_safe(a.finished_at), terminal_safe(o.after), terminal_safe(b.device),
+             terminal_safe(b.finished_at));
+  if (a.device != b.device) fmt::print("The machines differ: so do the times.\n");
+  for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
+  fmt::print(
+      "\nnoise: the 95% intervals of the medians overlap. A ? marks fewer than 6 samples a "
+      "side.\n");
+}
+
+}  // namespace
+
+void register_diff(CLI::App& program, const AppContext& context) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* app =
+      program.add_subcommand("diff", "Compare two output folders op by op and say what is noise");
+  app->add_option("A", options->before, "output folder of ridge lab or ridge train")->required();
+  app->add_option("B", options->after, "the other")->required();
+  app->add_flag("--json", options->json, "print JSON on stdout");
+  app->footer(
+      "Examples:\n"
+      "  ridge lab --preset tiny --out before && ridge lab --preset tiny --pass=-fuse_glu --out "
+      "after\n"
+      "  ridge diff before after");
+  app->callback([options, &context] { run(*options, context.terminal); });
+}
+
+}  // namespace ridge::apps

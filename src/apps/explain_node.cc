@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of single nodes. Not a subcommand.
+#include "apps/explain_node.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "graph/text_form.h"
+#include "perf/cost.h"
+#include "perf/planner.h"
+#include "perf/predict.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr const char* kKinds[] = {"a view: no kernel, no bytes", "pointwise", "a primitive",
+                                  "a composite", "fused, put there by a pass"};
+
+// Everything that is known of a graph's nodes before they run.
+struct Costed {
+  std::vector<perf::Place> places;
+  perf::MemoryPlan plan;
+  std::vector<perf::NodeCost> costs;
+  std::vector<perf::NodePrediction> predictions;
+};
+
+Costed cost(const Graph& graph, const perf::Target& target, const perf::Ceilings& ceilings) {
+  Costed c;
+  c.places = perf::places(graph, &target);
+  c.plan = perf::plan_memory(graph, c.places, target);
+  c.costs = perf::node_costs(graph, c.places, &target);
+  c.predictions = perf::predict_nodes(graph, c.places, c.plan, c.costs, ceilings);
+  return c;
+}
+
+std::string formula(const Op& op) {
+  return op.formula.empty() ? "no arithmetic: bytes alone" : op.formula;
+}
+
+std::string operands(const Graph& graph, const Node& node, const std::vector<perf::Place>& places) {
+  std::string text;
+  auto add = [&](const char* label, ValueId value) {
+    const Type& type = graph.type(value);
+    const Value& root = graph.value(perf::at(places, value).root);
+    text +=
+        fmt::format("  {:<7} %{:<6} {:<26} {:>10}  {}{}\n", label, value, type.str(),
+                    format_bytes(storage_bytes(type.dtype, type.shape.elements())),
+                    name(root.storage), root.name.empty() ? "" : " " + terminal_safe(root.name));
+  };
+  for (ValueId input : node.inputs) add("reads", input);
+  for (ValueId output : node.outputs) add("writes", output);
+  return text;
+}
+
+std::string types_of(const Graph& graph, const Node& node) {
+  std::string text;
+  for (ValueId input : node.inputs) text += (text.empty() ? "" : ", ") + graph.type(input).str();
+  constexpr size_t kLongest = 60;
+  if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
+  return text;
+}
+
+}  // namespace
+
+std::string explain_node(const Graph& graph,
+                         ValueId value,
+                         const perf::Target& target,
+                         const perf::Ceilings& ceilings) {
+  if (value < 0 || value >= static_cast<ValueId>(graph.values.size()))
+    throw usage_error("[node] expected a value from %0 to %{}, got %{}", graph.values.size() - 1,
+                      value);
+  NodeId id = graph.value(value).producer;
+  if (id == kNoNode)
+    throw usage_error("[node] %{} is a {}: no node makes it", value,
+                      name(graph.value(value).storage));
+  const Node& node = graph.node(id);
+  Costed costed = cost(graph, target, ceilings);
+  const perf::NodeCost& c = costed.costs[static_cast<size_t>(id)];
+  const perf::NodePrediction& p = costed.predictions[static_cast<size_t>(id)];
+  std::string text = print(graph, node) + "\n\n";
+  text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
+                      operands(graph, node, costed.places));
+  text += fmt::format("\nformula    {}\n", formula(*node.op));
+  text += fmt::format("MACs       {}\nFLOPs      {}\nevaluated  {} (exp, log, tanh, divisions)\n",
+                      format_integer(c.work.macs), format_integer(c.work.flops),
+                      format_integer(c.work.transcendentals));
+  text += fmt::format("bytes      {} read, {} written (planned: each operand once)\n",
+                      format_integer(c.read_bytes), format_integer(c.written_bytes));
+  text += fmt::format("workspace  {}\n", format_bytes(target.workspace_bytes(graph, node)));
+  text += fmt::format("intensity  {:.3g} FLOP/B\nlaunches   {}\n", p.flops_per_byte, c.launches);
+  text += fmt::format("predicted  {} = max(compute {}, memory {}) + overhead {}; bound: {}\n",
+                      format_ns(p.ns), format_ns(p.compute_ns), format_ns(p.memory_ns),
+                      format_ns(p.overhead_ns), perf::name(p.bound));
+  return text;
+}
+
+std::string explain_op(const Graph& graph,
+                       const Op& op,
+                       const perf::Target& target,
+                       const perf::Ceilings& ceilings,
+                       const TerminalOptions& options) {
+  struct Row {
+    int64_t nodes = 0;
+    perf::NodeCost cost;
+    double ns = 0;
+    perf::Bound bound = perf::Bound::kNone;
+    ValueId example = kNoValue;
+  };
+  Costed costed = cost(graph, target, ceilings);
+  std::map<std::string, Row> rows;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op != &op) continue;
+    Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph, node))];
+    ++row.nodes;
+    row.cost += costed.costs[i];
+    row.ns += costed.predictions[i].ns;
+    row.bound = costed.predictions[i].bound;
+    if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
+  }
+  std::string text = fmt::format("{} is {}.\nformula: {}\n", op.name,
+                                 kKinds[static_cast<size_t>(op.kind)], formula(op));
+  if (rows.empty()) return text + "This step has no node of it.\n";
+  Table table({{"phase and inputs", Align::kLeft},
+               {"nodes", Align::kRight},
+               {"FLOPs", Align::kRight},
+               {"MACs", Align::kRight},
+               {"bytes", Align::kRight},
+               {"predicted", Align::kRight},
+               {"bound", Align::kLeft},
+               {"such as", Align::kRight}});
+  for (const auto& [key, row] : rows)
+    table.add(
+        {key, format_integer(row.nodes), format_count(static_cast<double>(row.cost.work.flops)),
+         format_count(static_cast<double>(row.cost.work.macs)), format_bytes(row.cost.bytes()),
+         format_ns(row.ns), std::string(perf::name(row.bound)), fmt::format("%{}", row.example)});
+  return text + "\n" + table.text(options);
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost of one node, or of all nodes of an op, with formula and numbers. Not a subcommand.
+#pragma once
+
+#include <string>
+
+#include "base/terminal.h"
+#include "graph/graph.h"
+#include "perf/ceilings.h"
+#include "perf/target.h"
+
+namespace ridge::apps {
+
+// The node that makes `value`. A usage Error where the graph has no such node.
+std::string explain_node(const Graph& graph,
+                         ValueId value,
+                         const perf::Target& target,
+                         const perf::Ceilings& ceilings);
+
+// The op's formula and its nodes, those of equal types in one row.
+std::string explain_op(const Graph& graph,
+                       const Op& op,
+                       const perf::Target& target,
+                       const perf::Ceilings& ceilings,
+                       const TerminalOptions& options);
+
+}  // namespace ridge::apps

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge lab: the ladder of levels on this machine, where the time goes, and what would help.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/machine_ceilings.h"
+#include "apps/model_options.h"
+#include "apps/output_folder.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "report/console_report.h"
+#include "report/output_files.h"
+#include "report/performance_summary.h"
+#include "train/advice.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr size_t kAdvice = 3;
+
+struct LabOptions {
+  ModelOptions model;
+  LevelOptions level;
+  MachineOptions machine;
+  std::string levels = "all";
+  std::string profile_levels;  // empty: the last
+  std::string batch_sizes;     // empty: the model's
+  std::string lengths;
+  int64_t steps = 20;
+  int64_t warmup = 5;
+  std::string out;
+  bool force = false;
+  bool json = false;
+  bool no_advice = false;
+};
+
+class Lab {
+ public:
+  Lab(const LabOptions& options, const AppContext& context, std::string command)
+      : o_(options), terminal_(context.terminal), choice_(choose_model(options.model)) {
+    record_.program = kProgram;
+    record_.command = std::move(command);
+    check();
+  }
+
+  void run() {
+    OutputFolder folder(
+        o_.out.empty() ? OutputFolder::unused("lab-out") : std::filesystem::path(o_.out), o_.force);
+    record_.ceilings = machine_ceilings(terminal_);
+    climb();
+    choose_detailed();
+    say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
+    for (size_t index : record_.detailed)
+      say(report::operations_text(record_, record_.runs[index], terminal_));
+    if (!o_.no_advice) advise();
+    record_.finished_at = utc_now();
+    for (report::OutputFile& file : report::output_files(record_))
+      folder.add(file.name, std::move(file.text));
+    folder.commit();
+    for (const std::string& warning : record_.warnings)
+      fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
+    if (o_.json)
+      fmt::print("{}", report::performance_summary(record_));
+    else
+      fmt::print(
+          "\nWritten to {}: report.md, trace.json (open in ui.perfetto.dev) and the tables.\n",
+          terminal_safe(folder.path().string()));
+  }
+
+ private:
+  // Everything that can be wrong with the options is found before anything runs.
+  void check() {
+    expect_steps(o_.steps, 2, o_.warmup);
+    levels_ = parse_levels(o_.levels, "levels");
+    profiled_ = o_.profile_levels.empty() ? std::vector{levels_.back()}
+                                          : parse_levels(o_.profile_levels, "profile-levels");
+    for (const std::string& level : profiled_)
+      if (std::find(levels_.begin(), levels_.end(), level) == levels_.end())
+        throw usage_error("[profile-levels] {} is not among the levels that run ({})", level,
+                          o_.levels);
+    batches_ = o_.batch_sizes.empty() ? std::vector{choice_.batch_size}
+                                      : parse_sizes(o_.batch_sizes, "batch-sizes");
+    lengths_ =
+        o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
+    switches_ = switch_text(o_.level);
+    for (const std::string& level : levels_) {
+      passes::Selection selection(level, switches_);
+      auto backend = make_backend(o_.machine, selection);
+      for (int64_t length : lengths_)
+        for (int64_t batch : batches_) expect_fits(experiment(level, batch, length), *backend);
+    }
+  }
+
+  void say(const std::string& text) {
+    if (o_.json) return;
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+
+  train::Experiment experiment(const std::string& level, int64_t batch, int64_t length) const {
+    train::Experiment e;
+    e.selection = passes::Selection(level, switches_);
+    e.setting = make_setting(choice_.name, e.selection, switches_);
+    e.config = choice_.config;
+    e.step.batch_size = batch;
+    e.step.sequence = length;
+    e.warmup_steps = o_.warmup;
+    e.steps = o_.steps;
+    return e;
+  }
+
+  perf::RunRecord measure(const train::Experiment& e, Progress& progress) {
+    auto backend = make_backend(o_.machine, e.selection);
+    return train::run_experiment(e, *backend, record_.limits(), [&](const train::StepEvent& event) {
+      progress.tick(1, fmt::format("{}, loss {:.4f}", e.setting.level, event.result.loss));
+    });
+  }
+
+  void climb() {
+    int64_t runs = static_cast<int64_t>(levels_.size() * batches_.size() * lengths_.size());
+    Progress progress("lab", runs * (o_.warmup + o_.steps), "steps", terminal_);
+    for (int64_t length : lengths_)
+      for (int64_t batch : batches_)
+        for (const std::string& level : levels_)
+          record_.runs.push_back(measure(experiment(level, batch, length), progress));
+  }
+
+  // The profiled levels of the first batch size and length.
+  void choose_detailed() {
+    for (size_t i = 0; i < levels_.size(); ++i)
+      if (std::find(profiled_.begin(), profiled_.end(), levels_[i]) != profiled_.end())
+        record_.detailed.push_back(i);
+  }
+
+  void advise() {
+    size_t index = record_.detailed.back();
+    train::Experiment present = experiment(levels_[index], batches_[0], lengths_[0]);
+    auto backend = make_backend(o_.machine, present.selection);
+    Progress progress("advice", 0, "changes costed", terminal_);
+    std::vector<train::Advice> advice = train::advise(present, *backend, *record_.ceilings, kAdvice,
+                                                      [&](size_t, size_t) { progress.tick(1); });
+    progress.hide();
+    for (const train::Advice& each : advice) record_.advice.push_back(each.record());
+    say(report::advice_text(record_, terminal_));
+    if (advice.empty()) return;
+    Progress trial("trying the first advice", o_.warmup + o_.steps, "steps", terminal_);
+    record_.trial = perf::TrialRecord{record_.advice[0], record_.runs[index],
+                                      measure(advice[0].changed, trial)};
+    trial.hide();
+    say(report::trial_text(record_, terminal_));
+  }
+
+  const LabOptions& o_;
+  const TerminalOptions& terminal_;
+  ModelChoice choice_;
+  std::vector<std::string> levels_, profiled_;
+  std::vector<int64_t> batches_, lengths_;
+  std::string switches_;
+  perf::LabRecord record_;
+};
+
+void add_lab_options(CLI::App& app, LabOptions& o) {
+  add_model_options(app, o.model);
+  app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
+      ->capture_default_str();
+  app.add_option("--profile-levels", o.profile_levels,
+                 "levels whose operations are shown (default: the last)");
+  add_switch_options(app, o.level);
+  app.add_option("--batch-sizes", o.batch_sizes,
+                 "sequences a step: one or several (default: the preset's)");
+  app.add_option("--seq-lens", o.lengths,
+                 "tokens a sequence: one or several (default: the preset's)");
+  app.add_option("--steps", o.steps, "measured steps, every other one instrumented")
+      ->capture_default_str();
+  app.add_option("--warmup", o.warmup, "training steps before step 0")->capture_default_str();
+  app.add_option("--out", o.out,
+                 "folder for the files (default: lab-out, or lab-out-2 ... where it exists)");
+  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  app.add_flag("--no-advice", o.no_advice, "stop after the tables");
+  app.add_flag("--json", o.json, "print performance_summary.json on stdout and nothing else");
+  add_machine_options(app, o.machine);
+}
+
+}  // namespace
+
+void register_lab(CLI::App& program, const AppContext& context) {
+  auto options = std::make_shared<LabOptions>();
+  CLI::App* app = program.add_subcommand("lab",
+                                         "Train a model at each level on the same data; show what "
+                                         "each gains, where the time goes, what would help");
+  add_lab_options(*app, *options);
+  app->footer(
+      "Examples:\n"
+      "  ridge lab                                   the small model at every level\n"
+      "  ridge lab --preset tiny --steps 8           a quick look\n"
+      "  ridge lab --batch-sizes 4,8,16 --seq-lens 128,256 --levels baseline,compiled\n"
+      "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
+  app->callback([options, &context] { Lab(*options, context, context.command).run(); });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times one op alone: its test cases, and the sizes that the presets give it. Not a subcommand.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backends/backend.h"
+#include "graph/op.h"
+#include "perf/ceilings.h"
+#include "perf/cost.h"
+#include "perf/predict.h"
+#include "perf/samples.h"
+
+namespace ridge::apps {
+
+// The calls of `op` that the steps of the presets tiny and small make, at the first and the last
+// level, largest first, each once. With `dtype` bf16 the steps are cast.
+std::vector<Case> preset_cases(const Op& op, DType dtype, const perf::Target& target);
+
+// The case with its castable inputs in another type.
+Case cast_case(const Case& each, DType dtype);
+
+struct OpTrial {
+  std::string name;     // of the case
+  std::string types;    // of its inputs
+  std::string refused;  // why it was not run; empty where it was
+  perf::NodeCost cost;  // composites: of what they expand to
+  perf::Summary time;   // of one call
+  double predicted_ns = 0;
+  perf::Bound bound = perf::Bound::kNone;
+  // How much of the limit that the ceilings set was reached; 0 where unknown.
+  double limit_share() const { return time.median > 0 ? predicted_ns / time.median : 0; }
+};
+
+// Random data, kernels called again and again on the same operands: small ones stay in a cache, and
+// the prediction knows it.
+OpTrial run_trial(const Op& op,
+                  const Case& each,
+                  backends::Backend& backend,
+                  const perf::Ceilings& ceilings);
+
+}  // namespace ridge::apps

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a performance_summary.json back: enough of it to compare two runs and to tell what one
+// found. Not a subcommand.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "perf/samples.h"
+
+namespace ridge::apps {
+
+struct SummaryOperation {
+  std::string key;
+  int64_t calls = 0;
+  double time_ns = 0;
+  perf::Summary samples;
+  double share = 0;
+  double flops_per_s = 0;
+  double bytes_per_s = 0;
+  std::string bound;
+  double predicted_ns = 0;
+};
+
+struct SummaryRun {
+  std::string model, level, switches, dtype;
+  int64_t batch_size = 0, sequence = 0, micro_batches = 1;
+  perf::Summary step;
+  double predicted_ns = 0;
+  double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
+  int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
+  double mean_loss = 0;
+  bool losses_agree = false;
+  std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
+
+  std::string str() const;  // "small compiled 8x128"
+};
+
+struct SummaryAdvice {
+  std::string title, reason, command;
+  double gain = 0;
+};
+
+struct SummaryFile {
+  std::string program, command, finished_at, device;
+  std::vector<SummaryRun> runs;
+  std::vector<SummaryAdvice> advice;
+  std::vector<std::string> warnings;
+};
+
+// `path` is an output folder or the file. Throws bad-file Errors that name the file and the field.
+SummaryFile read_summary(const std::filesystem::path& path);
+
+}  // namespace ridge::apps

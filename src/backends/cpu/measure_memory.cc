@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bandwidth by footprint, from the first cache level to memory: every thread walks its own share again and again.
+#include <omp.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "backends/cpu/kernels/reduce.h"
+#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/measurement.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+constexpr int64_t kLeastShareBytes = 16 << 10;  // of a thread: half of a 32 KiB L1
+// Walks of one footprint inside one parallel region, so that opening it does not count.
+constexpr int64_t kWalkBytes = 4 << 20;
+constexpr int64_t kRow = 1024;  // elements that a reduction reads at a time
+
+// Runs body(thread) on all threads.
+template <typename Body>
+void on_all_threads(const Body& body) {
+#pragma omp parallel
+  body(omp_get_thread_num());
+}
+
+std::function<void()> reading(const Pool& pool, int64_t share_bytes) {
+  auto sums = std::make_shared<Arena>(pool.bytes() / kRow + kAlignmentBytes, "row sums");
+  int64_t rows = share_bytes / (kRow * 4), walks = std::max<int64_t>(1, kWalkBytes / share_bytes);
+  return [=, &pool] {
+    on_all_threads([&](int thread) {
+      auto* x = reinterpret_cast<const float*>(pool.input(thread * share_bytes));
+      auto* y = reinterpret_cast<float*>(sums->data()) + thread * rows;
+      ReduceRows<float, float> reduce{rows, kRow, Reduction::kMax, {x, kRow}, y};
+      for (int64_t walk = 0; walk < walks; ++walk) reduce_rows(reduce);
+    });
+  };
+}
+
+// Kernels of each thread on its part of the results, each run `walks` times.
+std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, int64_t walks) {
+  return [=] {
+    on_all_threads([&](int thread) {
+      for (int64_t walk = 0; walk < walks; ++walk) (*kernels)[static_cast<size_t>(thread)].run();
+    });
+  };
+}
+
+std::function<void()> updating(const Pool& pool, int64_t share_bytes, int threads) {
+  auto updates = std::make_shared<std::vector<TileKernel>>();
+  for (int thread = 0; thread < threads; ++thread) {
+    TileOperand operand{pool.result(thread * share_bytes), DType::kF32, {1}};
+    updates->emplace_back(TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2}, Shape{share_bytes / 4},
+                          std::vector<TileOperand>{operand}, std::vector<TileOperand>{operand});
+  }
+  return walking(updates, std::max<int64_t>(1, kWalkBytes / share_bytes));
+}
+
+std::function<void()> copying(const Pool& pool, int64_t share_bytes, int threads) {
+  int64_t half = share_bytes / 2, walks = std::max<int64_t>(1, kWalkBytes / share_bytes);
+  auto copies = std::make_shared<std::vector<TileKernel>>();
+  for (int thread = 0; thread < threads; ++thread)
+    copies->emplace_back(TileProgram{{}, {0}, 1}, Shape{half / 4},
+                         std::vector<TileOperand>{{pool.input(thread * half), DType::kF32, {1}}},
+                         std::vector<TileOperand>{{pool.result(thread * half), DType::kF32, {1}}});
+  return walking(copies, walks);
+}
+
+struct FootprintTiming {
+  int64_t bytes;
+  double walks;  // of the footprint, in one run
+  const Timing* read;
+  const Timing* copy;
+  const Timing* update;
+
+  // A walk is one call of a kernel, whose own cost is no bandwidth.
+  double rate(const Timing* timing, double bytes_of_walk, double call_ns) const {
+    return bytes_of_walk / std::max(timing->ns() / walks - call_ns, 0.2 * timing->ns() / walks);
+  }
+};
+
+// The level's rates at the largest footprint that stays under three quarters of it, clear of its edge.
+void rate_level(perf::MemoryLevel& level, const std::vector<perf::BandwidthPoint>& points) {
+  const perf::BandwidthPoint* best = &points.front();
+  for (const perf::BandwidthPoint& point : points)
+    if (point.footprint_bytes <= level.capacity_bytes * 3 / 4) best = &point;
+  level.read_bytes_per_ns = best->read_bytes_per_ns;
+  level.copy_bytes_per_ns = best->copy_bytes_per_ns;
+}
+
+}  // namespace
+
+Finish measure_memory(Rounds& rounds, const Pool& pool, const std::vector<perf::MemoryLevel>& caches) {
+  int threads = omp_get_max_threads();
+  std::vector<FootprintTiming> timings;
+  for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
+    double walks = static_cast<double>(std::max<int64_t>(1, kWalkBytes / share));
+    timings.push_back({share * threads, walks, &rounds.add(reading(pool, share)),
+                       &rounds.add(copying(pool, share, threads)), &rounds.add(updating(pool, share, threads))});
+  }
+  return [timings, caches](perf::Ceilings& ceilings) {
+    for (const FootprintTiming& t : timings) {
+      double bytes = static_cast<double>(t.bytes), call = ceilings.launch_ns;
+      ceilings.bandwidth.push_back(
+          {t.bytes, t.rate(t.read, bytes, 0), t.rate(t.copy, bytes, call), t.rate(t.update, 2 * bytes, call)});
+    }
+    ceilings.levels = caches;
+    for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, ceilings.bandwidth);
+    const perf::BandwidthPoint& last = ceilings.bandwidth.back();
+    ceilings.levels.push_back(
+        {"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns, last.copy_bytes_per_ns, 0});
+  };
+}
+
+}  // namespace ridge::backends::cpu

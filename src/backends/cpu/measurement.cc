@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stopwatch of the ceilings.
+#include "backends/cpu/measurement.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// A sample this long makes the clock's 50 ns and its jitter one in a thousand.
+constexpr double kSampleNs = 150e3;
+constexpr int64_t kMostRepeats = 1 << 20;
+// Experiments with longer samples are as steady with half as many.
+constexpr double kLongNs = 20e6;
+constexpr int kLeastRounds = 3;
+constexpr int kMostRounds = 15;
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double time_ns(const std::function<void()>& run, int64_t repeats) {
+  double begin = now_ns();
+  for (int64_t i = 0; i < repeats; ++i) run();
+  return now_ns() - begin;
+}
+
+}  // namespace
+
+void Timing::sample() {
+  if (repeats_ == 0) {
+    run_();
+    repeats_ = 1;
+    while (repeats_ < kMostRepeats && time_ns(run_, repeats_) < kSampleNs) repeats_ *= 2;
+  }
+  spent_ns_ = time_ns(run_, repeats_);
+  samples_.push_back(spent_ns_ / static_cast<double>(repeats_));
+}
+
+double Timing::ns() const {
+  RIDGE_CHECK(!samples_.empty(), "nothing was measured");
+  std::vector<double> sorted = samples_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 4];
+}
+
+void Rounds::run(double budget_ns, const std::function<void(double)>& progress) {
+  double begin = now_ns();
+  for (int round = 0; round < kMostRounds; ++round) {
+    double spent = now_ns() - begin;
+    if (round >= kLeastRounds && spent > budget_ns) break;
+    size_t done = 0;
+    for (Timing& timing : timings_) {
+      bool sits_out = round % 2 == 1 && timing.cost_ns() > kLongNs;
+      if (!sits_out) timing.sample();
+      // Without a known number of rounds, the share of time spent is the better guess of the two late in the run.
+      double by_round = (round + static_cast<double>(++done) / static_cast<double>(timings_.size())) / kMostRounds;
+      if (progress) progress(std::min(1.0, std::max(by_round, (now_ns() - begin) / budget_ns)));
+    }
+  }
+}
+
+Pool::Pool(DType dtype, int64_t bytes) : inputs_(bytes, "random operands"), results_(bytes, "results") {
+  // Drawing them all would take seconds; repeats that are no cache's size apart do as well.
+  constexpr int64_t kDrawn = 1'000'003;
+  int64_t width = storage_bytes(dtype, 1), elements = bytes / width;
+  Random random(1);
+  std::vector<std::byte> drawn(static_cast<size_t>(kDrawn * width));
+  for (int64_t i = 0; i < kDrawn; ++i) {
+    float value = random.uniform() - 0.5f;
+    uint16_t narrow = float_to_bf16(value);
+    std::memcpy(&drawn[static_cast<size_t>(i * width)], dtype == DType::kF32 ? static_cast<void*>(&value) : &narrow,
+                static_cast<size_t>(width));
+  }
+#pragma omp parallel for
+  for (int64_t begin = 0; begin < elements; begin += kDrawn) {
+    size_t count = static_cast<size_t>(std::min(kDrawn, elements - begin) * width);
+    std::memcpy(inputs_.data() + begin * width, drawn.data(), count);
+    std::memcpy(results_.data() + begin * width, drawn.data(), count);
+  }
+}
+
+}  // namespace ridge::backends::cpu

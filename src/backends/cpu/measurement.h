@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// How ceilings are timed: experiments side by side in rounds, so that what disturbs the machine for a while hits some
+// samples of all of them and all of none. Private to measure_*.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/measure_ceilings.h"
+#include "base/arena.h"
+
+namespace ridge::backends::cpu {
+
+// Work that is timed. One sample repeats `run` until the clock's own cost is negligible.
+class Timing {
+ public:
+  explicit Timing(std::function<void()> run) : run_(std::move(run)) {}
+  void sample();
+  // Nanoseconds of one run: the lower quartile of the samples. Disturbances only ever add time, and a ceiling is what the
+  // machine reaches undisturbed; the least sample would be luck.
+  double ns() const;
+  double cost_ns() const { return spent_ns_; }
+
+ private:
+  std::function<void()> run_;
+  int64_t repeats_ = 0;  // 0: not yet warmed up
+  double spent_ns_ = 0;  // of the last sample
+  std::vector<double> samples_;
+};
+
+class Rounds {
+ public:
+  Timing& add(std::function<void()> run) { return timings_.emplace_back(std::move(run)); }
+  // Samples all in turn until `budget_ns` is spent (at least 3 rounds, at most 15). Long ones sit out every other round.
+  void run(double budget_ns, const std::function<void(double done)>& progress);
+
+ private:
+  std::list<Timing> timings_;  // stable addresses
+};
+
+// Random numbers in [-0.5, 0.5) in inputs, space for results beside: results never become inputs, so values stay small.
+class Pool {
+ public:
+  // `bytes` of each.
+  Pool(DType dtype, int64_t bytes);
+  std::byte* input(int64_t offset_bytes) const { return inputs_.data() + offset_bytes; }
+  std::byte* result(int64_t offset_bytes) const { return results_.data() + offset_bytes; }
+  int64_t bytes() const { return inputs_.bytes(); }
+
+ private:
+  Arena inputs_;
+  Arena results_;
+};
+
+// Each part of the ceilings: adds its timings, and returns what reads them once the rounds are over.
+using Finish = std::function<void(perf::Ceilings&)>;
+Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16);
+Finish measure_attention(Rounds& rounds, const Pool& f32, const Pool& bf16);
+Finish measure_memory(Rounds& rounds, const Pool& f32, const std::vector<perf::MemoryLevel>& caches);
+Finish measure_vectors(Rounds& rounds, const Pool& f32);
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of operands, the walk over the schedule, and bandwidth between measured footprints.
+#include "perf/memory_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "perf/reuse.h"
+
+namespace ridge::perf {
+namespace {
+
+// Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never so many that a plan
+// takes seconds.
+constexpr int64_t kSmallestPiece = 8 << 10;
+constexpr int64_t kMostTouches = 1 << 21;
+
+// A write costs at least this share of a read of the same bytes: the copy's time less the read's is a difference of
+// measurements.
+constexpr double kLeastWriteShare = 0.25;
+
+// A stretch of addresses that a node touches, with the bytes that it moves there.
+struct Access {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t bytes = 0;
+  bool is_write = false;
+};
+
+// Gives every value its address range.
+class Addresses {
+ public:
+  Addresses(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan)
+      : graph_(graph), places_(places), plan_(plan), stored_(graph.values.size(), -1) {
+    end_ = plan.arena_bytes;
+    for (size_t i = 0; i < graph.values.size(); ++i) {
+      const Value& value = graph.values[i];
+      bool is_root = at(places, static_cast<ValueId>(i)).root == static_cast<ValueId>(i);
+      if (!is_root || value.storage == Storage::kTemporary) continue;
+      stored_[i] = end_;
+      end_ += round_up(storage_bytes(value.type.dtype, value.type.shape.elements()), kSmallestPiece);
+    }
+  }
+
+  int64_t end() const { return end_; }
+
+  Access access(ValueId value, bool is_write) const {
+    const Place& place = at(places_, value);
+    const Type& type = graph_.type(value);
+    int64_t base = stored_[static_cast<size_t>(place.root)];
+    if (base < 0) {
+      int buffer = plan_.buffer_of[static_cast<size_t>(place.root)];
+      RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
+      base = plan_.buffers[static_cast<size_t>(buffer)].offset;
+    }
+    int64_t elements = 0, last = 0;
+    if (is_block(type.dtype)) {
+      elements = type.shape.elements();
+      last = elements - 1;
+    } else {
+      elements = distinct_elements(type.shape, place.layout);
+      for (int axis = 0; axis < type.shape.rank(); ++axis) last += (type.shape[axis] - 1) * place.layout.strides[axis];
+    }
+    if (elements == 0) return {base, base, 0, is_write};
+    const DTypeInfo& dtype = info(type.dtype);
+    auto offset = [&](int64_t element) { return element / dtype.elements_per_block * dtype.bytes_per_block; };
+    int64_t begin = base + offset(place.layout.offset);
+    return {begin, begin + offset(last) + dtype.bytes_per_block, storage_bytes(type.dtype, elements), is_write};
+  }
+
+ private:
+  const Graph& graph_;
+  const std::vector<Place>& places_;
+  const MemoryPlan& plan_;
+  std::vector<int64_t> stored_;  // per root: its address, -1 for temporaries
+  int64_t end_ = 0;
+};
+
+// The accesses of a node, scaled to what the cost says it moves (a gather touches less than its table).
+std::vector<Access> accesses_of(const Node& node, const NodeCost& cost, const Addresses& addresses) {
+  std::vector<Access> all;
+  if (cost.launches == 0) return all;
+  int64_t reads = 0, writes = 0;
+  std::set<ValueId> seen;
+  for (ValueId input : node.inputs)
+    if (seen.insert(input).second) all.push_back(addresses.access(input, false));
+  for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
+  for (const Access& access : all) (access.is_write ? writes : reads) += access.bytes;
+  for (Access& access : all) {
+    int64_t whole = access.is_write ? writes : reads, moved = access.is_write ? cost.written_bytes : cost.read_bytes;
+    double share = whole > 0 ? static_cast<double>(moved) / static_cast<double>(whole) : 0;
+    access.bytes = static_cast<int64_t>(std::llround(share * static_cast<double>(access.bytes)));
+  }
+  std::erase_if(all, [](const Access& access) { return access.bytes == 0; });
+  return all;
+}
+
+int64_t pieces_of(const Access& access, int64_t piece_bytes) {
+  return (access.end - 1) / piece_bytes - access.begin / piece_bytes + 1;
+}
+
+// Walks the operands of a node side by side, as its kernel does: the i-th share of each, then the next.
+template <typename Visit>
+void walk(const std::vector<Access>& accesses, int64_t piece_bytes, const Visit& visit) {
+  int64_t most = 0;
+  for (const Access& access : accesses) most = std::max(most, pieces_of(access, piece_bytes));
+  for (int64_t step = 0; step < most; ++step)
+    for (const Access& access : accesses) {
+      int64_t pieces = pieces_of(access, piece_bytes);
+      int64_t begin = step * pieces / most, end = (step + 1) * pieces / most;
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t bytes = (i + 1) * access.bytes / pieces - i * access.bytes / pieces;
+        visit(access, access.begin / piece_bytes + i, bytes);
+      }
+    }
+}
+
+int64_t choose_piece(const std::vector<std::vector<Access>>& schedule) {
+  for (int64_t piece = kSmallestPiece;; piece *= 2) {
+    int64_t touches = 0;
+    for (const auto& accesses : schedule)
+      for (const Access& access : accesses) touches += pieces_of(access, piece);
+    if (touches <= kMostTouches || piece > (int64_t{1} << 40)) return piece;
+  }
+}
+
+}  // namespace
+
+Bandwidth::Bandwidth(const Ceilings& ceilings) {
+  for (const BandwidthPoint& p : ceilings.bandwidth) {
+    double read = 1 / p.read_bytes_per_ns;
+    double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
+    double update = std::max(2 / p.update_bytes_per_ns - read, 0.0);
+    points_.push_back({std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
+  }
+}
+
+double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) const {
+  double at = std::log2(static_cast<double>(std::max<int64_t>(distance_bytes, 1)));
+  if (at <= points_.front().log_footprint) return points_.front().*member;
+  for (size_t i = 1; i < points_.size(); ++i) {
+    const Point &low = points_[i - 1], &high = points_[i];
+    if (at > high.log_footprint) continue;
+    double share = (at - low.log_footprint) / (high.log_footprint - low.log_footprint);
+    return low.*member + share * (high.*member - low.*member);
+  }
+  return points_.back().*member;
+}
+
+double Bandwidth::read_ns(int64_t bytes, int64_t distance_bytes) const {
+  return static_cast<double>(bytes) * interpolate(&Point::read_ns_per_byte, distance_bytes);
+}
+
+double Bandwidth::write_ns(int64_t bytes, int64_t distance_bytes) const {
+  return static_cast<double>(bytes) * interpolate(&Point::write_ns_per_byte, distance_bytes);
+}
+
+double Bandwidth::update_ns(int64_t bytes, int64_t distance_bytes) const {
+  return static_cast<double>(bytes) * interpolate(&Point::update_ns_per_byte, distance_bytes);
+}
+
+namespace {
+
+// Where each piece was when the node that now touches it came: a write to a piece that the same node has read is an
+// update in place.
+struct PieceReads {
+  std::vector<NodeId> reader;
+  std::vector<int64_t> distance;
+};
+
+}  // namespace
+
+std::vector<MemoryTime> memory_times(const Graph& graph,
+                                     const std::vector<Place>& places,
+                                     const MemoryPlan& plan,
+                                     const std::vector<NodeCost>& costs,
+                                     const Ceilings& ceilings) {
+  Addresses addresses(graph, places, plan);
+  std::vector<std::vector<Access>> schedule;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) schedule.push_back(accesses_of(graph.nodes[i], costs[i], addresses));
+  int64_t piece = choose_piece(schedule), touches = 0;
+  for (const auto& accesses : schedule)
+    for (const Access& access : accesses) touches += pieces_of(access, piece);
+  size_t pieces = static_cast<size_t>(addresses.end() / piece + 1);
+  ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
+  PieceReads reads{std::vector<NodeId>(pieces, kNoNode), std::vector<int64_t>(pieces, 0)};
+  Bandwidth bandwidth(ceilings);
+  std::vector<MemoryTime> times(graph.nodes.size());
+  for (bool counts : {false, true})
+    for (size_t i = 0; i < schedule.size(); ++i) {
+      int64_t own = 0;
+      for (const Access& access : schedule[i]) own += access.bytes;
+      walk(schedule[i], piece, [&](const Access& access, int64_t at, int64_t bytes) {
+        int64_t distance = clock.touch(at, bytes);
+        NodeId& reader = reads.reader[static_cast<size_t>(at)];
+        bool updates = access.is_write && reader == static_cast<NodeId>(i);
+        if (updates) distance = reads.distance[static_cast<size_t>(at)];
+        if (!access.is_write) {
+          reader = static_cast<NodeId>(i);
+          reads.distance[static_cast<size_t>(at)] = distance;
+        }
+        if (!counts) return;
+        times[i].ns += bandwidth.access_ns(bytes, distance, access.is_write, updates);
+        times[i].near_ns += bandwidth.access_ns(bytes, own, access.is_write, updates);
+      });
+    }
+  return times;
+}
+
+}  // namespace ridge::perf

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time model: compute from counts and rates, memory from reuse distances and bandwidths.
+#include "perf/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "perf/memory_time.h"
+#include "perf/product_call.h"
+#include "perf/product_time.h"
+
+namespace ridge::perf {
+namespace {
+
+// Kernels that walk any layout element by element; the others are written for the layouts that they take.
+bool walks_layouts(const Op& op) {
+  return op.kind == OpKind::kPointwise || op.name == "generated_pointwise" || op.name == "copy" || op.name == "concat" ||
+         op.name == "accumulate";
+}
+
+bool is_flash(const Op& op) { return op.name.starts_with("flash_attention"); }
+
+// Axes of `domain` that all operands step through evenly, joined; what is left of an operand's innermost axis.
+struct Walk {
+  int64_t runs = 1;   // stretches of the innermost axis
+  int64_t step = 1;   // along it
+  bool dense = true;  // one stretch of neighbours
+};
+
+std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides) {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> steps(strides.size());
+  for (int axis = 0; axis < domain.rank(); ++axis) {
+    if (domain[axis] == 1) continue;
+    bool joins = !dims.empty();
+    for (size_t i = 0; joins && i < strides.size(); ++i) joins = steps[i].back() == strides[i][axis] * domain[axis];
+    if (joins) dims.back() *= domain[axis];
+    else dims.push_back(domain[axis]);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (joins) steps[i].back() = strides[i][axis];
+      else steps[i].push_back(strides[i][axis]);
+    }
+  }
+  std::vector<Walk> all(strides.size());
+  if (dims.empty()) return all;
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = {domain.elements() / std::max<int64_t>(dims.back(), 1), steps[i].back(),
+              dims.size() == 1 && steps[i].back() == 1};
+  return all;
+}
+
+double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+class Predictor {
+ public:
+  Predictor(const Graph& graph, const Ceilings& ceilings) : graph_(graph), ceilings_(ceilings), products_(ceilings) {}
+
+  // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
+  NodePrediction node(const Node& node, const std::vector<Place>& places, const NodeCost& cost, double memory_ns,
+                      double near_ns) {
+    NodePrediction p;
+    if (cost.launches == 0) return p;
+    double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
+    bool parallel = threads == 1 && ceilings_.parallel_threshold_bytes > 0;
+    if (cost.bytes() > 0) p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
+    p.overhead_ns = cost.launches * ceilings_.launch_ns + (parallel ? ceilings_.parallel_ns : 0);
+    p.memory_ns = memory_ns * threads;
+    if (node.op->name == "matmul") {
+      product(node, places, near_ns, p);
+    } else if (walks_layouts(*node.op)) {
+      program(node, places, cost.work, threads, p);
+    } else {
+      p.compute_ns = is_flash(*node.op) ? attention_ns(node, cost) : threads * fused_ns(cost.work);
+      p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
+    }
+    p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
+              : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
+                                                                  : Bound::kMemory;
+    return p;
+  }
+
+ private:
+  // Kernels below the threshold run on one thread, at one thread's share of the rates.
+  bool small(const NodeCost& cost) const { return cost.bytes() < ceilings_.parallel_threshold_bytes; }
+
+  // Samples of products include their call and their operands at hand: what is farther away adds what is not hidden.
+  void product(const Node& node, const std::vector<Place>& places, double near_ns, NodePrediction& p) {
+    CallTypes types(graph_, node);
+    ProductCall call = product_call(types.call(), at(places, node.inputs[0]).layout, at(places, node.inputs[1]).layout,
+                                    at(places, node.outputs[0]).layout);
+    p.compute_ns = call.extents.flops() > 0 ? products_.ns(call.dtype, call.form, call.extents) : 0;
+    const ProductRates& rates = ceilings_.product(call.dtype);
+    if (!rates.samples.empty()) p.overhead_ns = 0;
+    double exposed = rates.exposed_memory_share * std::max(0.0, p.memory_ns - near_ns);
+    p.ns = std::max(p.compute_ns + exposed, p.memory_ns) + p.overhead_ns;
+  }
+
+  double attention_ns(const Node& node, const NodeCost& cost) {
+    bool backward = node.op->name == "flash_attention_backward";
+    const Type& q = graph_.type(node.inputs[backward ? 1 : 0]);
+    const AttentionRates* rates = nullptr;
+    for (const AttentionRates& each : ceilings_.attention)
+      if (each.dtype == q.dtype || rates == nullptr) rates = &each;
+    if (rates == nullptr)
+      return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
+             fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
+    int64_t macs_per_score = (backward ? 5 : 2) * q.shape.back();
+    double scores = static_cast<double>(cost.work.macs) / static_cast<double>(std::max<int64_t>(macs_per_score, 1));
+    double flops = static_cast<double>(2 * cost.work.macs);
+    return backward ? over(flops, rates->backward_flops_per_ns) + over(scores, rates->backward_scores_per_ns)
+                    : over(flops, rates->forward_flops_per_ns) + over(scores, rates->forward_scores_per_ns);
+  }
+
+  // Kernels with their operands in registers.
+  double fused_ns(const Work& work) const {
+    double plain = static_cast<double>(std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
+    return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(DType::kF32)) +
+           over(plain, ceilings_.fused_flops_per_ns) +
+           over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
+  }
+
+  // Dense operands are read and written by the instructions themselves. Others pass through registers before and after
+  // them, a tile at a time: what the memory delivers overlaps with that passage, not with the instructions.
+  void program(const Node& node, const std::vector<Place>& places, const Work& work, double threads, NodePrediction& p) {
+    double instructions = threads * program_ns(node, work);
+    Passage passage = node_passage(node, places);
+    double runs = threads * passage.runs_ns, elements = threads * passage.elements_ns;
+    p.compute_ns = instructions + runs + elements;
+    p.ns = p.overhead_ns + (elements > 0 ? instructions + runs + std::max(elements, p.memory_ns)
+                                         : std::max(instructions, p.memory_ns));
+  }
+
+  // Programs bring each instruction's operands from L1 and take its result back; what is inside it is fused.
+  double program_ns(const Node& node, Work work) const {
+    int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
+    if (node.attrs.has("program")) instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
+    int64_t steps = instructions * graph_.shape(node.outputs[0]).elements();
+    work.flops = std::max<int64_t>(0, work.flops - steps);
+    return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
+  }
+
+  // The time that operands take into and out of registers.
+  struct Passage {
+    double elements_ns = 0;
+    double runs_ns = 0;
+  };
+
+  Passage node_passage(const Node& node, const std::vector<Place>& places) const {
+    if (node.op->name == "concat") {
+      Passage sum;
+      for (ValueId part : node.inputs) {
+        if (at(places, part).root == at(places, node.outputs[0]).root) continue;
+        Passage each = passage(graph_.shape(part), {part}, {node.outputs[0]}, places);
+        sum.elements_ns += each.elements_ns;
+        sum.runs_ns += each.runs_ns;
+      }
+      return sum;
+    }
+    return passage(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
+  }
+
+  Passage passage(const Shape& domain, const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
+                  const std::vector<Place>& places) const {
+    std::vector<ValueId> operands = inputs;
+    operands.insert(operands.end(), outputs.begin(), outputs.end());
+    std::vector<Strides> strides;
+    for (ValueId value : operands) strides.push_back(at(places, value).layout.strides);
+    std::vector<Walk> each = walks(domain, strides);
+    double elements = static_cast<double>(domain.elements());
+    Passage sum;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;
+      bool by_vector = each[i].step == 1 || each[i].step == 0;
+      double strided = i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
+      sum.elements_ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided);
+      sum.runs_ns += over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
+    }
+    return sum;
+  }
+
+  const Graph& graph_;
+  const Ceilings& ceilings_;
+  ProductTimes products_;
+};
+
+}  // namespace
+
+std::string_view name(Bound bound) {
+  constexpr std::string_view kNames[] = {"-", "compute", "memory", "overhead"};
+  return kNames[static_cast<size_t>(bound)];
+}
+
+std::vector<NodePrediction> predict_nodes(const Graph& graph,
+                                          const std::vector<Place>& places,
+                                          const MemoryPlan& plan,
+                                          const std::vector<NodeCost>& costs,
+                                          const Ceilings& ceilings) {
+  RIDGE_CHECK(costs.size() == graph.nodes.size(), "{} costs for {} nodes", costs.size(), graph.nodes.size());
+  std::vector<MemoryTime> memory = memory_times(graph, places, plan, costs, ceilings);
+  Predictor predictor(graph, ceilings);
+  std::vector<NodePrediction> predictions;
+  predictions.reserve(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    predictions.push_back(predictor.node(graph.nodes[i], places, costs[i], memory[i].ns, memory[i].near_ns));
+  return predictions;
+}
+
+double total_ns(const std::vector<NodePrediction>& predictions) {
+  double sum = 0;
+  for (const NodePrediction& each : predictions) sum += each.ns;
+  return sum;
+}
+
+double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, const Ceilings& ceilings) {
+  // Places that the node alone needs: every operand dense in a buffer of its own.
+  std::vector<Place> dense(graph.values.size());
+  for (const auto* values : {&graph.node(node).inputs, &graph.node(node).outputs})
+    for (ValueId value : *values) dense[static_cast<size_t>(value)] = {value, {0, dense_strides(graph.shape(value))}, false};
+  Bandwidth bandwidth(ceilings);
+  double ns = bandwidth.ns(cost.read_bytes, cost.written_bytes, cost.bytes());
+  return Predictor(graph, ceilings).node(graph.node(node), dense, cost, ns, ns).ns;
+}
+
+double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings& ceilings) {
+  std::vector<Place> where = places(graph, &target);
+  MemoryPlan plan = plan_memory(graph, where, target);
+  return total_ns(predict_nodes(graph, where, plan, node_costs(graph, where, &target), ceilings));
+}
+
+double predict_product_ns(const Ceilings& ceilings, DType dtype, ProductForm form, const ProductExtents& extents) {
+  return extents.flops() > 0 ? ProductTime(ceilings.product(dtype), form).ns(extents) : 0;
+}
+
+Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte) {
+  return flops_per_byte < ridge_point(ceilings, dtype) ? Bound::kMemory : Bound::kCompute;
+}
+
+}  // namespace ridge::perf

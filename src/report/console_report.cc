@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sections for the terminal.
+#include "report/console_report.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/units.h"
+#include "perf/operation_table.h"
+#include "report/roofline.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+constexpr size_t kMostRows = 20;  // of an operation table; operators.csv has all
+
+std::string title(const std::string& text, const TerminalOptions& options) {
+  return "\n" + paint(text, Colour::kBold, options) + "\n\n";
+}
+
+std::string warning(const std::string& text, const TerminalOptions& options) {
+  return paint("warning: ", Colour::kYellow, options) + terminal_safe(text) + "\n";
+}
+
+}  // namespace
+
+std::string heading_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+  std::string text;
+  if (lab.ceilings) {
+    const perf::Ceilings& c = *lab.ceilings;
+    text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
+    text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+    for (const perf::ProductRates& rates : c.products)
+      text += fmt::format(", {} products {}", name(rates.dtype),
+                          format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
+    text += fmt::format(" ({})\n", terminal_safe(c.source));
+  }
+  if (lab.runs.empty()) return text;
+  const perf::RunRecord& run = lab.runs.front();
+  text += fmt::format("model     {}: {} parameters, {} model FLOPs a step of {} tokens\n",
+                      terminal_safe(run.setting.model), format_integer(run.parameters),
+                      format_count(static_cast<double>(run.palm_flops())),
+                      format_integer(run.setting.tokens()));
+  for (const std::string& each : lab.warnings) text += warning(each, options);
+  return text;
+}
+
+std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+  std::string text;
+  std::vector<std::vector<size_t>> groups = perf::ladders(lab);
+  for (const std::vector<size_t>& group : groups) {
+    const perf::Setting& s = lab.runs[group.front()].setting;
+    text +=
+        title(fmt::format("{}: batch {}, length {}, {}, {} thread{}", terminal_safe(s.model),
+                          s.samples(), s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
+              options);
+    text += ladder_table(lab, group).text(options);
+  }
+  text += fmt::format("\nMFU: {}; of the measured peak.\n", perf::kMfuConvention);
+  if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
+  return text;
+}
+
+std::string operations_text(const perf::LabRecord& lab,
+                            const perf::RunRecord& run,
+                            const TerminalOptions& options) {
+  std::string text;
+  std::set<std::string> warnings;
+  const perf::Ceilings* limits = lab.limits();
+  const std::string name = terminal_safe(run.setting.str());
+  for (const perf::OperationTable& table :
+       {table_by_op(run.step, limits), table_by_scope(run.step, limits),
+        table_by_phase(run.step, limits)}) {
+    text += title(fmt::format("{}: by {}", name, table.title), options);
+    text += operation_table(table, run.step, kMostRows).text(options);
+    warnings.insert(table.warnings.begin(), table.warnings.end());
+    if (table.title == "op" && limits != nullptr && table.total.time_ns > 0)
+      text += fmt::format("\nPredictions: sum of the errors' sizes {:.1f}% of the kernels' time.\n",
+                          100 * perf::error_share(table));
+  }
+  text += fmt::format(
+      "\nTimes: means over the middle half of {} instrumented steps, so that rows add up; +-: half "
+      "the 95% interval of "
+      "the median.\nReading the clock costs {:+.2f}% of a step (instrumented against plain steps, "
+      "interleaved).\n",
+      run.step.wall_samples_ns.size(), 100 * run.profiling_cost());
+  if (run.step.dropped > 0) text += fmt::format("{} records were dropped.\n", run.step.dropped);
+  for (const std::string& each : warnings) text += warning(each, options);
+  text += title(fmt::format("{}: roofline", name), options) + roofline(lab, run, options);
+  text += title(fmt::format("{}: memory", name), options) + memory_table(run.memory).text(options);
+  return text;
+}
+
+std::string advice_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+  std::string text = title("Advice", options);
+  if (lab.advice.empty())
+    return text + "No change that was tried on paper gains anything worth saying.\n";
+  int number = 0;
+  for (const perf::AdviceRecord& a : lab.advice) {
+    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory\n",
+                        ++number, terminal_safe(a.title), terminal_safe(a.command),
+                        100 * a.time_gain, -100 * a.memory_gain);
+    text += paint("   " + terminal_safe(a.reason), Colour::kDim, options) + "\n";
+  }
+  return text;
+}
+
+std::string trial_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+  if (!lab.trial) return "";
+  return title("The first advice, tried", options) + trial_table(*lab.trial).text(options);
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of writers.
+#include "report/output_files.h"
+
+#include "report/chrome_trace.h"
+#include "report/computational_intensity.h"
+#include "report/flops_profile.h"
+#include "report/markdown_report.h"
+#include "report/memory_json.h"
+#include "report/operators_csv.h"
+#include "report/performance_summary.h"
+
+namespace ridge::report {
+
+std::vector<OutputFile> output_files(perf::LabRecord& lab) {
+  // The trace first: what it warns of stands in the others.
+  Trace trace = chrome_trace(lab);
+  if (!trace.warning.empty()) lab.warnings.push_back(trace.warning);
+  return {{"performance_summary.json", performance_summary(lab)},
+          {"flops_profile.json", flops_profile(lab)},
+          {"computational_intensity.json", computational_intensity(lab)},
+          {"operators.csv", operators_csv(lab)},
+          {"memory.json", memory_json(lab)},
+          {"trace.json", std::move(trace.text)},
+          {"report.md", markdown_report(lab)}};
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that a lab leaves, by name: one place that says what an output folder holds. It writes
+// nothing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "perf/lab_record.h"
+
+namespace ridge::report {
+
+struct OutputFile {
+  std::string name;
+  std::string text;
+};
+
+// All files of a record. Adds a warning to the record when one had to be cut.
+std::vector<OutputFile> output_files(perf::LabRecord& lab);
+
+}  // namespace ridge::report

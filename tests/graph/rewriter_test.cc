@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rewriter: copies, replacements, dropped values, dead nodes, orders.
+#include "graph/rewriter.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "graph/random_graph.h"
+#include "graph/text_form.h"
+#include "graph/verifier.h"
+
+namespace ridge {
+namespace {
+
+const auto kCopyAll = [](Rewriter&, NodeId) { return false; };
+
+void expect_same_meaning(const RandomGraph& random, const Graph& rewritten) {
+  std::vector<Tensor64> want = ops::ReferenceRun(random.graph(), random.named()).outputs();
+  ops::ReferenceRun run(rewritten, random.named());
+  std::vector<Tensor64> got = run.outputs();
+  ASSERT_EQ(want.size(), got.size());
+  for (size_t o = 0; o < want.size(); ++o) ASSERT_EQ(want[o].data, got[o].data);
+  ops::NamedTensors before = ops::ReferenceRun(random.graph(), random.named()).stored(), after = run.stored();
+  for (const auto& [name, tensor] : before) ASSERT_EQ(tensor.data, after.at(name).data) << name;
+}
+
+TEST(Rewriter, CopiesEveryLiveNode) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    RandomGraph random(seed, {.nodes = 20, .bf16 = true, .updates = true});
+    Graph old = random.graph();
+    Graph copy = Rewriter(old, ops::table()).run(kCopyAll);
+    verify(copy);
+    expect_same_meaning(random, copy);
+    // A second copy has nothing left to lose, not even an id.
+    EXPECT_EQ(print(copy), print(Rewriter(copy, ops::table()).run(kCopyAll)));
+    EXPECT_EQ(print(copy), print(without_dead_nodes(copy)));
+  }
+}
+
+TEST(Rewriter, DropsDeadNodesButKeepsUpdatesAndNames) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4}});
+  ValueId total = b.state("total", {DType::kF32, {4}});
+  b.parameter("unread", {DType::kF32, {4}});
+  ValueId unread = ops::unary(b, "exp", ops::unary(b, "tanh", x));
+  ValueId term = ops::unary(b, "sigmoid", x);
+  b.call("accumulate", {total, term});
+  graph.outputs = {ops::unary(b, "neg", x)};
+  Graph live = without_dead_nodes(graph);
+  verify(live);
+  std::vector<std::string> ops_left;
+  for (const Node& node : live.nodes) ops_left.push_back(node.op->name);
+  EXPECT_EQ(ops_left, (std::vector<std::string>{"sigmoid", "accumulate", "neg"}));
+  EXPECT_NE(live.find("unread"), kNoValue);
+  EXPECT_NE(unread, kNoValue);
+  EXPECT_EQ(live.origins.size(), graph.origins.size());  // records stay: ids must not move
+}
+
+TEST(Rewriter, ReplacesAndDrops) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4}});
+  ValueId w = b.parameter("w", {DType::kF32, {4}});
+  graph.outputs = {ops::unary(b, "neg", ops::mul(b, x, w))};
+  Rewriter rewriter(graph, ops::table());
+  Graph made = rewriter.run([&](Rewriter& r, NodeId id) {
+    const Node& node = r.old().node(id);
+    if (node.op->name != "mul") return false;
+    EXPECT_FALSE(r.is_mapped(node.outputs[0]));
+    auto derive = r.builder().derive(node);
+    r.replace(node.outputs[0], ops::scale(r.builder(), r.map(x), 3));
+    r.drop(w);
+    return true;
+  });
+  verify(made);
+  verify_origins(graph, made);
+  EXPECT_EQ(made.find("w"), kNoValue);
+  EXPECT_EQ(made.nodes[0].op->name, "scale");
+  EXPECT_EQ(ops::ReferenceRun(made, {{"x", {{DType::kF32, {4}}, {1, 2, 3, 4}}}})[made.outputs[0]],
+            (std::vector<double>{-3, -6, -9, -12}));
+}
+
+TEST(Rewriter, RefusesOtherTypesAndEarlyReads) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4}});
+  ValueId first = ops::unary(b, "tanh", x);
+  graph.outputs = {ops::unary(b, "neg", first)};
+  Rewriter rewriter(graph, ops::table());
+  EXPECT_THROW(rewriter.map(first), InternalError);
+  ValueId narrow = ops::cast(rewriter.builder(), rewriter.map(x), DType::kBF16);
+  ValueId other_shape = ops::slice(rewriter.builder(), rewriter.map(x), 0, 0, 2);
+  EXPECT_THROW(rewriter.replace(first, narrow), InternalError);
+  EXPECT_THROW(rewriter.replace(first, other_shape), InternalError);
+  EXPECT_THROW(rewriter.retype(first, other_shape), InternalError);
+  rewriter.retype(first, narrow);
+  EXPECT_EQ(rewriter.map(first), narrow);
+}
+
+// A dropped value that is still read is a fault of the pass, not a graph with a hole.
+TEST(Rewriter, RefusesToDropWhatIsRead) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4}});
+  graph.outputs = {ops::unary(b, "tanh", x)};
+  Rewriter rewriter(graph, ops::table());
+  rewriter.drop(x);
+  EXPECT_THROW(rewriter.run(kCopyAll), InternalError);
+}
+
+TEST(Reordered, KeepsTheMeaningInAnyTopologicalOrder) {
+  Random shuffle(9);
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    RandomGraph random(seed, {.nodes = 15});
+    Graph graph = random.graph();
+    // Kahn's order with a random choice among the ready nodes.
+    std::vector<NodeId> order;
+    std::vector<bool> done(graph.nodes.size(), false);
+    while (order.size() < graph.nodes.size()) {
+      std::vector<NodeId> ready;
+      for (size_t i = 0; i < graph.nodes.size(); ++i) {
+        bool inputs_done = !done[i];
+        for (ValueId input : graph.nodes[i].inputs) {
+          NodeId producer = graph.value(input).producer;
+          inputs_done = inputs_done && (producer == kNoNode || done[static_cast<size_t>(producer)]);
+        }
+        if (inputs_done) ready.push_back(static_cast<NodeId>(i));
+      }
+      order.push_back(ready[shuffle.below(static_cast<uint32_t>(ready.size()))]);
+      done[static_cast<size_t>(order.back())] = true;
+    }
+    Graph made = reordered(graph, order);
+    verify(made);
+    expect_same_meaning(random, made);
+  }
+}
+
+TEST(Reordered, RefusesUsersBeforeProducers) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  graph.outputs = {ops::unary(b, "neg", ops::unary(b, "tanh", b.input("x", {DType::kF32, {4}})))};
+  std::vector<NodeId> backwards{1, 0}, short_order{0};
+  EXPECT_THROW(reordered(graph, backwards), InternalError);
+  EXPECT_THROW(reordered(graph, short_order), InternalError);
+}
+
+}  // namespace
+}  // namespace ridge

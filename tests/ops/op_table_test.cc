@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every op in the table: its description is complete, its counts and shapes agree with each other, and a
+// composite does what its expansion does.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "graph/builder.h"
+#include "graph/verifier.h"
+#include "ops/build.h"
+#include "ops/case_data.h"
+#include "ops/reference_run.h"
+#include "ops/registry.h"
+
+namespace ridge {
+namespace {
+
+// A graph of one node for a case: operands that the op updates are states.
+Graph graph_of(const Op& op, const Case& sample, ops::NamedTensors& named) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  Random random(3);
+  std::vector<Type> types;
+  for (const CaseInput& input : sample.inputs) types.push_back(input.type);
+  Attrs attrs = complete_attrs(op, sample.attrs);
+  std::vector<ValueId> inputs;
+  for (size_t i = 0; i < types.size(); ++i) {
+    bool updated = false;
+    if (op.aliases != nullptr)
+      for (const Alias& alias : op.aliases({types, {}, attrs})) updated = updated || alias.input == static_cast<int>(i);
+    std::string label = fmt::format("x{}", i);
+    named[label] = ops::draw(sample.inputs[i], random);
+    inputs.push_back(updated ? b.state(label, types[i]) : b.input(label, types[i]));
+  }
+  graph.outputs = b.call_all(op.name, inputs, sample.attrs);
+  return graph;
+}
+
+TEST(OpTable, NamesAreWordsAndDistinct) {
+  std::vector<const Op*> twice{&ops::table().at("add"), &ops::table().at("add")};
+  EXPECT_THROW(OpTable{twice}, InternalError);
+  for (const Op* op : ops::table().all()) {
+    EXPECT_FALSE(op->name.empty());
+    for (char c : op->name) EXPECT_TRUE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_') << op->name;
+    EXPECT_EQ(ops::table().find(op->name), op);
+  }
+  EXPECT_EQ(ops::table().find("no_such_op"), nullptr);
+}
+
+TEST(OpTable, EachOpIsDescribed) {
+  for (const Op* op : ops::table().all()) {
+    EXPECT_NE(op->infer, nullptr) << op->name;
+    EXPECT_EQ(op->kind == OpKind::kView, op->view != nullptr) << op->name;
+    EXPECT_EQ(op->kind == OpKind::kComposite, op->expand != nullptr) << op->name;
+    // What costs says how much; a view costs nothing.
+    EXPECT_EQ(op->formula.empty(), op->kind == OpKind::kView) << op->name;
+    EXPECT_FALSE(op->kind == OpKind::kView && op->work != nullptr) << op->name;
+    EXPECT_TRUE(op->max_inputs < 0 || op->min_inputs <= op->max_inputs) << op->name;
+  }
+}
+
+TEST(OpTable, CasesMakeLegalGraphs) {
+  for (const Op* op : ops::table().all()) {
+    if (op->cases == nullptr) continue;
+    std::set<std::string> names;
+    for (const Case& sample : op->cases()) {
+      EXPECT_TRUE(names.insert(sample.name).second) << op->name << " has two cases " << sample.name;
+      ops::NamedTensors named;
+      verify(graph_of(*op, sample, named));
+    }
+  }
+}
+
+TEST(OpTable, CountsAreWholeAndConsistent) {
+  for (const Op* op : ops::table().all()) {
+    if (op->cases == nullptr) continue;
+    for (const Case& sample : op->cases()) {
+      ops::NamedTensors named;
+      Graph graph = graph_of(*op, sample, named);
+      CallTypes types(graph, graph.nodes[0]);
+      Work work = op->work == nullptr ? Work{} : op->work(types.call());
+      EXPECT_GE(work.macs, 0) << op->name;
+      EXPECT_GE(work.flops, 2 * work.macs) << op->name << ": a MAC is 2 FLOPs";
+      EXPECT_GE(work.flops, 0) << op->name;
+      ModelWork model = model_work(*op, types.call());
+      EXPECT_GE(model.forward.flops, 2 * model.forward.macs) << op->name;
+      EXPECT_GE(model.backward.flops, 2 * model.backward.macs) << op->name;
+      if (op->traffic == nullptr) continue;
+      if (auto traffic = op->traffic(types.call())) {
+        EXPECT_GE(traffic->read_bytes, 0) << op->name;
+        EXPECT_GE(traffic->written_bytes, 0) << op->name;
+      }
+    }
+  }
+}
+
+TEST(OpTable, OutputsOfUpdatesHaveTheTypeOfTheirInput) {
+  for (const Op* op : ops::table().all()) {
+    if (op->cases == nullptr || op->aliases == nullptr) continue;
+    for (const Case& sample : op->cases()) {
+      ops::NamedTensors named;
+      Graph graph = graph_of(*op, sample, named);
+      for (const Alias& alias : aliases(graph, graph.nodes[0]))
+        EXPECT_EQ(graph.type(graph.nodes[0].outputs[static_cast<size_t>(alias.output)]),
+                  graph.type(graph.nodes[0].inputs[static_cast<size_t>(alias.input)]));
+    }
+  }
+}
+
+// In double, where nothing rounds, a composite and its expansion are one function.
+TEST(OpTable, CompositesAreTheirExpansion) {
+  constexpr double kRounding = 1e-12;  // of the largest result
+  int composites = 0;
+  for (const Op* op : ops::table().all()) {
+    if (op->kind != OpKind::kComposite) continue;
+    ++composites;
+    for (const Case& sample : op->cases()) {
+      ops::NamedTensors named;
+      Graph graph = graph_of(*op, sample, named);
+      std::vector<Tensor64> want = ops::ReferenceRun(graph, named).outputs();
+      Builder b(graph, ops::table());
+      std::vector<ValueId> made = op->expand(b, Node(graph.nodes[0]));
+      ASSERT_EQ(made.size(), want.size()) << op->name;
+      ops::ReferenceRun run(graph, named);
+      for (size_t o = 0; o < made.size(); ++o) {
+        if (made[o] == kNoValue) continue;
+        EXPECT_EQ(graph.type(made[o]), want[o].type) << op->name;
+        double top = 0;
+        for (double x : want[o].data) top = std::max(top, std::abs(x));
+        for (size_t i = 0; i < want[o].data.size(); ++i)
+          ASSERT_NEAR(run[made[o]][i], want[o].data[i], kRounding * std::max(top, 1.0)) << op->name << " " << sample.name;
+      }
+    }
+  }
+  EXPECT_GE(composites, 5);
+}
+
+}  // namespace
+}  // namespace ridge

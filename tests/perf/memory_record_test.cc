@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "perf/memory_record.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <numeric>
+
+#include "base/arena.h"
+#include "perf/measured_step.h"
+#include "perf/process_memory.h"
+
+namespace ridge::perf {
+namespace {
+
+// A target that takes everything and needs a little scratch.
+class AnyTarget final : public Target {
+ public:
+  std::string_view name() const override { return "any"; }
+  std::string unsupported(const Graph&, const Node&) const override { return ""; }
+  bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
+  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return false; }
+  bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
+  int64_t workspace_bytes(const Graph&, const Node& node) const override {
+    return node.op->name == "matmul" ? 128 : 0;
+  }
+  int launches(const Graph&, const Node&) const override { return 1; }
+  FlashScores flash_scores(const Call&) const override { return {}; }
+};
+
+struct Planned {
+  explicit Planned(const Graph& graph)
+      : places(perf::places(graph, &target)), plan(plan_memory(graph, places, target)) {}
+  AnyTarget target;
+  std::vector<Place> places;
+  MemoryPlan plan;
+};
+
+class MemoryRecordTest : public ::testing::Test {
+ protected:
+  MeasuredStep program_{2};
+  Planned accumulate_{program_.accumulate};
+  Planned update_{program_.update};
+  MemoryRecord record_ = planned_memory(
+      std::vector<PlannedGraph>{{"accumulate", &program_.accumulate, &accumulate_.plan},
+                                {"update", &program_.update, &update_.plan}});
+};
+
+int64_t class_bytes(const MemoryRecord& record, MemoryClass memory_class) {
+  return record.store_bytes[static_cast<size_t>(memory_class)];
+}
+
+TEST_F(MemoryRecordTest, StoredValuesCountOnceAndByUse) {
+  // weight and its gradient stand in both graphs: 8 x 8 floats each; x is 4 x 8.
+  EXPECT_EQ(class_bytes(record_, MemoryClass::kParameters), 256);
+  EXPECT_EQ(class_bytes(record_, MemoryClass::kGradients), 256);
+  EXPECT_EQ(class_bytes(record_, MemoryClass::kOptimizerState), 256);
+  EXPECT_EQ(class_bytes(record_, MemoryClass::kData), 128);
+}
+
+TEST_F(MemoryRecordTest, OwnedIsStoreAndTheLargestArena) {
+  int64_t store =
+      std::accumulate(std::begin(record_.store_bytes), std::end(record_.store_bytes), int64_t{0});
+  EXPECT_EQ(record_.arena_bytes, std::max(accumulate_.plan.arena_bytes, update_.plan.arena_bytes));
+  EXPECT_EQ(record_.owned_bytes, store + record_.arena_bytes);
+  record_.foreign_bytes = 1000;
+  EXPECT_EQ(record_.predicted_peak_bytes(), record_.owned_bytes + 1000);
+}
+
+TEST_F(MemoryRecordTest, EveryPointHoldsTheWholeStore) {
+  ASSERT_FALSE(record_.timeline.empty());
+  int64_t most = 0;
+  for (const MemoryPoint& point : record_.timeline) {
+    EXPECT_EQ(point.live.bytes[static_cast<size_t>(MemoryClass::kOptimizerState)], 256);
+    EXPECT_LE(point.live.total(), record_.owned_bytes);
+    EXPECT_GE(point.live.total(), record_.owned_bytes - record_.arena_bytes);
+    EXPECT_NE(point.op, "reshape");  // views run nothing
+    most = std::max(most, point.live.total());
+  }
+  ASSERT_NE(record_.peak(), nullptr);
+  EXPECT_EQ(record_.peak()->live.total(), most);
+  EXPECT_EQ(record_.live_peak_bytes, most);
+  EXPECT_EQ(record_.class_peaks().bytes[static_cast<size_t>(MemoryClass::kWorkspace)], 128);
+}
+
+TEST(MemoryRecord, AnEmptyOneHasNoPeak) {
+  MemoryRecord record;
+  EXPECT_EQ(record.peak(), nullptr);
+  EXPECT_EQ(record.class_peaks().total(), 0);
+}
+
+TEST(ProcessMemory, ReadsTheFieldsOfAStatusFile) {
+  ProcessMemory memory = parse_process_status(
+      "Name:\tridge\nVmPeak:\t  999999 kB\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 "
+      "kB\nThreads:\t2\n");
+  EXPECT_EQ(memory.peak_bytes, 2048 * 1024);
+  EXPECT_EQ(memory.resident_bytes, 1024 * 1024);
+  EXPECT_EQ(parse_process_status("").peak_bytes, 0);
+  EXPECT_EQ(parse_process_status("VmHWM: none").peak_bytes, 0);
+}
+
+TEST(ProcessMemory, SeesAnAllocationComeAndThePeakStay) {
+  if (read_process_memory().resident_bytes == 0) GTEST_SKIP() << "no /proc/self/status here";
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  ProcessMemory before = read_process_memory();
+  {
+    Arena arena(kBytes, "test");
+    std::fill(arena.data(), arena.data() + kBytes, std::byte{1});
+    EXPECT_GE(read_process_memory().resident_bytes, before.resident_bytes + kBytes * 9 / 10);
+  }
+  ProcessMemory after = read_process_memory();
+  EXPECT_GE(after.peak_bytes, before.resident_bytes + kBytes * 9 / 10);
+  EXPECT_LT(after.resident_bytes, before.resident_bytes + kBytes / 2);
+  if (!reset_peak_memory()) GTEST_SKIP() << "the peak cannot be reset here";
+  EXPECT_LT(read_process_memory().peak_bytes, before.resident_bytes + kBytes / 2);
+}
+
+TEST(ProcessMemory, AvailableIsPlausible) {
+  int64_t available = available_memory_bytes();
+  if (available == 0) GTEST_SKIP() << "no /proc/meminfo here";
+  EXPECT_GT(available, int64_t{1} << 20);
+  EXPECT_LT(available, int64_t{1} << 50);
+}
+
+}  // namespace
+}  // namespace ridge::perf

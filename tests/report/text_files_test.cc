@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "report/console_report.h"
+#include "report/lab_fixture.h"
+#include "report/markdown_report.h"
+#include "report/operators_csv.h"
+#include "report/roofline.h"
+
+namespace ridge::report {
+namespace {
+
+// A reader of RFC 4180, independent of the writer: records of fields.
+std::vector<std::vector<std::string>> read_csv(const std::string& text) {
+  std::vector<std::vector<std::string>> records(1, std::vector<std::string>(1));
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    std::string& field = records.back().back();
+    if (quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"')
+      field += text[++i];
+    else if (c == '"')
+      quoted = !quoted;
+    else if (quoted)
+      field += c;
+    else if (c == ',')
+      records.back().emplace_back();
+    else if (c == '\r' && text[i + 1] == '\n')
+      records.emplace_back(1), ++i;
+    else
+      field += c;
+  }
+  EXPECT_FALSE(quoted);
+  EXPECT_EQ(records.back().size(), 1u);  // the text ends in a line break
+  records.pop_back();
+  return records;
+}
+
+TEST(OperatorsCsv, QuotesWhatNeedsQuotes) {
+  EXPECT_EQ(csv_field("plain text"), "plain text");
+  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_field("say \"x\""), "\"say \"\"x\"\"\"");
+  EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
+  EXPECT_EQ(csv_field(""), "");
+}
+
+TEST(OperatorsCsv, EachLineHasEachColumnAndTimesAddUp) {
+  perf::LabRecord lab = lab_record();
+  auto records = read_csv(operators_csv(lab));
+  ASSERT_EQ(records.size(), 1u + 4u);  // the two products of the layers fold into one
+  size_t time = static_cast<size_t>(std::find(records[0].begin(), records[0].end(), "time_ns") -
+                                    records[0].begin());
+  int64_t sum = 0;
+  for (size_t i = 1; i < records.size(); ++i) {
+    ASSERT_EQ(records[i].size(), records[0].size()) << i;
+    EXPECT_EQ(records[i][0], kHostile);
+    sum += std::stoll(records[i][time]);
+  }
+  EXPECT_EQ(sum, lab.runs[1].step.busy_ns);
+}
+
+TEST(MarkdownReport, HoldsTheSectionsAndTheNumbers) {
+  std::string text = markdown_report(lab_record());
+  for (const char* part :
+       {"# Ridge lab report", "## The ladder", "| baseline | compiled |", "2.00x", "7.0185", "PaLM",
+        "## Operations", "### Roofline", "### Memory", "### Passes", "## Advice", "+25.0%"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+}
+
+TEST(MarkdownReport, HostileNamesStartNoMarkup) {
+  std::string text = markdown_report(lab_record());
+  EXPECT_EQ(text.find("<b>"), std::string::npos) << text.substr(text.find("<b>") - 80, 120);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_EQ(text.find('\xff'), std::string::npos);
+  // Every row of a table has the bars of its header: none came from a name.
+  std::istringstream lines(text);
+  size_t bars = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("|")) {
+      bars = 0;
+      continue;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < line.size(); ++i)
+      count += line[i] == '|' && (i == 0 || line[i - 1] != '\\');
+    EXPECT_TRUE(bars == 0 || count == bars) << line;
+    bars = count;
+  }
+}
+
+TEST(ConsoleReport, IsPlainTextWithoutColour) {
+  perf::LabRecord lab = lab_record();
+  TerminalOptions plain;
+  std::string text = heading_text(lab, plain) + ladder_text(lab, plain) +
+                     operations_text(lab, lab.runs[1], plain) + advice_text(lab, plain);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  for (const char* part : {"speed-up", "2.00x", "by op", "by scope", "by phase", "layer.*",
+                           "roofline", "Advice", "idle", "host", "profiling costs"})
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+}
+
+TEST(ConsoleReport, ADisagreeingLossIsLoud) {
+  perf::LabRecord lab = lab_record();
+  EXPECT_NE(ladder_text(lab, {}).find("yes (1e-06)"), std::string::npos);
+  lab.runs[1].losses[0] += 0.01;
+  EXPECT_NE(ladder_text(lab, {}).find("NO (1.0e-02)"), std::string::npos);
+}
+
+TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
+  perf::LabRecord lab = lab_record();
+  std::string text = roofline(lab, lab.runs[1], {});
+  EXPECT_NE(text.find("a matmul"), std::string::npos) << text;
+  EXPECT_EQ(text.find("warning"), std::string::npos);
+  lab.ceilings->bandwidth[0].copy_bytes_per_ns = 0.01;
+  text = roofline(lab, lab.runs[1], {});
+  EXPECT_NE(text.find("warning: over 100%"), std::string::npos);
+  lab.ceilings.reset();
+  EXPECT_NE(roofline(lab, lab.runs[1], {}).find("No roofline"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace ridge::report
