@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
@@ -30,7 +31,7 @@ struct LabOptions {
   std::string lengths;
   int64_t steps = 20;
   int64_t warmup = 5;
-  std::string out;
+  std::optional<std::string> out;
   bool force = false;
   bool json = false;
   bool no_advice = false;
@@ -46,8 +47,8 @@ class Lab {
   }
 
   void run() {
-    OutputFolder folder(
-        o_.out.empty() ? OutputFolder::unused("lab-out") : std::filesystem::path(o_.out), o_.force);
+    OutputFolder folder(o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("lab-out"),
+                        o_.force);
     record_.ceilings = machine_ceilings(terminal_);
     climb();
     choose_detailed();

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/subcommand.h"
@@ -13,11 +14,13 @@
 
 namespace {
 
-// A value that begins with a minus would be read as an option: --pass -fuse_glu is --pass=-fuse_glu.
+// A value that begins with a minus would be read as an option: --pass -fuse_glu is
+// --pass=-fuse_glu.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> all(argv + 1, argv + argc);
   for (size_t i = 0; i + 1 < all.size(); ++i) {
-    if (all[i] != "--pass" || !all[i + 1].starts_with("-") || all[i + 1].starts_with("--")) continue;
+    if (all[i] != "--pass" || !all[i + 1].starts_with("-") || all[i + 1].starts_with("--"))
+      continue;
     all[i] += "=" + all[i + 1];
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
@@ -34,16 +37,20 @@ std::string command_line(int argc, char** argv) {
 int run(int argc, char** argv) {
   using namespace ridge;
   CLI::App program{
-      "Ridge trains and runs Llama- and Gemma-family language models and accounts for every microsecond and byte.\n"
-      "One graph, many views: the same graph is differentiated, optimised, costed, run, measured and reported."};
+      "Ridge trains and runs Llama- and Gemma-family language models and accounts for every "
+      "microsecond and byte.\n"
+      "One graph, many views: the same graph is differentiated, optimised, costed, run, measured "
+      "and reported."};
   program.name("ridge");
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
-  program.footer("Exit codes: 0 fine, 1 run-time failure, 2 usage, 3 bad model or data file, 4 out of memory, 5 device.\n"
-                 "Start with: ridge lab --preset tiny");
+  program.footer(
+      "Exit codes: 0 fine, 1 run-time failure, 2 usage, 3 bad model or data file, 4 out of memory, "
+      "5 device.\n"
+      "Start with: ridge lab --preset tiny");
   apps::AppContext context{terminal_options_from_environment(), command_line(argc, argv)};
-  for (apps::Register add : {apps::register_lab, apps::register_train, apps::register_explain, apps::register_bench,
-                             apps::register_diff})
+  for (apps::Register add : {apps::register_lab, apps::register_train, apps::register_explain,
+                             apps::register_bench, apps::register_diff, apps::register_machine})
     add(program, context);
   try {
     program.parse(arguments(argc, argv));
@@ -51,13 +58,16 @@ int run(int argc, char** argv) {
     int code = program.exit(error);
     return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
   }
-  // Text that did not reach a full disk or a closed pipe is a failure, although everything else went well.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
+  // Text that did not reach a full disk or a closed pipe is a failure, although everything else
+  // went well.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    throw runtime_error("[stdout] cannot write the output");
   return 0;
 }
 
 int report(std::string_view message, ridge::ExitCode code) {
-  fmt::print(stderr, "ridge: {}\n", message);
+  // fmt::print would throw where stderr takes nothing, and the exit code would be lost.
+  std::fprintf(stderr, "ridge: %.*s\n", static_cast<int>(message.size()), message.data());
   return static_cast<int>(code);
 }
 
@@ -68,6 +78,9 @@ int main(int argc, char** argv) {
     return run(argc, argv);
   } catch (const ridge::Error& error) {
     return report(error.what(), error.code());
+  } catch (const std::system_error& error) {
+    // A full disk behind stdout, a closed pipe, a folder that went away.
+    return report(error.what(), ridge::ExitCode::kRuntime);
   } catch (const std::bad_alloc&) {
     return report("out of memory", ridge::ExitCode::kOutOfMemory);
   } catch (const std::exception& error) {

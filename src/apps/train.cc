@@ -34,7 +34,7 @@ struct TrainOptions {
   train::OptimizerOptions optimizer;
   bool profile = false;
   bool json = false;
-  std::string out;
+  std::optional<std::string> out;
   bool force = false;
 };
 
@@ -61,7 +61,7 @@ class Training {
 
   void run() {
     std::optional<OutputFolder> folder;
-    if (!o_.out.empty()) folder.emplace(o_.out, o_.force);
+    if (o_.out) folder.emplace(*o_.out, o_.force);
     auto backend = make_backend(o_.machine, experiment_.selection);
     experiment_.setting = make_setting(choice_.name, experiment_.selection, switches_);
     expect_fits(experiment_, *backend);
@@ -99,7 +99,7 @@ class Training {
     experiment_.step.optimizer = o_.optimizer;
     experiment_.warmup_steps = o_.warmup;
     experiment_.steps = o_.steps;
-    experiment_.instrument = o_.profile || !o_.out.empty();
+    experiment_.instrument = o_.profile || o_.out;
     expect_steps(o_.steps, experiment_.instrument ? 2 : 1, o_.warmup);
   }
 

@@ -104,6 +104,7 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
     size_t comma = std::min(switches.find(',', at), switches.size());
     std::string_view item = switches.substr(at, comma - at);
     at = comma + 1;
+    if (item.empty()) continue;
     bool off = item.starts_with('-');
     std::string_view name = item.starts_with('+') || off ? item.substr(1) : item;
     if (!is_known(name)) throw usage_error("[pass] unknown pass '{}'; expected one of {}", name, known_names());

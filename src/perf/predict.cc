@@ -122,15 +122,12 @@ class Predictor {
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }
 
-  // Dense operands are read and written by the instructions themselves. Others pass through registers before and after
-  // them, a tile at a time: what the memory delivers overlaps with that passage, not with the instructions.
+  // Dense operands are read and written by the instructions themselves, so that memory and arithmetic overlap. Others
+  // pass through registers a tile at a time, before and after the instructions: one after the other.
   void program(const Node& node, const std::vector<Place>& places, const Work& work, double threads, NodePrediction& p) {
-    double instructions = threads * program_ns(node, work);
-    Passage passage = node_passage(node, places);
-    double runs = threads * passage.runs_ns, elements = threads * passage.elements_ns;
-    p.compute_ns = instructions + runs + elements;
-    p.ns = p.overhead_ns + (elements > 0 ? instructions + runs + std::max(elements, p.memory_ns)
-                                         : std::max(instructions, p.memory_ns));
+    double passage = passage_ns(node, places);
+    p.compute_ns = threads * (program_ns(node, work) + passage);
+    p.ns = p.overhead_ns + (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
 
   // Programs bring each instruction's operands from L1 and take its result back; what is inside it is fused.
@@ -143,42 +140,32 @@ class Predictor {
   }
 
   // The time that operands take into and out of registers.
-  struct Passage {
-    double elements_ns = 0;
-    double runs_ns = 0;
-  };
-
-  Passage node_passage(const Node& node, const std::vector<Place>& places) const {
-    if (node.op->name == "concat") {
-      Passage sum;
-      for (ValueId part : node.inputs) {
-        if (at(places, part).root == at(places, node.outputs[0]).root) continue;
-        Passage each = passage(graph_.shape(part), {part}, {node.outputs[0]}, places);
-        sum.elements_ns += each.elements_ns;
-        sum.runs_ns += each.runs_ns;
-      }
-      return sum;
-    }
-    return passage(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
+  double passage_ns(const Node& node, const std::vector<Place>& places) const {
+    if (node.op->name != "concat")
+      return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
+    double ns = 0;
+    for (ValueId part : node.inputs)
+      if (at(places, part).root != at(places, node.outputs[0]).root)
+        ns += passage_ns(graph_.shape(part), {part}, {node.outputs[0]}, places);
+    return ns;
   }
 
-  Passage passage(const Shape& domain, const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
-                  const std::vector<Place>& places) const {
+  double passage_ns(const Shape& domain, const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
+                    const std::vector<Place>& places) const {
     std::vector<ValueId> operands = inputs;
     operands.insert(operands.end(), outputs.begin(), outputs.end());
     std::vector<Strides> strides;
     for (ValueId value : operands) strides.push_back(at(places, value).layout.strides);
     std::vector<Walk> each = walks(domain, strides);
-    double elements = static_cast<double>(domain.elements());
-    Passage sum;
+    double elements = static_cast<double>(domain.elements()), ns = 0;
     for (size_t i = 0; i < operands.size(); ++i) {
       if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;
       bool by_vector = each[i].step == 1 || each[i].step == 0;
       double strided = i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
-      sum.elements_ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided);
-      sum.runs_ns += over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
+      ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
+            over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
     }
-    return sum;
+    return ns;
   }
 
   const Graph& graph_;

@@ -35,6 +35,13 @@ std::string code(std::string_view text) {
   return longest > 0 ? fence + " " + safe + " " + fence : fence + safe + fence;
 }
 
+// Table escapes the bars; markup in a cell is text too.
+std::string table_text(const Table& table) {
+  std::string text;
+  for (char c : table.markdown()) text += c == '<' ? std::string("&lt;") : std::string(1, c);
+  return text;
+}
+
 std::string heading(const perf::LabRecord& lab) {
   std::string text = "# Ridge lab report\n\n";
   text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
@@ -58,13 +65,13 @@ std::string ladder_section(const perf::LabRecord& lab) {
     text +=
         fmt::format("\n{}, {} sequences of {} tokens, {} thread{}, {} {}\n\n", plain(s.model),
                     s.samples(), s.sequence, s.threads, s.threads == 1 ? "" : "s", s.dtype, s.isa);
-    text += ladder_table(lab, group).markdown();
+    text += table_text(ladder_table(lab, group));
   }
   text += fmt::format(
       "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "
       "statistics). Forward, backward and optimizer are sums of kernel times.\n",
       plain(perf::kMfuConvention));
-  if (groups.size() > 1) text += "\n## The sweep\n\n" + sweep_table(lab).markdown();
+  if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;
 }
 
@@ -80,13 +87,13 @@ std::string details(const perf::LabRecord& lab, const perf::RunRecord& run) {
   for (const perf::OperationTable& table :
        {table_by_op(run.step, limits), table_by_scope(run.step, limits),
         table_by_phase(run.step, limits)}) {
-    text += "\n" + operation_table(table, run.step, kMostRows).markdown();
+    text += "\n" + table_text(operation_table(table, run.step, kMostRows));
     warnings.insert(table.warnings.begin(), table.warnings.end());
   }
   for (const std::string& warning : warnings) text += "\n**Warning:** " + plain(warning) + "\n";
   text += "\n### Roofline\n\n```\n" + roofline(lab, run, TerminalOptions{}) + "```\n";
-  text += "\n### Memory\n\n" + memory_table(run.memory).markdown();
-  text += "\n### Passes\n\n" + pass_table(run.passes).markdown();
+  text += "\n### Memory\n\n" + table_text(memory_table(run.memory));
+  text += "\n### Passes\n\n" + table_text(pass_table(run.passes));
   return text;
 }
 
@@ -99,7 +106,7 @@ std::string advice(const perf::LabRecord& lab) {
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
                         ++number, plain(a.title), code(a.command), 100 * a.time_gain,
                         -100 * a.memory_gain, plain(a.reason));
-  if (lab.trial) text += "\nThe first one, tried:\n\n" + trial_table(*lab.trial).markdown();
+  if (lab.trial) text += "\nThe first one, tried:\n\n" + table_text(trial_table(*lab.trial));
   return text;
 }
 

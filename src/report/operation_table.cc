@@ -21,7 +21,7 @@ std::vector<std::string> cells(const perf::OperationRow& row) {
   auto rate = [&](double per_ns, const char* unit) {
     return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
   };
-  return {std::string(static_cast<size_t>(2 * row.depth), ' ') + row.key,
+  return {std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
           format_integer(row.calls),
           is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
           is_measured ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
@@ -134,7 +134,7 @@ Table memory_table(const perf::MemoryRecord& memory) {
 }
 
 Table trial_table(const perf::TrialRecord& trial) {
-  Table table({{trial.advice.title, Align::kLeft},
+  Table table({{terminal_safe(trial.advice.title), Align::kLeft},
                {"before", Align::kRight},
                {"after", Align::kRight},
                {"gain", Align::kRight}});

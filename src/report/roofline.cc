@@ -58,7 +58,7 @@ std::string legend(char letter,
                    DType dtype) {
   double roof = perf::attainable_flops_per_ns(ceilings, dtype, row.intensity());
   return fmt::format("  {} {:<32} {:>8.3g} FLOP/B  {:>13}  {:>5.0f}% of the memory roofline, {}\n",
-                     letter, row.key, row.intensity(),
+                     letter, terminal_safe(row.key), row.intensity(),
                      format_rate(row.flops_per_ns() * 1e9, "FLOP/s"),
                      100 * row.flops_per_ns() / roof, perf::name(row.bound));
 }

@@ -2,11 +2,17 @@
 // A model small enough to train many times in a test, yet with all parts: two layers, grouped KV heads, a tied head.
 #pragma once
 
+#include <cmath>
+#include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "ops/registry.h"
+#include "runtime/load.h"
 #include "train/trainer.h"
 
 namespace ridge::train {
@@ -26,14 +32,15 @@ inline models::ModelConfig small_config() {
   return config;
 }
 
-// A rate at which the loss moves by tenths within 20 steps, so that a wrong gradient shows.
-inline StepOptions small_step() {
+inline StepOptions small_step(double learning_rate = 3e-4) {
   StepOptions options;
   options.batch_size = 2;
   options.sequence = 16;
-  options.optimizer.learning_rate = 3e-3;
+  options.optimizer.learning_rate = learning_rate;
   return options;
 }
+// At this rate FixedRun's loss falls from 5 to 0.06 within 20 steps.
+inline constexpr double kLearningByHeart = 1e-2;
 
 inline std::vector<double> losses(Trainer& trainer, int steps) {
   std::vector<double> losses;
@@ -41,9 +48,15 @@ inline std::vector<double> losses(Trainer& trainer, int steps) {
   return losses;
 }
 
+inline std::unique_ptr<backends::Backend> cpu_backend(int threads) {
+  backends::cpu::CpuOptions options;
+  options.threads = threads;
+  return backends::cpu::make_cpu_backend(options);
+}
+
 inline std::vector<double> train(const models::ModelConfig& config, const StepOptions& options, std::string_view level,
                                  std::string_view switches, int steps, int threads = 1) {
-  auto backend = backends::cpu::make_cpu_backend({.threads = threads});
+  auto backend = cpu_backend(threads);
   Trainer trainer(config, options, passes::Selection(level, switches), *backend);
   return losses(trainer, steps);
 }
@@ -53,5 +66,106 @@ inline double largest_difference(const std::vector<double>& a, const std::vector
   for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) top = std::max(top, std::abs(a[i] - b[i]));
   return top;
 }
+
+using Weights = std::map<std::string, std::vector<float>>;
+
+// Weights by their names in a file, large enough that attention is far from even and every gradient matters; each moved
+// by up to `noise` of itself.
+inline Weights lively_weights(const models::ModelConfig& config, double noise = 0) {
+  Weights weights;
+  Random random(6), noise_random(7);
+  draw_weights(config, 1, [&](const std::string& name, std::vector<float> data) {
+    bool is_norm = data[0] == 1;
+    random.fill_normal(data, is_norm ? 0.1f : 0.25f);
+    for (float& x : data) {
+      x += is_norm ? 1 : 0;
+      if (noise > 0) x *= static_cast<float>(1 + noise * (2 * static_cast<double>(noise_random.uniform()) - 1));
+    }
+    weights[name] = std::move(data);
+  });
+  return weights;
+}
+
+// A step's graphs run over batches that the test chooses. A few rows seen again and again are learnt by heart within
+// tens of steps, so that a wrong gradient shows in the loss.
+class FixedRun {
+ public:
+  FixedRun(const models::ModelConfig& config, const StepOptions& options, std::string_view level,
+           std::string_view switches, int threads = 1, double noise = 0)
+      : options_(options), backend_(cpu_backend(threads)),
+        step_(build_step(config, options, passes::Selection(level, switches), ops::table(), *backend_)),
+        store_(*backend_), program_(*backend_, store_), weights_(lively_weights(config, noise)) {
+    for (StepGraph& each : step_.graphs) program_.add(each.name, each.graph, static_cast<int>(each.repeat));
+    runtime::load_parameters(
+        step_.load, [&](const std::string& name, const Type&) { return weights_.at(name); }, store_);
+    program_.bind();
+    WorkshopData data(config.vocabulary, options.sequence, 3);
+    for (int i = 0; i < 8; ++i) rows_.push_back(data.next(1));
+  }
+
+  // Takes a step on rows first, first + 1, ...; micro-batches take consecutive rows.
+  double step(size_t first = 0) {
+    ++taken_;
+    store_.write_scalar("learning_rate", static_cast<float>(learning_rate(options_.optimizer, taken_)));
+    store_.write_scalar("step", static_cast<float>(taken_));
+    double loss = 0;
+    size_t row = first;
+    for (int i = 0; i < program_.stages(); ++i) {
+      const runtime::Stage& stage = program_.stage(i);
+      for (int k = 0; k < stage.repeat; ++k) {
+        bool has_loss = !stage.graph.outputs.empty();
+        if (has_loss) write_rows(row);
+        row += static_cast<size_t>(options_.batch_size);
+        program_.run(i);
+        if (has_loss) loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
+      }
+    }
+    return loss;
+  }
+
+  std::vector<double> steps(int count) {
+    std::vector<double> losses;
+    for (int i = 0; i < count; ++i) losses.push_back(step());
+    return losses;
+  }
+
+  // Parameters as a checkpoint would have them.
+  Weights weights() const {
+    Weights saved;
+    runtime::save_parameters(step_.load, store_,
+                             [&](const std::string& name, const Type&, std::vector<float> data) { saved[name] = std::move(data); });
+    return saved;
+  }
+
+  const TrainingStep& graphs() const { return step_; }
+  const runtime::Program& program() const { return program_; }
+  runtime::Store& store() { return store_; }
+
+ private:
+  void write_rows(size_t first) {
+    std::vector<int32_t> ids, positions, labels;
+    for (int64_t i = 0; i < options_.batch_size; ++i) {
+      const WorkshopData::Batch& row = rows_[(first + static_cast<size_t>(i)) % rows_.size()];
+      ids.insert(ids.end(), row.ids.begin(), row.ids.end());
+      positions.insert(positions.end(), row.positions.begin(), row.positions.end());
+      labels.insert(labels.end(), row.labels.begin(), row.labels.end());
+    }
+    auto write = [&](const char* name, const std::vector<int32_t>& values) {
+      store_.write(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
+    };
+    write("ids", ids);
+    write("positions", positions);
+    write("labels", labels);
+  }
+
+  StepOptions options_;
+  std::unique_ptr<backends::Backend> backend_;
+  TrainingStep step_;
+  runtime::Store store_;
+  runtime::Program program_;
+  Weights weights_;
+  std::vector<WorkshopData::Batch> rows_;
+  int64_t taken_ = 0;
+};
 
 }  // namespace ridge::train

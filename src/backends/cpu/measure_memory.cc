@@ -13,7 +13,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr int64_t kLeastShareBytes = 16 << 10;  // of a thread: half of a 32 KiB L1
+constexpr int64_t kLeastShareBytes = 32 << 10;  // of a thread: an L1, so that a kernel call does not dominate
 // Walks of one footprint inside one parallel region, so that opening it does not count.
 constexpr int64_t kWalkBytes = 4 << 20;
 constexpr int64_t kRow = 1024;  // elements that a reduction reads at a time

@@ -194,7 +194,7 @@ std::array<double, 2> two_rates(const std::vector<std::array<double, 3>>& flops_
     double x = flops / ns, y = scores / ns;
     ff += x * x, fs += x * y, ss += y * y, f += x, s += y;
   }
-  constexpr double kLeast = 1e-12;  // of a time per unit: a rate that never limits
+  constexpr double kLeast = 1e-8;   // of a time per unit: a rate that never limits
   double determinant = ff * ss - fs * fs;
   double per_flop = determinant > 0 ? (f * ss - s * fs) / determinant : 0;
   double per_score = determinant > 0 ? (s * ff - f * fs) / determinant : 0;

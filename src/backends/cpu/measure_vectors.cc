@@ -25,7 +25,8 @@ constexpr int kWalks = 16;  // in one parallel region, so that opening it does n
 // One kernel a thread, each on its own part of the pool.
 class Kernels {
  public:
-  Kernels(const Pool& pool, const TileProgram& program, const Shape& domain, const std::vector<Strides>& strides)
+  Kernels(const Pool& pool, const TileProgram& program, const Shape& domain, const std::vector<Strides>& strides,
+          const Strides& result)
       : threads_(omp_get_max_threads()) {
     constexpr int64_t kSpan = kElements * 4 * 3;  // room for a step of 2
     for (int thread = 0; thread < threads_; ++thread) {
@@ -124,7 +125,7 @@ struct LayoutTimings {
                                 {dense_strides(short_domain()), {kShortRow, 0, 1}})),
         read_steps(time_kernels(rounds, pool, binary(), long_domain(), {{2 * kLongRow, 2}, {0, 1}})),
         write_steps(time_kernels(rounds, pool, binary(), long_domain(), {dense_strides(long_domain()), {0, 1}},
-                                 {2 * kLongRow, 2})) {}
+                                 Strides{2 * kLongRow, 2})) {}
 
   static Shape long_domain() { return {kElements / kLongRow, kLongRow}; }
   // Every row serves several neighbours, as one table of angles serves all heads.

@@ -46,6 +46,8 @@ struct KeysTile {
   static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
   // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
+  // -delta stays in registers; else dP starts from it, which needs none but comes late.
+  static constexpr bool kHoldDeltas = kHeadSize == 64;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
 #ifndef RIDGE_KEYS_REGISTERS
 #define RIDGE_KEYS_REGISTERS 1
@@ -381,22 +383,34 @@ struct Consumer {
     for (int j = 0; j < kScores; j += 2) packed[j / 2] = pack_bf16(s[j], s[j + 1]);
   }
 
-  // dS^T = P^T (dP^T - delta), packed; dp holds the difference.
+  // dS^T = P^T (dP^T - delta), packed.
   __device__ __forceinline__ void score_gradients(const float (&s)[kScores],
                                                   const float (&dp)[kScores],
-                                                  uint32_t (&packed)[kScores / 2]) const {
+                                                  uint32_t (&packed)[kScores / 2],
+                                                  const float2 (&minus_delta)[kScores / 4]) const {
 #pragma unroll
-    for (int j = 0; j < kScores; j += 2) packed[j / 2] = pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
+    for (int j = 0; j < kScores; j += 2) {
+      const float2 v = Tile::kHoldDeltas ? minus_delta[j / 4] : make_float2(0.0f, 0.0f);  // else dp started there
+      packed[j / 2] = Tile::kHoldDeltas ? pack_bf16(s[j] * (dp[j] + v.x), s[j + 1] * (dp[j + 1] + v.y))
+                                        : pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
+    }
   }
 
-  __device__ __forceinline__ void load_lse(float2 (&minus_lse)[kScores / 4]) const {
-    const uint32_t address = barriers.lse(ring.slot) + (thread % 4) * 8;
+  // What the block in stage `slot` needs of its rows. Loads from shared memory queue behind issued products, so they
+  // come long before their use.
+  __device__ __forceinline__ void load_lse(float2 (&minus_lse)[kScores / 4], int slot) const {
+    const uint32_t address = barriers.lse(slot) + (thread % 4) * 8;
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) minus_lse[j] = load_shared_float2(address + 32 * j);
   }
+  __device__ __forceinline__ void load_deltas(float2 (&minus_delta)[kScores / 4], int slot) const {
+    const uint32_t address = barriers.delta(slot) + (thread % 4) * 16;
+#pragma unroll
+    for (int j = 0; j < kScores / 4; ++j) minus_delta[j] = load_shared_float2(address + 64 * j);
+  }
   // dP^T starts at -delta instead of 0.
-  __device__ __forceinline__ void load_deltas(float (&dp)[kScores]) const {
-    const uint32_t address = barriers.delta(ring.slot) + (thread % 4) * 16;
+  __device__ __forceinline__ void start_gradients(float (&dp)[kScores], int slot) const {
+    const uint32_t address = barriers.delta(slot) + (thread % 4) * 16;
 #pragma unroll
     for (int j = 0; j < kScores; j += 4) {
       const float4 v = load_shared_float4(address + 16 * j);
@@ -407,43 +421,26 @@ struct Consumer {
     }
   }
 
-  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key, as a transposed left operand is read. A thread's
-  // four neighbouring registers of a key hold queries 8 j + 2 t and the next of a group of 32; they are stored as
-  // octet t of the group, so an image's query rows are permuted (`image_query`) and a warp stores 512 bytes at once.
+  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key: what the tensor cores take as a transposed left
+  // operand. A warp stores one with each instruction, from the registers as they are.
   __device__ __forceinline__ void spill(const uint32_t (&ds)[kScores / 2], uint8_t* image) const {
-    const uint32_t lane = thread % 32;
-    const uint32_t warp = thread / 32;
-    const uint32_t offset = (warpgroup * 8 + warp * 2) * 1024 + (lane % 4) * 128 + (lane / 4) * 16;
+    uint8_t* base = image + (warpgroup * 8 + (thread / 32) * 2) * 1024 + (thread % 32) * 4;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int i = 0; i < kScores / 8; ++i) {
 #pragma unroll
-      for (int group = 0; group < 2; ++group) {
-        const uint32_t* d = ds + 8 * group + half;
-        *reinterpret_cast<uint4*>(image + offset + (half * 1024 + group * 512)) =
-            make_uint4(d[0], d[2], d[4], d[6]);
+      for (int c = 0; c < 4; ++c) {
+        *reinterpret_cast<uint32_t*>(base + (c % 2) * 1024 + (2 * i + c / 2) * 128) = ds[4 * i + c];
       }
     }
   }
-  __device__ __forceinline__ static int image_query(int row) {
-    const int octet = row / 8;
-    const int x = row % 8;
-    return 32 * (octet / 4) + 8 * (x / 2) + 2 * (octet % 4) + x % 2;
-  }
-
-  // Block i - 1's share of dK, where the next block does not take it along.
-  __device__ __forceinline__ void finish_keys(float (&dk)[kGradient], const uint32_t (&ds)[kScores / 2], int before) {
-    product_fence();
-    accumulate(dk, ds, barriers.stage(before));
-    product_wait<0>();
-    pin(dk);
-    arrive(barriers.empty(before));
-  }
 
   // A query block that sees none of this warpgroup's keys, only others' of the tile.
-  __device__ __forceinline__ void skip_queries(uint8_t* image) {
+  __device__ __forceinline__ void skip_block(uint8_t* image) {
     barrier_wait(barriers.full(ring.slot), ring.parity);
-    if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
-    if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+    if (Tile::kTurns) {
+      named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+      named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+    }
     if (Tile::kSpill) {
       uint32_t nothing[kScores / 2];
       clear(nothing);
@@ -453,99 +450,139 @@ struct Consumer {
     ring.advance();
   }
 
-  // A key tile: query blocks in turn, over all heads of the group. The tensor cores get, for block i: dK of block
-  // i - 1, S_i, dP_i; then, once P_i is ready, dV of block i. So P_i is formed beside dP_i, and nothing is in flight
-  // across the loop's edge.
-  __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
-    const int first = work.block * Tile::kKeys + warpgroup * 64;
+  struct Gradients {
+    float dk[kGradient], dv[kGradient];
+  };
+  struct Held {  // this warp's keys and values as register operands
+    uint32_t keys[Tile::kHeadSize / 4], values[Tile::kHeadSize / 4];
+  };
+
+  __device__ __forceinline__ uint8_t* block_image(uint8_t* images, int m, int n) const {
+    return Tile::kSpill ? images + static_cast<int64_t>(p.layout.index(m, n)) * Tile::kImageBytes : nullptr;
+  }
+
+  // Query blocks `own` of one head. The tensor cores get, for block i: dK of block i - 1, S_i, dP_i; then, once P_i is
+  // ready, dV of block i. So P_i is formed beside dP_i, and nothing is in flight across the loop's edge.
+  __device__ __forceinline__ void walk_blocks(Gradients& g,
+                                              const Held& held,
+                                              const BlockRange& own,
+                                              const BlockRange& whole,
+                                              int first,
+                                              int n,
+                                              uint32_t keys,
+                                              uint32_t values,
+                                              uint8_t* images) {
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
-    const BlockRange queries = query_blocks(p.visibility, work.block * Tile::kKeys,
-                                            work.block * Tile::kKeys + Tile::kKeys - 1, Tile::kQueries);
+    uint32_t ds[kScores / 2];
+    clear(ds);
+    float dp[kScores];
+    float2 minus_lse[kScores / 4], minus_delta[kScores / 4];
+    barrier_wait(barriers.full(ring.slot), ring.parity);
+    load_lse(minus_lse, ring.slot);
+    if (Tile::kHoldDeltas) {
+      load_deltas(minus_delta, ring.slot);
+    } else {
+      start_gradients(dp, ring.slot);
+    }
+    int before = ring.slot;  // the stage of block i - 1; for the first block its own, with dS zero
+    for (int m = own.begin; m < own.end; ++m) {
+      float s[kScores];
+      const uint32_t stage = barriers.stage(ring.slot);
+      if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
+      product_fence();
+      accumulate(g.dk, ds, barriers.stage(before));
+      transposed_scores(s, keys, held.keys, stage, 0);
+      transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, !Tile::kHoldDeltas);
+      if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
+      // The stores of dS run here, where this warpgroup waits for its scores anyway.
+      if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, m - 1, n));
+      product_wait<1>();
+      pin(s);
+      pin(g.dk);
+      if (m > own.begin) arrive(barriers.empty(before));
+      if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
+      uint32_t probability[kScores / 2];
+      probabilities(s, probability, minus_lse);
+      pin(probability);
+      product_fence();
+      accumulate(g.dv, probability, stage + Tile::kQueryBytes);
+      before = ring.slot;
+      ring.advance();
+      if (m + 1 < own.end) {
+        barrier_wait(barriers.full(ring.slot), ring.parity);
+        load_lse(minus_lse, ring.slot);
+      }
+      if (Tile::kOverlapValues) {
+        product_wait<1>();
+      } else {
+        product_wait<0>();
+        pin(g.dv);
+      }
+      pin(dp);
+      score_gradients(s, dp, ds, minus_delta);
+      pin(ds);
+      if (m + 1 < own.end) {
+        if (Tile::kHoldDeltas) {
+          load_deltas(minus_delta, ring.slot);
+        } else {
+          start_gradients(dp, ring.slot);
+        }
+      }
+      if (Tile::kOverlapValues) {
+        product_wait<0>();
+        pin(g.dv);
+      }
+    }
+    if (Tile::kSpill) spill(ds, block_image(images, own.end - 1, n));
+    product_fence();
+    accumulate(g.dk, ds, barriers.stage(before));
+    product_wait<0>();
+    pin(g.dk);
+    arrive(barriers.empty(before));
+  }
+
+  // A key tile: over all heads of the group.
+  __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
+    const int n = work.block;
+    const int first = n * Tile::kKeys + warpgroup * 64;
+    const BlockRange queries = query_blocks(p.visibility, n * Tile::kKeys, n * Tile::kKeys + Tile::kKeys - 1,
+                                            Tile::kQueries);
     BlockRange own = query_blocks(p.visibility, first, first + 63, Tile::kQueries);
-    if (first >= p.visibility.sequence) own = BlockRange{};
+    if (first >= p.visibility.sequence) own.begin = own.end = queries.end;
     const BlockRange whole = whole_query_blocks(p.visibility, first, first + 63, Tile::kQueries);
     const Ring<Tile::kSlots> key_slot = slots;
     slots.advance();
     const uint32_t keys = barriers.slot(key_slot.slot);
     const uint32_t values = barriers.slot(slots.slot);
-    float dk[kGradient], dv[kGradient];
-    uint32_t ds[kScores / 2];
-    clear(dk);
-    clear(dv);
-    clear(ds);
+    Gradients g;
+    clear(g.dk);
+    clear(g.dv);
     barrier_wait(barriers.slot_full(key_slot.slot), key_slot.parity);
     barrier_wait(barriers.slot_full(slots.slot), slots.parity);
-    uint32_t held_keys[Tile::kHeadSize / 4], held_values[Tile::kHeadSize / 4];
+    Held held;
     if (Tile::kKeysInRegisters) {
-      load_rows(held_keys, keys);
-      load_rows(held_values, values);
+      load_rows(held.keys, keys);
+      load_rows(held.values, values);
     }
-    const int steps = p.group * (queries.end - queries.begin);
-    int before = -1;  // the stage of block i - 1, whose share of dK is still to come; -1: none, and dS is zero
-    int m = queries.begin;
-    int member = 0;
-    for (int i = 0; i < steps; ++i) {
-      uint8_t* image = nullptr;
-      if (Tile::kSpill) {
-        image = head_images(p, work.flat_head, member) +
-                static_cast<int64_t>(p.layout.index(m, work.block)) * Tile::kImageBytes;
+    for (int member = 0; member < p.group; ++member) {
+      uint8_t* images = Tile::kSpill ? head_images(p, work.flat_head, member) : nullptr;
+      // The votes and barriers show the compiler that the warp stays together.
+      if (__any_sync(0xffffffff, own.begin > queries.begin)) {
+#pragma unroll 1
+        for (int m = queries.begin; m < own.begin; ++m) skip_block(block_image(images, m, n));
       }
-      if (__any_sync(0xffffffff, !contains(own, m))) {
-        if (before >= 0) {
-          finish_keys(dk, ds, before);
-          clear(ds);
-          before = -1;
-        }
-        skip_queries(image);
-      } else {
-        float s[kScores], dp[kScores];
-        const uint32_t stage = barriers.stage(ring.slot);
-        barrier_wait(barriers.full(ring.slot), ring.parity);
-        if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
-        product_fence();
-        accumulate(dk, ds, before >= 0 ? barriers.stage(before) : stage);
-        transposed_scores(s, keys, held_keys, stage, 0);
-        load_deltas(dp);
-        float2 minus_lse[kScores / 4];
-        load_lse(minus_lse);
-        pin(dp);
-        product_fence();
-        transposed_scores(dp, values, held_values, stage + Tile::kQueryBytes, 1);
-        if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
-        product_wait<1>();
-        pin(s);
-        pin(dk);
-        if (before >= 0) arrive(barriers.empty(before));
-        if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
-        uint32_t probability[kScores / 2];
-        probabilities(s, probability, minus_lse);
-        pin(probability);
-        product_fence();
-        accumulate(dv, probability, stage + Tile::kQueryBytes);
-        if (Tile::kOverlapValues) {
-          product_wait<1>();
-        } else {
-          product_wait<0>();
-          pin(dv);
-        }
-        pin(dp);
-        score_gradients(s, dp, ds);
-        pin(ds);
-        if (Tile::kSpill) spill(ds, image);
-        if (Tile::kOverlapValues) {
-          product_wait<0>();
-          pin(dv);
-        }
-        before = ring.slot;
-        ring.advance();
+      __syncwarp();
+      if (__any_sync(0xffffffff, own.end > own.begin)) {
+        walk_blocks(g, held, own, whole, first, n, keys, values, images);
       }
-      if (++m == queries.end) {
-        m = queries.begin;
-        ++member;
+      __syncwarp();
+      if (__any_sync(0xffffffff, own.end < queries.end)) {
+#pragma unroll 1
+        for (int m = own.end; m < queries.end; ++m) skip_block(block_image(images, m, n));
       }
+      __syncwarp();
     }
-    if (before >= 0) finish_keys(dk, ds, before);
-    send_gradients(work, first, batch, kv_head, key_slot.slot, dk, dv);
+    send_gradients(work, first, batch, kv_head, key_slot.slot, g.dk, g.dv);
   }
 
   // Stages both gradients over this warpgroup's own keys and values, which only it reads.
@@ -641,7 +678,7 @@ struct Consumer {
                                                const float (&dq_high)[kGradient]) {
     const uint32_t own = 2 * warpgroup * Tile::kHalfImageBytes;
     const uint32_t rows[2] = {barriers.slot(slot_before) + own, barriers.slot(slots.slot) + own};
-    const int row = image_query(own_row(thread));
+    const int row = own_row(thread);
     named_sync(4 + warpgroup, kWarpgroupThreads);
 #pragma unroll
     for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {

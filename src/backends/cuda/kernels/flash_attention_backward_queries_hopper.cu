@@ -37,7 +37,7 @@ struct QueriesTile {
 #define RIDGE_QREG 0
 #endif
   // Q and dO as register operands of the score products: halves their shared-memory reads.
-  static constexpr bool kQueriesInRegisters = kWarpgroups == 3 && RIDGE_QREG;
+  static constexpr bool kQueriesInRegisters = kHeadSize == 64 && RIDGE_QREG;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
@@ -404,8 +404,12 @@ int64_t tile_pairs(const AttentionExtents& extents) {
 }
 
 #ifndef RIDGE_Q64_KEYS
-#define RIDGE_Q64_KEYS 64
-#define RIDGE_Q64_WG 3
+#define RIDGE_Q64_KEYS 96
+#endif
+#ifndef RIDGE_Q64_WG
+#define RIDGE_Q64_WG 2
+#endif
+#ifndef RIDGE_Q64_STAGES
 #define RIDGE_Q64_STAGES 4
 #endif
 using Queries64 = QueriesTile<64, RIDGE_Q64_KEYS, RIDGE_Q64_WG, RIDGE_Q64_STAGES>;

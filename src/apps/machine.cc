@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge machine: what this machine reaches at best, measured, beside what its documents promise.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+
+#include "apps/machine_ceilings.h"
+#include "apps/model_options.h"
+#include "apps/subcommand.h"
+#include "backends/cpu/measure_ceilings.h"
+#include "base/units.h"
+#include "perf/predict.h"
+
+namespace ridge::apps {
+namespace {
+
+struct MachineCommand {
+  MachineOptions machine;
+  bool remeasure = false;
+  bool json = false;
+};
+
+std::string rate(double per_ns, const char* unit) { return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-"; }
+
+std::string share(double part, double whole) { return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-"; }
+
+void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
+  Table table({{"memory", Align::kLeft}, {"capacity"}, {"read"}, {"copy"}, {"theoretical"}});
+  for (const perf::MemoryLevel& level : c.levels)
+    table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
+               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
+  fmt::print("{}\n", table.text(terminal));
+}
+
+void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
+  Table table({{"products", Align::kLeft}, {"96^3"}, {"384^3"}, {"1000^3"}, {"best"}, {"theoretical"}, {"share"}});
+  for (const perf::ProductRates& p : c.products) {
+    auto at = [&](int64_t n) {
+      double ns = perf::predict_product_ns(c, p.dtype, perf::ProductForm::kNT, {1, n, n, n});
+      return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
+    };
+    table.add({std::string(name(p.dtype)), at(96), at(384), at(1000), rate(p.peak_flops_per_ns, "FLOP/s"),
+               rate(p.theoretical_flops_per_ns, "FLOP/s"), share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
+  }
+  fmt::print("{}\n", table.text(terminal));
+}
+
+void print_rest(const perf::Ceilings& c, const TerminalOptions& terminal) {
+  Table table({{"else", Align::kLeft}, {"measured"}});
+  table.add({"vector arithmetic from registers", rate(c.fused_flops_per_ns, "FLOP/s")});
+  table.add({"vector arithmetic from L1, an operation at a time", rate(c.arithmetic_flops_per_ns, "FLOP/s")});
+  table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
+  for (const perf::AttentionRates& a : c.attention) {
+    table.add({fmt::format("attention forward {}, head size 80", name(a.dtype)),
+               rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns), "FLOP/s")});
+    table.add({fmt::format("attention backward {}, head size 80", name(a.dtype)),
+               rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns), "FLOP/s")});
+  }
+  table.add({"kernel call", format_ns(c.launch_ns)});
+  if (c.parallel_ns > 0) table.add({"parallel region", format_ns(c.parallel_ns)});
+  table.add({"ridge point, f32", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kF32))});
+  table.add({"ridge point, bf16", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kBF16))});
+  fmt::print("{}\n", table.text(terminal));
+}
+
+// "3.2 h" since an ISO 8601 time.
+std::string age(const std::string& measured_at) {
+  std::tm parts{};
+  if (strptime(measured_at.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts) == nullptr) return "unknown";
+  double hours = std::difftime(std::time(nullptr), timegm(&parts)) / 3600;
+  if (hours < 1) return fmt::format("{:.0f} min", 60 * std::max(hours, 0.0));
+  return hours < 48 ? fmt::format("{:.1f} h", hours) : fmt::format("{:.0f} days", hours / 24);
+}
+
+void run(const MachineCommand& o, const TerminalOptions& terminal) {
+  auto backend = make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
+  perf::Ceilings c = machine_ceilings(terminal, o.remeasure);
+  if (o.json) {
+    fmt::print("{}", perf::to_json(c));
+    return;
+  }
+  fmt::print("{}\n", c.machine.str());
+  if (c.machine.clock_ghz > 0) fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
+  fmt::print("\n");
+  print_memory(c, terminal);
+  print_products(c, terminal);
+  print_rest(c, terminal);
+  for (const std::string& note : c.notes) fmt::print("{}\n", note);
+  std::filesystem::path path = ceilings_path(c.machine);
+  bool is_kept = !path.empty() && std::filesystem::exists(path);
+  fmt::print("measured {} ago, {}\n", age(c.measured_at),
+             is_kept ? fmt::format("kept in {}", path.string()) : "not kept: no cache folder");
+}
+
+}  // namespace
+
+void register_machine(CLI::App& program, const AppContext& context) {
+  auto options = std::make_shared<MachineCommand>();
+  CLI::App* app = program.add_subcommand("machine", "Measure what this machine reaches at best: bandwidths, products, calls");
+  add_machine_options(*app, options->machine);
+  app->add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
+  app->add_flag("--json", options->json, "the whole record as JSON");
+  app->footer("Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine --remeasure --json > machine.json");
+  app->callback([options, &context] { run(*options, context.terminal); });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeping ceilings in the user's cache folder. Not a subcommand.
+#include "apps/machine_ceilings.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "backends/cpu/measure_ceilings.h"
+#include "base/error.h"
+#include "files/atomic_file.h"
+
+namespace ridge::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kProgressSteps = 1000;
+
+fs::path cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != '\0') return fs::path(cache) / "ridge";
+  if (home != nullptr && *home != '\0') return fs::path(home) / ".cache" / "ridge";
+  return {};
+}
+
+// A file of another machine or format counts as none: measuring again repairs it.
+std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& machine) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  try {
+    perf::Ceilings ceilings = perf::ceilings_from_json(text, path.string());
+    if (ceilings.machine.hash() == machine.hash()) return ceilings;
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
+perf::Ceilings measure(const TerminalOptions& terminal) {
+  Progress progress("ceilings", kProgressSteps, "steps", terminal);
+  int64_t shown = 0;
+  auto tell = [&](double done, std::string_view step) {
+    int64_t now = static_cast<int64_t>(done * kProgressSteps);
+    progress.tick(now - shown, step);
+    shown = now;
+  };
+  return backends::cpu::measure_ceilings(tell);
+}
+
+}  // namespace
+
+fs::path ceilings_path(const perf::Machine& machine) {
+  fs::path folder = cache_folder();
+  return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
+}
+
+perf::Ceilings machine_ceilings(const TerminalOptions& terminal, bool remeasure) {
+  perf::Machine machine = backends::cpu::this_machine();
+  fs::path path = ceilings_path(machine);
+  if (!remeasure && !path.empty())
+    if (auto found = kept(path, machine)) return *found;
+  perf::Ceilings ceilings = measure(terminal);
+  if (path.empty()) return ceilings;
+  try {
+    fs::create_directories(path.parent_path());
+    files::write_file(path, perf::to_json(ceilings));
+  } catch (const std::exception&) {  // nothing is kept: the next run measures again
+  }
+  return ceilings;
+}
+
+}  // namespace ridge::apps

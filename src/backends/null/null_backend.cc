@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers that commit to no machine: what some device could do in one kernel, this target does.
+#include "backends/null/null_backend.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/attention.h"
+
+namespace ridge::backends::null {
+namespace {
+
+class NullTarget final : public perf::Target {
+ public:
+  explicit NullTarget(const NullOptions& options) : options_(options) {
+    if (options.query_tile < 1 || options.key_tile < 1)
+      throw usage_error("[null] expected tiles of at least 1 x 1, got {} x {}", options.query_tile, options.key_tile);
+  }
+
+  std::string_view name() const override { return "null"; }
+  std::string unsupported(const Graph&, const Node&) const override { return ""; }
+  bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
+  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return true; }
+  bool runs_in_place(const Graph&, const Node& node, int, int) const override {
+    return node.op->kind == OpKind::kPointwise || node.op->name == "generated_pointwise";
+  }
+  int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
+  int launches(const Graph&, const Node&) const override { return 1; }
+
+  // Tiles with at least one visible pair are computed whole.
+  perf::FlashScores flash_scores(const Call& attention) const override {
+    ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
+    int64_t scores = 0;
+    for (int64_t begin = 0; begin < s.sequence; begin += options_.query_tile) {
+      int64_t end = std::min(begin + options_.query_tile, s.sequence);
+      int64_t last_key = s.causal ? end : s.sequence;
+      int64_t first_key = s.causal && s.window > 0 ? std::max<int64_t>(0, begin - s.window + 1) : 0;
+      int64_t first_tile = first_key / options_.key_tile, last_tile = ceil_div(last_key, options_.key_tile);
+      int64_t keys = std::min(last_tile * options_.key_tile, s.sequence) - first_tile * options_.key_tile;
+      scores += (end - begin) * keys;
+    }
+    return {scores, scores};
+  }
+
+ private:
+  NullOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<perf::Target> make_null_target(const NullOptions& options) {
+  return std::make_unique<NullTarget>(options);
+}
+
+}  // namespace ridge::backends::null

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the built program as a child and keeps what it printed.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "files/scratch.h"
+
+namespace ridge::apps {
+
+struct Output {
+  int code = -1;  // of the exit; 128 + signal where one ended it
+  std::string out;
+  std::string err;
+};
+
+struct RunLimits {
+  int64_t file_bytes = -1;    // no file grows beyond it: a disk that is full
+  const char* out = nullptr;  // stdout goes to this file
+};
+
+class ProgramTest : public ::testing::Test {
+ protected:
+  // In the scratch folder, with the arguments as they are: no shell.
+  Output run(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
+    int out = open_beside("out.txt"), err = open_beside("err.txt");
+    arguments.insert(arguments.begin(), RIDGE_PROGRAM);
+    pid_t child = ::fork();
+    if (child == 0) become(arguments, limits, out, err);
+    ::close(out);
+    ::close(err);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt")};
+  }
+
+  // The program refuses: the code, a message with `part` on stderr, and nothing new in the folder.
+  void expect_refused(std::vector<std::string> arguments, int code, const std::string& part) const {
+    size_t before = folder_.count();
+    std::string line;
+    for (const std::string& each : arguments) line += each + " ";
+    Output output = run(std::move(arguments));
+    EXPECT_EQ(output.code, code) << line << "\n" << output.err;
+    EXPECT_NE(output.err.find(part), std::string::npos)
+        << line << "\nexpected: " << part << "\nfound: " << output.err;
+    EXPECT_EQ(folder_.count(), before) << line << "left something behind";
+  }
+
+  files::ScratchFolder folder_;
+
+ private:
+  int open_beside(const char* name) const {
+    return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
+  }
+
+  // The child's side; returns never.
+  void become(const std::vector<std::string>& arguments,
+              const RunLimits& limits,
+              int out,
+              int err) const {
+    if (limits.out != nullptr) out = ::open(limits.out, O_WRONLY);
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(err, STDERR_FILENO);
+    if (limits.file_bytes >= 0) {
+      std::signal(SIGXFSZ, SIG_IGN);
+      rlimit limit{static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    std::vector<char*> argv;
+    for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
+    ::_exit(127);
+  }
+
+  files::ScratchFolder streams_;
+};
+
+// As small as a training step gets, on one thread.
+inline std::vector<std::string> tiny(std::vector<std::string> arguments) {
+  for (const char* each : {"--preset", "tiny", "--threads", "1", "--warmup", "1"})
+    arguments.emplace_back(each);
+  return arguments;
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs that succeed: what they print and what they leave, and what they leave when writing fails.
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "apps/program_run.h"
+
+namespace ridge::apps {
+namespace {
+
+using nlohmann::json;
+using ResultTest = ProgramTest;
+
+const std::vector<std::string> kSmallest = {"--batch-size", "1", "--seq-len", "16"};
+
+std::vector<std::string> train(std::vector<std::string> more) {
+  std::vector<std::string> all = tiny({"train"});
+  all.insert(all.end(), kSmallest.begin(), kSmallest.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.insert(entry.path().filename());
+  return names;
+}
+
+const std::set<std::string> kFiles = {"performance_summary.json",
+                                      "flops_profile.json",
+                                      "computational_intensity.json",
+                                      "operators.csv",
+                                      "memory.json",
+                                      "trace.json",
+                                      "report.md"};
+
+TEST_F(ResultTest, HelpTeaches) {
+  Output help = run({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* name : {"lab", "train", "explain", "bench", "diff"}) {
+    EXPECT_NE(help.out.find(name), std::string::npos) << name;
+    Output each = run({name, "--help"});
+    EXPECT_EQ(each.code, 0) << name;
+    EXPECT_NE(each.out.find("Examples:"), std::string::npos) << name;
+    EXPECT_NE(each.out.find(std::string("ridge ") + name), std::string::npos) << name;
+  }
+  EXPECT_TRUE(run({"--version"}).out.starts_with("ridge "));
+}
+
+TEST_F(ResultTest, TrainingPrintsALineAStepAndTheMean) {
+  Output output = run(train({"--steps", "3", "--level", "baseline"}));
+  ASSERT_EQ(output.code, 0) << output.err;
+  EXPECT_TRUE(output.err.empty()) << output.err;  // no progress bar where stderr is no terminal
+  EXPECT_EQ(output.out.find('\x1b'), std::string::npos);
+  for (const char* part :
+       {"step    0  loss ", "step    2  loss ", "samples/s", "mean loss ", "owned"})
+    EXPECT_NE(output.out.find(part), std::string::npos) << part << "\n" << output.out;
+  EXPECT_EQ(folder_.count(), 0u);
+}
+
+TEST_F(ResultTest, OneObjectOnStdout) {
+  Output output = run(train({"--steps", "4", "--json", "--pass", "-fuse_glu"}));
+  ASSERT_EQ(output.code, 0) << output.err;
+  json summary = json::parse(output.out);
+  const json& run = summary["runs"][0];
+  EXPECT_EQ(run["setting"]["pass"], "-fuse_glu");
+  EXPECT_EQ(run["setting"]["seq_len"], 16);
+  EXPECT_EQ(run["loss"]["all"].size(), 4u);
+  EXPECT_EQ(run["step"]["samples"], 4);
+  EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);
+}
+
+// The same steps, instrumented or not, at two levels: the same losses.
+TEST_F(ResultTest, MeasuringChangesNoLoss) {
+  auto losses = [&](std::vector<std::string> more) {
+    std::vector<std::string> all = train({"--steps", "5", "--json"});
+    all.insert(all.end(), more.begin(), more.end());
+    Output output = run(all);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return json::parse(output.out)["runs"][0]["loss"]["all"].get<std::vector<double>>();
+  };
+  std::vector<double> plain = losses({});
+  EXPECT_EQ(losses({"--profile"}), plain);
+  std::vector<double> baseline = losses({"--level", "baseline"});
+  ASSERT_EQ(baseline.size(), plain.size());
+  for (size_t i = 0; i < plain.size(); ++i) EXPECT_NEAR(baseline[i], plain[i], 5e-5);
+}
+
+TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
+  Output first = run(train({"--steps", "2", "--out", "a", "--level", "baseline"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(names_in(folder_ / "a"), kFiles);
+  // Once more: refused without --force, done with it, and a foreign file stays.
+  files::write_plain(folder_ / "a" / "notes.txt", "mine");
+  expect_refused(train({"--steps", "2", "--out", "a"}), 2, "--force");
+  Output again = run(train({"--steps", "2", "--out", "a", "--force"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(files::contents(folder_ / "a" / "notes.txt"), "mine");
+  ASSERT_EQ(run(train({"--steps", "2", "--out", "b"})).code, 0);
+
+  Output explained = run({"explain", "a"});
+  EXPECT_EQ(explained.code, 0) << explained.err;
+  EXPECT_NE(explained.out.find("matmul"), std::string::npos) << explained.out;
+  Output difference = run({"diff", "a", "b"});
+  EXPECT_EQ(difference.code, 0) << difference.err;
+  EXPECT_NE(difference.out.find("matmul"), std::string::npos);
+  json changes = json::parse(run({"diff", "a", "b", "--json"}).out);
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(changes[0]["step"]["key"], "step");
+  // A run against itself differs in nothing.
+  for (const json& op : json::parse(run({"diff", "a", "a", "--json"}).out)[0]["by_op"])
+    EXPECT_EQ(op["verdict"], "noise");
+}
+
+TEST_F(ResultTest, AFullDiskLeavesNothing) {
+  for (int64_t bytes : {int64_t{0}, int64_t{20'000}}) {
+    Output output = run(train({"--steps", "2", "--out", "a"}), {.file_bytes = bytes});
+    EXPECT_EQ(output.code, 1);
+    EXPECT_EQ(folder_.count(), 0u) << "at " << bytes;
+  }
+  // Over old results: they stay as they were.
+  ASSERT_EQ(run(train({"--steps", "2", "--out", "a"})).code, 0);
+  std::string before = files::contents(folder_ / "a" / "performance_summary.json");
+  EXPECT_EQ(run(train({"--steps", "2", "--out", "a", "--force"}), {.file_bytes = 20'000}).code, 1);
+  EXPECT_EQ(names_in(folder_ / "a"), kFiles);
+  EXPECT_EQ(files::contents(folder_ / "a" / "performance_summary.json"), before);
+}
+
+TEST_F(ResultTest, AFullStdoutIsAFailure) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
+  Output output = run(train({"--steps", "2", "--json"}), {.out = "/dev/full"});
+  EXPECT_EQ(output.code, 1);
+  EXPECT_NE(output.err.find("No space left"), std::string::npos) << output.err;
+}
+
+TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
+  Output output = run(tiny({"lab", "--levels", "baseline,compiled", "--batch-sizes", "1,2",
+                            "--seq-lens", "16", "--steps", "4", "--out", "lab"}));
+  ASSERT_EQ(output.code, 0) << output.err;
+  for (const char* part : {"speed-up", "MFU", "Sweep", "by op", "by scope", "by phase", "roofline",
+                           "Advice", "profiling costs"})
+    EXPECT_NE(output.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(names_in(folder_ / "lab"), kFiles);
+  json summary = json::parse(files::contents(folder_ / "lab" / "performance_summary.json"));
+  ASSERT_EQ(summary["runs"].size(), 4u);
+  for (const json& run : summary["runs"]) {
+    EXPECT_TRUE(run["loss"]["agrees"].get<bool>());
+    EXPECT_EQ(run["attribution"]["dropped_records"], 0);
+    double wall = run["attribution"]["wall_ns"], busy = run["attribution"]["busy_ns"];
+    double idle = run["attribution"]["idle_ns"], host = run["attribution"]["host_ns"];
+    EXPECT_EQ(busy + idle + host, wall);
+    EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);
+  }
+  // Detailed: the last level of the first size.
+  EXPECT_FALSE(summary["runs"][0].contains("operations"));
+  EXPECT_TRUE(summary["runs"][1].contains("operations"));
+  EXPECT_LT(summary["runs"][1]["kernel_calls"], summary["runs"][0]["kernel_calls"]);
+  EXPECT_LE(summary["advice"].size(), 3u);
+  EXPECT_EQ(summary.contains("trial"), !summary["advice"].empty());
+}
+
+TEST_F(ResultTest, TheLabFindsAFolderWhenItIsToldNone) {
+  std::vector<std::string> lab = tiny({"lab", "--levels", "compiled", "--batch-sizes", "1",
+                                       "--seq-lens", "8", "--steps", "2", "--no-advice", "--json"});
+  ASSERT_EQ(run(lab).code, 0);
+  Output second = run(lab);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(names_in(folder_.path()), (std::set<std::string>{"lab-out", "lab-out-2"}));
+  EXPECT_EQ(json::parse(second.out)["runs"].size(), 1u);
+}
+
+TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
+  Output passes = run({"explain", "--preset", "tiny", "--threads", "1", "--json"});
+  ASSERT_EQ(passes.code, 0) << passes.err;
+  json rungs = json::parse(passes.out);
+  ASSERT_GT(rungs.size(), 3u);
+  for (const json& rung : rungs) EXPECT_EQ(rung["model_flops"], rungs[0]["model_flops"]);
+  EXPECT_LT(rungs.back()["kernel_calls"], rungs[0]["kernel_calls"]);
+  Output graph = run({"explain", "--preset", "tiny", "--level", "baseline", "--graph", "--plain"});
+  EXPECT_EQ(graph.code, 0);
+  EXPECT_NE(graph.out.find("= matmul("), std::string::npos);
+  Output op = run({"explain", "--preset", "tiny", "--threads", "1", "--op", "matmul"});
+  EXPECT_NE(op.out.find("formula: MACs"), std::string::npos) << op.out << op.err;
+  // A value of the graph, taken from its text: "  %12 : f32[...] = matmul(...)".
+  size_t at = graph.out.find("= matmul(");
+  size_t value = graph.out.rfind('%', graph.out.rfind(" : ", at));
+  std::string name = graph.out.substr(value, graph.out.find(' ', value) - value);
+  Output node =
+      run({"explain", "--preset", "tiny", "--threads", "1", "--level", "baseline", "--node", name});
+  EXPECT_EQ(node.code, 0) << name << node.err;
+  EXPECT_NE(node.out.find("matmul is a primitive"), std::string::npos) << node.out;
+}
+
+TEST_F(ResultTest, BenchTimesEveryCase) {
+  Output output = run({"bench", "op", "softmax", "--threads", "1", "--json"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  json bench = json::parse(output.out);
+  ASSERT_GT(bench["cases"].size(), 1u);
+  bool has_preset = false;
+  for (const json& each : bench["cases"]) {
+    EXPECT_EQ(each["refused"], "") << each;
+    EXPECT_GT(each["median_ns"], 0);
+    EXPECT_LE(each["low_ns"], each["median_ns"]);
+    EXPECT_GE(each["high_ns"], each["median_ns"]);
+    has_preset = has_preset || each["name"] == "tiny";
+  }
+  EXPECT_TRUE(has_preset);
+}
+
+}  // namespace
+}  // namespace ridge::apps

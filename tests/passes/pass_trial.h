@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every pass is held to, on a graph small enough to read: the graph before and the graph after as text in
+// tests/golden, the same meaning in double precision, nothing left to do the second time, and a planned cost that falls.
+// RIDGE_UPDATE_GOLDEN=1 in the environment rewrites the texts instead of comparing with them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "backends/cpu/cpu_backend.h"
+#include "graph/rewriter.h"
+#include "graph/text_form.h"
+#include "graph/verifier.h"
+#include "models/llama.h"
+#include "ops/build.h"
+#include "ops/case_data.h"
+#include "ops/reference_run.h"
+#include "ops/registry.h"
+#include "passes/differentiate.h"
+#include "passes/passes.h"
+#include "passes/pipeline.h"
+#include "perf/cost.h"
+#include "perf/planner.h"
+#include "train/optimizer.h"
+#include "train/step.h"
+
+namespace ridge::passes {
+
+// One thread: workspace is as large as threads ask for, and the texts must not depend on the machine.
+inline backends::Backend& target() {
+  static std::unique_ptr<backends::Backend> backend = [] {
+    backends::cpu::CpuOptions options;
+    options.threads = 1;
+    return backends::cpu::make_cpu_backend(options);
+  }();
+  return *backend;
+}
+
+inline models::ModelConfig one_layer() {
+  models::ModelConfig config;
+  config.name = "golden";
+  config.vocabulary = 32;
+  config.hidden = 16;
+  config.layers = 1;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.head_size = 8;
+  config.feed_forward = 24;
+  config.context = 4;
+  return config;
+}
+
+// The forward graph of one layer over one sequence of four tokens.
+inline models::ForwardGraph one_layer_forward() {
+  return models::build_training_graph(one_layer(), ops::table(), 1, 4);
+}
+
+// A load graph that stores each parameter as it comes.
+inline LoadGraph identity_load(const Graph& graph) {
+  LoadGraph load;
+  Builder b(load.graph, ops::table());
+  for (const Value& value : graph.values)
+    if (value.storage == Storage::kParameter && value.producer == kNoNode)
+      load.stored[value.name] = b.input(value.name, value.type);
+  return load;
+}
+
+inline std::vector<ValueId> parameters(const Graph& graph) {
+  std::vector<ValueId> found;
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].storage == Storage::kParameter && graph.values[i].producer == kNoNode)
+      found.push_back(static_cast<ValueId>(i));
+  return found;
+}
+
+// The whole step of a forward graph: gradient and update of each parameter.
+inline Graph with_step(Graph graph, const train::OptimizerOptions& options = {}) {
+  std::vector<ValueId> wanted = parameters(graph);
+  std::vector<ValueId> gradients = differentiate(graph, ops::table(), graph.outputs[0], wanted);
+  Builder b(graph, ops::table());
+  train::append_adamw(b, options, wanted, gradients);
+  return without_dead_nodes(graph);
+}
+
+// gelu_tanh(x w1 + b1) w2, summed up: the smallest net with products, sums and pointwise work.
+inline Graph perceptron() {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4, 8}});
+  auto layer = b.scope("layer.0");
+  ValueId first = ops::matmul(b, "nd,fd->nf", x, b.parameter("up.weight", {DType::kF32, {6, 8}}));
+  ValueId bias = ops::broadcast_rows(b, b.parameter("up.bias", {DType::kF32, {6}}), {4, 6});
+  ValueId hidden = ops::unary(b, "gelu_tanh", ops::add(b, first, ops::cast(b, bias, b.type(first).dtype)));
+  ValueId second = ops::matmul(b, "nd,fd->nf", hidden, b.parameter("down.weight", {DType::kF32, {8, 6}}), DType::kF32);
+  ValueId square = ops::unary(b, "square", second);
+  graph.outputs = {ops::reshape(b, ops::scale(b, ops::reduce_sum(b, square, {0, 1}), 1.0 / 32), Shape{})};
+  return graph;
+}
+
+inline Graph run_pass(const Pass& pass, const Graph& graph, LoadGraph& load) {
+  PassContext context{ops::table(), target(), load};
+  return pass.run(graph, context);
+}
+inline Graph run_pass(const Pass& pass, const Graph& graph) {
+  LoadGraph load = identity_load(graph);
+  return run_pass(pass, graph, load);
+}
+
+// --- Texts. ---
+
+inline void expect_golden(const std::string& file, const std::string& text) {
+  std::string path = RIDGE_TEST_DATA "/../golden/" + file;
+  if (std::getenv("RIDGE_UPDATE_GOLDEN") != nullptr) {
+    std::ofstream(path) << text;
+    return;
+  }
+  std::ifstream in(path);
+  std::string want((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(want, text) << file << " is another graph now; RIDGE_UPDATE_GOLDEN=1 rewrites it";
+}
+
+// --- Meaning. ---
+
+inline Fill fill_of(const std::string& name) {
+  if (name == "ids" || name == "labels") return {Fill::kIds, 32};
+  if (name == "positions") return {Fill::kPositions, 4};
+  if (name == "learning_rate") return {Fill::kConstant, 0.125};
+  if (name == "step") return {Fill::kConstant, 3};
+  if (name.ends_with(".adamw_v")) return {Fill::kPositive};
+  return {};
+}
+
+// Named values of a graph by chance, each name always the same numbers.
+inline ops::NamedTensors draw_named(const Graph& graph) {
+  ops::NamedTensors named;
+  for (const Value& value : graph.values) {
+    if (value.producer != kNoNode) continue;
+    Random random(static_cast<uint32_t>(std::hash<std::string>()(value.name)));
+    named[value.name] = ops::draw(value.type, fill_of(value.name), random);
+  }
+  return named;
+}
+
+// What is stored for tensors that a file holds.
+inline ops::NamedTensors stored(const LoadGraph& load, const ops::NamedTensors& file) {
+  ops::ReferenceRun run(load.graph, file);
+  ops::NamedTensors stored;
+  for (const auto& [name, value] : load.stored) stored[name] = run.at(value);
+  return stored;
+}
+
+inline void expect_close(const std::vector<double>& want, const std::vector<double>& got, const std::string& what) {
+  constexpr double kRounding = 1e-11;  // of the largest; both sides are double precision
+  ASSERT_EQ(want.size(), got.size()) << what;
+  double top = 1;
+  for (double x : want) top = std::max(top, std::abs(x));
+  for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(want[i], got[i], kRounding * top) << what << " element " << i;
+}
+
+// Both graphs return the same and leave the same behind, in double.
+inline void expect_same_meaning(const Graph& before, const Graph& after, const LoadGraph& load) {
+  ops::NamedTensors named = draw_named(before), named_after = draw_named(after);
+  for (auto& [name, tensor] : named_after)
+    if (named.contains(name)) tensor = named.at(name);
+  for (auto& [name, tensor] : stored(load, named)) named_after[name] = tensor;
+  ops::ReferenceRun want(before, named), got(after, named_after);
+  for (size_t o = 0; o < before.outputs.size(); ++o)
+    expect_close(want[before.outputs[o]], got[after.outputs[o]], fmt::format("output {}", o));
+  ops::NamedTensors want_stored = want.stored(), got_stored = got.stored();
+  for (const auto& [name, tensor] : stored(load, want_stored)) expect_close(tensor.data, got_stored.at(name).data, name);
+  for (const auto& [name, tensor] : want_stored)
+    if (got_stored.contains(name)) expect_close(tensor.data, got_stored.at(name).data, name);
+}
+
+// --- Cost. ---
+
+struct PlannedCost {
+  int64_t launches = 0;
+  int64_t bytes = 0;
+  int64_t peak_bytes = 0;
+};
+
+inline PlannedCost planned_cost(const Graph& graph) {
+  std::vector<perf::Place> places = perf::places(graph, &target());
+  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &target()));
+  return {cost.launches, cost.bytes(), perf::plan_memory(graph, places, target()).arena_bytes};
+}
+
+// The step of a two-layer model with 64 tokens a sequence, as planned with these switches.
+inline PlannedCost planned_step(std::string_view level, std::string_view switches) {
+  models::ModelConfig config = one_layer();
+  config.layers = 2;
+  config.hidden = 32;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.feed_forward = 64;
+  train::StepOptions options;
+  options.batch_size = 2;
+  options.sequence = 64;
+  return planned_cost(
+      train::build_step(config, options, Selection(level, switches), ops::table(), target()).graphs[0].graph);
+}
+
+// --- The trial. ---
+
+// Holds a pass to its texts, its meaning and its end on a graph; returns what it made.
+inline Graph try_pass(const Pass& pass, const Graph& built, LoadGraph load) {
+  std::string name(pass.name), text = print(built);
+  expect_golden(name + ".before.txt", text);
+  Graph before = parse_graph(text, ops::table());
+  EXPECT_EQ(text, print(before));
+  verify(before);
+  Graph after = run_pass(pass, before, load);
+  verify(after);
+  verify_origins(before, after);
+  expect_golden(name + ".after.txt", print(after));
+  EXPECT_EQ(print(after), print(parse_graph(print(after), ops::table())));
+  EXPECT_NE(text, print(after)) << "the pass finds nothing in its own example";
+  expect_same_meaning(before, after, load);
+  EXPECT_EQ(print(after), print(run_pass(pass, after, load))) << "the pass does not come to an end";
+  return after;
+}
+
+inline Graph try_pass(const Pass& pass, const Graph& built) { return try_pass(pass, built, identity_load(built)); }
+
+inline int64_t count(const Graph& graph, std::string_view op) {
+  return std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& n) { return n.op->name == op; });
+}
+
+}  // namespace ridge::passes
