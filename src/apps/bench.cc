@@ -3,6 +3,7 @@
 // limit that is.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -112,6 +113,12 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
              op.formula.empty() ? op.name : op.name + ": " + op.formula,
              terminal_safe(ceilings.machine.device), ceilings.machine.threads,
              ceilings.machine.threads == 1 ? "" : "s", o.dtype, table_text(trials, terminal));
+  bool is_over = std::any_of(trials.begin(), trials.end(),
+                             [](const OpTrial& t) { return t.limit_share() > 1; });
+  if (is_over)
+    fmt::print(
+        "\nwarning: over 100% means faster than predicted: predictions and ceilings have errors "
+        "too.\n");
   fmt::print(
       "\nThe limit is what the measured ceilings predict for the counts; the same operands are "
       "used again and "

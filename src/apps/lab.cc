@@ -52,6 +52,8 @@ class Lab {
     record_.ceilings = machine_ceilings(terminal_);
     climb();
     choose_detailed();
+    for (const perf::RunRecord& run : record_.runs) warn_of_doubts(run);
+    size_t told = record_.warnings.size();
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
     for (size_t index : record_.detailed)
       say(report::operations_text(record_, record_.runs[index], terminal_));
@@ -60,8 +62,9 @@ class Lab {
     for (report::OutputFile& file : report::output_files(record_))
       folder.add(file.name, std::move(file.text));
     folder.commit();
-    for (const std::string& warning : record_.warnings)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
+    // Those before the tables stand under the heading already.
+    for (size_t i = o_.json ? 0 : told; i < record_.warnings.size(); ++i)
+      fmt::print(stderr, "warning: {}\n", terminal_safe(record_.warnings[i]));
     if (o_.json)
       fmt::print("{}", report::performance_summary(record_));
     else
@@ -126,6 +129,25 @@ class Lab {
       for (int64_t batch : batches_)
         for (const std::string& level : levels_)
           record_.runs.push_back(measure(experiment(level, batch, length), progress));
+  }
+
+  // What follows from times like these is weak; the reader should know before reading it.
+  void warn_of_doubts(const perf::RunRecord& run) {
+    constexpr double kNoisySpread = 0.10;
+    const std::string name = run.setting.str();
+    if (run.wall().spread() > kNoisySpread)
+      record_.warnings.push_back(fmt::format(
+          "the step times of {} spread by +-{:.0f}%: is the machine busy with something else?",
+          name, 100 * run.wall().spread()));
+    double mfu = run.mfu(perf::peak_flops_per_ns(record_, run.setting));
+    if (mfu > 1)
+      record_.warnings.push_back(
+          fmt::format("{} reached {:.0f}% of the measured peak: the peak is too low, measure it "
+                      "again (ridge machine --remeasure)",
+                      name, 100 * mfu));
+    if (run.step.busy_ns > run.step.wall_ns)
+      record_.warnings.push_back(
+          fmt::format("the kernels of {} took more than its wall time", name));
   }
 
   // The profiled levels of the first batch size and length.

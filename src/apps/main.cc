@@ -50,7 +50,7 @@ int run(int argc, char** argv) {
       "Start with: ridge lab --preset tiny");
   apps::AppContext context{terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add : {apps::register_lab, apps::register_train, apps::register_explain,
-                             apps::register_bench, apps::register_diff, apps::register_machine})
+                             apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan})
     add(program, context);
   try {
     program.parse(arguments(argc, argv));

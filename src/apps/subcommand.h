@@ -26,6 +26,7 @@ void register_diff(CLI::App& program, const AppContext& context);
 void register_explain(CLI::App& program, const AppContext& context);
 void register_lab(CLI::App& program, const AppContext& context);
 void register_machine(CLI::App& program, const AppContext& context);
+void register_plan(CLI::App& program, const AppContext& context);
 void register_train(CLI::App& program, const AppContext& context);
 
 }  // namespace ridge::apps

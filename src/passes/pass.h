@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "graph/load_graph.h"
+#include "perf/ceilings.h"
 #include "perf/target.h"
 
 namespace ridge::passes {
@@ -20,6 +21,7 @@ struct PassContext {
   const OpTable& ops;
   const perf::Target& target;
   LoadGraph& load;  // file names to stored values; passes that change a weight's storage add to it
+  const perf::Ceilings* ceilings = nullptr;  // of the target's machine, for predicted times in records; may be null
 };
 
 struct Pass {

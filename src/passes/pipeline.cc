@@ -10,6 +10,7 @@
 #include "passes/passes.h"
 #include "perf/cost.h"
 #include "perf/planner.h"
+#include "perf/predict.h"
 
 namespace ridge::passes {
 
@@ -79,11 +80,20 @@ bool is_known(std::string_view name) {
 // What no switch turns off: without these nothing runs.
 bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
 
-perf::GraphCost graph_cost(const Graph& graph, const perf::Target& target) {
-  std::vector<perf::Place> places = perf::places(graph, &target);
-  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &target));
-  perf::MemoryPlan plan = perf::plan_memory(graph, places, target);
-  return {static_cast<int64_t>(graph.nodes.size()), cost.launches, cost.work.flops, cost.bytes(), plan.arena_bytes, 0};
+perf::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
+  std::vector<perf::Place> places = perf::places(graph, &context.target);
+  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &context.target);
+  perf::NodeCost cost = perf::total(costs);
+  perf::MemoryPlan plan = perf::plan_memory(graph, places, context.target);
+  double predicted = context.ceilings == nullptr
+                         ? 0
+                         : perf::total_ns(perf::predict_nodes(graph, places, plan, costs, *context.ceilings));
+  return {static_cast<int64_t>(graph.nodes.size()),
+          cost.launches,
+          cost.work.flops,
+          cost.bytes(),
+          plan.arena_bytes,
+          predicted};
 }
 
 }  // namespace
@@ -132,8 +142,8 @@ Graph run_stage(Stage stage, const Graph& graph, const Selection& selection, Pas
     verify_origins(current, next);
     if (records != nullptr)
       records->push_back({std::string(pass->name), std::string(name(stage)), std::string(pass->summary),
-                          std::string(pass->trade), graph_cost(current, context.target),
-                          graph_cost(next, context.target), elapsed});
+                          std::string(pass->trade), graph_cost(current, context),
+                          graph_cost(next, context), elapsed});
     current = std::move(next);
   }
   return current;

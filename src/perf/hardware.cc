@@ -80,8 +80,11 @@ std::span<const Hardware> hardware_table() {
 }
 
 const Hardware* find_hardware(std::string_view name) {
+  auto lower = [](unsigned char c) { return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : int{c}; };
   for (const Hardware& hardware : hardware_table())
-    if (hardware.name == name) return &hardware;
+    if (std::equal(name.begin(), name.end(), hardware.name.begin(), hardware.name.end(),
+                   [&](char a, char b) { return lower(static_cast<unsigned char>(a)) == b; }))
+      return &hardware;
   return nullptr;
 }
 

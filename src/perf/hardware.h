@@ -33,7 +33,7 @@ struct Hardware {
 };
 
 std::span<const Hardware> hardware_table();
-const Hardware* find_hardware(std::string_view name);
+const Hardware* find_hardware(std::string_view name);  // in either case; null when unknown
 std::string hardware_names();  // "a6000, a10, ..."
 
 // A user's file: a JSON object with the fields' names, `peaks` as {"f32": 19.5, "bf16": 312}. Throws bad-file Errors that

@@ -48,13 +48,14 @@ Graph build_update(const Graph& step, const OpTable& ops, const OptimizerOptions
 }  // namespace
 
 TrainingStep build_step(const models::ModelConfig& config, const StepOptions& options,
-                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target) {
+                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target,
+                        const perf::Ceilings* ceilings) {
   if (options.micro_batches < 1)
     throw usage_error("[train] expected micro-batches >= 1, got {}", options.micro_batches);
   models::ForwardGraph forward = models::build_training_graph(config, ops, options.batch_size, options.sequence);
   TrainingStep step;
   step.load = std::move(forward.load);
-  passes::PassContext context{ops, target, step.load};
+  passes::PassContext context{ops, target, step.load, ceilings};
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context, &step.passes);
   };

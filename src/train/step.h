@@ -8,6 +8,7 @@
 #include "graph/load_graph.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
+#include "perf/ceilings.h"
 #include "perf/pass_record.h"
 #include "perf/target.h"
 #include "train/optimizer.h"
@@ -33,7 +34,9 @@ struct TrainingStep {
   std::vector<perf::PassRecord> passes;
 };
 
+// With ceilings the pass records hold predicted times.
 TrainingStep build_step(const models::ModelConfig& config, const StepOptions& options,
-                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target);
+                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target,
+                        const perf::Ceilings* ceilings = nullptr);
 
 }  // namespace ridge::train

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a legal graph through a program on a backend whose memory is watched: temporaries start as NaN, so that a kernel
-// that reads what nobody wrote shows it, and guards around each allocation show writes outside of it.
+// Runs a legal graph through a program on a backend whose memory is watched: temporaries start as
+// NaN, so that a kernel that reads what nobody wrote shows it, and guards around each allocation
+// show writes outside of it.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +31,9 @@ class GuardedBackend final : public Backend {
   explicit GuardedBackend(Backend& inner) : inner_(inner) {}
 
   std::string_view name() const override { return inner_.name(); }
-  std::string unsupported(const Graph& g, const Node& n) const override { return inner_.unsupported(g, n); }
+  std::string unsupported(const Graph& g, const Node& n) const override {
+    return inner_.unsupported(g, n);
+  }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
     return inner_.takes_input(g, n, i, l);
   }
@@ -40,26 +43,36 @@ class GuardedBackend final : public Backend {
   bool runs_in_place(const Graph& g, const Node& n, int o, int i) const override {
     return inner_.runs_in_place(g, n, o, i);
   }
-  int64_t workspace_bytes(const Graph& g, const Node& n) const override { return inner_.workspace_bytes(g, n); }
+  int64_t workspace_bytes(const Graph& g, const Node& n) const override {
+    return inner_.workspace_bytes(g, n);
+  }
   int launches(const Graph& g, const Node& n) const override { return inner_.launches(g, n); }
-  perf::FlashScores flash_scores(const Call& call) const override { return inner_.flash_scores(call); }
+  perf::FlashScores flash_scores(const Call& call) const override {
+    return inner_.flash_scores(call);
+  }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
-    auto memory = std::make_unique<Guarded>(*this, inner_.allocate(bytes + 2 * kGuardBytes, what), bytes);
+    auto memory =
+        std::make_unique<Guarded>(*this, inner_.allocate(bytes + 2 * kGuardBytes, what), bytes);
     if (std::string_view(what) == "arena of temporaries") {
       std::fill_n(memory->data(), bytes, kNan);
       arena_ = memory->data();
     }
     return memory;
   }
-  void copy_in(std::byte* to, const void* from, int64_t bytes) override { inner_.copy_in(to, from, bytes); }
-  void copy_out(void* to, const std::byte* from, int64_t bytes) override { inner_.copy_out(to, from, bytes); }
+  void copy_in(std::byte* to, const void* from, int64_t bytes) override {
+    inner_.copy_in(to, from, bytes);
+  }
+  void copy_out(void* to, const std::byte* from, int64_t bytes) override {
+    inner_.copy_out(to, from, bytes);
+  }
   void synchronize() override { inner_.synchronize(); }
   Launch bind(const BindCall& call) override { return inner_.bind(call); }
 
   std::byte* arena() const { return arena_; }
   bool guards_are_intact() const {
-    return std::all_of(live_.begin(), live_.end(), [](const Guarded* memory) { return memory->is_intact(); });
+    return std::all_of(live_.begin(), live_.end(),
+                       [](const Guarded* memory) { return memory->is_intact(); });
   }
 
  private:
@@ -96,31 +109,44 @@ class GuardedBackend final : public Backend {
 inline double load_element(const std::byte* at, DType dtype) {
   auto as = [&]<typename T>(T value) { return std::memcpy(&value, at, sizeof value), value; };
   switch (dtype) {
-    case DType::kF32: return as(float{});
-    case DType::kF64: return as(double{});
-    case DType::kI32: return as(int32_t{});
-    case DType::kBF16: return bf16_to_float(as(uint16_t{}));
-    case DType::kF16: return f16_to_float(as(uint16_t{}));
-    default: throw InternalError("the tests hold no such element type");
+    case DType::kF32:
+      return as(float{});
+    case DType::kF64:
+      return as(double{});
+    case DType::kI32:
+      return as(int32_t{});
+    case DType::kBF16:
+      return bf16_to_float(as(uint16_t{}));
+    case DType::kF16:
+      return f16_to_float(as(uint16_t{}));
+    default:
+      throw InternalError("the tests hold no such element type");
   }
 }
 
 inline void store_element(std::byte* at, DType dtype, double value) {
   auto put = [&](auto bits) { std::memcpy(at, &bits, sizeof bits); };
   switch (dtype) {
-    case DType::kF32: return put(static_cast<float>(value));
-    case DType::kF64: return put(value);
-    case DType::kI32: return put(static_cast<int32_t>(value));
-    case DType::kBF16: return put(float_to_bf16(static_cast<float>(value)));
-    case DType::kF16: return put(float_to_f16(static_cast<float>(value)));
-    default: throw InternalError("the tests hold no such element type");
+    case DType::kF32:
+      return put(static_cast<float>(value));
+    case DType::kF64:
+      return put(value);
+    case DType::kI32:
+      return put(static_cast<int32_t>(value));
+    case DType::kBF16:
+      return put(float_to_bf16(static_cast<float>(value)));
+    case DType::kF16:
+      return put(float_to_f16(static_cast<float>(value)));
+    default:
+      throw InternalError("the tests hold no such element type");
   }
 }
 
 // A program of one graph with its store; the graph must be legal for the backend.
 class GraphRun {
  public:
-  GraphRun(Backend& backend, Graph graph) : guarded_(backend), store_(guarded_), program_(guarded_, store_) {
+  GraphRun(Backend& backend, Graph graph)
+      : guarded_(backend), store_(guarded_), program_(guarded_, store_) {
     program_.add("test", std::move(graph));
     program_.bind();
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that nobody meant: each operand of each case with another element type, with extents that are one off or zero,
-// with an axis more or less. A call is refused with an Error that names the op, or it computes what its reference says.
+// Calls that nobody meant: each operand of each case with another element type, with extents that
+// are one off or zero, with an axis more or less. A call is refused with an Error that names the
+// op, or it computes what its reference says.
 #include <gtest/gtest.h>
 
 #include "backends/op_check.h"
@@ -19,7 +20,8 @@ std::vector<Type> other_types(const Type& type) {
       others.push_back({type.dtype, type.shape.with(axis, extent)});
   dims.push_back(1);
   if (dims.size() <= static_cast<size_t>(kMaxRank)) others.push_back({type.dtype, Shape(dims)});
-  dims.erase(dims.end() - std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(dims.size())), dims.end());
+  dims.erase(dims.end() - std::min<std::ptrdiff_t>(2, static_cast<std::ptrdiff_t>(dims.size())),
+             dims.end());
   if (type.shape.rank() > 0) others.push_back({type.dtype, Shape(dims)});
   return others;
 }
@@ -35,8 +37,10 @@ Outcome call(const Op& op, const Case& sample, const Variant& variant, const Pre
   } catch (const Error& error) {
     std::string what = error.what();
     // A smaller vocabulary no longer has all ids: that shows while running.
-    bool is_id = what.find("ids from -1 to") != std::string::npos || what.find("labels from -1 to") != std::string::npos;
-    bool is_meant = what.starts_with("[") && error.code() == (is_id ? ExitCode::kRuntime : ExitCode::kUsage);
+    bool is_id = what.find("ids from -1 to") != std::string::npos ||
+                 what.find("labels from -1 to") != std::string::npos;
+    bool is_meant =
+        what.starts_with("[") && error.code() == (is_id ? ExitCode::kRuntime : ExitCode::kUsage);
     return {true, is_meant ? "" : what};
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's results are held against, and how closely: the op's double reference for values, central differences
-// of it for gradients. Each check returns what differs, or nothing, so that the checks themselves can be tested.
+// What a kernel's results are held against, and how closely: the op's double reference for values,
+// central differences of it for gradients. Each check returns what differs, or nothing, so that the
+// checks themselves can be tested.
 #pragma once
 
 #include <cmath>
@@ -17,14 +18,15 @@
 
 namespace ridge::backends {
 
-// What rounding may do to a result. A kernel that works with relative errors of `unit` gives what exact arithmetic would
-// on operands moved by some units, and is some units of its largest result off besides; then the result is stored.
+// What rounding may do to a result. A kernel that works with relative errors of `unit` gives what
+// exact arithmetic would on operands moved by some units, and is some units of its largest result
+// off besides; then the result is stored.
 struct Precision {
   double unit;
   double units;
 };
-// Sums of a hundred terms in vector order, polynomials for exp and tanh, and quotients stay well below 16 units; a wrong
-// term does not.
+// Sums of a hundred terms in vector order, polynomials for exp and tanh, and quotients stay well
+// below 16 units; a wrong term does not.
 inline constexpr Precision kFloatArithmetic{0x1p-24, 16};
 // A few values on the way are stored in bf16.
 inline constexpr Precision kBf16Steps{0x1p-8, 4};
@@ -33,8 +35,9 @@ inline double storage_error(DType dtype) {
   return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kBF16 ? 0x1p-8 : 0;
 }
 
-// How far each output moves when operands and the results of every node move, per relative movement: the largest of a
-// few random movements. A graph of small steps shows what cancels on the way; a kernel may round wherever it does.
+// How far each output moves when operands and the results of every node move, per relative
+// movement: the largest of a few random movements. A graph of small steps shows what cancels on the
+// way; a kernel may round wherever it does.
 using Movements = std::vector<std::vector<double>>;
 inline Movements movements(const Graph& graph, const ops::NamedTensors& named) {
   constexpr double kMovement = 1e-6;
@@ -45,7 +48,8 @@ inline Movements movements(const Graph& graph, const ops::NamedTensors& named) {
   Random random(7);
   auto move = [&](Tensor64& tensor) {
     for (double& x : tensor.data)
-      if (is_float(tensor.type.dtype)) x *= 1 + kMovement * (4 * static_cast<double>(random.uniform()) - 2);
+      if (is_float(tensor.type.dtype))
+        x *= 1 + kMovement * (4 * static_cast<double>(random.uniform()) - 2);
   };
   for (int direction = 0; direction < kDirections; ++direction) {
     std::vector<Tensor64> there = ops::ReferenceRun(graph, named, move).outputs();
@@ -66,8 +70,11 @@ inline double largest(const std::vector<double>& data) {
 }
 
 // Compares outputs with the meaning of a graph.
-inline std::string compare(const Graph& meaning, const ops::NamedTensors& named, const std::vector<Tensor64>& got,
-                           const Precision& precision, const Movements& moved) {
+inline std::string compare(const Graph& meaning,
+                           const ops::NamedTensors& named,
+                           const std::vector<Tensor64>& got,
+                           const Precision& precision,
+                           const Movements& moved) {
   std::vector<Tensor64> want = ops::ReferenceRun(meaning, named).outputs();
   for (size_t o = 0; o < want.size(); ++o) {
     double top = largest(want[o].data);
@@ -79,7 +86,8 @@ inline std::string compare(const Graph& meaning, const ops::NamedTensors& named,
       double arithmetic = precision.unit * precision.units * (moved[o][i] + top);
       double allowed = arithmetic + storage_error(want[o].type.dtype) * std::abs(y) * 1.01;
       if (!(std::abs(x - y) <= allowed))
-        return fmt::format("output {} element {}: got {}, want {} within {:.3g}", o, i, x, y, allowed);
+        return fmt::format("output {} element {}: got {}, want {} within {:.3g}", o, i, x, y,
+                           allowed);
     }
   }
   return "";
@@ -97,12 +105,15 @@ inline Graph lower(const Graph& graph, const OpTable& ops, Backend& backend) {
 inline bool same_bits(const std::vector<Tensor64>& a, const std::vector<Tensor64>& b) {
   for (size_t o = 0; o < a.size(); ++o)
     for (size_t i = 0; i < a[o].data.size(); ++i)
-      if (std::bit_cast<uint64_t>(a[o].data[i]) != std::bit_cast<uint64_t>(b[o].data[i])) return false;
+      if (std::bit_cast<uint64_t>(a[o].data[i]) != std::bit_cast<uint64_t>(b[o].data[i]))
+        return false;
   return true;
 }
 
 // Runs a lowered graph twice and says what it did that no graph may do.
-inline std::string run_checked(GraphRun& run, const ops::NamedTensors& named, std::vector<Tensor64>& got) {
+inline std::string run_checked(GraphRun& run,
+                               const ops::NamedTensors& named,
+                               std::vector<Tensor64>& got) {
   run.write(named);
   run.run();
   got = run.outputs();
@@ -120,18 +131,24 @@ inline std::string run_checked(GraphRun& run, const ops::NamedTensors& named, st
   return "";
 }
 
-inline std::string check_values(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
-                                Backend& backend, const Precision& precision) {
+inline std::string check_values(const Op& op,
+                                const Case& sample,
+                                const OpTable& ops,
+                                const Variant& variant,
+                                Backend& backend,
+                                const Precision& precision) {
   SampleGraph built(op, sample, ops, variant);
   verify(built.graph());
   GraphRun run(backend, lower(built.graph(), ops, backend));
   std::vector<Tensor64> got;
   std::string fault = run_checked(run, built.named(), got);
   if (!fault.empty()) return fault;
-  return compare(built.graph(), built.named(), got, precision, movements(built.graph(), built.named()));
+  return compare(built.graph(), built.named(), got, precision,
+                 movements(built.graph(), built.named()));
 }
 
-// A scalar that every output with a gradient takes part in: the sum of outputs times random weights.
+// A scalar that every output with a gradient takes part in: the sum of outputs times random
+// weights.
 inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
   Builder& b = built.builder();
   Random random(11);
@@ -144,17 +161,22 @@ inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
     // Weights that bf16 holds: the gradient that enters the op is exact in both types.
     built.named()[label] = ops::draw(Type{DType::kBF16, shape}, {}, random);
     built.named()[label].type.dtype = DType::kF32;
-    ValueId product = ops::mul(b, ops::cast(b, output, DType::kF32), b.input(label, {DType::kF32, shape}));
+    ValueId product =
+        ops::mul(b, ops::cast(b, output, DType::kF32), b.input(label, {DType::kF32, shape}));
     std::vector<int64_t> axes(static_cast<size_t>(shape.rank()));
     for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
-    ValueId sum = axes.empty() ? product : ops::reshape(b, ops::reduce_sum(b, product, axes), Shape{});
+    ValueId sum =
+        axes.empty() ? product : ops::reshape(b, ops::reduce_sum(b, product, axes), Shape{});
     loss = loss == kNoValue ? sum : ops::add(b, loss, sum);
   }
   return loss;
 }
 
 // d loss / d x[i] by central differences of the graph's meaning.
-inline double central_difference(const Graph& graph, ops::NamedTensors& named, const std::string& name, size_t i) {
+inline double central_difference(const Graph& graph,
+                                 ops::NamedTensors& named,
+                                 const std::string& name,
+                                 size_t i) {
   double& x = named.at(name).data[i];
   double at = x, step = 1e-5 * std::max(1.0, std::abs(at));
   auto loss = [&](double there) {
@@ -166,12 +188,15 @@ inline double central_difference(const Graph& graph, ops::NamedTensors& named, c
   return difference;
 }
 
-// The differentiated graph in double against differences of the forward graph: the rule, without any kernel. Of large
-// operands some elements, drawn by chance.
-inline std::string compare_with_differences(const Graph& forward, ops::NamedTensors named, const Graph& backward,
+// The differentiated graph in double against differences of the forward graph: the rule, without
+// any kernel. Of large operands some elements, drawn by chance.
+inline std::string compare_with_differences(const Graph& forward,
+                                            ops::NamedTensors named,
+                                            const Graph& backward,
                                             const std::vector<std::string>& wanted) {
   constexpr uint32_t kMost = 60;
-  constexpr double kTolerance = 1e-6;  // of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
+  constexpr double kTolerance =
+      1e-6;  // of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
   std::vector<Tensor64> gradients = ops::ReferenceRun(backward, named).outputs();
   Random random(5);
   for (size_t w = 0; w < wanted.size(); ++w) {
@@ -182,8 +207,8 @@ inline std::string compare_with_differences(const Graph& forward, ops::NamedTens
       size_t i = size <= kMost ? k : random.below(size);
       double want = central_difference(forward, named, wanted[w], i);
       if (!(std::abs(gradient[i] - want) <= allowed))
-        return fmt::format("gradient of {} element {}: the graph gives {}, differences give {}", wanted[w], i,
-                           gradient[i], want);
+        return fmt::format("gradient of {} element {}: the graph gives {}, differences give {}",
+                           wanted[w], i, gradient[i], want);
     }
   }
   return "";
@@ -197,7 +222,10 @@ struct Differentiated {
   ops::NamedTensors named;
 };
 
-inline Differentiated differentiate_sample(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
+inline Differentiated differentiate_sample(const Op& op,
+                                           const Case& sample,
+                                           const OpTable& ops,
+                                           const Variant& variant,
                                            Backend& backend) {
   SampleGraph built(op, sample, ops, variant, true);
   built.graph().outputs = {weighted_sum(op, built)};
@@ -210,16 +238,23 @@ inline Differentiated differentiate_sample(const Op& op, const Case& sample, con
     made.wanted.push_back(built.graph().value(value).name);
     wanted.push_back(made.backward.find(made.wanted.back()));
   }
-  made.backward.outputs = passes::differentiate(made.backward, ops, made.backward.outputs[0], wanted);
+  made.backward.outputs =
+      passes::differentiate(made.backward, ops, made.backward.outputs[0], wanted);
   return made;
 }
 
-// The gradient of an op through `differentiate`: its rule against central differences, its kernels against the rule.
-inline std::string check_gradient(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant,
-                                  Backend& backend, const Precision& precision) {
+// The gradient of an op through `differentiate`: its rule against central differences, its kernels
+// against the rule.
+inline std::string check_gradient(const Op& op,
+                                  const Case& sample,
+                                  const OpTable& ops,
+                                  const Variant& variant,
+                                  Backend& backend,
+                                  const Precision& precision) {
   Differentiated made = differentiate_sample(op, sample, ops, variant, backend);
   for (size_t w = 0; w < made.wanted.size(); ++w)
-    if (made.backward.outputs[w] == kNoValue) return fmt::format("{} gets no gradient", made.wanted[w]);
+    if (made.backward.outputs[w] == kNoValue)
+      return fmt::format("{} gets no gradient", made.wanted[w]);
   verify(made.backward);
   Graph backward = without_dead_nodes(made.backward);
   std::string fault = compare_with_differences(made.meaning, made.named, backward, made.wanted);
@@ -236,7 +271,8 @@ inline std::string check_gradient(const Op& op, const Case& sample, const OpTabl
   return compare(backward, made.named, got, precision, movements(expanded.backward, made.named));
 }
 
-// How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions in bf16.
+// How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions
+// in bf16.
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs on the CPU against their meaning in double: pointwise ones through generate_pointwise, with broadcast and
-// bf16 operands and with outputs that leave in the middle of a cluster; and mixed ones, where the planner runs in place,
-// seats the parts of concats and lays views over views.
+// Random graphs on the CPU against their meaning in double: pointwise ones through
+// generate_pointwise, with broadcast and bf16 operands and with outputs that leave in the middle of
+// a cluster; and mixed ones, where the planner runs in place, seats the parts of concats and lays
+// views over views.
 #include <gtest/gtest.h>
 
 #include "backends/op_check.h"
@@ -26,7 +27,9 @@ int64_t clusters(const Graph& graph) {
                        [](const Node& n) { return n.op->name == "generated_pointwise"; });
 }
 
-std::string run_and_compare(const Graph& meaning, const Graph& graph, const ops::NamedTensors& named,
+std::string run_and_compare(const Graph& meaning,
+                            const Graph& graph,
+                            const ops::NamedTensors& named,
                             const Precision& precision) {
   GraphRun run(cpu_backend(), lower(graph, ops::table(), cpu_backend()));
   std::vector<Tensor64> got;
@@ -45,7 +48,8 @@ TEST(GeneratedClusters, MatchTheReference) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Graph graph = clustered(random.graph());
     seen += clusters(graph);
-    for (const Node& node : graph.nodes) several_outputs += node.op->name == "generated_pointwise" && node.outputs.size() > 1;
+    for (const Node& node : graph.nodes)
+      several_outputs += node.op->name == "generated_pointwise" && node.outputs.size() > 1;
     Precision precision = options.bf16 ? kBf16Steps : kFloatArithmetic;
     std::string fault;
     EXPECT_NO_THROW(fault = run_and_compare(random.graph(), graph, random.named(), precision));
@@ -60,7 +64,8 @@ TEST(GeneratedClusters, MeanTheSameInDouble) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.nodes = 25, .bf16 = true, .updates = true});
     std::vector<Tensor64> want = ops::ReferenceRun(random.graph(), random.named()).outputs();
-    std::vector<Tensor64> got = ops::ReferenceRun(clustered(random.graph()), random.named()).outputs();
+    std::vector<Tensor64> got =
+        ops::ReferenceRun(clustered(random.graph()), random.named()).outputs();
     for (size_t o = 0; o < want.size(); ++o) ASSERT_EQ(want[o].data, got[o].data) << seed;
   }
 }
@@ -75,7 +80,8 @@ TEST(RandomGraphs, RunAsTheyMean) {
     SCOPED_TRACE(fmt::format("seed {}", 1000 + seed));
     Precision precision = options.bf16 ? kBf16Steps : kFloatArithmetic;
     std::string fault;
-    EXPECT_NO_THROW(fault = run_and_compare(random.graph(), random.graph(), random.named(), precision));
+    EXPECT_NO_THROW(fault =
+                        run_and_compare(random.graph(), random.graph(), random.named(), precision));
     ASSERT_EQ("", fault) << print(random.graph(), {.origins = false});
   }
 }

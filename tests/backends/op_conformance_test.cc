@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op on the CPU backend against its double reference: for each of its cases, each way of feeding it and each
-// element type that it takes. Generated from the ops' table; nothing here knows what an op computes.
+// Every op on the CPU backend against its double reference: for each of its cases, each way of
+// feeding it and each element type that it takes. Generated from the ops' table; nothing here knows
+// what an op computes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -34,7 +35,8 @@ INSTANTIATE_TEST_SUITE_P(All, OpConformance, testing::ValuesIn(all_samples()), s
 
 TEST(OpCases, EveryOpHasSome) {
   const std::set<std::string> without = {
-      "flash_attention_backward",  // its o and lse belong to its q, k and v: the gradient of flash_attention tests it
+      "flash_attention_backward",  // its o and lse belong to its q, k and v: the gradient of
+                                   // flash_attention tests it
       "generated_pointwise",       // its program is what a pass made: op_cluster_test.cc
   };
   for (const Op* op : ops::table().all()) {
@@ -46,11 +48,13 @@ TEST(OpCases, EveryOpHasSome) {
 
 TEST(OpCases, TheCpuRunsEachOfThem) {
   for (const Sample& s : all_samples()) {
-    if (s.op->kind == OpKind::kView || (s.op->kind == OpKind::kComposite && !has_fused_form(*s.op))) continue;
+    if (s.op->kind == OpKind::kView || (s.op->kind == OpKind::kComposite && !has_fused_form(*s.op)))
+      continue;
     Variant variant;
     variant.fused = has_fused_form(*s.op);
     SampleGraph built(*s.op, s.sample, ops::table(), variant);
-    EXPECT_EQ("", cpu_backend().unsupported(built.graph(), built.graph().nodes.back())) << s.op->name;
+    EXPECT_EQ("", cpu_backend().unsupported(built.graph(), built.graph().nodes.back()))
+        << s.op->name;
   }
 }
 

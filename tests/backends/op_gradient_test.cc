@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of every op that has one, through differentiate and the CPU's kernels, against central differences of
-// its double reference; composites both whole and expanded. And tests of these checks: a wrong rule, a wrong reference and
-// a kernel that misbehaves must each be reported.
+// The gradient of every op that has one, through differentiate and the CPU's kernels, against
+// central differences of its double reference; composites both whole and expanded. And tests of
+// these checks: a wrong rule, a wrong reference and a kernel that misbehaves must each be reported.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,15 +13,16 @@
 namespace ridge::backends {
 namespace {
 
-// Ops whose gradients are asked for: those with a rule of their own, and composites, whose expansion has them. The
-// gradient of a slice is put together by differentiate.
+// Ops whose gradients are asked for: those with a rule of their own, and composites, whose
+// expansion has them. The gradient of a slice is put together by differentiate.
 bool is_differentiable(const Op& op) {
   return op.gradient != nullptr || op.kind == OpKind::kComposite || op.name == "slice";
 }
 
 bool has_differentiable_operand(const Case& sample) {
-  return std::any_of(sample.inputs.begin(), sample.inputs.end(),
-                     [](const CaseInput& i) { return i.fill.differentiable && is_float(i.type.dtype); });
+  return std::any_of(sample.inputs.begin(), sample.inputs.end(), [](const CaseInput& i) {
+    return i.fill.differentiable && is_float(i.type.dtype);
+  });
 }
 
 // An update in place has no gradient: it is what a step ends with.
@@ -35,7 +36,8 @@ bool updates_an_operand(const Op& op, const Case& sample) {
 std::vector<Sample> differentiable_samples() {
   std::vector<Sample> samples;
   for (Sample& s : all_samples())
-    if (is_differentiable(*s.op) && has_differentiable_operand(s.sample) && !updates_an_operand(*s.op, s.sample))
+    if (is_differentiable(*s.op) && has_differentiable_operand(s.sample) &&
+        !updates_an_operand(*s.op, s.sample))
       samples.push_back(std::move(s));
   return samples;
 }
@@ -54,7 +56,8 @@ TEST_P(OpGradient, MatchesCentralDifferences) {
       // In bf16 gradients are stored at every step between ops.
       Precision precision = form.dtype == DType::kF32 ? kFloatArithmetic : kBf16Steps;
       std::string fault;
-      EXPECT_NO_THROW(fault = check_gradient(*op, sample, ops::table(), variant, cpu_backend(), precision));
+      EXPECT_NO_THROW(
+          fault = check_gradient(*op, sample, ops::table(), variant, cpu_backend(), precision));
       EXPECT_EQ("", fault);
     }
   }
@@ -65,16 +68,17 @@ INSTANTIATE_TEST_SUITE_P(All, OpGradient, testing::ValuesIn(differentiable_sampl
 TEST(OpGradients, WhatHasNoneIsKnown) {
   const std::set<std::string> without = {
       // gradients themselves: nothing differentiates twice
-      "silu_backward", "gelu_tanh_backward", "softmax_backward", "log_softmax_backward", "nll_loss_backward",
-      "embedding_backward", "rope_qkv_backward", "rms_norm_backward", "glu_backward", "flash_attention_backward",
-      "softmax_cross_entropy_backward",
+      "silu_backward", "gelu_tanh_backward", "softmax_backward", "log_softmax_backward",
+      "nll_loss_backward", "embedding_backward", "rope_qkv_backward", "rms_norm_backward",
+      "glu_backward", "flash_attention_backward", "softmax_cross_entropy_backward",
       // constants and functions of integers
       "fill", "rope_table",
       // the end of a step
       "accumulate", "zero", "sum_squares", "clip_coefficient", "adamw", "adamw_multi",
       // made after the gradient
       "generated_pointwise"};
-  for (const Op* op : ops::table().all()) EXPECT_EQ(!is_differentiable(*op), without.contains(op->name)) << op->name;
+  for (const Op* op : ops::table().all())
+    EXPECT_EQ(!is_differentiable(*op), without.contains(op->name)) << op->name;
 }
 
 // --- Tests of the checks. ---
@@ -110,9 +114,11 @@ TEST(TheChecks, ReportAGradientWithAWrongTerm) {
   Op broken = ops::table().at("tanh");
   broken.gradient = [](const GradientCall& call) -> std::vector<ValueId> {
     Builder& b = call.builder;  // dy - y dy for dy - y^2 dy
-    return {ops::sub(b, call.output_gradients[0], ops::mul(b, call.node.outputs[0], call.output_gradients[0]))};
+    return {ops::sub(b, call.output_gradients[0],
+                     ops::mul(b, call.node.outputs[0], call.output_gradients[0]))};
   };
-  EXPECT_NE(std::string::npos, gradient_fault(broken).find("differences give")) << gradient_fault(broken);
+  EXPECT_NE(std::string::npos, gradient_fault(broken).find("differences give"))
+      << gradient_fault(broken);
 }
 
 TEST(TheChecks, ReportAGradientThatIsOneInTenThousandOff) {
@@ -147,14 +153,16 @@ TEST(TheChecks, ReportAFusedGradientWithAWrongAttribute) {
   broken.gradient = [](const GradientCall& call) {
     const Node& n = call.node;
     return call.builder.call_all("rms_norm_backward",
-                                 {call.output_gradients[0], n.inputs[0], n.inputs[1], n.outputs[1]}, {{"offset", 0.25}});
+                                 {call.output_gradients[0], n.inputs[0], n.inputs[1], n.outputs[1]},
+                                 {{"offset", 0.25}});
   };
   EXPECT_NE("", gradient_fault(broken, true));
 }
 
 TEST(TheChecks, ReportAValueThatIsOneInAHundredThousandOff) {
   Op broken = ops::table().at("softmax");
-  broken.reference = [](const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+  broken.reference = [](const Call& call, std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
     ops::table().at("softmax").reference(call, inputs, outputs);
     *std::max_element(outputs[0].data.begin(), outputs[0].data.end()) *= 1 + 1e-5;
   };
@@ -174,7 +182,9 @@ class Misbehaving final : public Backend {
  public:
   explicit Misbehaving(std::function<void(const BindCall&)> after) : after_(std::move(after)) {}
   std::string_view name() const override { return "cpu"; }
-  std::string unsupported(const Graph& g, const Node& n) const override { return cpu_backend().unsupported(g, n); }
+  std::string unsupported(const Graph& g, const Node& n) const override {
+    return cpu_backend().unsupported(g, n);
+  }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
     return cpu_backend().takes_input(g, n, i, l);
   }
@@ -182,18 +192,26 @@ class Misbehaving final : public Backend {
     return cpu_backend().takes_output(g, n, i, l);
   }
   bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
-  int64_t workspace_bytes(const Graph& g, const Node& n) const override { return cpu_backend().workspace_bytes(g, n); }
+  int64_t workspace_bytes(const Graph& g, const Node& n) const override {
+    return cpu_backend().workspace_bytes(g, n);
+  }
   int launches(const Graph&, const Node&) const override { return 1; }
-  perf::FlashScores flash_scores(const Call& call) const override { return cpu_backend().flash_scores(call); }
+  perf::FlashScores flash_scores(const Call& call) const override {
+    return cpu_backend().flash_scores(call);
+  }
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
     return cpu_backend().allocate(bytes, what);
   }
-  void copy_in(std::byte* to, const void* from, int64_t n) override { cpu_backend().copy_in(to, from, n); }
-  void copy_out(void* to, const std::byte* from, int64_t n) override { cpu_backend().copy_out(to, from, n); }
+  void copy_in(std::byte* to, const void* from, int64_t n) override {
+    cpu_backend().copy_in(to, from, n);
+  }
+  void copy_out(void* to, const std::byte* from, int64_t n) override {
+    cpu_backend().copy_out(to, from, n);
+  }
   void synchronize() override {}
   Launch bind(const BindCall& call) override {
-    return [launch = cpu_backend().bind(call), after = after_, inputs = call.inputs, outputs = call.outputs, &call_graph = call.graph,
-            &node = call.node] {
+    return [launch = cpu_backend().bind(call), after = after_, inputs = call.inputs,
+            outputs = call.outputs, &call_graph = call.graph, &node = call.node] {
       launch();
       BindCall seen{call_graph, node, inputs, outputs, nullptr, CallTypes(call_graph, node)};
       after(seen);
@@ -227,7 +245,9 @@ TEST(TheChecks, ReportAKernelThatLeavesAnElementOut) {
 
 TEST(TheChecks, ReportAKernelThatIsNotReproducible) {
   int runs = 0;
-  Misbehaving backend([&runs](const BindCall& call) { call.outputs[0].as<float>()[0] += static_cast<float>(runs++); });
+  Misbehaving backend([&runs](const BindCall& call) {
+    call.outputs[0].as<float>()[0] += static_cast<float>(runs++);
+  });
   EXPECT_EQ("two runs differ", value_fault(ops::table().at("exp"), backend));
 }
 

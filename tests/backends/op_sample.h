@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of an op's cases as a graph of one node, fed the way that a variant says: operands where they lie, made by a node
-// before (so that the planner may run in place), or views of larger tensors (so that strides reach kernels).
+// One of an op's cases as a graph of one node, fed the way that a variant says: operands where they
+// lie, made by a node before (so that the planner may run in place), or views of larger tensors (so
+// that strides reach kernels).
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,8 @@ inline constexpr Feed kFeeds[] = {Feed::kPlain,  Feed::kComputed,   Feed::kWider
                                   Feed::kOffset, Feed::kTransposed, Feed::kRepeated};
 
 inline std::string_view name(Feed feed) {
-  constexpr std::string_view kNames[] = {"plain", "computed", "wider_rows", "offset", "transposed", "repeated"};
+  constexpr std::string_view kNames[] = {"plain",  "computed",   "wider_rows",
+                                         "offset", "transposed", "repeated"};
   return kNames[static_cast<size_t>(feed)];
 }
 
@@ -39,30 +41,44 @@ struct Variant {
   bool fused = false;         // composites: kept whole
   bool seated = false;        // outputs are written into a part of a larger tensor
   std::string str() const {
-    return fmt::format("{} {}{}{}", name(feed), ridge::name(dtype), fused ? " fused" : "", seated ? " seated" : "");
+    return fmt::format("{} {}{}{}", name(feed), ridge::name(dtype), fused ? " fused" : "",
+                       seated ? " seated" : "");
   }
 };
 
 inline bool has_fused_form(const Op& op) {
-  return std::any_of(op.attrs.begin(), op.attrs.end(), [](const AttrSpec& a) { return a.name == "fused"; });
+  return std::any_of(op.attrs.begin(), op.attrs.end(),
+                     [](const AttrSpec& a) { return a.name == "fused"; });
 }
 
-// What ops put out besides their result, for their own gradient or for reports: no gradient flows through it, and
-// nothing that a model builds reads it.
+// What ops put out besides their result, for their own gradient or for reports: no gradient flows
+// through it, and nothing that a model builds reads it.
 inline bool is_statistic(const Op& op, size_t output) {
-  if (op.name == "rms_norm" || op.name == "flash_attention" || op.name == "nll_loss") return output == 1;  // rstd, lse, count
+  if (op.name == "rms_norm" || op.name == "flash_attention" || op.name == "nll_loss")
+    return output == 1;                                        // rstd, lse, count
   if (op.name == "add_rms_norm") return output == 2;           // rstd
   if (op.name == "softmax_cross_entropy") return output >= 1;  // lse, count
   return false;
 }
 
-inline bool is_castable(const CaseInput& input) { return input.castable && input.type.dtype == DType::kF32; }
+inline bool is_castable(const CaseInput& input) {
+  return input.castable && input.type.dtype == DType::kF32;
+}
 
 class SampleGraph {
  public:
-  SampleGraph(const Op& op, const Case& sample, const OpTable& ops, const Variant& variant, bool differentiable = false)
-      : op_(op), sample_(sample), variant_(variant), differentiable_(differentiable), builder_(graph_, ops),
-        random_(20 + static_cast<uint32_t>(variant.feed)), attrs_(complete_attrs(op, sample.attrs)) {
+  SampleGraph(const Op& op,
+              const Case& sample,
+              const OpTable& ops,
+              const Variant& variant,
+              bool differentiable = false)
+      : op_(op),
+        sample_(sample),
+        variant_(variant),
+        differentiable_(differentiable),
+        builder_(graph_, ops),
+        random_(20 + static_cast<uint32_t>(variant.feed)),
+        attrs_(complete_attrs(op, sample.attrs)) {
     if (variant.fused) attrs_.set("fused", true);
     for (const CaseInput& input : sample.inputs)
       types_.push_back({is_castable(input) ? variant.dtype : input.type.dtype, input.type.shape});
@@ -114,7 +130,9 @@ class SampleGraph {
     const Shape& shape = type.shape;
     int rank = shape.rank(), last = rank - 1;
     bool dense_only = is_updated(i) || rank == 0;
-    Feed how = dense_only || (!is_float(type.dtype) && variant_.feed != Feed::kOffset) ? Feed::kPlain : variant_.feed;
+    Feed how = dense_only || (!is_float(type.dtype) && variant_.feed != Feed::kOffset)
+                   ? Feed::kPlain
+                   : variant_.feed;
     if (how == Feed::kComputed) return builder_.call("copy", {declare(i, type)});
     if (how == Feed::kWiderRows) {
       ValueId wide = declare(i, {type.dtype, shape.with(last, shape[last] + 5)});
@@ -135,14 +153,17 @@ class SampleGraph {
     return declare(i, type);
   }
 
-  // The output with two columns of something else before it: its kernel writes rows that are further apart.
+  // The output with two columns of something else before it: its kernel writes rows that are
+  // further apart.
   ValueId seat(ValueId output) {
     const Type type = builder_.type(output);
     int last = type.shape.rank() - 1;
-    if (last < 0 || !is_float(type.dtype) || graph_.value(output).storage != Storage::kTemporary) return output;
-    ValueId filler = builder_.call("fill", {}, {{"shape", type.shape.with(last, 2).to_vector()},
-                                                {"value", 0.5},
-                                                {"dtype", std::string(ridge::name(type.dtype))}});
+    if (last < 0 || !is_float(type.dtype) || graph_.value(output).storage != Storage::kTemporary)
+      return output;
+    ValueId filler = builder_.call("fill", {},
+                                   {{"shape", type.shape.with(last, 2).to_vector()},
+                                    {"value", 0.5},
+                                    {"dtype", std::string(ridge::name(type.dtype))}});
     return ops::concat(builder_, {filler, output}, last);
   }
 

@@ -20,7 +20,9 @@ struct Sample {
   const Op* op;
   Case sample;
 };
-inline void PrintTo(const Sample& s, std::ostream* out) { *out << s.op->name << " " << s.sample.name; }
+inline void PrintTo(const Sample& s, std::ostream* out) {
+  *out << s.op->name << " " << s.sample.name;
+}
 
 inline std::vector<Sample> all_samples() {
   std::vector<Sample> samples;
@@ -31,8 +33,10 @@ inline std::vector<Sample> all_samples() {
 }
 
 inline std::string sample_name(const testing::TestParamInfo<Sample>& info) {
-  std::string text = fmt::format("{}_{}_{}", info.param.op->name, info.index, info.param.sample.name);
-  std::erase_if(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
+  std::string text =
+      fmt::format("{}_{}_{}", info.param.op->name, info.index, info.param.sample.name);
+  std::erase_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
   return text;
 }
 
@@ -41,7 +45,8 @@ inline Backend& cpu_backend() {
   return *instance;
 }
 
-// The forms of a sample in which its op may stand in a graph: element types, and composites whole or expanded.
+// The forms of a sample in which its op may stand in a graph: element types, and composites whole
+// or expanded.
 inline std::vector<Variant> forms(const Sample& s) {
   std::vector<Variant> forms;
   bool castable = false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builder refuses, and what it notes down by itself: scopes, phases, origins, storage of outputs.
+// What the builder refuses, and what it notes down by itself: scopes, phases, origins, storage of
+// outputs.
 #include "graph/builder.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,10 @@ class BuilderTest : public testing::Test {
     }
     return "";
   }
-  void expect_refusal(const std::string& what, std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+  void expect_refusal(const std::string& what,
+                      std::string_view op,
+                      std::vector<ValueId> inputs,
+                      Attrs attrs = {}) {
     EXPECT_EQ(refusal(op, std::move(inputs), std::move(attrs)), what);
   }
 
@@ -38,15 +42,21 @@ class BuilderTest : public testing::Test {
 TEST_F(BuilderTest, RefusalsNameOpOperandsAndScope) {
   ValueId x = f32("x", {2, 3}), y = f32("y", {3, 2});
   auto scope = b.scope("layer.0");
-  expect_refusal("[add] expected operands of one type, got f32[2,3] and f32[3,2] (inputs f32[2,3], f32[3,2] in layer.0)",
-                 "add", {x, y});
+  expect_refusal(
+      "[add] expected operands of one type, got f32[2,3] and f32[3,2] (inputs f32[2,3], f32[3,2] "
+      "in layer.0)",
+      "add", {x, y});
   expect_refusal("[add] expected 2 inputs, got 1", "add", {x});
-  expect_refusal("[matmul] expected 2 to 3 inputs, got 1", "matmul", {x}, {{"einsum", std::string("ab,bc->ac")}});
-  expect_refusal("[concat] expected at least 1 inputs, got 0", "concat", {}, {{"axis", int64_t{0}}});
+  expect_refusal("[matmul] expected 2 to 3 inputs, got 1", "matmul", {x},
+                 {{"einsum", std::string("ab,bc->ac")}});
+  expect_refusal("[concat] expected at least 1 inputs, got 0", "concat", {},
+                 {{"axis", int64_t{0}}});
   expect_refusal("[tanh] unknown attribute 'axis'", "tanh", {x}, {{"axis", int64_t{0}}});
   expect_refusal("[scale] attribute 'parameter' is missing", "scale", {x});
-  expect_refusal("[scale] attribute 'parameter' has the wrong type", "scale", {x}, {{"parameter", int64_t{2}}});
-  EXPECT_NE(refusal("atan", {x}).find("[graph] unknown op 'atan'; expected one of add, sub"), std::string::npos);
+  expect_refusal("[scale] attribute 'parameter' has the wrong type", "scale", {x},
+                 {{"parameter", int64_t{2}}});
+  EXPECT_NE(refusal("atan", {x}).find("[graph] unknown op 'atan'; expected one of add, sub"),
+            std::string::npos);
 }
 
 TEST_F(BuilderTest, NestsScopesAndSetsPhases) {

@@ -39,10 +39,13 @@ TEST(Einsum, TakesOuterAndInnerProducts) {
 }
 
 TEST(Einsum, RefusesWhatItsHeaderExcludes) {
-  for (const char* text : {"", "ab", "ab,bc", "ab->ba", "ab->a,b", "ab,bc->ac,", "aB,bc->ac", "a b,bc->ac", "1,1->1"})
+  for (const char* text :
+       {"", "ab", "ab,bc", "ab->ba", "ab->a,b", "ab,bc->ac,", "aB,bc->ac", "a b,bc->ac", "1,1->1"})
     EXPECT_NE(refusal(text), "") << text;
-  EXPECT_EQ(refusal("aab,bc->ac"), "[einsum] the letter 'a' stands twice in one operand of 'aab,bc->ac'");
-  EXPECT_EQ(refusal("ab,bc->aac"), "[einsum] the letter 'a' stands twice in one operand of 'ab,bc->aac'");
+  EXPECT_EQ(refusal("aab,bc->ac"),
+            "[einsum] the letter 'a' stands twice in one operand of 'aab,bc->ac'");
+  EXPECT_EQ(refusal("ab,bc->aac"),
+            "[einsum] the letter 'a' stands twice in one operand of 'ab,bc->aac'");
   EXPECT_EQ(refusal("ab,bc->acd"), "[einsum] 'd' of 'ab,bc->acd' is in no operand");
   EXPECT_EQ(refusal("abd,bc->ac"), "[einsum] 'd' of 'abd,bc->ac' is in one operand only");
   EXPECT_EQ(refusal("ab,bcd->ac"), "[einsum] 'd' of 'ab,bcd->ac' is in one operand only");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pattern matcher: trees, captures, commutative operands, single readers, and what must not match.
+// The pattern matcher: trees, captures, commutative operands, single readers, and what must not
+// match.
 #include "graph/pattern.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ class PatternTest : public testing::Test {
 TEST_F(PatternTest, CapturesOperandsAndNodes) {
   ValueId sum = ops::add(b, x, y);
   ValueId root = ops::unary(b, "tanh", sum);
-  auto found = match(Pattern::op("tanh", {Pattern::op("add", {any("a"), any("b")}).as("sum")}).as("root"), root);
+  auto found = match(
+      Pattern::op("tanh", {Pattern::op("add", {any("a"), any("b")}).as("sum")}).as("root"), root);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->value("a"), x);
   EXPECT_EQ(found->value("b"), y);
@@ -79,8 +81,10 @@ TEST_F(PatternTest, RefusesOtherTrees) {
   ValueId root = ops::unary(b, "tanh", ops::add(b, x, y));
   EXPECT_FALSE(match(Pattern::op("exp", {any("a")}), root));
   EXPECT_FALSE(match(Pattern::op("tanh", {Pattern::op("sub", {any("a"), any("b")})}), root));
-  EXPECT_FALSE(match(Pattern::op("tanh", {Pattern::op("add", {any("a"), Pattern::op("exp", {any("b")})})}), root));
-  EXPECT_FALSE(match(Pattern::op("tanh", {any("a"), any("b")}), root));  // another number of operands
+  EXPECT_FALSE(match(
+      Pattern::op("tanh", {Pattern::op("add", {any("a"), Pattern::op("exp", {any("b")})})}), root));
+  EXPECT_FALSE(
+      match(Pattern::op("tanh", {any("a"), any("b")}), root));  // another number of operands
 }
 
 // A pattern stands for the first output of an op.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Legal graphs drawn from a seed, with the numbers to run them on: for properties that hold of every graph. Functions are
-// bounded, so that long chains stay in the range of bf16.
+// Legal graphs drawn from a seed, with the numbers to run them on: for properties that hold of
+// every graph. Functions are bounded, so that long chains stay in the range of bf16.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,11 @@ class RandomGraph {
   const Shape& shape(ValueId value) const { return graph_.shape(value); }
   ValueId any() { return pool_[static_cast<size_t>(pick(pool_.size()))]; }
   // Later values more often: graphs grow long rather than wide.
-  ValueId recent() { return chance(3) ? any() : pool_[pool_.size() - 1 - static_cast<size_t>(pick(std::min<size_t>(pool_.size(), 4)))]; }
+  ValueId recent() {
+    return chance(3) ? any()
+                     : pool_[pool_.size() - 1 -
+                             static_cast<size_t>(pick(std::min<size_t>(pool_.size(), 4)))];
+  }
 
   void add_operand() {
     constexpr int64_t kExtents[] = {1, 2, 3, 4, 6, 7, 16, 33};
@@ -61,8 +65,10 @@ class RandomGraph {
   void keep(ValueId value) { pool_.push_back(value); }
 
   void grow() {
-    if (options_.scopes && chance(3)) builder_.set_scope(fmt::format("layer.{}/part {}", pick(3), pick(2)));
-    int kinds = 2 + (options_.views ? 2 : 0) + (options_.primitives ? 2 : 0) + (options_.updates ? 1 : 0);
+    if (options_.scopes && chance(3))
+      builder_.set_scope(fmt::format("layer.{}/part {}", pick(3), pick(2)));
+    int kinds =
+        2 + (options_.views ? 2 : 0) + (options_.primitives ? 2 : 0) + (options_.updates ? 1 : 0);
     int kind = pick(static_cast<size_t>(kinds));
     if (kind < 2) return add_pointwise();
     kind -= 2;
@@ -72,15 +78,18 @@ class RandomGraph {
     add_update();
   }
 
-  // Another value of the same type, through a broadcast or a cast where there is none; else the value itself.
+  // Another value of the same type, through a broadcast or a cast where there is none; else the
+  // value itself.
   ValueId partner(ValueId x) {
     for (int tries = 0; tries < 8; ++tries) {
       ValueId y = any();
       if (shape(y).rank() != shape(x).rank()) continue;
       bool fits = true;
       for (int axis = 0; axis < shape(x).rank(); ++axis)
-        fits = fits && (shape(y)[axis] == shape(x)[axis] || (shape(y)[axis] == 1 && options_.views));
-      if (fits) return ops::cast(builder_, ops::broadcast(builder_, y, shape(x)), builder_.type(x).dtype);
+        fits =
+            fits && (shape(y)[axis] == shape(x)[axis] || (shape(y)[axis] == 1 && options_.views));
+      if (fits)
+        return ops::cast(builder_, ops::broadcast(builder_, y, shape(x)), builder_.type(x).dtype);
     }
     return x;
   }
@@ -88,17 +97,26 @@ class RandomGraph {
   void add_pointwise() {
     ValueId x = recent();
     switch (pick(9)) {
-      case 0: return keep(ops::unary(builder_, "tanh", x));
-      case 1: return keep(ops::unary(builder_, "sigmoid", x));
-      case 2: return keep(ops::unary(builder_, "neg", x));
-      case 3: return keep(ops::scale(builder_, x, 0.75));
-      case 4: return keep(ops::unary(builder_, "gelu_tanh", x));
-      case 5: return keep(ops::scale(builder_, ops::add(builder_, x, partner(x)), 0.5));
-      case 6: return keep(ops::sub(builder_, x, partner(x)));
-      case 7: return keep(ops::mul(builder_, ops::unary(builder_, "tanh", x), partner(x)));
+      case 0:
+        return keep(ops::unary(builder_, "tanh", x));
+      case 1:
+        return keep(ops::unary(builder_, "sigmoid", x));
+      case 2:
+        return keep(ops::unary(builder_, "neg", x));
+      case 3:
+        return keep(ops::scale(builder_, x, 0.75));
+      case 4:
+        return keep(ops::unary(builder_, "gelu_tanh", x));
+      case 5:
+        return keep(ops::scale(builder_, ops::add(builder_, x, partner(x)), 0.5));
+      case 6:
+        return keep(ops::sub(builder_, x, partner(x)));
+      case 7:
+        return keep(ops::mul(builder_, ops::unary(builder_, "tanh", x), partner(x)));
       default:
         if (!options_.bf16) return keep(ops::add_scalar(builder_, x, -0.25));
-        return keep(ops::cast(builder_, x, builder_.type(x).dtype == DType::kF32 ? DType::kBF16 : DType::kF32));
+        return keep(ops::cast(builder_, x,
+                              builder_.type(x).dtype == DType::kF32 ? DType::kBF16 : DType::kF32));
     }
   }
 
@@ -115,10 +133,12 @@ class RandomGraph {
       }
       case 1: {
         std::vector<int64_t> order;
-        for (uint32_t each : random_.permutation(static_cast<uint32_t>(from.rank()))) order.push_back(each);
+        for (uint32_t each : random_.permutation(static_cast<uint32_t>(from.rank())))
+          order.push_back(each);
         return keep(ops::transpose(builder_, x, order));
       }
-      case 2: return keep(ops::reshape(builder_, x, reshaped(from)));
+      case 2:
+        return keep(ops::reshape(builder_, x, reshaped(from)));
       default: {
         if (from[axis] != 1 || from.elements() > 500) return;
         return keep(ops::broadcast(builder_, x, from.with(axis, 2 + pick(4))));
@@ -149,10 +169,14 @@ class RandomGraph {
     if (rank == 0) return;
     int axis = pick(static_cast<size_t>(rank));
     switch (pick(4)) {
-      case 0: return keep(builder_.call("softmax", {x}));
-      case 1: return keep(ops::unary(builder_, "tanh", ops::reduce_sum(builder_, x, {axis})));
-      case 2: return add_concat(x, axis);
-      default: return add_product(x);
+      case 0:
+        return keep(builder_.call("softmax", {x}));
+      case 1:
+        return keep(ops::unary(builder_, "tanh", ops::reduce_sum(builder_, x, {axis})));
+      case 2:
+        return add_concat(x, axis);
+      default:
+        return add_product(x);
     }
   }
 
@@ -160,8 +184,10 @@ class RandomGraph {
     std::vector<ValueId> parts{x};
     for (int tries = 0; tries < 6 && parts.size() < 3; ++tries) {
       ValueId y = any();
-      bool fits = builder_.type(y).dtype == builder_.type(x).dtype && shape(y).rank() == shape(x).rank();
-      for (int i = 0; fits && i < shape(x).rank(); ++i) fits = i == axis || shape(y)[i] == shape(x)[i];
+      bool fits =
+          builder_.type(y).dtype == builder_.type(x).dtype && shape(y).rank() == shape(x).rank();
+      for (int i = 0; fits && i < shape(x).rank(); ++i)
+        fits = i == axis || shape(y)[i] == shape(x)[i];
       if (fits) parts.push_back(y);
     }
     if (parts.size() > 1 && shape(x).elements() < 2000) keep(ops::concat(builder_, parts, axis));
@@ -173,10 +199,14 @@ class RandomGraph {
       ValueId y = any();
       if (shape(y).rank() != 2 || builder_.type(y).dtype != builder_.type(x).dtype) continue;
       std::string einsum;
-      if (shape(y)[1] == shape(x)[1]) einsum = "nd,fd->nf";
-      else if (shape(y)[0] == shape(x)[1]) einsum = "nf,fd->nd";
-      else if (shape(y)[0] == shape(x)[0]) einsum = "nf,nd->fd";
-      else continue;
+      if (shape(y)[1] == shape(x)[1])
+        einsum = "nd,fd->nf";
+      else if (shape(y)[0] == shape(x)[1])
+        einsum = "nf,fd->nd";
+      else if (shape(y)[0] == shape(x)[0])
+        einsum = "nf,nd->fd";
+      else
+        continue;
       // Bounded again: products of products would run out of range.
       return keep(ops::unary(builder_, "tanh", ops::matmul(builder_, einsum, x, y)));
     }
@@ -193,7 +223,8 @@ class RandomGraph {
   // Some values in the middle, and always the last.
   void choose_outputs() {
     for (ValueId value : pool_)
-      if (graph_.value(value).producer != kNoNode && (value == pool_.back() || chance(5))) graph_.outputs.push_back(value);
+      if (graph_.value(value).producer != kNoNode && (value == pool_.back() || chance(5)))
+        graph_.outputs.push_back(value);
     if (graph_.outputs.empty()) graph_.outputs.push_back(ops::unary(builder_, "neg", pool_.back()));
   }
 

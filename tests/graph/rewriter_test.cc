@@ -22,7 +22,8 @@ void expect_same_meaning(const RandomGraph& random, const Graph& rewritten) {
   std::vector<Tensor64> got = run.outputs();
   ASSERT_EQ(want.size(), got.size());
   for (size_t o = 0; o < want.size(); ++o) ASSERT_EQ(want[o].data, got[o].data);
-  ops::NamedTensors before = ops::ReferenceRun(random.graph(), random.named()).stored(), after = run.stored();
+  ops::NamedTensors before = ops::ReferenceRun(random.graph(), random.named()).stored(),
+                    after = run.stored();
   for (const auto& [name, tensor] : before) ASSERT_EQ(tensor.data, after.at(name).data) << name;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form: what is printed parses back to the same text, and no text makes the parser do anything but answer or
-// throw an Error that says where.
+// The text form: what is printed parses back to the same text, and no text makes the parser do
+// anything but answer or throw an Error that says where.
 #include "graph/text_form.h"
 
 #include <gtest/gtest.h>
@@ -72,7 +72,8 @@ TEST(TextForm, AttributesOfEveryTypeComeBack) {
 }
 
 TEST(TextForm, RealsComeBackBitByBit) {
-  for (double value : {0.1, 1.0 / 3, 1e300, 5e-324, -0.0, 3.0, 123456789.0, std::numeric_limits<double>::infinity()}) {
+  for (double value : {0.1, 1.0 / 3, 1e300, 5e-324, -0.0, 3.0, 123456789.0,
+                       std::numeric_limits<double>::infinity()}) {
     Graph graph;
     Builder b(graph, ops::table());
     graph.outputs = {ops::scale(b, b.input("x", {DType::kF32, {1}}), value)};
@@ -87,11 +88,13 @@ TEST(TextForm, EveryTruncationIsRefused) {
   ASSERT_EQ(refusal(text), "");
   // Up to where only ids of outputs that may be left out are missing.
   size_t end = text.rfind("return") + 6;
-  for (size_t size = 0; size < end; ++size) ASSERT_NE(refusal(text.substr(0, size)), "") << text.substr(0, size);
+  for (size_t size = 0; size < end; ++size)
+    ASSERT_NE(refusal(text.substr(0, size)), "") << text.substr(0, size);
   for (size_t size = end; size <= text.size(); ++size) refusal(text.substr(0, size));
 }
 
-// Whatever is done to a text, parsing ends with a graph or an Error; a graph that passes the verifier is printable.
+// Whatever is done to a text, parsing ends with a graph or an Error; a graph that passes the
+// verifier is printable.
 TEST(TextForm, DamagedTextNeverCrashes) {
   Random random(3);
   int refused = 0, parsed = 0;
@@ -105,11 +108,21 @@ TEST(TextForm, DamagedTextNeverCrashes) {
         size_t other = random.below(static_cast<uint32_t>(damaged.size()));
         constexpr std::string_view kBytes = "%0123456789[]{}(),=:<>\"\\#@-.ef \n\xff\x00";
         switch (random.below(5)) {
-          case 0: damaged.erase(at, 1 + random.below(8)); break;
-          case 1: damaged[at] = kBytes[random.below(static_cast<uint32_t>(kBytes.size()))]; break;
-          case 2: damaged.insert(at, damaged.substr(other, random.below(40))); break;
-          case 3: damaged.insert(at, 1, static_cast<char>('0' + random.below(10))); break;
-          default: std::swap(damaged[at], damaged[other]); break;
+          case 0:
+            damaged.erase(at, 1 + random.below(8));
+            break;
+          case 1:
+            damaged[at] = kBytes[random.below(static_cast<uint32_t>(kBytes.size()))];
+            break;
+          case 2:
+            damaged.insert(at, damaged.substr(other, random.below(40)));
+            break;
+          case 3:
+            damaged.insert(at, 1, static_cast<char>('0' + random.below(10)));
+            break;
+          default:
+            std::swap(damaged[at], damaged[other]);
+            break;
         }
       }
       std::string what;
@@ -133,7 +146,8 @@ TEST(TextForm, RefusalsSayWhereAndWhat) {
   const Refused cases[] = {
       {"", "1:1: expected '%', found 'the end'"},
       {"return %0", "expected a value that is defined above"},
-      {"%0 = input f32[1] \"x\"\n%0 = input f32[1] \"y\"\nreturn", "2:22: expected a new value, %0 is defined"},
+      {"%0 = input f32[1] \"x\"\n%0 = input f32[1] \"y\"\nreturn",
+       "2:22: expected a new value, %0 is defined"},
       {"%0 = input f32[1] \"x\"\n%1 = input f32[1] \"x\"\nreturn", "a new name, 'x' is taken"},
       {"%0 = tensor f32[1] \"x\"\nreturn", "expected parameter, input or state"},
       {"%0 = input f33[1] \"x\"\nreturn", "an element type"},
@@ -142,29 +156,43 @@ TEST(TextForm, RefusalsSayWhereAndWhat) {
       {"%0 = input f32[9223372036854775807,2] \"x\"\nreturn", "does not fit in 63 bits"},
       {"%0 = input f32[4611686018427387904] \"x\"\nreturn", "at most 4503599627370496 elements"},
       {"%0 = input f32[99999999999999999999] \"x\"\nreturn", "expected an integer"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tahn(%0) @ \"\" #forward\nreturn", "unknown op 'tahn'"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[2] = tanh(%0) @ \"\" #forward\nreturn", "f32[1] as output 0 of tanh"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1], %2 : f32[1] = tanh(%0) @ \"\" #forward\nreturn", "1 outputs of tanh"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0) @ \"\" #sideward\nreturn", "expected a phase"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0) @ \"\" #forward <0f>\nreturn", "the id of an origin above"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tahn(%0) @ \"\" #forward\nreturn",
+       "unknown op 'tahn'"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[2] = tanh(%0) @ \"\" #forward\nreturn",
+       "f32[1] as output 0 of tanh"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1], %2 : f32[1] = tanh(%0) @ \"\" #forward\nreturn",
+       "1 outputs of tanh"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0) @ \"\" #sideward\nreturn",
+       "expected a phase"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0) @ \"\" #forward <0f>\nreturn",
+       "the id of an origin above"},
       {"origin 1 tanh \"\" #forward (0,0,0) (0,0,0)\nreturn", "origins in order"},
       {"origin 0 tanh \"\" #forward (0,0,0) (0,0,0)\n%0 = input f32[1] \"x\"\n"
-       "%1 : f32[1] = tanh(%0) @ \"\" #forward <0f,0f>\nreturn", "ascending origins"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = scale(%0) {parameter=2} @ \"\" #forward\nreturn", "wrong type"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = scale(%0) @ \"\" #forward\nreturn", "'parameter' is missing"},
-      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0, %0) @ \"\" #forward\nreturn", "expected 1 inputs, got 2"},
-      {"%0 = input f32[2,3] \"x\"\n%1 : f32[2,1] = slice(%0) {axis=-1, begin=0, end=1} @ \"\" #forward\nreturn",
+       "%1 : f32[1] = tanh(%0) @ \"\" #forward <0f,0f>\nreturn",
+       "ascending origins"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = scale(%0) {parameter=2} @ \"\" #forward\nreturn",
+       "wrong type"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = scale(%0) @ \"\" #forward\nreturn",
+       "'parameter' is missing"},
+      {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tanh(%0, %0) @ \"\" #forward\nreturn",
+       "expected 1 inputs, got 2"},
+      {"%0 = input f32[2,3] \"x\"\n%1 : f32[2,1] = slice(%0) {axis=-1, begin=0, end=1} @ \"\" "
+       "#forward\nreturn",
        "[slice] expected an axis"},
-      {"%0 = input f32[2,3] \"x\"\n%1 : f32[2,1] = slice(%0) {axis=4294967297, begin=0, end=1} @ \"\" #forward\nreturn",
+      {"%0 = input f32[2,3] \"x\"\n%1 : f32[2,1] = slice(%0) {axis=4294967297, begin=0, end=1} @ "
+       "\"\" #forward\nreturn",
        "[slice] expected an axis"},
       {"return\nmore", "expected the end of the text"},
       {"%0 = input f32[1] \"unfinished", "found 'the end'"},
   };
-  for (const Refused& each : cases) EXPECT_NE(refusal(each.text).find(each.what), std::string::npos) << each.text << "\n" << refusal(each.text);
+  for (const Refused& each : cases)
+    EXPECT_NE(refusal(each.text).find(each.what), std::string::npos) << each.text << "\n"
+                                                                     << refusal(each.text);
 }
 
 std::string with_program(std::string program) {
-  return "%0 = input f32[4] \"x\"\n%1 : f32[4] = generated_pointwise(%0) {program=" + program + "} @ \"\" #forward\nreturn %1\n";
+  return "%0 = input f32[4] \"x\"\n%1 : f32[4] = generated_pointwise(%0) {program=" + program +
+         "} @ \"\" #forward\nreturn %1\n";
 }
 
 TEST(TextForm, RefusesProgramsThatAreNone) {
@@ -174,20 +202,27 @@ TEST(TextForm, RefusesProgramsThatAreNone) {
       {"graph {%0 = input f32[4] \"zero\" return %0}", "named 0 to 0, got 'zero'"},
       {"graph {%0 = input f32[4] \"7\" return %0}", "named 0 to 0, got '7'"},
       {"graph {%0 = input f32[5] \"0\" return %0}", "program input 0"},
-      {"graph {%0 = input f32[4] \"0\" %1 = input f32[4] \"00\" return %0}", "expected 1 program inputs, got 2"},
-      {"graph {%0 = input f32[4] \"0\" %1 : f32[4] = softmax(%0) {convention=\"\"} @ \"\" #forward return %1}",
+      {"graph {%0 = input f32[4] \"0\" %1 = input f32[4] \"00\" return %0}",
+       "expected 1 program inputs, got 2"},
+      {"graph {%0 = input f32[4] \"0\" %1 : f32[4] = softmax(%0) {convention=\"\"} @ \"\" #forward "
+       "return %1}",
        "expected pointwise ops, got 'softmax'"},
       {"7", "wrong type"},
   };
-  for (const Refused& each : cases) EXPECT_NE(refusal(with_program(each.text)).find(each.what), std::string::npos) << each.text << "\n" << refusal(with_program(each.text));
+  for (const Refused& each : cases)
+    EXPECT_NE(refusal(with_program(each.text)).find(each.what), std::string::npos)
+        << each.text << "\n"
+        << refusal(with_program(each.text));
 }
 
 TEST(TextForm, RefusesGraphsInGraphsWithoutEnd) {
   std::string text = "graph {}";
-  for (int depth = 0; depth < 100000; ++depth) text = "graph {%0 = input f32[4] \"0\" %1 : f32[4] = generated_pointwise(%0) {program=";
+  for (int depth = 0; depth < 100000; ++depth)
+    text = "graph {%0 = input f32[4] \"0\" %1 : f32[4] = generated_pointwise(%0) {program=";
   EXPECT_NE(refusal(with_program(text)), "");
   std::string deep = "%0 = input f32[4] \"x\"\n";
-  for (int depth = 0; depth < 50000; ++depth) deep += "%1 : f32[4] = generated_pointwise(%0) {program=graph {%0 = input f32[4] \"0\" ";
+  for (int depth = 0; depth < 50000; ++depth)
+    deep += "%1 : f32[4] = generated_pointwise(%0) {program=graph {%0 = input f32[4] \"0\" ";
   EXPECT_NE(refusal(deep).find("less deeply nested graphs"), std::string::npos);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier: each rule of its table, and the rules about whole graphs, broken once and reported by name.
+// The verifier: each rule of its table, and the rules about whole graphs, broken once and reported
+// by name.
 #include "graph/verifier.h"
 
 #include <gtest/gtest.h>
@@ -37,17 +38,23 @@ Graph small_graph() {
 TEST(Verifier, PassesWhatTheBuilderMakes) {
   EXPECT_EQ(violation(small_graph()), "");
   for (uint32_t seed = 0; seed < 200; ++seed)
-    ASSERT_EQ(violation(RandomGraph(seed, {.nodes = 20, .bf16 = true, .updates = true}).graph()), "") << seed;
+    ASSERT_EQ(violation(RandomGraph(seed, {.nodes = 20, .bf16 = true, .updates = true}).graph()),
+              "")
+        << seed;
 }
 
 TEST(Verifier, ReportsEachRuleByName) {
   const std::map<std::string_view, std::function<void(Graph&)>> breaks = {
       {"producers_first", [](Graph& g) { g.nodes[0].inputs[0] = g.nodes[2].outputs[0]; }},
       {"outputs_are_its_own", [](Graph& g) { g.value(g.nodes[0].outputs[0]).producer = kNoNode; }},
-      {"shapes_follow_the_op", [](Graph& g) { g.value(g.nodes[2].outputs[0]).type.shape = {3, 2}; }},
+      {"shapes_follow_the_op",
+       [](Graph& g) {
+         g.value(g.nodes[2].outputs[0]).type.shape = {3, 2};
+       }},
       {"attrs_are_declared", [](Graph& g) { g.nodes[2].op = &ops::table().at("softmax"); }},
       {"work_has_origins", [](Graph& g) { g.nodes[0].from.clear(); }},
-      {"updates_match_types", [](Graph& g) { g.value(g.nodes[1].inputs[0]).storage = Storage::kInput; }},
+      {"updates_match_types",
+       [](Graph& g) { g.value(g.nodes[1].inputs[0]).storage = Storage::kInput; }},
   };
   ASSERT_EQ(breaks.size(), rules().size());
   for (const Rule& rule : rules()) {
@@ -55,7 +62,8 @@ TEST(Verifier, ReportsEachRuleByName) {
     Graph graph = small_graph();
     breaks.at(rule.name)(graph);
     std::string what = violation(graph);
-    EXPECT_NE(what.find("[verifier] " + std::string(rule.name) + ":"), std::string::npos) << rule.name << ": " << what;
+    EXPECT_NE(what.find("[verifier] " + std::string(rule.name) + ":"), std::string::npos)
+        << rule.name << ": " << what;
     EXPECT_NE(what.find(rule.reason), std::string::npos) << what;
     EXPECT_NE(what.find(" at node "), std::string::npos) << what;
   }
@@ -87,7 +95,9 @@ std::string stale_read(const std::function<ValueId(Builder&, ValueId)>& read_bef
 TEST(Verifier, RefusesReadsOfAnOverwrittenVersion) {
   std::string direct = stale_read([](Builder&, ValueId total) { return total; });
   EXPECT_NE(direct.find("no_stale_reads: %0 was overwritten before"), std::string::npos) << direct;
-  std::string view = stale_read([](Builder& b, ValueId total) { return ops::reshape(b, total, {2, 2}); });
+  std::string view = stale_read([](Builder& b, ValueId total) {
+    return ops::reshape(b, total, {2, 2});
+  });
   EXPECT_NE(view.find("no_stale_reads"), std::string::npos) << view;
   std::string view_of_view = stale_read([](Builder& b, ValueId total) {
     return ops::transpose(b, ops::reshape(b, total, {2, 2}), {1, 0});
@@ -115,7 +125,8 @@ TEST(Verifier, RefusesToReturnAnOverwrittenVersion) {
   graph.outputs = {next};
   EXPECT_EQ(violation(graph), "");
   graph.outputs = {total};
-  EXPECT_NE(violation(graph).find("the graph returns %0, which was overwritten"), std::string::npos);
+  EXPECT_NE(violation(graph).find("the graph returns %0, which was overwritten"),
+            std::string::npos);
 }
 
 // A product onto a temporary in place ends that temporary.
@@ -137,7 +148,8 @@ TEST(Verifier, ReportsALostOrigin) {
     verify_origins(before, after);
     FAIL() << "a lost origin was not noticed";
   } catch (const InternalError& error) {
-    EXPECT_STREQ(error.what(), "[verifier] no_lost_origin: exp '2' in '' (forward) is gone after the rewrite");
+    EXPECT_STREQ(error.what(),
+                 "[verifier] no_lost_origin: exp '2' in '' (forward) is gone after the rewrite");
   }
   // A node may stand for several.
   after.nodes[2].from = {{0, Phase::kForward}, {2, Phase::kForward}};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the samples that ops give of themselves, drawn from a seed and already rounded to the sample's element
-// type, so that a kernel and the double reference start from the same values.
+// Numbers for the samples that ops give of themselves, drawn from a seed and already rounded to the
+// sample's element type, so that a kernel and the double reference start from the same values.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,16 @@ namespace ridge::ops {
 // The nearest value that the element type holds.
 inline double rounded(double value, DType dtype) {
   switch (dtype) {
-    case DType::kF32: return static_cast<float>(value);
-    case DType::kBF16: return bf16_to_float(float_to_bf16(static_cast<float>(value)));
-    case DType::kF16: return f16_to_float(float_to_f16(static_cast<float>(value)));
-    case DType::kI32: return static_cast<int32_t>(std::lround(value));
-    default: return value;
+    case DType::kF32:
+      return static_cast<float>(value);
+    case DType::kBF16:
+      return bf16_to_float(float_to_bf16(static_cast<float>(value)));
+    case DType::kF16:
+      return f16_to_float(float_to_f16(static_cast<float>(value)));
+    case DType::kI32:
+      return static_cast<int32_t>(std::lround(value));
+    default:
+      return value;
   }
 }
 
@@ -43,19 +48,33 @@ inline Tensor64 draw(const Type& type, const Fill& fill, Random& random) {
   for (size_t i = 0; i < tensor.data.size(); ++i) {
     double& value = tensor.data[i];
     switch (fill.kind) {
-      case Fill::kNormal: value = fill.parameter * draw_normal(random); break;
+      case Fill::kNormal:
+        value = fill.parameter * draw_normal(random);
+        break;
       // Away from zero: roots and quotients are smooth there.
-      case Fill::kPositive: value = 0.25 + std::abs(draw_normal(random)); break;
-      case Fill::kIds: value = draw_id(random, fill.parameter, tensor.data.size()); break;
-      case Fill::kPositions: value = std::fmod(static_cast<double>(i), fill.parameter); break;
-      case Fill::kConstant: value = fill.parameter; break;
-      case Fill::kDistinct: value = 0.5 * static_cast<double>(i) - 3; break;
+      case Fill::kPositive:
+        value = 0.25 + std::abs(draw_normal(random));
+        break;
+      case Fill::kIds:
+        value = draw_id(random, fill.parameter, tensor.data.size());
+        break;
+      case Fill::kPositions:
+        value = std::fmod(static_cast<double>(i), fill.parameter);
+        break;
+      case Fill::kConstant:
+        value = fill.parameter;
+        break;
+      case Fill::kDistinct:
+        value = 0.5 * static_cast<double>(i) - 3;
+        break;
     }
     value = rounded(value, type.dtype);
   }
   return tensor;
 }
 
-inline Tensor64 draw(const CaseInput& input, Random& random) { return draw(input.type, input.fill, random); }
+inline Tensor64 draw(const CaseInput& input, Random& random) {
+  return draw(input.type, input.fill, random);
+}
 
 }  // namespace ridge::ops

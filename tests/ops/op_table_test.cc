@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every op in the table: its description is complete, its counts and shapes agree with each other, and a
-// composite does what its expansion does.
+// What holds for every op in the table: its description is complete, its counts and shapes agree
+// with each other, and a composite does what its expansion does.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -26,7 +26,8 @@ Graph graph_of(const Op& op, const Case& sample, ops::NamedTensors& named) {
   for (size_t i = 0; i < types.size(); ++i) {
     bool updated = false;
     if (op.aliases != nullptr)
-      for (const Alias& alias : op.aliases({types, {}, attrs})) updated = updated || alias.input == static_cast<int>(i);
+      for (const Alias& alias : op.aliases({types, {}, attrs}))
+        updated = updated || alias.input == static_cast<int>(i);
     std::string label = fmt::format("x{}", i);
     named[label] = ops::draw(sample.inputs[i], random);
     inputs.push_back(updated ? b.state(label, types[i]) : b.input(label, types[i]));
@@ -40,7 +41,8 @@ TEST(OpTable, NamesAreWordsAndDistinct) {
   EXPECT_THROW(OpTable{twice}, InternalError);
   for (const Op* op : ops::table().all()) {
     EXPECT_FALSE(op->name.empty());
-    for (char c : op->name) EXPECT_TRUE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_') << op->name;
+    for (char c : op->name)
+      EXPECT_TRUE((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_') << op->name;
     EXPECT_EQ(ops::table().find(op->name), op);
   }
   EXPECT_EQ(ops::table().find("no_such_op"), nullptr);
@@ -127,7 +129,8 @@ TEST(OpTable, CompositesAreTheirExpansion) {
         double top = 0;
         for (double x : want[o].data) top = std::max(top, std::abs(x));
         for (size_t i = 0; i < want[o].data.size(); ++i)
-          ASSERT_NEAR(run[made[o]][i], want[o].data[i], kRounding * std::max(top, 1.0)) << op->name << " " << sample.name;
+          ASSERT_NEAR(run[made[o]][i], want[o].data[i], kRounding * std::max(top, 1.0))
+              << op->name << " " << sample.name;
       }
     }
   }

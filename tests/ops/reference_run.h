@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a graph in double precision by its ops' references: what the graph means, with no kernel, no planner and no
-// rounding. Element types are kept but never rounded to.
+// Runs a graph in double precision by its ops' references: what the graph means, with no kernel, no
+// planner and no rounding. Element types are kept but never rounded to.
 #pragma once
 
 #include <functional>
@@ -31,8 +31,8 @@ class ReferenceRun {
       auto found = named.find(value.name);
       RIDGE_CHECK(found != named.end(), "the test gives no '{}'", value.name);
       values_[i].data = found->second.data;
-      RIDGE_CHECK(static_cast<int64_t>(values_[i].data.size()) == value.type.shape.elements(), "'{}' is {}",
-                  value.name, value.type.str());
+      RIDGE_CHECK(static_cast<int64_t>(values_[i].data.size()) == value.type.shape.elements(),
+                  "'{}' is {}", value.name, value.type.str());
       if (disturbance_) disturbance_(values_[i]);
     }
     for (const Node& node : graph.nodes) run(node);
@@ -59,7 +59,8 @@ class ReferenceRun {
       for (const Alias& alias : aliases(graph_, node)) {
         size_t output = static_cast<size_t>(node.outputs[static_cast<size_t>(alias.output)]);
         root[output] = root[static_cast<size_t>(node.inputs[static_cast<size_t>(alias.input)])];
-        if (root[output] != kNoValue) stored[graph_.value(root[output]).name].data = values_[output].data;
+        if (root[output] != kNoValue)
+          stored[graph_.value(root[output]).name].data = values_[output].data;
       }
     return stored;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts of views against brute force: the addresses that a chain of views names are the elements that its references
-// pick, and a view says that it needs a copy only where no strides would do.
+// Layouts of views against brute force: the addresses that a chain of views names are the elements
+// that its references pick, and a view says that it needs a copy only where no strides would do.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -20,7 +20,8 @@ std::vector<double> addresses(const Shape& shape, const Layout& layout) {
   std::vector<double> all;
   for (int64_t i = 0; i < shape.elements(); ++i) {
     int64_t at = layout.offset;
-    for (int axis = 0; axis < shape.rank(); ++axis) at += i / dense[axis] % shape[axis] * layout.strides[axis];
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      at += i / dense[axis] % shape[axis] * layout.strides[axis];
     all.push_back(static_cast<double>(at));
   }
   return all;
@@ -44,11 +45,13 @@ ValueId random_view(Builder& b, ValueId x, Random& random) {
   switch (random.below(5)) {
     case 0: {
       int64_t begin = random.below(static_cast<uint32_t>(shape[axis]));
-      return ops::slice(b, x, axis, begin, begin + 1 + random.below(static_cast<uint32_t>(shape[axis] - begin)));
+      return ops::slice(b, x, axis, begin,
+                        begin + 1 + random.below(static_cast<uint32_t>(shape[axis] - begin)));
     }
     case 1: {
       std::vector<int64_t> order;
-      for (uint32_t each : random.permutation(static_cast<uint32_t>(shape.rank()))) order.push_back(each);
+      for (uint32_t each : random.permutation(static_cast<uint32_t>(shape.rank())))
+        order.push_back(each);
       return ops::transpose(b, x, order);
     }
     case 2: {
@@ -79,24 +82,27 @@ TEST(Views, NameTheElementsThatTheirReferencesPick) {
     Builder b(graph, ops::table());
     constexpr int64_t kExtents[] = {1, 2, 3, 4, 6};
     std::vector<int64_t> dims;
-    for (uint32_t i = 0; i <= random.below(4); ++i) dims.push_back(kExtents[random.below(std::size(kExtents))]);
+    for (uint32_t i = 0; i <= random.below(4); ++i)
+      dims.push_back(kExtents[random.below(std::size(kExtents))]);
     ValueId value = b.input("x", {DType::kF32, Shape(dims)});
     Layout layout{0, dense_strides(Shape(dims))};
-    Tensor64 picked{graph.type(value), std::vector<double>(static_cast<size_t>(Shape(dims).elements()))};
+    Tensor64 picked{graph.type(value),
+                    std::vector<double>(static_cast<size_t>(Shape(dims).elements()))};
     std::iota(picked.data.begin(), picked.data.end(), 0.0);
     for (int step = 0; step < 6; ++step) {
       ValueId next = random_view(b, value, random);
       if (next == value) continue;
       const Node& node = graph.nodes.back();
       CallTypes types(graph, node);
-      Tensor64 result{graph.type(next), std::vector<double>(static_cast<size_t>(graph.shape(next).elements()))};
+      Tensor64 result{graph.type(next),
+                      std::vector<double>(static_cast<size_t>(graph.shape(next).elements()))};
       const Tensor64* input = &picked;
       node.op->reference(types.call(), {&input, 1}, {&result, 1});
       std::optional<Layout> made = node.op->view(types.call(), layout);
       std::optional<Layout> want = layout_of(graph.shape(next), result.data);
       ASSERT_EQ(made.has_value(), want.has_value())
-          << node.op->name << " of " << graph.type(value).str() << " strides " << layout.strides.str() << " to "
-          << graph.type(next).str();
+          << node.op->name << " of " << graph.type(value).str() << " strides "
+          << layout.strides.str() << " to " << graph.type(next).str();
       ++(made ? expressible : inexpressible);
       if (!made) break;
       ASSERT_EQ(addresses(graph.shape(next), *made), result.data) << node.op->name;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs are the same, bit by bit: at each level, for one thread and for two, losses and every stored value.
+// Two runs are the same, bit by bit: at each level, for one thread and for two, losses and every
+// stored value.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -16,7 +17,8 @@ struct Setting {
 };
 
 void PrintTo(const Setting& s, std::ostream* out) {
-  *out << s.level << (s.switches.empty() ? "" : " " + s.switches) << ", " << s.threads << " threads";
+  *out << s.level << (s.switches.empty() ? "" : " " + s.switches) << ", " << s.threads
+       << " threads";
 }
 
 std::vector<Setting> settings() {
@@ -42,7 +44,8 @@ TEST_P(Determinism, FiftyStepsAreTheSameTwice) {
   ASSERT_EQ(first.store().names(), second.store().names());
   for (const std::string& name : first.store().names()) {
     const Type& type = first.store().type(name);
-    std::vector<uint8_t> a(static_cast<size_t>(storage_bytes(type.dtype, type.shape.elements()))), b(a.size());
+    std::vector<uint8_t> a(static_cast<size_t>(storage_bytes(type.dtype, type.shape.elements()))),
+        b(a.size());
     first.store().read(name, a.data(), static_cast<int64_t>(a.size()));
     second.store().read(name, b.data(), static_cast<int64_t>(b.size()));
     EXPECT_EQ(a, b) << name;

@@ -9,8 +9,8 @@ namespace ridge::train {
 namespace {
 
 constexpr int kSteps = 12;
-// Gradients of four batches are summed one after the other instead of in one product: a few roundings, grown over the
-// steps as in pass_equality_test.cc.
+// Gradients of four batches are summed one after the other instead of in one product: a few
+// roundings, grown over the steps as in pass_equality_test.cc.
 constexpr double kRounding = 1e-4;
 
 StepOptions options(int64_t batch_size, int64_t micro_batches, double clip_norm = 0) {
@@ -21,7 +21,9 @@ StepOptions options(int64_t batch_size, int64_t micro_batches, double clip_norm 
   return options;
 }
 
-std::vector<double> losses(const StepOptions& options, std::string_view level, std::string_view switches = "") {
+std::vector<double> losses(const StepOptions& options,
+                           std::string_view level,
+                           std::string_view switches = "") {
   return FixedRun(small_config(), options, level, switches).steps(kSteps);
 }
 
@@ -36,7 +38,9 @@ TEST_P(MicroBatches, FourEqualOneBigBatch) {
 }
 
 TEST_P(MicroBatches, EightOfOneRowEqualFourOfTwo) {
-  EXPECT_LE(largest_difference(losses(options(2, 4), GetParam()), losses(options(1, 8), GetParam())), kRounding);
+  EXPECT_LE(
+      largest_difference(losses(options(2, 4), GetParam()), losses(options(1, 8), GetParam())),
+      kRounding);
 }
 
 TEST_P(MicroBatches, FollowBf16) {
@@ -46,7 +50,9 @@ TEST_P(MicroBatches, FollowBf16) {
   EXPECT_LE(largest_difference(one, four), 0.2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, MicroBatches, testing::Values("baseline", "fused", "kernels", "compiled"));
+INSTANTIATE_TEST_SUITE_P(Levels,
+                         MicroBatches,
+                         testing::Values("baseline", "fused", "kernels", "compiled"));
 
 TEST(MicroBatches, AreTwoGraphsOnOneStore) {
   FixedRun run(small_config(), options(2, 4), "compiled", "");
@@ -56,7 +62,8 @@ TEST(MicroBatches, AreTwoGraphsOnOneStore) {
   EXPECT_TRUE(run.program().stage(1).graph.outputs.empty());
   EXPECT_TRUE(run.store().has("model.embed_tokens.weight.gradient"));
   run.step();
-  for (float x : run.store().read_floats("model.embed_tokens.weight.gradient")) ASSERT_EQ(x, 0) << "not cleared";
+  for (float x : run.store().read_floats("model.embed_tokens.weight.gradient"))
+    ASSERT_EQ(x, 0) << "not cleared";
 }
 
 TEST(MicroBatches, RefusesNone) {

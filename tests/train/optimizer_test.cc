@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer: its schedule by its definition, its update against a published run of AdamW and against double precision.
+// The optimizer: its schedule by its definition, its update against a published run of AdamW and
+// against double precision.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -57,10 +58,13 @@ Graph regression(const OptimizerOptions& options) {
   Builder b(graph, ops::table());
   ValueId x = b.input("x", {DType::kF32, {1, 3}});
   ValueId w = b.parameter("w", {DType::kF32, {2, 3}});
-  ValueId distance = ops::sub(b, ops::matmul(b, "nd,fd->nf", x, w), b.input("target", {DType::kF32, {1, 2}}));
-  ValueId loss = ops::reshape(b, ops::reduce_sum(b, ops::unary(b, "square", distance), {0, 1}), Shape{});
+  ValueId distance =
+      ops::sub(b, ops::matmul(b, "nd,fd->nf", x, w), b.input("target", {DType::kF32, {1, 2}}));
+  ValueId loss =
+      ops::reshape(b, ops::reduce_sum(b, ops::unary(b, "square", distance), {0, 1}), Shape{});
   graph.outputs = {loss};
-  std::vector<ValueId> wanted{w}, gradients = passes::differentiate(graph, ops::table(), loss, wanted);
+  std::vector<ValueId> wanted{w},
+      gradients = passes::differentiate(graph, ops::table(), loss, wanted);
   append_adamw(b, options, wanted, gradients);
   return graph;
 }
@@ -71,7 +75,9 @@ Graph lowered(const Graph& graph, backends::Backend& backend) {
   return passes::legalize_pass().run(graph, context);
 }
 
-Tensor64 f32(const Shape& shape, std::vector<double> data) { return {{DType::kF32, shape}, std::move(data)}; }
+Tensor64 f32(const Shape& shape, std::vector<double> data) {
+  return {{DType::kF32, shape}, std::move(data)};
+}
 
 // 1000 steps of PyTorch's AdamW (tests/data/snapshots/README.md tells the recipe).
 TEST(Adamw, MatchesThePublishedRun) {
@@ -106,7 +112,8 @@ TEST(Adamw, ClipsByTheNormOfAllGradients) {
   Graph graph;
   Builder b(graph, ops::table());
   ValueId x = b.input("x", {DType::kF32, {4}});
-  std::vector<ValueId> wanted{b.parameter("a", {DType::kF32, {4}}), b.parameter("c", {DType::kF32, {4}})};
+  std::vector<ValueId> wanted{b.parameter("a", {DType::kF32, {4}}),
+                              b.parameter("c", {DType::kF32, {4}})};
   ValueId sum = ops::mul(b, x, ops::add(b, ops::unary(b, "square", wanted[0]), wanted[1]));
   ValueId loss = ops::reshape(b, ops::reduce_sum(b, sum, {0}), Shape{});
   graph.outputs = {loss};
@@ -115,7 +122,8 @@ TEST(Adamw, ClipsByTheNormOfAllGradients) {
   backends::GraphRun run(*backend, lowered(graph, *backend));
   ops::NamedTensors named;
   for (const char* name : {"a", "c", "x"}) named[name] = f32({4}, {0.5, -1.5, 2, 3});
-  for (const char* name : {"a.adamw_m", "a.adamw_v", "c.adamw_m", "c.adamw_v"}) named[name] = f32({4}, {0, 0, 0, 0});
+  for (const char* name : {"a.adamw_m", "a.adamw_v", "c.adamw_m", "c.adamw_v"})
+    named[name] = f32({4}, {0, 0, 0, 0});
   named["learning_rate"] = f32({}, {static_cast<float>(options.learning_rate)});
   named["step"] = f32({}, {0});
   run.write(named);
@@ -136,7 +144,8 @@ TEST(Adamw, ClipsByTheNormOfAllGradients) {
       v[i] = 0.999 * v[i] + 0.001 * factor * factor * g[i] * g[i];
       double rate = options.learning_rate;
       p -= rate * options.weight_decay * p;
-      p -= rate * (m[i] / (1 - std::pow(0.9, step))) / (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
+      p -= rate * (m[i] / (1 - std::pow(0.9, step))) /
+           (std::sqrt(v[i] / (1 - std::pow(0.999, step))) + 1e-8);
     }
   }
   std::vector<float> got_a = run.store().read_floats("a"), got_c = run.store().read_floats("c");
@@ -153,7 +162,8 @@ TEST(Adamw, AWideLimitClipsNothing) {
   StepOptions plain = small_step(kLearningByHeart), clipped = plain;
   clipped.optimizer.clip_norm = 1e6;
   for (const char* level : {"baseline", "compiled"})
-    EXPECT_EQ(FixedRun(small_config(), plain, level, "").steps(5), FixedRun(small_config(), clipped, level, "").steps(5));
+    EXPECT_EQ(FixedRun(small_config(), plain, level, "").steps(5),
+              FixedRun(small_config(), clipped, level, "").steps(5));
   clipped.optimizer.clip_norm = 1e-3;
   EXPECT_NE(FixedRun(small_config(), plain, "baseline", "").steps(5),
             FixedRun(small_config(), clipped, "baseline", "").steps(5));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published run, all of it: five steps of warm-up and twenty that were printed, at each level, in fp32 and bf16; and
-// fifty steps of tiny that must be the same twice.
+// The published run, all of it: five steps of warm-up and twenty that were printed, at each level,
+// in fp32 and bf16; and fifty steps of tiny that must be the same twice.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -25,7 +25,8 @@ Published follow(std::string_view level, std::string_view switches, int threads)
   StepOptions options;
   options.batch_size = preset.batch_size;
   options.sequence = preset.sequence;
-  std::vector<double> losses = train(preset.config, options, level, switches, kWarmup + kSteps, threads);
+  std::vector<double> losses =
+      train(preset.config, options, level, switches, kWarmup + kSteps, threads);
   double sum = std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0);
   return {losses[kWarmup], losses[kWarmup + 10], sum / kSteps};
 }
@@ -55,11 +56,14 @@ TEST_P(Oracle, TinyIsTheSameTwice) {
     std::vector<double> first = train(preset.config, options, GetParam(), "", 50, threads);
     std::vector<double> second = train(preset.config, options, GetParam(), "", 50, threads);
     for (size_t i = 0; i < first.size(); ++i)
-      ASSERT_EQ(std::bit_cast<uint64_t>(first[i]), std::bit_cast<uint64_t>(second[i])) << threads << " threads, step " << i;
+      ASSERT_EQ(std::bit_cast<uint64_t>(first[i]), std::bit_cast<uint64_t>(second[i]))
+          << threads << " threads, step " << i;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, Oracle, testing::Values("baseline", "fused", "kernels", "compiled"),
+INSTANTIATE_TEST_SUITE_P(Levels,
+                         Oracle,
+                         testing::Values("baseline", "fused", "kernels", "compiled"),
                          [](const auto& each) { return each.param; });
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standing obligation of every pass: training with it follows the baseline's loss, alone, at each level and in random
-// combinations, in fp32 as closely as rounding allows and in bf16 within 0.02.
+// The standing obligation of every pass: training with it follows the baseline's loss, alone, at
+// each level and in random combinations, in fp32 as closely as rounding allows and in bf16 within
+// 0.02.
 #include <gtest/gtest.h>
 
 #include "perf/cost.h"
@@ -20,14 +21,15 @@ const std::vector<double>& baseline() {
   return losses;
 }
 
-// What rounding does to this run: the baseline from weights that are one rounding off. AdamW divides gradients by their
-// own size, so that what is rounding in a small gradient becomes a step of the same size as any other. A pass sums in
-// another order, thus rounds in many places.
+// What rounding does to this run: the baseline from weights that are one rounding off. AdamW
+// divides gradients by their own size, so that what is rounding in a small gradient becomes a step
+// of the same size as any other. A pass sums in another order, thus rounds in many places.
 double rounding_allowed() {
   static const double allowed = [] {
     double top = 0;
     for (double noise : {0.6, 0.8, 1.0}) {
-      FixedRun run(small_config(), small_step(kLearningByHeart), "baseline", "", 1, noise * 0x1p-23);
+      FixedRun run(small_config(), small_step(kLearningByHeart), "baseline", "", 1,
+                   noise * 0x1p-23);
       top = std::max(top, largest_difference(baseline(), run.steps(kSteps)));
     }
     return 4 * top;
@@ -41,7 +43,9 @@ std::vector<std::string> pass_names() {
   return names;
 }
 
-bool changes_types(std::string_view switches) { return switches.find("autocast_bf16") != std::string_view::npos; }
+bool changes_types(std::string_view switches) {
+  return switches.find("autocast_bf16") != std::string_view::npos;
+}
 
 void expect_baseline(std::string_view level, const std::string& switches) {
   SCOPED_TRACE(fmt::format("{} {}", level, switches));
@@ -50,7 +54,8 @@ void expect_baseline(std::string_view level, const std::string& switches) {
     EXPECT_LE(largest_difference(baseline(), got), rounding_allowed());
     return;
   }
-  // In bf16 the steep part of the curve is passed a little earlier or later; both ends are the same.
+  // In bf16 the steep part of the curve is passed a little earlier or later; both ends are the
+  // same.
   EXPECT_NEAR(got[0], baseline()[0], 0.02);
   EXPECT_NEAR(got[kSteps - 1], baseline()[kSteps - 1], 0.02);
   EXPECT_LE(largest_difference(baseline(), got), 0.15);
@@ -71,7 +76,9 @@ TEST(PassEquality, NoticesAHundredthOfAStep) {
 
 class EachPass : public testing::TestWithParam<std::string> {};
 TEST_P(EachPass, AloneFollowsTheBaseline) { expect_baseline("baseline", "+" + GetParam()); }
-INSTANTIATE_TEST_SUITE_P(All, EachPass, testing::ValuesIn(pass_names()), [](const auto& each) { return each.param; });
+INSTANTIATE_TEST_SUITE_P(All, EachPass, testing::ValuesIn(pass_names()), [](const auto& each) {
+  return each.param;
+});
 
 TEST(PassEquality, LevelsFollowTheBaseline) {
   for (const passes::Level& level : passes::levels())
@@ -106,7 +113,8 @@ TEST(PassEquality, RandomCombinationsFollowTheBaseline) {
 TEST(PassEquality, Bf16StaysWithinTwoHundredths) {
   std::vector<double> fp32 = train(small_config(), small_step(), "baseline", "", kSteps);
   for (const passes::Level& level : passes::levels()) {
-    std::vector<double> bf16 = train(small_config(), small_step(), level.name, "+autocast_bf16", kSteps);
+    std::vector<double> bf16 =
+        train(small_config(), small_step(), level.name, "+autocast_bf16", kSteps);
     EXPECT_LE(largest_difference(fp32, bf16), 0.02) << level.name;
     EXPECT_GT(largest_difference(fp32, bf16), 0) << level.name << " did not run in bf16";
   }

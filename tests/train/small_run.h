@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model small enough to train many times in a test, yet with all parts: two layers, grouped KV heads, a tied head.
+// A model small enough to train many times in a test, yet with all parts: two layers, grouped KV
+// heads, a tied head.
 #pragma once
 
 #include <cmath>
@@ -54,8 +55,12 @@ inline std::unique_ptr<backends::Backend> cpu_backend(int threads) {
   return backends::cpu::make_cpu_backend(options);
 }
 
-inline std::vector<double> train(const models::ModelConfig& config, const StepOptions& options, std::string_view level,
-                                 std::string_view switches, int steps, int threads = 1) {
+inline std::vector<double> train(const models::ModelConfig& config,
+                                 const StepOptions& options,
+                                 std::string_view level,
+                                 std::string_view switches,
+                                 int steps,
+                                 int threads = 1) {
   auto backend = cpu_backend(threads);
   Trainer trainer(config, options, passes::Selection(level, switches), *backend);
   return losses(trainer, steps);
@@ -63,14 +68,15 @@ inline std::vector<double> train(const models::ModelConfig& config, const StepOp
 
 inline double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
   double top = a.size() == b.size() ? 0 : 1e30;
-  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) top = std::max(top, std::abs(a[i] - b[i]));
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    top = std::max(top, std::abs(a[i] - b[i]));
   return top;
 }
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-// Weights by their names in a file, large enough that attention is far from even and every gradient matters; each moved
-// by up to `noise` of itself.
+// Weights by their names in a file, large enough that attention is far from even and every gradient
+// matters; each moved by up to `noise` of itself.
 inline Weights lively_weights(const models::ModelConfig& config, double noise = 0) {
   Weights weights;
   Random random(6), noise_random(7);
@@ -79,25 +85,39 @@ inline Weights lively_weights(const models::ModelConfig& config, double noise = 
     random.fill_normal(data, is_norm ? 0.1f : 0.25f);
     for (float& x : data) {
       x += is_norm ? 1 : 0;
-      if (noise > 0) x *= static_cast<float>(1 + noise * (2 * static_cast<double>(noise_random.uniform()) - 1));
+      if (noise > 0)
+        x *= static_cast<float>(1 + noise * (2 * static_cast<double>(noise_random.uniform()) - 1));
     }
     weights[name] = std::move(data);
   });
   return weights;
 }
 
-// A step's graphs run over batches that the test chooses. A few rows seen again and again are learnt by heart within
-// tens of steps, so that a wrong gradient shows in the loss.
+// A step's graphs run over batches that the test chooses. A few rows seen again and again are
+// learnt by heart within tens of steps, so that a wrong gradient shows in the loss.
 class FixedRun {
  public:
-  FixedRun(const models::ModelConfig& config, const StepOptions& options, std::string_view level,
-           std::string_view switches, int threads = 1, double noise = 0)
-      : options_(options), backend_(cpu_backend(threads)),
-        step_(build_step(config, options, passes::Selection(level, switches), ops::table(), *backend_)),
-        store_(*backend_), program_(*backend_, store_), weights_(lively_weights(config, noise)) {
-    for (StepGraph& each : step_.graphs) program_.add(each.name, each.graph, static_cast<int>(each.repeat));
+  FixedRun(const models::ModelConfig& config,
+           const StepOptions& options,
+           std::string_view level,
+           std::string_view switches,
+           int threads = 1,
+           double noise = 0)
+      : options_(options),
+        backend_(cpu_backend(threads)),
+        step_(build_step(config,
+                         options,
+                         passes::Selection(level, switches),
+                         ops::table(),
+                         *backend_)),
+        store_(*backend_),
+        program_(*backend_, store_),
+        weights_(lively_weights(config, noise)) {
+    for (StepGraph& each : step_.graphs)
+      program_.add(each.name, each.graph, static_cast<int>(each.repeat));
     runtime::load_parameters(
-        step_.load, [&](const std::string& name, const Type&) { return weights_.at(name); }, store_);
+        step_.load, [&](const std::string& name, const Type&) { return weights_.at(name); },
+        store_);
     program_.bind();
     WorkshopData data(config.vocabulary, options.sequence, 3);
     for (int i = 0; i < 8; ++i) rows_.push_back(data.next(1));
@@ -106,7 +126,8 @@ class FixedRun {
   // Takes a step on rows first, first + 1, ...; micro-batches take consecutive rows.
   double step(size_t first = 0) {
     ++taken_;
-    store_.write_scalar("learning_rate", static_cast<float>(learning_rate(options_.optimizer, taken_)));
+    store_.write_scalar("learning_rate",
+                        static_cast<float>(learning_rate(options_.optimizer, taken_)));
     store_.write_scalar("step", static_cast<float>(taken_));
     double loss = 0;
     size_t row = first;
@@ -117,7 +138,8 @@ class FixedRun {
         if (has_loss) write_rows(row);
         row += static_cast<size_t>(options_.batch_size);
         program_.run(i);
-        if (has_loss) loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
+        if (has_loss)
+          loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
       }
     }
     return loss;
@@ -133,7 +155,9 @@ class FixedRun {
   Weights weights() const {
     Weights saved;
     runtime::save_parameters(step_.load, store_,
-                             [&](const std::string& name, const Type&, std::vector<float> data) { saved[name] = std::move(data); });
+                             [&](const std::string& name, const Type&, std::vector<float> data) {
+                               saved[name] = std::move(data);
+                             });
     return saved;
   }
 

@@ -188,7 +188,7 @@ perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
   ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
   for (const Finish& finish : parts) finish(ceilings);
   add_theory(ceilings);
-  ceilings.notes = {"times are lower quartiles over rounds; disturbances only add time",
+  ceilings.notes = {"times are lower octiles over rounds: disturbances only add time",
                     "theoretical products: cores x FLOPs a cycle by the maker's documents x measured clock"};
   perf::validate(ceilings);
   return ceilings;

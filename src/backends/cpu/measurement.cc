@@ -49,7 +49,7 @@ double Timing::ns() const {
   RIDGE_CHECK(!samples_.empty(), "nothing was measured");
   std::vector<double> sorted = samples_;
   std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 4];
+  return sorted[sorted.size() / 8];
 }
 
 void Rounds::run(double budget_ns, const std::function<void(double)>& progress) {

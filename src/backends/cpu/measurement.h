@@ -19,8 +19,8 @@ class Timing {
  public:
   explicit Timing(std::function<void()> run) : run_(std::move(run)) {}
   void sample();
-  // Nanoseconds of one run: the lower quartile of the samples. Disturbances only ever add time, and a ceiling is what the
-  // machine reaches undisturbed; the least sample would be luck.
+  // Nanoseconds of one run: the lower octile of the samples. Disturbances only ever add time, and a ceiling is what the
+  // machine reaches undisturbed; of many samples the least would be luck.
   double ns() const;
   double cost_ns() const { return spent_ns_; }
 

@@ -34,10 +34,6 @@ bool is_aligned(const Operand& x, DType dtype) {
          x.head_stride % elements == 0;
 }
 
-bool has_hopper_backward(const AttentionExtents& extents, DType dtype) {
-  return flash_attention_is_hopper(extents, dtype) && extents.head_size <= 128;
-}
-
 }  // namespace
 
 Visibility visibility_of(const AttentionExtents& extents) {
@@ -99,7 +95,7 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
                                                  DType dtype,
                                                  AttentionGradient gradient,
                                                  int64_t spill_limit_bytes) {
-  if (has_hopper_backward(extents, dtype)) {
+  if (flash_attention_is_hopper(extents, dtype)) {
     return flash_attention_backward_hopper_workspace_bytes(extents, gradient, spill_limit_bytes);
   }
   return extents.batch * extents.heads * extents.sequence * 4;
@@ -138,7 +134,7 @@ cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
                      x.lse != nullptr && workspace != nullptr &&
                      workspace_bytes >= flash_attention_backward_workspace_bytes(extents, dtype, gradient, 0);
   if (!valid) return cudaErrorInvalidValue;
-  if (has_hopper_backward(extents, dtype)) {
+  if (flash_attention_is_hopper(extents, dtype)) {
     return launch_flash_attention_backward_hopper(extents, x, gradient, workspace, workspace_bytes, stream);
   }
   return launch_flash_attention_backward_portable(extents, dtype, x, workspace, stream);
@@ -152,7 +148,7 @@ int64_t flash_attention_forward_pairs(const AttentionExtents& extents, DType dty
 AttentionPairs flash_attention_backward_pairs(const AttentionExtents& extents,
                                               DType dtype,
                                               AttentionGradient gradient) {
-  return has_hopper_backward(extents, dtype) ? flash_attention_backward_hopper_pairs(extents, gradient)
+  return flash_attention_is_hopper(extents, dtype) ? flash_attention_backward_hopper_pairs(extents, gradient)
                                              : flash_attention_backward_portable_pairs(extents);
 }
 

@@ -32,6 +32,7 @@ struct StatisticsArguments {
 template <int kHeadSize>
 __global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(const StatisticsArguments p) {
   constexpr int kLanes = kHeadSize / 8;
+  if (threadIdx.x == 0) hopper::grid_launch_dependents();
   if (blockIdx.x == 0 && blockIdx.y == 0) {
     for (int i = threadIdx.x; i < p.counter_count; i += kStatisticsThreads) p.counters[i] = 0;
   }
@@ -92,6 +93,11 @@ struct Workspace {
   int64_t fixed_bytes() const { return lse_bytes + delta_bytes + counter_bytes; }
 };
 
+// No key pass of head size 256 spills.
+AttentionGradient effective(const AttentionExtents& extents, AttentionGradient gradient) {
+  return extents.head_size == 256 ? AttentionGradient::kRecompute : gradient;
+}
+
 cudaError_t launch_row_statistics(
     const HopperBackward& call, float* minus_lse, float* minus_delta, int* counters, int counter_count) {
   const AttentionExtents& extents = call.extents;
@@ -108,8 +114,10 @@ cudaError_t launch_row_statistics(
   const dim3 grid(call.statistics.padded / kStatisticsRows, static_cast<unsigned>(extents.batch * extents.heads));
   if (extents.head_size == 64) {
     row_statistics_kernel<64><<<grid, kStatisticsThreads, 0, call.stream>>>(p);
-  } else {
+  } else if (extents.head_size == 128) {
     row_statistics_kernel<128><<<grid, kStatisticsThreads, 0, call.stream>>>(p);
+  } else {
+    row_statistics_kernel<256><<<grid, kStatisticsThreads, 0, call.stream>>>(p);
   }
   return cudaGetLastError();
 }
@@ -120,7 +128,7 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
                                                         AttentionGradient gradient,
                                                         int64_t spill_limit_bytes) {
   const Workspace workspace(extents);
-  if (gradient == AttentionGradient::kRecompute) return workspace.fixed_bytes();
+  if (effective(extents, gradient) == AttentionGradient::kRecompute) return workspace.fixed_bytes();
   int64_t ring = backward_spill_ring(extents);
   if (ring > spill_limit_bytes / workspace.head_bytes) ring = spill_limit_bytes / workspace.head_bytes;
   return workspace.fixed_bytes() + (ring < 1 ? 1 : ring) * workspace.head_bytes;
@@ -141,8 +149,9 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
   cudaError_t status = launch_row_statistics(call, minus_lse, minus_delta, counters,
                                              static_cast<int>(workspace.counter_bytes / 4));
   if (status != cudaSuccess) return status;
-  if (gradient == AttentionGradient::kRecompute) {
-    status = launch_backward_keys_hopper(call, SpillMemory{}, counters);
+  if (effective(extents, gradient) == AttentionGradient::kRecompute) {
+    status = extents.head_size == 256 ? launch_backward_wide_hopper(call, counters)
+                                      : launch_backward_keys_hopper(call, SpillMemory{}, counters);
     return status != cudaSuccess ? status : launch_backward_queries_hopper(call, counters + 1);
   }
   const int64_t fitting = (memory_bytes - workspace.fixed_bytes()) / workspace.head_bytes;
@@ -156,7 +165,7 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
 
 AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents, AttentionGradient gradient) {
   const int64_t keys = backward_keys_hopper_pairs(extents);
-  return {keys, gradient == AttentionGradient::kSpill ? keys : backward_queries_hopper_pairs(extents)};
+  return {keys, effective(extents, gradient) == AttentionGradient::kSpill ? keys : backward_queries_hopper_pairs(extents)};
 }
 
 }  // namespace ridge::backends::cuda

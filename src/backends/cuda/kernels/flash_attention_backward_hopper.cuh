@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the backward kernels for Hopper share: the call on the host, row statistics, staging of accumulators. Not a
+// What the backward kernels for Hopper share: the call on the host and the row statistics. Not a
 // kernel; see flash_attention_backward_keys_hopper.cu and flash_attention_backward_queries_hopper.cu.
 #pragma once
 
+#include "backends/cuda/kernels/flash_attention_accumulator.cuh"
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
 
 namespace ridge::backends::cuda {
 
@@ -42,54 +42,10 @@ struct SpillMemory {
 };
 
 cudaError_t launch_backward_keys_hopper(const HopperBackward& call, const SpillMemory& spill, int* next_tile);
+cudaError_t launch_backward_wide_hopper(const HopperBackward& call, int* next_tile);  // head size 256
 cudaError_t launch_backward_queries_hopper(const HopperBackward& call, int* next_tile);
 int64_t backward_keys_hopper_pairs(const AttentionExtents& extents);
 int64_t backward_queries_hopper_pairs(const AttentionExtents& extents);
 int backward_spill_ring(const AttentionExtents& extents);  // key heads that let all tiles run without waiting
 
-namespace hopper {
-
-// Writes 64 columns of an accumulator (32 registers), times `factor`, as bf16 rows in the layout that the copy engine
-// expects. `row` is where row 16 (warp) + lane % 16 goes.
-__device__ __forceinline__ void stage_chunk(uint32_t rows, int row, int lane, const float* d, float factor) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t unit = (2 * i + lane / 16) ^ (row % 8);
-    const float* c = d + 8 * i;
-    store_matrices(rows + row * kRowBytes + unit * 16, pack_bf16(c[0] * factor, c[1] * factor),
-                   pack_bf16(c[2] * factor, c[3] * factor), pack_bf16(c[4] * factor, c[5] * factor),
-                   pack_bf16(c[6] * factor, c[7] * factor));
-  }
-}
-// The same for all columns: this warpgroup's 64 rows of a tile of `kRows` rows.
-template <int kRows, int kCount>
-__device__ __forceinline__ void stage_rows(uint32_t rows, int row, int lane, const float (&d)[kCount], float factor) {
-#pragma unroll
-  for (int chunk = 0; chunk < kCount / 32; ++chunk) {
-    stage_chunk(rows + chunk * kRows * kRowBytes, row, lane, d + 32 * chunk, factor);
-  }
-}
-__device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }
-
-// One thread: sends 64 staged rows to tokens `first`.. of a head.
-template <int kRows, int kHeadSize>
-__device__ __forceinline__ void send_rows(const CUtensorMap* map, uint32_t rows, int first, int head, int batch) {
-  for (int chunk = 0; chunk < kHeadSize / kChunkColumns; ++chunk) {
-    copy_out(map, rows + chunk * kRows * kRowBytes, first, chunk, head, batch);
-  }
-  copy_out_commit();
-}
-
-template <int kCount>
-__device__ __forceinline__ void clear(float (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) d[i] = 0.0f;
-}
-template <int kCount>
-__device__ __forceinline__ void clear(uint32_t (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) d[i] = 0;
-}
-
-}  // namespace hopper
 }  // namespace ridge::backends::cuda

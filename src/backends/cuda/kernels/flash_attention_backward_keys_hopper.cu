@@ -19,6 +19,16 @@ namespace {
 
 using namespace hopper;
 
+#ifndef RIDGE_NEXT_EARLY
+#define RIDGE_NEXT_EARLY 0
+#endif
+#ifndef RIDGE_HOLD
+#define RIDGE_HOLD 0
+#endif
+#ifndef RIDGE_LATE_DELTA
+#define RIDGE_LATE_DELTA 0
+#endif
+
 struct KeysArguments {
   CUtensorMap q, k, v, d_o, dq, dk, dv;
   RowStatistics statistics;
@@ -47,7 +57,7 @@ struct KeysTile {
   // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
   // -delta stays in registers; else dP starts from it, which needs none but comes late.
-  static constexpr bool kHoldDeltas = kHeadSize == 64;
+  static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
 #ifndef RIDGE_KEYS_REGISTERS
 #define RIDGE_KEYS_REGISTERS 1
@@ -492,10 +502,18 @@ struct Consumer {
       product_fence();
       accumulate(g.dk, ds, barriers.stage(before));
       transposed_scores(s, keys, held.keys, stage, 0);
+      if (RIDGE_LATE_DELTA && !Tile::kHoldDeltas) {
+        start_gradients(dp, ring.slot);
+        pin(dp);
+        product_fence();
+      }
       transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, !Tile::kHoldDeltas);
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       // The stores of dS run here, where this warpgroup waits for its scores anyway.
       if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, m - 1, n));
+      Ring<Tile::kStages> next = ring;
+      next.advance();
+      if (RIDGE_NEXT_EARLY && m + 1 < own.end) barrier_wait(barriers.full(next.slot), next.parity);
       product_wait<1>();
       pin(s);
       pin(g.dk);
@@ -504,14 +522,14 @@ struct Consumer {
       uint32_t probability[kScores / 2];
       probabilities(s, probability, minus_lse);
       pin(probability);
+      if (m + 1 < own.end) {
+        if (!RIDGE_NEXT_EARLY) barrier_wait(barriers.full(next.slot), next.parity);
+        load_lse(minus_lse, next.slot);
+      }
       product_fence();
       accumulate(g.dv, probability, stage + Tile::kQueryBytes);
       before = ring.slot;
-      ring.advance();
-      if (m + 1 < own.end) {
-        barrier_wait(barriers.full(ring.slot), ring.parity);
-        load_lse(minus_lse, ring.slot);
-      }
+      ring = next;
       if (Tile::kOverlapValues) {
         product_wait<1>();
       } else {
@@ -524,7 +542,7 @@ struct Consumer {
       if (m + 1 < own.end) {
         if (Tile::kHoldDeltas) {
           load_deltas(minus_delta, ring.slot);
-        } else {
+        } else if (!RIDGE_LATE_DELTA) {
           start_gradients(dp, ring.slot);
         }
       }
@@ -714,6 +732,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const KeysBarriers<Tile> barriers{shared_address(shared)};
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
+  grid_wait();
+  // The query pass needs what came before this grid, not this grid itself.
+  if (threadIdx.x == 0) grid_launch_dependents();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<Tile::kProducerRegisters>();
@@ -801,7 +822,7 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
   const int blocks = tiles < places ? tiles : places;
   p.next_tile = Tile::kSpill || tiles > blocks ? next_tile : nullptr;
   return launch_kernel(flash_attention_backward_keys_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, p,
-                       call.stream);
+                       call.stream, kAfterTrigger);
 }
 
 }  // namespace

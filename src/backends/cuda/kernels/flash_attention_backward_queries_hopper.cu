@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head sizes 64 and 128).
+// Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head sizes 64, 128 and 256).
 // It needs no memory beyond the row statistics; query tiles that read a spilled dS are in
 // flash_attention_backward_keys_hopper.cu.
 //
@@ -22,16 +22,18 @@ struct QueriesArguments {
   Visibility visibility;
   int heads;
   int group;
+  int shift;  // tile_shift
   float scale;
   float scale_log2;
 };
 
-template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kStagesT>
+template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kKeyStagesT, int kValueStagesT>
 struct QueriesTile {
   static constexpr int kHeadSize = kHeadSizeT;
   static constexpr int kKeys = kKeysT;
   static constexpr int kWarpgroups = kWarpgroupsT;
-  static constexpr int kStages = kStagesT;
+  static constexpr int kKeyStages = kKeyStagesT;  // keys serve two products and stay longer
+  static constexpr int kValueStages = kValueStagesT;
   static constexpr bool kTurns = kWarpgroups == 2;
 #ifndef RIDGE_QREG
 #define RIDGE_QREG 0
@@ -46,8 +48,8 @@ struct QueriesTile {
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kGradientOffset = kQueryBytes;
   static constexpr int kKeyOffset = 2 * kQueryBytes;
-  static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
-  static constexpr int kBarrierOffset = kValueOffset + kStages * kKeyBytes;
+  static constexpr int kValueOffset = kKeyOffset + kKeyStages * kKeyBytes;
+  static constexpr int kBarrierOffset = kValueOffset + kValueStages * kKeyBytes;
   static constexpr int kBarrierBytes = 256;
   static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
   static_assert(kSharedBytes <= 232448);
@@ -63,10 +65,17 @@ struct QueriesBarriers {
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(4 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(6 + slot); }
   __device__ __forceinline__ uint32_t k_full(int slot) const { return at(8 + slot); }
-  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 3 * Tile::kStages + slot); }
-  static_assert(8 * (8 + 4 * Tile::kStages) <= Tile::kBarrierBytes);
+  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kKeyStages + slot); }
+  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kKeyStages + slot); }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 2 * Tile::kKeyStages + Tile::kValueStages + slot); }
+  static_assert(8 * (8 + 2 * Tile::kKeyStages + 2 * Tile::kValueStages) <= Tile::kBarrierBytes);
+
+  __device__ __forceinline__ uint32_t key_tile(int slot) const {
+    return base + Tile::kKeyOffset + slot * Tile::kKeyBytes;
+  }
+  __device__ __forceinline__ uint32_t value_tile(int slot) const {
+    return base + Tile::kValueOffset + slot * Tile::kKeyBytes;
+  }
 
   __device__ __forceinline__ void init() const {
     constexpr int kWarps = 4 * Tile::kWarpgroups;
@@ -76,9 +85,11 @@ struct QueriesBarriers {
       barrier_init(tile_full(i), 1);
       barrier_init(tile_empty(i), kWarps);
     }
-    for (int i = 0; i < Tile::kStages; ++i) {
+    for (int i = 0; i < Tile::kKeyStages; ++i) {
       barrier_init(k_full(i), 1);
       barrier_init(k_empty(i), kWarps);
+    }
+    for (int i = 0; i < Tile::kValueStages; ++i) {
       barrier_init(v_full(i), 1);
       barrier_init(v_empty(i), kWarps);
     }
@@ -88,15 +99,16 @@ struct QueriesBarriers {
 
 template <class Tile>
 __device__ __forceinline__ BlockRange tile_keys(const QueriesArguments& p, int block) {
-  const int first = block * Tile::kQueries;
-  return key_blocks(p.visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
+  const int first = block * Tile::kQueries - p.shift;
+  return key_blocks(p.visibility, first < 0 ? 0 : first, first + Tile::kQueries - 1, Tile::kKeys);
 }
 
 template <class Tile>
 __device__ __forceinline__ void produce(const QueriesArguments& p, const QueriesBarriers<Tile>& barriers) {
   const uint32_t shared = barriers.base;
   Ring<2> turn;
-  Ring<Tile::kStages> ring;
+  Ring<Tile::kKeyStages> key_ring;
+  Ring<Tile::kValueStages> value_ring;
   uint32_t q_parity = 0;
   int index = blockIdx.x;
   while (true) {
@@ -111,23 +123,24 @@ __device__ __forceinline__ void produce(const QueriesArguments& p, const Queries
     const int head = flat_head - batch * p.heads;
     const int kv_head = head / p.group;
     const BlockRange keys = tile_keys<Tile>(p, block);
+    const int first = block * Tile::kQueries - p.shift;  // tokens before the sequence read as zero
     barrier_wait(barriers.q_empty(), q_parity ^ 1);
     q_parity ^= 1;
     barrier_expect(barriers.q_full(), 2 * Tile::kQueryBytes);
-    copy_in(shared, &p.q, barriers.q_full(), block * Tile::kQueries, head, batch);
-    copy_in(shared + Tile::kGradientOffset, &p.d_o, barriers.q_full(), block * Tile::kQueries, head, batch);
+    copy_in(shared, &p.q, barriers.q_full(), first, head, batch);
+    copy_in(shared + Tile::kGradientOffset, &p.d_o, barriers.q_full(), first, head, batch);
 #pragma unroll 1
     for (int n = keys.end - 1; n >= keys.begin; --n) {
-      const uint32_t place = ring.slot * Tile::kKeyBytes;
-      barrier_wait(barriers.k_empty(ring.slot), ring.parity ^ 1);
-      barrier_expect(barriers.k_full(ring.slot), Tile::kKeyBytes);
-      copy_in(shared + Tile::kKeyOffset + place, &p.k, barriers.k_full(ring.slot), n * Tile::kKeys, kv_head,
-              batch);
-      barrier_wait(barriers.v_empty(ring.slot), ring.parity ^ 1);
-      barrier_expect(barriers.v_full(ring.slot), Tile::kKeyBytes);
-      copy_in(shared + Tile::kValueOffset + place, &p.v, barriers.v_full(ring.slot), n * Tile::kKeys, kv_head,
-              batch);
-      ring.advance();
+      const uint32_t k_full = barriers.k_full(key_ring.slot);
+      barrier_wait(barriers.k_empty(key_ring.slot), key_ring.parity ^ 1);
+      barrier_expect(k_full, Tile::kKeyBytes);
+      copy_in(barriers.key_tile(key_ring.slot), &p.k, k_full, n * Tile::kKeys, kv_head, batch);
+      key_ring.advance();
+      const uint32_t v_full = barriers.v_full(value_ring.slot);
+      barrier_wait(barriers.v_empty(value_ring.slot), value_ring.parity ^ 1);
+      barrier_expect(v_full, Tile::kKeyBytes);
+      copy_in(barriers.value_tile(value_ring.slot), &p.v, v_full, n * Tile::kKeys, kv_head, batch);
+      value_ring.advance();
     }
     index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
                                    : index + static_cast<int>(gridDim.x);
@@ -143,16 +156,13 @@ struct Consumer {
   QueriesBarriers<Tile> barriers;
   int warpgroup;
   int thread;
-  Ring<Tile::kStages> ring{};
+  Ring<Tile::kKeyStages> key_ring{};
+  Ring<Tile::kValueStages> value_ring{};
   uint32_t q_parity = 0;
 
   __device__ __forceinline__ void arrive(uint32_t barrier) const {
     if (thread % 32 == 0) barrier_arrive(barrier);
   }
-  __device__ __forceinline__ uint32_t key_tile(int slot) const {
-    return barriers.base + Tile::kKeyOffset + slot * Tile::kKeyBytes;
-  }
-
   // This warp's 16 rows of this warpgroup's 64, as register operands.
   __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4], uint32_t rows) const {
     const int lane = thread % 32;
@@ -217,32 +227,33 @@ struct Consumer {
 
   // A key block that none of this warpgroup's queries sees, only others' of the tile.
   __device__ __forceinline__ void skip_block() {
-    barrier_wait(barriers.k_full(ring.slot), ring.parity);
-    arrive(barriers.k_empty(ring.slot));
+    barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
+    arrive(barriers.k_empty(key_ring.slot));
+    key_ring.advance();
     if (Tile::kTurns) {
       named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
     }
-    barrier_wait(barriers.v_full(ring.slot), ring.parity);
-    arrive(barriers.v_empty(ring.slot));
-    ring.advance();
+    barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
+    arrive(barriers.v_empty(value_ring.slot));
+    value_ring.advance();
   }
 
   // Key blocks from the last. For block i the tensor cores get dQ of block i - 1, S_i, dP_i; P_i is formed beside
   // dP_i, and nothing is in flight across the loop's edge.
   __device__ __forceinline__ void walk(int flat_head, int block) {
-    const int first = block * Tile::kQueries + warpgroup * 64;
+    const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const BlockRange keys = tile_keys<Tile>(p, block);
     BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
-    if (first >= p.visibility.sequence) own = BlockRange{};
+    if (first < 0) own = BlockRange{};
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     const int64_t rows = static_cast<int64_t>(flat_head) * p.statistics.padded;
     const float* deltas = p.statistics.minus_delta + RowStatistics::kDeltaCopies * rows;
     float minus_lse[2], minus_delta[2];  // of this thread's two rows
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int padded_row = min(row + 8 * r, p.statistics.padded - 1);
+      const int padded_row = max(row + 8 * r, 0);
       minus_lse[r] = p.statistics.minus_lse[rows + padded_row];
       minus_delta[r] = deltas[RowStatistics::delta_place(padded_row)];
     }
@@ -263,18 +274,17 @@ struct Consumer {
       for (int n = keys.end; n > own.end && n > keys.begin; --n) skip_block();
     }
     __syncwarp();
-    int before = ring.slot;  // block i - 1's stage; for the first block its own, with dS zero
+    int before = key_ring.slot;  // block i - 1's stage; for the first block its own, with dS zero
     for (int n = own.end - 1; n >= own.begin; --n) {
       float s[kScores], dp[kScores];
-      barrier_wait(barriers.k_full(ring.slot), ring.parity);
+      barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
       if (Tile::kTurns) named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       product_fence();
-      accumulate(dq, ds, key_tile(before));
-      scores(s, barriers.base, held_queries, key_tile(ring.slot));
-      barrier_wait(barriers.v_full(ring.slot), ring.parity);
+      accumulate(dq, ds, barriers.key_tile(before));
+      scores(s, barriers.base, held_queries, barriers.key_tile(key_ring.slot));
+      barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
       product_fence();
-      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients,
-             key_tile(ring.slot) + Tile::kStages * Tile::kKeyBytes);
+      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients, barriers.value_tile(value_ring.slot));
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       product_wait<1>();
       pin(s);
@@ -286,19 +296,20 @@ struct Consumer {
       pin(s);
       product_wait<0>();
       pin(dp);
-      arrive(barriers.v_empty(ring.slot));
+      arrive(barriers.v_empty(value_ring.slot));
+      value_ring.advance();
 #pragma unroll
       for (int j = 0; j < kScores / 2; ++j) {
         const float shift = minus_delta[j % 2];
         ds[j] = pack_bf16(s[2 * j] * (dp[2 * j] + shift), s[2 * j + 1] * (dp[2 * j + 1] + shift));
       }
       pin(ds);
-      before = ring.slot;
-      ring.advance();
+      before = key_ring.slot;
+      key_ring.advance();
     }
     if (own.end > own.begin) {
       product_fence();
-      accumulate(dq, ds, key_tile(before));
+      accumulate(dq, ds, barriers.key_tile(before));
       product_wait<0>();
       pin(dq);
       arrive(barriers.k_empty(before));
@@ -321,7 +332,7 @@ struct Consumer {
     shared_writes_to_async();
     named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {
-      if (first < p.visibility.sequence) {
+      if (first >= 0) {
         send_rows<Tile::kQueries, Tile::kHeadSize>(&p.dq, queries, first, head, batch);
         copy_out_wait_read();
       }
@@ -358,6 +369,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       consumer.walk(flat_head, block);
     }
   }
+  // What this grid reads was there before the key pass let it start; but it may not end before that pass does.
+  grid_wait();
 #else
   __trap();
 #endif
@@ -378,6 +391,7 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
   p.visibility = visibility_of(extents);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
+  p.shift = tile_shift(p.visibility.sequence, Tile::kWarpgroups);
   p.scale = extents.scale;
   p.scale_log2 = extents.scale * kLog2E;
   p.order.blocks = ceil_div(p.visibility.sequence, Tile::kQueries);
@@ -388,7 +402,7 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
   p.next_tile = p.order.tiles() > blocks ? next_tile : nullptr;
   return launch_kernel(flash_attention_backward_queries_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes,
-                       p, call.stream);
+                       p, call.stream, kAfterTrigger);
 }
 
 // A warpgroup visits the blocks that its own 64 queries see.
@@ -404,25 +418,40 @@ int64_t tile_pairs(const AttentionExtents& extents) {
 }
 
 #ifndef RIDGE_Q64_KEYS
-#define RIDGE_Q64_KEYS 96
+#define RIDGE_Q64_KEYS 64
 #endif
 #ifndef RIDGE_Q64_WG
-#define RIDGE_Q64_WG 2
+#define RIDGE_Q64_WG 3
 #endif
 #ifndef RIDGE_Q64_STAGES
 #define RIDGE_Q64_STAGES 4
 #endif
-using Queries64 = QueriesTile<64, RIDGE_Q64_KEYS, RIDGE_Q64_WG, RIDGE_Q64_STAGES>;
-using Queries128 = QueriesTile<128, 96, 2, 3>;
+using Queries64 = QueriesTile<64, RIDGE_Q64_KEYS, RIDGE_Q64_WG, RIDGE_Q64_STAGES, RIDGE_Q64_STAGES>;
+using Queries128 = QueriesTile<128, 96, 2, 3, 3>;
+using Queries256 = QueriesTile<256, 64, 2, 2, 1>;
 
 }  // namespace
 
 cudaError_t launch_backward_queries_hopper(const HopperBackward& call, int* next_tile) {
-  return call.extents.head_size == 64 ? launch<Queries64>(call, next_tile) : launch<Queries128>(call, next_tile);
+  switch (call.extents.head_size) {
+    case 64:
+      return launch<Queries64>(call, next_tile);
+    case 128:
+      return launch<Queries128>(call, next_tile);
+    default:
+      return launch<Queries256>(call, next_tile);
+  }
 }
 
 int64_t backward_queries_hopper_pairs(const AttentionExtents& extents) {
-  return extents.head_size == 64 ? tile_pairs<Queries64>(extents) : tile_pairs<Queries128>(extents);
+  switch (extents.head_size) {
+    case 64:
+      return tile_pairs<Queries64>(extents);
+    case 128:
+      return tile_pairs<Queries128>(extents);
+    default:
+      return tile_pairs<Queries256>(extents);
+  }
 }
 
 }  // namespace ridge::backends::cuda

@@ -9,298 +9,14 @@
 //
 // Bound: 4 E FLOPs a visited pair at the bf16 rate; one exponential a pair at 16 a clock and multiprocessor, which
 // costs as much as the products at E 64, half at E 128.
+#include "backends/cuda/kernels/flash_attention_forward_tile.cuh"
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
+#include "backends/cuda/kernels/flash_attention_softmax.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
 
 using namespace hopper;
-
-constexpr float kInfinity = __builtin_huge_valf();
-
-struct ForwardArguments {
-  CUtensorMap q, k, v, o;
-  float* lse;      // [N, H]
-  int* next_tile;  // zero at launch; null where the grid holds every tile
-  TileOrder order;
-  Visibility visibility;
-  int heads;
-  int group;  // query heads a key head
-  float scale_log2;
-};
-
-template <int kHeadSizeT, int kKeysT, int kWarpgroupsT, int kStagesT, bool kOutputOverQueryT>
-struct ForwardTile {
-  static constexpr int kHeadSize = kHeadSizeT;
-  static constexpr int kKeys = kKeysT;
-  static constexpr int kWarpgroups = kWarpgroupsT;
-  static constexpr int kStages = kStagesT;
-  // The output is staged over the queries where shared memory holds no tile of its own for it.
-  static constexpr bool kOutputOverQuery = kOutputOverQueryT;
-  static constexpr int kQueries = 64 * kWarpgroups;
-  static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
-  static constexpr int kBlocksPerSm = kWarpgroups == 1 ? 2 : 1;
-  // 64 Ki registers by the multiprocessor: 128 x (producer + consumers x warpgroups) x blocks.
-  static constexpr int kProducerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 24 : 40) : (kWarpgroups == 3 ? 32 : 40);
-  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? (kHeadSize == 256 ? 240 : 232) : (kWarpgroups == 3 ? 160 : 216);
-  static constexpr int kOwnQueryBytes = 64 * kHeadSize * 2;  // of one warpgroup
-  static constexpr int kQueryBytes = kWarpgroups * kOwnQueryBytes;
-  static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
-  static constexpr int kKeyOffset = kQueryBytes;
-  static constexpr int kValueOffset = kKeyOffset + kStages * kKeyBytes;
-  static constexpr int kOutputOffset = kOutputOverQuery ? 0 : kValueOffset + kStages * kKeyBytes;
-  static constexpr int kBarrierOffset =
-      kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kQueryBytes);
-  static constexpr int kBarrierBytes = 256;
-  static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
-#ifndef RIDGE_TURNS
-#define RIDGE_TURNS (kWarpgroups == 2)
-#endif
-#ifndef RIDGE_EARLY
-#define RIDGE_EARLY (kHeadSize != 64)
-#endif
-  static constexpr bool kTurns = kWarpgroups > 1 && (RIDGE_TURNS);
-  static constexpr bool kEarlyWait = RIDGE_EARLY;
-  static_assert(kSharedBytes <= 232448);
-};
-
-// The barriers, eight bytes each from Tile::kBarrierOffset on.
-template <class Tile>
-struct ForwardBarriers {
-  static constexpr int kQ = Tile::kWarpgroups;
-  static constexpr int kK = 2 * kQ + 6;
-  uint32_t base;
-  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
-  __device__ __forceinline__ uint32_t q_full(int warpgroup) const { return at(warpgroup); }
-  __device__ __forceinline__ uint32_t q_empty(int warpgroup) const { return at(kQ + warpgroup); }
-  __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 * kQ + slot); }
-  __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 * kQ + 2 + slot); }
-  __device__ __forceinline__ uint32_t tile(int slot) const { return at(2 * kQ + 4 + slot); }  // the tile's number
-  __device__ __forceinline__ uint32_t k_full(int slot) const { return at(kK + slot); }
-  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(kK + Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(kK + 2 * Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(kK + 3 * Tile::kStages + slot); }
-  static_assert(8 * (kK + 4 * Tile::kStages) <= Tile::kBarrierBytes);
-
-  __device__ __forceinline__ void init() const {
-    constexpr int kWarps = 4 * Tile::kWarpgroups;
-    for (int i = 0; i < Tile::kWarpgroups; ++i) {
-      barrier_init(q_full(i), 1);
-      barrier_init(q_empty(i), Tile::kOutputOverQuery ? 1 : 4);
-    }
-    for (int i = 0; i < 2; ++i) {
-      barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), kWarps + 1);  // and the queries' producer
-    }
-    for (int i = 0; i < Tile::kStages; ++i) {
-      barrier_init(k_full(i), 1);
-      barrier_init(k_empty(i), kWarps);
-      barrier_init(v_full(i), 1);
-      barrier_init(v_empty(i), kWarps);
-    }
-    barrier_init_fence();
-  }
-};
-
-template <class Tile>
-__device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int block) {
-  const int first = block * Tile::kQueries;
-  return key_blocks(p.visibility, first, first + Tile::kQueries - 1, Tile::kKeys);
-}
-
-// One thread: names the tiles, fetches keys and values block by block from the last.
-template <class Tile>
-__device__ __forceinline__ void produce(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
-  prefetch_map(&p.k);
-  prefetch_map(&p.v);
-  const uint32_t shared = barriers.base;
-  Ring<2> turn;
-  Ring<Tile::kStages> key_ring, value_ring;
-  int index = blockIdx.x;
-  while (true) {
-    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
-    store_shared_int(barriers.tile(turn.slot), index);
-    barrier_arrive(barriers.tile_full(turn.slot));
-    turn.advance();
-    if (index >= p.order.tiles()) break;
-    int flat_head, block;
-    p.order.locate(index, &flat_head, &block);
-    const int batch = flat_head / p.heads;
-    const int head = flat_head - batch * p.heads;
-    const int kv_head = head / p.group;
-    const BlockRange keys = tile_keys<Tile>(p, block);
-
-    auto fetch_keys = [&](int n) {
-      const uint32_t full = barriers.k_full(key_ring.slot);
-      barrier_wait(barriers.k_empty(key_ring.slot), key_ring.parity ^ 1);
-      barrier_expect(full, Tile::kKeyBytes);
-      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k, full, n * Tile::kKeys, kv_head,
-              batch);
-      key_ring.advance();
-    };
-    auto fetch_values = [&](int n) {
-      const uint32_t full = barriers.v_full(value_ring.slot);
-      barrier_wait(barriers.v_empty(value_ring.slot), value_ring.parity ^ 1);
-      barrier_expect(full, Tile::kKeyBytes);
-      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v, full, n * Tile::kKeys,
-              kv_head, batch);
-      value_ring.advance();
-    };
-    fetch_keys(keys.end - 1);
-    for (int n = keys.end - 2; n >= keys.begin; --n) {
-      fetch_keys(n);
-      fetch_values(n + 1);
-    }
-    fetch_values(keys.begin);
-    index = p.next_tile != nullptr ? static_cast<int>(gridDim.x) + atomicAdd(p.next_tile, 1)
-                                   : index + static_cast<int>(gridDim.x);
-  }
-}
-
-// One thread of another warp: each warpgroup's 64 queries as soon as that warpgroup is done with those before, so that
-// none waits for the slowest. Nothing is fetched past the end of the sequence.
-template <class Tile>
-__device__ __forceinline__ void produce_queries(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
-  prefetch_map(&p.q);
-  Ring<2> turn;
-  uint32_t parities = 0;  // a bit a warpgroup
-  while (true) {
-    barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-    const int index = load_shared_int(barriers.tile(turn.slot));
-    barrier_arrive(barriers.tile_empty(turn.slot));
-    turn.advance();
-    if (index >= p.order.tiles()) break;
-    int flat_head, block;
-    p.order.locate(index, &flat_head, &block);
-    const int batch = flat_head / p.heads;
-    const int head = flat_head - batch * p.heads;
-#pragma unroll 1
-    for (int w = 0; w < Tile::kWarpgroups; ++w) {
-      const int first = block * Tile::kQueries + 64 * w;
-      if (first >= p.visibility.sequence) break;
-      barrier_wait(barriers.q_empty(w), ((parities >> w) & 1) ^ 1);
-      parities ^= 1u << w;
-      barrier_expect(barriers.q_full(w), Tile::kOwnQueryBytes);
-      copy_in(barriers.base + w * Tile::kOwnQueryBytes, &p.q, barriers.q_full(w), first, head, batch);
-    }
-  }
-}
-
-// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled)
-// and its share of their sum.
-struct RowState {
-  // Before any key: so low that the first visible score overflows, and so moves the reference.
-  float reference[2] = {kLowest, kLowest};
-  float sum[2] = {0.0f, 0.0f};
-  static constexpr float kLowest = -1.0e30f;
-};
-
-// Exponentials of the scores in place, against the reference as it is. A row's reference need not be its maximum:
-// probabilities, sums and outputs scale alike, so any reference gives the same digits until something overflows.
-// Returns whether something came near that; then nothing of the result may be used, and the scores are lost.
-template <int kCount>
-__device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows, float scale_log2) {
-  constexpr float kCeiling = 1.0e12f;
-  float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-  for (int j = 0; j < kCount; j += 4) {
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      s[j + c] = exp2_fast(fmaf(s[j + c], scale_log2, -rows.reference[c / 2]));
-      sum[c] += s[j + c];
-    }
-  }
-  sum[0] += sum[1];
-  sum[2] += sum[3];
-  const bool fits = sum[0] < kCeiling && sum[2] < kCeiling;  // false for NaN
-  if (__any_sync(0xffffffff, !fits)) return true;
-  rows.sum[0] += sum[0];
-  rows.sum[1] += sum[2];
-  return false;
-}
-
-// The same with the reference moved to the maximum so far; the output must then be multiplied by factor[row].
-template <int kCount>
-__device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
-                                                        RowState& rows,
-                                                        float (&factor)[2],
-                                                        float scale_log2) {
-  float top[2] = {s[0], s[2]};
-#pragma unroll
-  for (int j = 0; j < kCount; j += 4) {
-    top[0] = fmaxf(top[0], fmaxf(s[j], s[j + 1]));
-    top[1] = fmaxf(top[1], fmaxf(s[j + 2], s[j + 3]));
-  }
-  float base[2];
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 1));
-    top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffff, top[r], 2));
-    base[r] = fmaxf(rows.reference[r], top[r] * scale_log2);
-    factor[r] = exp2_fast(rows.reference[r] - base[r]);
-    rows.reference[r] = base[r];
-    rows.sum[r] *= factor[r];
-  }
-#pragma unroll
-  for (int j = 0; j < kCount; ++j) {
-    s[j] = exp2_fast(fmaf(s[j], scale_log2, -base[(j / 2) % 2]));
-    rows.sum[(j / 2) % 2] += s[j];
-  }
-}
-
-// -inf where the key (column) is hidden from the query (row).
-template <int kCount>
-__device__ __forceinline__ void hide(float (&s)[kCount], const Visibility& v, int row, int column) {
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int query = row + 8 * r;
-    const int end = v.causal ? min(v.sequence, query + 1) : v.sequence;
-    const int begin = v.window > 0 ? query - v.window + 1 : 0;
-#pragma unroll
-    for (int j = 0; j < kCount; j += 4) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int key = column + 2 * j + c;
-        if (key >= end || key < begin) s[j + 2 * r + c] = -kInfinity;
-      }
-    }
-  }
-}
-
-template <int kCount>
-__device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed)[kCount / 2]) {
-#pragma unroll
-  for (int j = 0; j < kCount / 2; ++j) packed[j] = pack_bf16(s[2 * j], s[2 * j + 1]);
-}
-
-// The scores of one warp's 16 rows once more, without the other warps. `queries` and `keys` are the tiles' rows of this
-// warpgroup and block. A rare path: out of line and through memory, so that it costs the others no registers.
-template <class Tile>
-__device__ __forceinline__ void scores_again(float* s, uint32_t queries, uint32_t keys, int thread) {
-  const int lane = thread % 32;
-  const int row = (thread / 32) * 16 + lane % 16;
-  const int key = (lane / 16) * 8 + lane % 8;
-  const uint32_t q = queries + row * kRowBytes;
-  const uint32_t k = keys + key * kRowBytes;
-  float d[Tile::kKeys / 2] = {};
-#pragma unroll 1
-  for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-    uint32_t a[4], b[4];
-    const int unit = 2 * (i % 4);
-    load_matrices(q + (i / 4) * 64 * kRowBytes + ((unit + lane / 16) ^ (row % 8)) * 16, a);
-#pragma unroll
-    for (int j = 0; j < Tile::kKeys / 16; ++j) {
-      load_matrices(k + (i / 4) * Tile::kKeys * kRowBytes + 16 * j * kRowBytes +
-                        ((unit + (lane / 8) % 2) ^ (key % 8)) * 16,
-                    b);
-      warp_product(d + 8 * j, a, b[0], b[1]);
-      warp_product(d + 8 * j + 4, a, b[2], b[3]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < Tile::kKeys / 2; ++i) s[i] = d[i];
-}
 
 // Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1 releases.
 template <class Tile>
@@ -405,7 +121,7 @@ struct Consumer {
     product_wait<1>();
     pin(s);
     const int column = n * Tile::kKeys + 2 * (thread % 4);
-    if (kHide) hide(s, p.visibility, row, column);
+    if (kHide) hide_keys(s, p.visibility, row, column);
     if (Tile::kEarlyWait) {
       product_wait<0>();
       pin(o);
@@ -415,7 +131,7 @@ struct Consumer {
     const bool moved = exponentials(s, rows, p.scale_log2);
     if (moved) {
       scores_again<Tile>(s, queries(), keys(), thread);
-      if (kHide) hide(s, p.visibility, row, column);
+      if (kHide) hide_keys(s, p.visibility, row, column);
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
     }
     release_keys();
@@ -439,11 +155,11 @@ struct Consumer {
   }
 
   __device__ __forceinline__ void attend(int flat_head, int block, const Turns<Tile>& turns) {
-    const int first = block * Tile::kQueries + warpgroup * 64;
+    const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
     const BlockRange tile = tile_keys<Tile>(p, block);
     BlockRange own = key_blocks(p.visibility, first, first + 63, Tile::kKeys);
-    if (first >= p.visibility.sequence) own.begin = own.end = tile.begin;
+    if (first < 0) own.begin = own.end = tile.begin;
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     if (Tile::kWarpgroups > 1) {
       const int hidden = tile.end - own.end;
@@ -475,7 +191,7 @@ struct Consumer {
       product_wait<0>();
       pin(s);
       release_keys();
-      hide(s, p.visibility, row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
+      hide_keys(s, p.visibility, row, (own.end - 1) * Tile::kKeys + 2 * (thread % 4));
       float factor[2];
       exponentials_of_maximum(s, rows, factor, p.scale_log2);
       pack(s, probability);
@@ -535,29 +251,25 @@ struct Consumer {
         p.lse[token * p.heads + head] = sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
       }
     }
-    if (thread == 0 && !Tile::kOutputOverQuery) copy_out_wait_read();
-    named_sync(4 + warpgroup, kWarpgroupThreads);
-    const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * Tile::kOwnQueryBytes;
-    const int lane = thread % 32;
-    const int staged_row = (thread / 32) * 16 + lane % 16;
-    const uint32_t address = staged + staged_row * kRowBytes;
+    const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * Tile::kOwnOutputBytes;
 #pragma unroll
-    for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
-      const uint32_t unit = (2 * (i % 4) + lane / 16) ^ (staged_row % 8);
-      const float* c = o + 8 * i;
-      store_matrices(address + (i / 4) * 64 * kRowBytes + unit * 16,
-                     pack_bf16(c[0] * inverse[0], c[1] * inverse[0]),
-                     pack_bf16(c[2] * inverse[1], c[3] * inverse[1]),
-                     pack_bf16(c[4] * inverse[0], c[5] * inverse[0]),
-                     pack_bf16(c[6] * inverse[1], c[7] * inverse[1]));
-    }
-    shared_writes_to_async();
-    named_sync(4 + warpgroup, kWarpgroupThreads);
-    if (thread == 0) {
-      for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
-        copy_out(&p.o, staged + chunk * 64 * kRowBytes, first, chunk, head, batch);
+    for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; chunk += Tile::kOutputChunks) {
+      if (thread == 0 && !Tile::kOutputOverQuery) copy_out_wait_read();
+      named_sync(4 + warpgroup, kWarpgroupThreads);
+#pragma unroll
+      for (int i = 0; i < Tile::kOutputChunks; ++i) {
+        stage_chunk(staged + i * 64 * kRowBytes, thread, o + 32 * (chunk + i), inverse[0], inverse[1]);
       }
-      copy_out_commit();
+      shared_writes_to_async();
+      named_sync(4 + warpgroup, kWarpgroupThreads);
+      if (thread == 0) {
+        for (int i = 0; i < Tile::kOutputChunks; ++i) {
+          copy_out(&p.o, staged + i * 64 * kRowBytes, first, chunk + i, head, batch);
+        }
+        copy_out_commit();
+      }
+    }
+    if (thread == 0) {
       if (Tile::kOutputOverQuery) {
         copy_out_wait_read();
         barrier_arrive(barriers.q_empty(warpgroup));
@@ -601,15 +313,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
 #endif
 }
 
-#ifndef RIDGE_F64_STAGES
-#define RIDGE_F64_STAGES 4
-#endif
-using Forward64 = ForwardTile<64, 128, 3, RIDGE_F64_STAGES, false>;
-using Forward128 = ForwardTile<128, 128, 2, 2, false>;
-using Forward256 = ForwardTile<256, 80, 2, 2, true>;
+using Forward64 = ForwardTile<64, 128, 3, 4, 1>;
+using Forward128 = ForwardTile<128, 128, 2, 2, 2>;
+using Forward256 = ForwardTile<256, 64, 2, 2, 2>;
+constexpr int kTilesWithoutQueue = 4;
 // Short sequences: more, smaller tiles, two blocks a multiprocessor.
-using Forward64Short = ForwardTile<64, 128, 1, 2, true>;
-using Forward128Short = ForwardTile<128, 64, 1, 2, true>;
+using Forward64Short = ForwardTile<64, 128, 1, 2, 0>;
+using Forward128Short = ForwardTile<128, 64, 1, 2, 0>;
 
 template <class Tile>
 int query_tiles(const AttentionExtents& extents) {
@@ -650,6 +360,7 @@ cudaError_t launch(const ForwardCall& call) {
   p.visibility = visibility_of(extents);
   p.heads = static_cast<int>(extents.heads);
   p.group = static_cast<int>(extents.heads / extents.kv_heads);
+  p.shift = tile_shift(p.visibility.sequence, Tile::kWarpgroups);
   p.scale_log2 = extents.scale * kLog2E;
   p.order.blocks = query_tiles<Tile>(extents);
   p.order.heads = static_cast<int>(extents.batch * extents.heads);
@@ -657,7 +368,8 @@ cudaError_t launch(const ForwardCall& call) {
   p.order.descending = extents.causal;
   const int places = multiprocessors() * Tile::kBlocksPerSm;
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
-  if (p.order.tiles() > blocks) {
+  // Few tiles a block come out even without a queue, and a queue's counter takes a launch to clear.
+  if (p.order.tiles() > kTilesWithoutQueue * blocks) {
     p.next_tile = call.next_tile;
     const cudaError_t status = cudaMemsetAsync(call.next_tile, 0, sizeof(int), call.stream);
     if (status != cudaSuccess) return status;

@@ -142,6 +142,16 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// ---- grids in a row ----
+
+// Waits until the grids that this one depends on are done and what they wrote is visible. Needed where the launch
+// allowed an early start; at once elsewhere.
+__device__ __forceinline__ void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+// Lets a dependent grid start as soon as all blocks have come this far and there is room.
+__device__ __forceinline__ void grid_launch_dependents() {
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+
 // ---- registers ----
 
 template <int kRegisters>
@@ -176,6 +186,19 @@ __device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
                : "r"(address)
                : "memory");
   return v;
+}
+
+// Four words at once; the address is a multiple of 16.
+__device__ __forceinline__ void store_shared_words(uint32_t address, const uint32_t* words) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]),
+               "r"(words[2]), "r"(words[3])
+               : "memory");
+}
+__device__ __forceinline__ void load_shared_words(uint32_t address, uint32_t* words) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(address)
+               : "memory");
 }
 
 // ---- counters in global memory, between blocks ----

@@ -33,6 +33,10 @@ inline bool encode_tokens(
                        heads, rows, chunks);
 }
 
+// When a grid may start: in its turn, or once the grid before has called grid_launch_dependents (it must then call
+// grid_wait before it uses what that grid writes, and in any case before it ends).
+enum GridStart { kInTurn, kAfterTrigger };
+
 // Launches with dynamic shared memory, whose limit it raises.
 template <typename Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments),
@@ -40,13 +44,23 @@ cudaError_t launch_kernel(void (*kernel)(Arguments),
                           int threads,
                           int shared_bytes,
                           const Arguments& arguments,
-                          cudaStream_t stream) {
+                          cudaStream_t stream,
+                          GridStart start = kInTurn) {
   const cudaError_t status =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
   if (status != cudaSuccess) return status;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = start == kAfterTrigger ? 1 : 0;
   void* values[] = {const_cast<Arguments*>(&arguments)};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(threads), values,
-                          static_cast<size_t>(shared_bytes), stream);
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), values);
 }
 
 cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extents,

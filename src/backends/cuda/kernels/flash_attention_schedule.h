@@ -65,6 +65,14 @@ RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int las
   return range;
 }
 
+// Rows by which tiles of `warpgroups` x 64 queries start before the sequence, so that they end with it: where the
+// count does not come out, the first tile is the partial one. In causal attention it is the shortest, and warpgroups
+// without rows idle no longer than it takes.
+RIDGE_BOTH int tile_shift(int sequence, int warpgroups) {
+  const int rest = ceil_div(sequence, 64) % warpgroups;
+  return rest == 0 ? 0 : 64 * (warpgroups - rest);
+}
+
 RIDGE_BOTH bool contains(const BlockRange& range, int block) {
   return block >= range.begin && block < range.end;
 }

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// config.json in Hugging Face's key names: files that transformers wrote, old and new spellings,
+// and hostile values.
+#include "models/config_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace ridge::models {
+namespace {
+
+using nlohmann::json;
+
+const char* kFolder = RIDGE_TEST_DATA "/models/";
+
+json plain() {
+  return {{"model_type", "llama"},  {"vocab_size", 100},        {"hidden_size", 32},
+          {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
+          {"intermediate_size", 48}};
+}
+
+std::string refusal(const json& config) {
+  try {
+    parse_config(config, "test.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadFile) << error.what();
+    EXPECT_NE(std::string(error.what()).find("test.json"), std::string::npos) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ConfigJson, ReadsFilesThatTransformersWrote) {
+  ModelConfig llama = load_config(std::string(kFolder) + "llama_fp32");
+  EXPECT_EQ(llama.family, Family::kLlama);
+  EXPECT_EQ(llama.vocabulary, 160);
+  EXPECT_EQ(llama.hidden, 64);
+  EXPECT_EQ(llama.layers, 3);
+  EXPECT_EQ(llama.heads, 4);
+  EXPECT_EQ(llama.kv_heads, 2);
+  EXPECT_EQ(llama.head_size, 16);
+  EXPECT_EQ(llama.feed_forward, 172);
+  EXPECT_EQ(llama.context, 256);
+  EXPECT_DOUBLE_EQ(llama.norm_eps, 1e-5);
+  EXPECT_FALSE(llama.tied_head);
+  EXPECT_FALSE(llama.rope_interleaved);
+  EXPECT_EQ(llama.parameters(), 156864);
+
+  ModelConfig scaled = load_config(std::string(kFolder) + "llama3_bf16_sharded/config.json");
+  EXPECT_EQ(scaled.rope_scaling.kind, "llama3");
+  EXPECT_DOUBLE_EQ(scaled.rope_scaling.factor, 8);
+  EXPECT_DOUBLE_EQ(scaled.rope_scaling.original_context, 64);
+  EXPECT_DOUBLE_EQ(scaled.rope_theta, 500000);
+  EXPECT_TRUE(scaled.tied_head);
+  EXPECT_EQ(scaled.parameters(), 314784);
+
+  ModelConfig gemma = load_config(std::string(kFolder) + "gemma3_bf16");
+  EXPECT_EQ(gemma.family, Family::kGemma3);
+  EXPECT_DOUBLE_EQ(gemma.rope_theta, 1e6);
+  EXPECT_EQ(gemma.parameters(), 290656);
+}
+
+TEST(ConfigJson, FillsWhatOldFilesLeaveOut) {
+  json old = plain();
+  old.erase("num_key_value_heads");
+  old.erase("model_type");
+  old["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  ModelConfig config = parse_config(old, "test.json");
+  EXPECT_EQ(config.kv_heads, 4);
+  EXPECT_EQ(config.head_size, 8);
+  EXPECT_DOUBLE_EQ(config.rope_theta, 1e4);
+  EXPECT_EQ(config.rope_scaling.kind, "linear");
+  EXPECT_DOUBLE_EQ(config.rope_scaling.factor, 4);
+  old["rope_scaling"] = nullptr;
+  EXPECT_EQ(parse_config(old, "test.json").rope_scaling.kind, "");
+}
+
+TEST(ConfigJson, RefusesEachKeyOfTheWrongTypeByName) {
+  const json wrong[] = {json("text"),   json(1.5), json(true),  json::array(),
+                        json::object(), json(-1),  json(1e300), json(18446744073709551615u)};
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                          "num_key_value_heads", "intermediate_size", "head_dim"})
+    for (const json& value : wrong) {
+      json config = plain();
+      config[key] = value;
+      std::string what = refusal(config);
+      EXPECT_NE(what, "") << key << " " << value;
+    }
+  for (const char* key : {"rms_norm_eps", "rope_theta"})
+    for (const json& value : {json("text"), json(true), json::array()}) {
+      json config = plain();
+      config[key] = value;
+      EXPECT_NE(refusal(config).find(key), std::string::npos) << value;
+    }
+  for (const char* key : {"tie_word_embeddings", "attention_bias", "mlp_bias"}) {
+    json config = plain();
+    config[key] = "yes";
+    EXPECT_NE(refusal(config).find(key), std::string::npos);
+  }
+}
+
+TEST(ConfigJson, NamesTheMissingKey) {
+  for (const char* key : {"vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+                          "intermediate_size"}) {
+    json config = plain();
+    config.erase(key);
+    EXPECT_NE(refusal(config).find(fmt::format("the key '{}' is missing", key)), std::string::npos);
+  }
+}
+
+TEST(ConfigJson, RefusesWhatItCannotRun) {
+  auto with = [](const char* key, json value) {
+    json config = plain();
+    config[key] = std::move(value);
+    return refusal(config);
+  };
+  EXPECT_NE(with("model_type", "mamba").find("'mamba'"), std::string::npos);
+  EXPECT_NE(with("hidden_act", "relu").find("'silu'"), std::string::npos);
+  EXPECT_NE(with("num_attention_heads", 5).find("multiple of num_attention_heads"),
+            std::string::npos);
+  EXPECT_NE(with("num_attention_heads", 0), "");
+  EXPECT_NE(with("num_key_value_heads", 3), "");
+  EXPECT_NE(with("head_dim", 7).find("even head size"), std::string::npos);
+  EXPECT_NE(with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}).find("'yarn'"),
+            std::string::npos);
+  EXPECT_NE(with("rope_scaling", {{"rope_type", "linear"}}).find("factor"), std::string::npos);
+  EXPECT_NE(with("rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}).find("factor > 0"),
+            std::string::npos);
+  EXPECT_NE(with("rope_scaling", "linear"), "");
+  EXPECT_NE(refusal(json::array()), "");
+  EXPECT_NE(refusal(json()), "");
+}
+
+TEST(ConfigJson, NamesTheFileThatIsNotThere) {
+  try {
+    load_config("/nowhere/config.json");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadFile);
+    EXPECT_NE(std::string(error.what()).find("/nowhere/config.json"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::models

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The Llama graph against Hugging Face transformers: the same weights and ids give the logits that
+// it computed. In double, by the ops' references, so that what differs is the model and not a
+// kernel.
+#include "models/llama.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "base/bf16.h"
+#include "base/error.h"
+#include "files/json.h"
+#include "files/safetensors.h"
+#include "graph/verifier.h"
+#include "models/config_json.h"
+#include "ops/reference_run.h"
+#include "ops/registry.h"
+
+namespace ridge::models {
+namespace {
+
+Tensor64 tensor(const files::FileTensor& from) {
+  Tensor64 to{{from.dtype, from.shape}, {}};
+  int64_t bytes = storage_bytes(from.dtype, 1);
+  for (int64_t i = 0; i < from.shape.elements(); ++i) {
+    const std::byte* at = from.bytes.data() + i * bytes;
+    if (from.dtype == DType::kF32) {
+      float value = 0;
+      std::memcpy(&value, at, 4);
+      to.data.push_back(value);
+    } else {
+      EXPECT_EQ(from.dtype, DType::kBF16);
+      uint16_t bits = 0;
+      std::memcpy(&bits, at, 2);
+      to.data.push_back(bf16_to_float(bits));
+    }
+  }
+  return to;
+}
+
+struct TestModel {
+  explicit TestModel(const std::string& name)
+      : folder(std::string(RIDGE_TEST_DATA) + "/models/" + name),
+        config(load_config(folder)),
+        expected(files::read_json(folder + "/expected.json")) {
+    files::SafetensorsFile file = files::SafetensorsFile::open(folder);
+    for (const files::FileTensor& each : file.tensors().all()) {
+      weights[each.name] = tensor(each);
+      weights[each.name].type.dtype = DType::kF32;
+    }
+  }
+
+  // The logits of both rows, [2 T, V].
+  std::vector<double> logits() {
+    int64_t t = static_cast<int64_t>(expected["ids"][0].size());
+    ForwardGraph forward = build_training_graph(config, ops::table(), 2, t);
+    verify(forward.graph);
+    ops::NamedTensors named = weights;
+    Type tokens{DType::kI32, {2 * t}};
+    for (const char* name : {"ids", "positions", "labels"}) named[name] = {tokens, {}};
+    for (const auto& row : expected["ids"])
+      for (size_t i = 0; i < row.size(); ++i) {
+        named["ids"].data.push_back(row[i].get<double>());
+        named["positions"].data.push_back(static_cast<double>(i));
+        named["labels"].data.push_back(-1);
+      }
+    return ops::ReferenceRun(forward.graph, named)[forward.logits];
+  }
+
+  std::string folder;
+  ModelConfig config;
+  nlohmann::json expected;
+  ops::NamedTensors weights;
+};
+
+// expected.json has five decimals of an fp32 computation.
+constexpr double kFiveDecimals = 2e-5;
+
+class Transformers : public testing::TestWithParam<const char*> {};
+
+TEST_P(Transformers, GivesTheSameLogits) {
+  TestModel model(GetParam());
+  std::vector<double> logits = model.logits();
+  int64_t vocabulary = model.config.vocabulary;
+  int64_t t = static_cast<int64_t>(logits.size()) / (2 * vocabulary);
+  for (int64_t r = 0; r < 2; ++r) {
+    size_t row = static_cast<size_t>(r);
+    auto begin = logits.begin() + r * t * vocabulary;
+    for (int64_t i = 0; i < t; ++i) {
+      auto at = begin + i * vocabulary;
+      EXPECT_EQ(std::max_element(at, at + vocabulary) - at,
+                model.expected["argmax"][row][static_cast<size_t>(i)]);
+    }
+    auto last = begin + (t - 1) * vocabulary;
+    double sum = 0;
+    for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(last[v]);
+    EXPECT_NEAR(std::log(sum), model.expected["logsumexp_last"][row].get<double>(), kFiveDecimals);
+    for (int64_t v = 0; v < 8; ++v)  // the first eight of the last position
+      EXPECT_NEAR(last[v],
+                  model.expected["logits_last8"][row][static_cast<size_t>(v)].get<double>(),
+                  kFiveDecimals);
+  }
+}
+
+TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
+  TestModel model(GetParam());
+  ForwardGraph forward = build_training_graph(model.config, ops::table(), 1, 4);
+  int64_t parameters = 0;
+  std::set<std::string> names;
+  for (ValueId value : forward.parameters) {
+    const Value& parameter = forward.graph.value(value);
+    parameters += parameter.type.shape.elements();
+    ASSERT_TRUE(model.weights.contains(parameter.name)) << parameter.name;
+    EXPECT_EQ(model.weights.at(parameter.name).type.shape, parameter.type.shape) << parameter.name;
+    EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name;
+    EXPECT_TRUE(forward.load.stored.contains(parameter.name));
+  }
+  EXPECT_EQ(names.size(), model.weights.size());
+  EXPECT_EQ(parameters, model.expected["parameters"].get<int64_t>());
+  EXPECT_EQ(parameters, model.config.parameters());
+}
+
+INSTANTIATE_TEST_SUITE_P(Models,
+                         Transformers,
+                         testing::Values("llama_fp32", "llama3_bf16_sharded"),
+                         [](const auto& each) { return std::string(each.param); });
+
+TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {
+  TestModel model("llama_fp32");
+  ForwardGraph forward = build_training_graph(model.config, ops::table(), 1, 6);
+  EXPECT_EQ(forward.graph.outputs, (std::vector<ValueId>{forward.loss}));
+  EXPECT_EQ(forward.graph.type(forward.logits), (Type{DType::kF32, {6, 160}}));
+  EXPECT_EQ(forward.graph.type(forward.loss), (Type{DType::kF32, {}}));
+  ops::NamedTensors named = model.weights;
+  Type tokens{DType::kI32, {6}};
+  named["ids"] = {tokens, {3, 1, 4, 1, 5, 9}};
+  named["positions"] = {tokens, {0, 1, 2, 3, 4, 5}};
+  named["labels"] = {tokens, {1, 4, -1, 5, 9, -1}};
+  ops::ReferenceRun run(forward.graph, named);
+  double sum = 0;
+  for (size_t n : {0u, 1u, 3u, 4u}) {
+    const double* row = &run[forward.logits][n * 160];
+    double total = 0;
+    for (size_t v = 0; v < 160; ++v) total += std::exp(row[v]);
+    sum += std::log(total) - row[static_cast<size_t>(named["labels"].data[n])];
+  }
+  EXPECT_NEAR(run[forward.loss][0], sum / 4, 1e-12);
+}
+
+// A token sees itself and those before it in its own sequence, nothing else.
+TEST(TrainingGraph, IsCausalAndKeepsSequencesApart) {
+  TestModel model("llama_fp32");
+  std::vector<double> before = model.logits();
+  model.expected["ids"][0][5] = 7;  // of the first row
+  std::vector<double> after = model.logits();
+  size_t vocabulary = 160, t = before.size() / (2 * vocabulary);
+  for (size_t n = 0; n < 2 * t; ++n) {
+    bool same = std::equal(&before[n * vocabulary], &before[n * vocabulary] + vocabulary,
+                           &after[n * vocabulary]);
+    EXPECT_EQ(same, n < 5 || n >= t) << "token " << n;
+  }
+}
+
+TEST(TrainingGraph, NamesScopesByLayerAndPart) {
+  ForwardGraph forward = build_training_graph(preset("tiny").config, ops::table(), 1, 4);
+  std::set<std::string> scopes;
+  for (const Node& node : forward.graph.nodes) scopes.insert(node.scope);
+  std::set<std::string> want{"embedding", "head"};
+  for (int layer = 0; layer < 4; ++layer)
+    for (const char* part : {"attention", "mlp"})
+      want.insert(fmt::format("layer.{}/{}", layer, part));
+  EXPECT_EQ(scopes, want);
+}
+
+TEST(TrainingGraph, RefusesSizesThatAreNone) {
+  const ModelConfig& config = preset("tiny").config;
+  for (auto [batch, sequence] :
+       {std::pair<int64_t, int64_t>{0, 4}, {4, 0}, {-1, 4}, {int64_t{1} << 40, int64_t{1} << 40}})
+    EXPECT_THROW(build_training_graph(config, ops::table(), batch, sequence), Error)
+        << batch << " " << sequence;
+  ModelConfig broken = config;
+  broken.head_size = 31;
+  EXPECT_THROW(build_training_graph(broken, ops::table(), 1, 4), Error);
+}
+
+}  // namespace
+}  // namespace ridge::models

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// autocast_bf16: types change, the meaning does not; masters stay fp32.
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+namespace {
+
+TEST(AutocastBf16, NarrowsActivationsAndProducts) {
+  models::ForwardGraph forward = one_layer_forward();
+  Graph after = try_pass(autocast_bf16_pass(), forward.graph, forward.load);
+  for (const Node& node : after.nodes) {
+    if (node.op->name != "matmul") continue;
+    for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, DType::kBF16);
+    EXPECT_EQ(after.type(node.outputs[0]).dtype, DType::kBF16);
+  }
+  for (ValueId parameter : parameters(after)) EXPECT_EQ(after.type(parameter).dtype, DType::kF32);
+  EXPECT_EQ(after.type(after.outputs[0]).dtype, DType::kF32) << "the loss";
+}
+
+TEST(AutocastBf16, CastsAWeightOnceHoweverOftenItIsRead) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4, 8}}), w = b.parameter("w", {DType::kF32, {8, 8}});
+  ValueId y = ops::matmul(b, "nd,fd->nf", x, w);
+  graph.outputs = {ops::matmul(b, "nd,fd->nf", y, w)};
+  Graph graph_after =
+      run_pass(autocast_bf16_pass(), graph, *std::make_unique<LoadGraph>(identity_load(graph)));
+  EXPECT_EQ(count(graph_after, "cast"), 2);  // x and w
+}
+
+TEST(AutocastBf16, SaysWhatItTradesAndHalvesActivations) {
+  EXPECT_FALSE(autocast_bf16_pass().trade.empty());
+  PlannedCost before = planned_step("compiled", ""),
+              after = planned_step("compiled", "+autocast_bf16");
+  EXPECT_LT(after.bytes, before.bytes);
+}
+
+}  // namespace
+}  // namespace ridge::passes

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_rms_norm: norms kept whole, with the add before them where one feeds exactly one norm.
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+namespace {
+
+TEST(FuseRmsNorm, TakesTheAddBeforeTheNorm) {
+  models::ForwardGraph forward = one_layer_forward();
+  Graph after = try_pass(fuse_rms_norm_pass(), forward.graph, forward.load);
+  // The first norm reads the embedding; the other two read the sums after attention and
+  // feed-forward.
+  EXPECT_EQ(count(after, "rms_norm"), 1);
+  EXPECT_EQ(count(after, "add_rms_norm"), 2);
+  EXPECT_EQ(count(after, "add"), 0);
+}
+
+TEST(FuseRmsNorm, LowersLaunchesAndBytes) {
+  PlannedCost before = planned_step("baseline", ""),
+              after = planned_step("baseline", "+fuse_rms_norm");
+  EXPECT_LT(after.launches, before.launches);
+  EXPECT_LT(after.bytes, before.bytes);
+}
+
+// norm(a + b) with `norms` norms of the sum.
+Graph sum_with_norms(int norms) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  Type type{DType::kF32, {4, 8}};
+  ValueId sum = ops::add(b, b.input("a", type), b.input("b", type));
+  for (int i = 0; i < norms; ++i) {
+    ValueId weight = b.parameter(fmt::format("w{}", i), {DType::kF32, {8}});
+    graph.outputs.push_back(
+        b.call_all("rms_norm", {sum, weight}, {{"eps", 1e-5}, {"offset", 1.0}})[0]);
+  }
+  return graph;
+}
+
+TEST(FuseRmsNorm, TakesOneNormOfASumOnly) {
+  Graph one = sum_with_norms(1), two = sum_with_norms(2);
+  Graph after_one = run_pass(fuse_rms_norm_pass(), one),
+        after_two = run_pass(fuse_rms_norm_pass(), two);
+  EXPECT_EQ(count(after_one, "add_rms_norm"), 1);
+  EXPECT_EQ(after_one.nodes[0].attrs.real("offset"), 1.0);
+  EXPECT_EQ(count(after_two, "add_rms_norm"), 0);
+  EXPECT_EQ(count(after_two, "rms_norm"), 2);
+  expect_same_meaning(one, after_one, identity_load(one));
+  expect_same_meaning(two, after_two, identity_load(two));
+}
+
+// A sum that is itself returned, or read elsewhere, is still there.
+TEST(FuseRmsNorm, KeepsTheSumForOthers) {
+  Graph graph = sum_with_norms(1);
+  graph.outputs.push_back(graph.nodes[0].outputs[0]);
+  Graph after = run_pass(fuse_rms_norm_pass(), graph);
+  EXPECT_EQ(count(after, "add_rms_norm"), 1);
+  expect_same_meaning(graph, after, identity_load(graph));
+}
+
+// A weight that is made after the sum does not exist yet where the add stands.
+TEST(FuseRmsNorm, LeavesANormWithALaterWeightAlone) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  Type type{DType::kF32, {4, 8}};
+  ValueId sum = ops::add(b, b.input("a", type), b.input("b", type));
+  ValueId weight = ops::unary(b, "exp", b.parameter("w", {DType::kF32, {8}}));
+  graph.outputs = {b.call_all("rms_norm", {sum, weight}, {{"eps", 1e-5}})[0]};
+  Graph after = run_pass(fuse_rms_norm_pass(), graph);
+  EXPECT_EQ(count(after, "add_rms_norm"), 0);
+  expect_same_meaning(graph, after, identity_load(graph));
+}
+
+}  // namespace
+}  // namespace ridge::passes

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Load graphs: from a file's tensors to stored parameters and back.
+#include "runtime/load.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "graph/builder.h"
+#include "ops/build.h"
+#include "ops/registry.h"
+
+namespace ridge::runtime {
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+class LoadTest : public testing::Test {
+ protected:
+  ValueId input(const std::string& name, Shape shape) {
+    return b.input(name, {DType::kF32, shape});
+  }
+  void load_all() {
+    load_parameters(
+        load,
+        [&](const std::string& name, const Type& type) {
+          EXPECT_EQ(static_cast<int64_t>(file.at(name).size()), type.shape.elements());
+          ++reads[name];
+          return file.at(name);
+        },
+        store);
+  }
+  Tensors save_all() {
+    Tensors saved;
+    save_parameters(
+        load, store, [&](const std::string& name, const Type& type, std::vector<float> data) {
+          EXPECT_EQ(static_cast<int64_t>(data.size()), type.shape.elements());
+          EXPECT_TRUE(saved.emplace(name, std::move(data)).second) << name << " is saved twice";
+        });
+    return saved;
+  }
+
+  LoadGraph load;
+  Builder b{load.graph, ops::table()};
+  Tensors file{{"q", {1, 2, 3, 4}}, {"k", {5, 6}}, {"v", {7, 8}}, {"norm", {0.5f, 1.0f / 3}}};
+  std::map<std::string, int> reads;
+  std::unique_ptr<backends::Backend> backend = backends::cpu::make_cpu_backend({});
+  Store store{*backend};
+};
+
+TEST_F(LoadTest, StoresTensorsAsTheyAreAndStacked) {
+  load.stored["norm"] = input("norm", {2});
+  load.stored["qkv"] =
+      ops::concat(b, {input("q", {2, 2}), input("k", {1, 2}), input("v", {1, 2})}, 0);
+  load_all();
+  EXPECT_EQ(store.read_floats("norm"), file.at("norm"));
+  EXPECT_EQ(store.read_floats("qkv"), (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(save_all(), file);
+  for (const auto& [name, count] : reads) EXPECT_EQ(count, 1) << name;
+}
+
+TEST_F(LoadTest, SavesWhatTrainingMadeOfThem) {
+  load.stored["kv"] = ops::concat(b, {input("k", {1, 2}), input("v", {1, 2})}, 0);
+  load_all();
+  const float trained[] = {-1, -2, -3, -4};
+  store.write("kv", trained, sizeof trained);
+  Tensors saved = save_all();
+  EXPECT_EQ(saved.at("k"), (std::vector<float>{-1, -2}));
+  EXPECT_EQ(saved.at("v"), (std::vector<float>{-3, -4}));
+}
+
+// A low-precision copy is loaded from the same tensor and never saved: its master is.
+TEST_F(LoadTest, KeepsCopiesBesideTheirMasters) {
+  ValueId norm = input("norm", {2});
+  load.stored["norm"] = norm;
+  load.stored["norm.bf16"] = ops::cast(b, norm, DType::kBF16);
+  load_all();
+  std::vector<uint16_t> bits(2);
+  store.read("norm.bf16", bits.data(), 4);
+  EXPECT_EQ(bits, (std::vector<uint16_t>{0x3f00, 0x3eab}));  // 0.5 and 0.33398
+  EXPECT_EQ(save_all(), (Tensors{{"norm", file.at("norm")}}));
+}
+
+TEST_F(LoadTest, StacksOfStacksComeApart) {
+  ValueId kv = ops::concat(b, {input("k", {1, 2}), input("v", {1, 2})}, 0);
+  load.stored["qkv"] = ops::concat(b, {input("q", {2, 2}), kv}, 0);
+  load_all();
+  Tensors want = file;
+  want.erase("norm");
+  EXPECT_EQ(save_all(), want);
+}
+
+TEST_F(LoadTest, RefusesOtherOpsAndOtherSizes) {
+  load.stored["norm"] = ops::unary(b, "exp", input("norm", {2}));
+  EXPECT_THROW(load_all(), InternalError);
+  load.stored.clear();
+  load.stored["joined"] = ops::concat(b, {input("k", {1, 2}), input("v", {1, 2})}, 1);
+  EXPECT_THROW(load_all(), InternalError);
+  load.stored.clear();
+  load.stored["norm"] = input("norm", {2});
+  EXPECT_THROW(
+      load_parameters(
+          load, [](const std::string&, const Type&) { return std::vector<float>(3); }, store),
+      InternalError);
+}
+
+}  // namespace
+}  // namespace ridge::runtime

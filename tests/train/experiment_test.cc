@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/experiment.h"
+
+#include <gtest/gtest.h>
+
+#include "train/small_run.h"
+
+namespace ridge::train {
+namespace {
+
+perf::Ceilings ceilings() {
+  perf::Ceilings c;
+  c.machine.device = "test";
+  c.machine.threads = c.machine.cores = 1;
+  c.source = "made up";
+  c.bandwidth = {{1 << 16, 80, 80}, {1 << 30, 8, 8}};
+  c.levels = {{"memory", int64_t{1} << 30, 8, 8, 0}};
+  c.products.resize(1);
+  c.products[0].peak_flops_per_ns = 50;
+  c.arithmetic_flops_per_ns = 10;
+  c.transcendentals_per_ns = 1;
+  c.launch_ns = 500;
+  return c;
+}
+
+Experiment small_experiment(const std::string& level, int64_t micro_batches = 1) {
+  Experiment e;
+  e.setting.model = "test";
+  e.setting.level = level;
+  e.setting.dtype = "f32";
+  e.config = small_config();
+  e.step = small_step();
+  e.step.micro_batches = micro_batches;
+  e.selection = passes::Selection(level, "");
+  e.warmup_steps = 2;
+  e.steps = 9;
+  return e;
+}
+
+TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
+  Experiment e = small_experiment("fused");
+  auto backend = cpu_backend(1);
+  perf::Ceilings limits = ceilings();
+  std::vector<int64_t> indices;
+  std::string kinds;
+  perf::RunRecord run = run_experiment(e, *backend, &limits, [&](const StepEvent& event) {
+    indices.push_back(event.index);
+    kinds += event.instrumented ? 'i' : 'p';
+  });
+  EXPECT_EQ(indices, (std::vector<int64_t>{-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(kinds, "pppiippiipp");
+  EXPECT_EQ(run.plain_wall_ns.size(), 5u);
+  EXPECT_EQ(run.step.wall_samples_ns.size(), 4u);
+
+  Trainer trainer(e.config, e.step, e.selection, *backend);
+  losses(trainer, 2);
+  EXPECT_EQ(run.losses, losses(trainer, 9));  // to the bit
+}
+
+TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
+  for (int64_t micro_batches : {1, 3}) {
+    Experiment e = small_experiment("compiled", micro_batches);
+    auto backend = cpu_backend(1);
+    perf::Ceilings limits = ceilings();
+    perf::RunRecord run = run_experiment(e, *backend, &limits);
+    EXPECT_EQ(run.step.busy_ns + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
+    EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
+    EXPECT_EQ(run.parameters, e.config.parameters());
+
+    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+    perf::RunRecord planned = planned_run(e.setting, e.config, e.step, step, *backend, &limits);
+    EXPECT_EQ(planned.executed, run.executed);
+    EXPECT_EQ(planned.planned_bytes, run.planned_bytes);
+    EXPECT_EQ(planned.launches, run.launches);
+    EXPECT_EQ(planned.memory.owned_bytes, run.memory.owned_bytes);
+    EXPECT_EQ(planned.model.step(), run.model.step());
+    EXPECT_DOUBLE_EQ(planned.predicted_ns, run.predicted_ns);
+    int64_t calls = 0, flops = 0;
+    for (const perf::NodeRecord& node : run.step.nodes) {
+      calls += node.calls;
+      flops += node.work.flops;
+    }
+    EXPECT_EQ(calls, run.launches);
+    EXPECT_EQ(flops, run.executed.flops);
+  }
+}
+
+// A step of three micro-batches asks for three times the model's work of one.
+TEST(Experiment, ModelWorkScalesWithMicroBatches) {
+  auto backend = cpu_backend(1);
+  auto macs = [&](int64_t micro_batches) {
+    Experiment e = small_experiment("baseline", micro_batches);
+    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+    return planned_run(e.setting, e.config, e.step, step, *backend, nullptr).palm_flops();
+  };
+  EXPECT_EQ(macs(3), 3 * macs(1));
+}
+
+TEST(Experiment, WithoutInstrumentsAllStepsArePlain) {
+  Experiment e = small_experiment("baseline");
+  e.instrument = false;
+  auto backend = cpu_backend(1);
+  perf::RunRecord run = run_experiment(e, *backend, nullptr);
+  EXPECT_EQ(run.plain_wall_ns.size(), 9u);
+  EXPECT_EQ(run.predicted_ns, 0);
+  EXPECT_EQ(run.step.wall_ns, 0);
+  EXPECT_EQ(run.profiling_cost(), 0);
+}
+
+TEST(Experiment, RefusesStepsThatAreNone) {
+  auto backend = cpu_backend(1);
+  Experiment e = small_experiment("baseline");
+  e.steps = 0;
+  EXPECT_THROW(run_experiment(e, *backend, nullptr), Error);
+  e.steps = 1;
+  e.warmup_steps = -1;
+  EXPECT_THROW(run_experiment(e, *backend, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace ridge::train
