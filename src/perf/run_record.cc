@@ -41,9 +41,16 @@ double RunRecord::mfu(double peak_flops_per_ns) const {
   return peak_flops_per_ns > 0 ? palm_flops_per_s() / (peak_flops_per_ns * 1e9) : 0;
 }
 
-double RunRecord::profiling_cost() const {
-  double plain = median(plain_wall_ns), instrumented = median(step.wall_samples_ns);
-  return plain > 0 && instrumented > 0 ? instrumented / plain - 1 : 0;
+Summary RunRecord::profiling_cost() const {
+  std::vector<double> shares;
+  for (size_t i = 0; i < std::min(plain_wall_ns.size(), step.wall_samples_ns.size()); ++i)
+    if (plain_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / plain_wall_ns[i] - 1);
+  return summarize(shares);
+}
+
+double RunRecord::clock_cost() const {
+  double plain = median(plain_wall_ns);
+  return plain > 0 ? clock_ns / plain : 0;
 }
 
 double RunRecord::mean_loss() const {

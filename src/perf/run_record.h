@@ -96,6 +96,7 @@ struct RunRecord {
   int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
   int64_t launches = 0;
   double predicted_ns = 0;  // 0 where no ceilings are known
+  double clock_ns = 0;      // of all clock readings in one instrumented step; 0 where none are made
   MemoryRecord memory;
   std::vector<PassRecord> passes;
 
@@ -109,8 +110,11 @@ struct RunRecord {
   double palm_flops_per_s() const;
   // Share of `peak`; 0 where either is unknown.
   double mfu(double peak_flops_per_ns) const;
-  // What reading the clock costs: the median instrumented step over the median plain one, less 1.
-  double profiling_cost() const;
+  // What instrumenting costs as a share of a step, measured: each instrumented step over the plain
+  // step beside it in time, less 1. Mostly the machine's own unrest.
+  Summary profiling_cost() const;
+  // The same, counted: the time of the clock readings that an instrumented step makes.
+  double clock_cost() const;
   double mean_loss() const;
 };
 inline constexpr const char* kMfuConvention =

@@ -81,13 +81,21 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
                                            static_cast<double>(r.step.wall_ns))
                                    : "-";
        }},
-      {"profiling costs", [](const auto& r) {
-         return r.step.wall_samples_ns.empty() ? "-"
-                                               : fmt::format("{:+.2f}%", 100 * r.profiling_cost());
-       }}};
+      {"profiling costs, counted",
+       [](const auto& r) {
+         return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
+       }},
+      {"  measured", [](const auto& r) { return profiling_cost(r); }}};
 }
 
 }  // namespace
+
+std::string profiling_cost(const perf::RunRecord& run) {
+  const perf::Summary cost = run.profiling_cost();
+  if (cost.count == 0) return "-";
+  return fmt::format("{:+.1f}% ({:+.1f}% - {:+.1f}%)", 100 * cost.median, 100 * cost.low,
+                     100 * cost.high);
+}
 
 Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs) {
   std::vector<Table::Column> columns{{"", Align::kLeft}};

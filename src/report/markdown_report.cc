@@ -80,8 +80,9 @@ std::string details(const perf::LabRecord& lab, const perf::RunRecord& run) {
   text += fmt::format(
       "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
       "+- column is half "
-      "the 95% interval of the median. Reading the clock costs {:+.2f}% of a step.\n",
-      run.step.wall_samples_ns.size(), 100 * run.profiling_cost());
+      "the 95% interval of the median. Reading the clock costs {:.3f}% of a step (readings times the "
+      "cost of one); instrumented against plain steps, interleaved: {}.\n",
+      run.step.wall_samples_ns.size(), 100 * run.clock_cost(), profiling_cost(run));
   const perf::Ceilings* limits = lab.limits();
   std::set<std::string> warnings;
   for (const perf::OperationTable& table :

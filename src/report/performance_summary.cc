@@ -55,6 +55,7 @@ Json pass_json(const perf::PassRecord& pass) {
 
 Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
   const perf::RunRecord& reference = reference_run(lab, run);
+  const perf::Summary cost = run.profiling_cost();
   Json json = {{"setting", to_json(run.setting)},
                {"parameters", run.parameters},
                {"step", to_json(run.wall())},
@@ -79,7 +80,11 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                  {"all", run.losses},
                  {"largest_difference", loss_difference(reference, run)},
                  {"agrees", losses_agree(reference, run)}}},
-               {"profiling_cost", run.profiling_cost()},
+               {"profiling_cost",
+                {{"counted", run.clock_cost()},
+                 {"measured", cost.median},
+                 {"measured_low", cost.low},
+                 {"measured_high", cost.high}}},
                {"attribution", attribution(run.step)},
                {"step_samples_ns", run.plain_wall_ns}};
   Json& passes = json["passes"] = Json::array();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "base/terminal.h"
 #include "perf/lab_record.h"
@@ -13,6 +14,9 @@ namespace ridge::report {
 
 // A column a run, a row a figure. `runs` is one of perf::ladders(lab).
 Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs);
+
+// "+0.4% (-0.3% - +1.1%)": what instrumented steps took beyond the plain ones beside them.
+std::string profiling_cost(const perf::RunRecord& run);
 
 // A row a run: for several batch sizes or lengths.
 Table sweep_table(const perf::LabRecord& lab);

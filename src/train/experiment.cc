@@ -4,6 +4,8 @@
 
 #include <malloc.h>
 
+#include <chrono>
+
 #include "base/error.h"
 #include "ops/registry.h"
 #include "perf/planner.h"
@@ -70,6 +72,15 @@ perf::RunRecord begin_record(const perf::Setting& setting,
   return record;
 }
 
+// The cost of one reading of the clock that times kernels.
+double clock_reading_ns() {
+  constexpr int kReadings = 10'000;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now(), end = begin;
+  for (int i = 0; i < kReadings; ++i) end = Clock::now();
+  return std::chrono::duration<double, std::nano>(end - begin).count() / kReadings;
+}
+
 // Freed pages that the allocator keeps would be counted as ours.
 perf::ProcessMemory settled_memory() {
   ::malloc_trim(0);
@@ -120,6 +131,8 @@ perf::RunRecord run_experiment(const Experiment& e,
       record.plain_wall_ns.push_back(result.elapsed_ns);
   }
   record.memory.after = perf::read_process_memory();
+  // One reading before and one after each call.
+  if (!steps.empty()) record.clock_ns = clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs, steps);
   return record;
 }

@@ -104,7 +104,8 @@ TEST(Experiment, WithoutInstrumentsAllStepsArePlain) {
   EXPECT_EQ(run.plain_wall_ns.size(), 9u);
   EXPECT_EQ(run.predicted_ns, 0);
   EXPECT_EQ(run.step.wall_ns, 0);
-  EXPECT_EQ(run.profiling_cost(), 0);
+  EXPECT_EQ(run.profiling_cost().count, 0);
+  EXPECT_EQ(run.clock_ns, 0);
 }
 
 TEST(Experiment, RefusesStepsThatAreNone) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/strided_copy.h"
 #include "base/bf16.h"
 #include "base/error.h"
 
@@ -12,30 +12,23 @@ namespace {
 
 bool any_layout(const Call&, int, const Layout&) { return true; }
 
-TileKernel copy_kernel(const Operand& from, const Operand& to) {
-  TileProgram program{{}, {0}, 1};
-  // What is only moved may be any 4 bytes.
-  DType dtype = from.type.dtype == DType::kI32 ? DType::kF32 : from.type.dtype;
-  return TileKernel(program, from.type.shape, {{from.data, dtype, from.strides}}, {{to.data, dtype, to.strides}});
-}
-
 Launch bind_copy(const BindCall& call) {
-  TileKernel kernel = copy_kernel(call.inputs[0], call.outputs[0]);
-  return [kernel = std::move(kernel)] { kernel.run(); };
+  return strided_copy(call.inputs[0], call.outputs[0]);
 }
 
 Launch bind_concat(const BindCall& call) {
-  std::vector<TileKernel> copies;
+  std::vector<Launch> copies;
   int axis = static_cast<int>(call.attrs().integer("axis"));
   int64_t begin = 0;
   for (const Operand& part : call.inputs) {
     Operand seat = call.outputs[0];
     seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
+    seat.type = part.type;
     begin += part.type.shape[axis];
-    if (seat.data != part.data) copies.push_back(copy_kernel(part, seat));
+    if (seat.data != part.data) copies.push_back(strided_copy(part, seat));
   }
   return [copies = std::move(copies)] {
-    for (const TileKernel& copy : copies) copy.run();
+    for (const Launch& copy : copies) copy();
   };
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/strided_copy.h"
 #include "base/arena.h"
 #include "base/error.h"
 
@@ -153,9 +153,13 @@ WideOperand wide_a(const GemmShape& g) { return wide_operand(g.batch, g.a_batch,
 WideOperand wide_b(const GemmShape& g) { return wide_operand(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n); }
 WideOperand wide_c(const GemmShape& g) { return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n); }
 
-TileKernel widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
-  return TileKernel({{}, {0}, 1}, w.shape, {{narrow, DType::kBF16, w.narrow}},
-                    {{wide, DType::kF32, dense_strides(w.shape)}});
+// The operand as it lies and its twin, each as the copy between them takes it.
+Operand narrow_operand(const WideOperand& w, std::byte* data) { return {data, {DType::kBF16, w.shape}, w.narrow}; }
+Operand wide_operand(const WideOperand& w, std::byte* data) {
+  return {data, {DType::kF32, w.shape}, dense_strides(w.shape)};
+}
+GemmLaunch widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
+  return strided_copy(narrow_operand(w, narrow), wide_operand(w, wide));
 }
 
 GemmLaunch bind_widened(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) {
@@ -167,25 +171,24 @@ GemmLaunch bind_widened(const GemmShape& shape, std::byte* a, std::byte* b, std:
   g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
   g.b_batch = y.wide_batch, g.b_k = y.wide_row, g.b_n = y.wide_column;
   g.input = DType::kF32;
-  TileKernel widen_a = widen(x, a, x_data), widen_b = widen(y, b, y_data);
+  GemmLaunch widen_a = widen(x, a, x_data), widen_b = widen(y, b, y_data);
   if (g.output == DType::kF32) {
     return [widen_a, widen_b, product = bind_matmul(g, x_data, y_data, c)] {
-      widen_a.run();
-      widen_b.run();
+      widen_a();
+      widen_b();
       product();
     };
   }
   g.output = DType::kF32;
   g.c_batch = z.wide_batch, g.c_m = z.wide_row, g.c_n = z.wide_column;
-  TileKernel widen_c = widen(z, c, z_data);
-  TileKernel narrow_c({{}, {0}, 1}, z.shape, {{z_data, DType::kF32, dense_strides(z.shape)}},
-                      {{c, DType::kBF16, z.narrow}});
+  GemmLaunch widen_c = widen(z, c, z_data);
+  GemmLaunch narrow_c = strided_copy(wide_operand(z, z_data), narrow_operand(z, c));
   return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate, product = bind_matmul(g, x_data, y_data, z_data)] {
-    widen_a.run();
-    widen_b.run();
-    if (adds) widen_c.run();
+    widen_a();
+    widen_b();
+    if (adds) widen_c();
     product();
-    narrow_c.run();
+    narrow_c();
   };
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/strided_copy.h"
 #include "ops/pointwise.h"
 
 namespace ridge::backends::cpu {
@@ -20,6 +21,7 @@ Launch bind_program(const BindCall& call, const TileProgram& program, const Shap
 }
 
 Launch bind(const BindCall& call) {
+  if (ops::pointwise_function(*call.node.op) == Pointwise::kCast) return strided_copy(call.inputs[0], call.outputs[0]);
   TileProgram program;
   int inputs = static_cast<int>(call.inputs.size());
   program.registers = inputs + 1;
