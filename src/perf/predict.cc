@@ -17,7 +17,7 @@ namespace {
 
 // Kernels that walk any layout element by element; the others are written for the layouts that they take.
 bool walks_layouts(const Op& op) {
-  return op.kind == OpKind::kPointwise || op.name == "generated_pointwise" || op.name == "copy" || op.name == "concat" ||
+  return op.kind == OpKind::kPointwise || op.name == "generated_pointwise" ||
          op.name == "accumulate";
 }
 
