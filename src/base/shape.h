@@ -46,6 +46,10 @@ class Shape : public Dims {
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
 
+  // Read only: an extent that is set later would escape the check.
+  int64_t operator[](int axis) const { return Dims::operator[](axis); }
+  void push_back(int64_t dim) = delete;
+
   int64_t elements() const;
   Shape with(int axis, int64_t extent) const;    // the same shape with one extent changed
   int axis(int axis_or_negative) const;          // -1 is the last; throws a usage Error out of range
