@@ -30,6 +30,9 @@ test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan i
 	cmake --build $(BUILD)-asan
 	$(call run_tests,$(BUILD)-asan,-LE slow)
 
+fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz, run each for 60 s
+	cmake --build $(BUILD)-fuzz --target fuzz
+
 build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
 	cmake --build $(BUILD)
 
@@ -51,13 +54,17 @@ tidy: setup-all build  ## clang-tidy all sources (minutes)
 	@run-clang-tidy -quiet -p $(BUILD) -extra-arg=-mavx512fp16 '/src/'
 
 clean:  ## remove the build folders
-	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan
+	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-fuzz
 
 # CMake runs again by itself when its files change; these two only make a folder's first configuration.
 $(BUILD)/build.ninja: | setup
 	cmake --preset release -B $(BUILD)
 $(BUILD)-asan/build.ninja: | setup
 	cmake --preset asan -B $(BUILD)-asan
+
+$(BUILD)-fuzz/build.ninja: | setup-all
+	cmake -S . -B $(BUILD)-fuzz -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ \
+	  -DRIDGE_FUZZ=ON -DRIDGE_CUDA=OFF
 
 setup-all:
 ifneq ($(SETUP),no)
@@ -73,4 +80,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan build setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan fuzz build setup setup-all models format tidy clean

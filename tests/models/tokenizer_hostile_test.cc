@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tokenizers out of files that are wrong: each field at its extremes, and the real models' headers with bytes changed.
+// All read, or throw a bad-file Error of one line.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/error.h"
+#include "files/json.h"
+#include "models/tokenizer_fixture.h"
+
+namespace ridge::models {
+namespace {
+
+using files::GgufValue;
+using nlohmann::json;
+
+void expect_refused(const std::function<void()>& act, const std::string& part) {
+  files::expect_error(act, ExitCode::kBadFile, part);
+}
+
+// A good SentencePiece tokenizer with one key set otherwise.
+std::filesystem::path with(const files::ScratchFolder& folder, const char* key, GgufValue value) {
+  files::GgufWriter writer;
+  TokenizerFile file = read_tokenizer(files::test_data("models/tokenizers/gemma"));
+  set_tokenizer(writer, file.spec, "");
+  writer.set(key, std::move(value));
+  writer.write(folder / "model.gguf", {});
+  return folder / "model.gguf";
+}
+
+TEST(HostileTokenizer, GgufKeysAreNamed) {
+  files::ScratchFolder folder;
+  auto refused = [&](const char* key, GgufValue value, const std::string& part) {
+    std::filesystem::path path = with(folder, key, std::move(value));
+    expect_refused([&] { load_tokenizer(path); }, part);
+  };
+  const std::vector<float> nan(949, std::numeric_limits<float>::quiet_NaN()), few(3, 0.0f);
+  const std::vector<float> infinite(949, std::numeric_limits<float>::infinity());
+  const std::vector<int32_t> zeros(949, 0), short_types(5, 1);
+  const std::vector<std::string> same(949, "same");
+  refused("tokenizer.ggml.model", GgufValue("bert"), "tokenizer.ggml.model");
+  refused("tokenizer.ggml.model", GgufValue(uint32_t{1}), "tokenizer.ggml.model");
+  refused("tokenizer.ggml.tokens", GgufValue(uint32_t{1}), "tokenizer.ggml.tokens");
+  refused("tokenizer.ggml.tokens", GgufValue::list(std::span<const std::string>(same)), "token 3: a byte token");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(nan)), "tokenizer.ggml.scores");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(infinite)), "score of token 0");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(few)), "scores: expected 949");
+  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(zeros)), "tokenizer.ggml.token_type");
+  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(short_types)), "token types");
+  refused("tokenizer.ggml.bos_token_id", GgufValue(uint32_t{949}), "tokenizer.ggml.bos_token_id");
+  refused("tokenizer.ggml.eos_token_id", GgufValue(int32_t{-1}), "tokenizer.ggml.eos_token_id");
+  refused("tokenizer.ggml.eot_token_id", GgufValue(std::numeric_limits<uint64_t>::max()), "tokenizer.ggml.eot_token_id");
+  refused("tokenizer.ggml.add_bos_token", GgufValue("yes"), "tokenizer.ggml.add_bos_token");
+  refused("tokenizer.chat_template", GgufValue(std::string(2 << 20, 'x')), "tokenizer.chat_template");
+  files::GgufWriter empty;
+  empty.write(folder / "empty.gguf", {});
+  expect_refused([&] { load_tokenizer(folder / "empty.gguf"); }, "tokenizer.ggml.model");
+}
+
+TEST(HostileTokenizer, JsonFieldsAreNamed) {
+  const json good = files::read_json(files::test_data("models/tokenizers/gemma/tokenizer.json"));
+  auto refused = [&](const char* pointer, const json& value, const std::string& part) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    expect_refused([&] { make_tokenizer({parse_tokenizer(bad, "t.json"), "", "t.json"}); }, part);
+  };
+  refused("", 3, "[t.json] expected an object");
+  refused("/model", nullptr, "'model' is missing");
+  refused("/model/type", "WordPiece", "model.type");
+  refused("/model/vocab", json::array(), "model.vocab");
+  refused("/model/vocab/the", 3000000000u, "model.vocab");
+  refused("/model/vocab/the", -1, "model.vocab");
+  refused("/model/vocab/the", 1.5, "model.vocab");
+  refused("/model/vocab/the", 0, "model.vocab");
+  refused("/model/merges", 1, "model.merges");
+  refused("/model/merges/0", "nospace", "model.merges[0]");
+  refused("/model/merges/0", json::array({"a", "b", "c"}), "model.merges[0]");
+  refused("/model/merges/0", json::array({"no such", "token"}), "model.merges[0]");
+  refused("/model/unk_token", "none", "model.unk_token");
+  refused("/model/dropout", 0.5, "model.dropout");
+  refused("/model/byte_fallback", "yes", "model.byte_fallback");
+  refused("/model/byte_fallback", false, "normalizer");
+  refused("/model/continuing_subword_prefix", "##", "continuing_subword_prefix");
+  refused("/normalizer", nullptr, "pre_tokenizer");
+  refused("/normalizer/type", "NFKC", "normalizer.type");
+  refused("/pre_tokenizer/type", "Whitespace", "pre_tokenizer");
+  refused("/added_tokens/0/lstrip", true, "lstrip");
+  refused("/added_tokens/0/id", 7, "an id of its own");
+  refused("/added_tokens/0/id", 100000000, "added_tokens[0].id");
+  refused("/post_processor", {{"type", "BertProcessing"}}, "post_processor.type");
+}
+
+// Bytes of the header, changed one after another; tensors are not looked at.
+void mutate(const std::filesystem::path& path, uint32_t seed, int rounds) {
+  const auto file = files::GgufFile::open(path);
+  // The start, where keys, types and counts lie, and what follows at random places.
+  const auto whole = file.mapping()->bytes();
+  std::vector<std::byte> bytes(whole.begin(), whole.end());
+  std::mt19937 random(seed);
+  int refused = 0;
+  for (int round = 0; round < rounds; ++round) {
+    const auto header = static_cast<size_t>(file.header_bytes());
+    size_t at = random() % (round % 2 == 0 ? std::min<size_t>(header, 4096) : header);
+    size_t size = std::min<size_t>(size_t{1} << (random() % 4), header - at);
+    const std::vector<std::byte> kept(bytes.begin() + static_cast<std::ptrdiff_t>(at),
+                                      bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
+    for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(round % 3 == 0 ? 255 : random());
+    try {
+      make_tokenizer(read_tokenizer(files::GgufFile::parse(bytes, "mutant")));
+    } catch (const Error& error) {
+      ++refused;
+      EXPECT_EQ(error.code(), ExitCode::kBadFile) << error.what();
+      for (const char c : std::string(error.what())) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << error.what();
+    }
+    std::memcpy(bytes.data() + at, kept.data(), size);
+  }
+  EXPECT_GT(refused, 0);
+  EXPECT_LT(refused, rounds);
+}
+
+TEST(HostileTokenizer, MutatedHeadersOfRealModels) {
+  for (const char* name : {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"}) {
+    std::filesystem::path path = files::fetched_model(name);
+    if (!std::filesystem::exists(path)) GTEST_SKIP() << "no " << name << "; make models fetches it";
+    mutate(path, 11, 60);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::models
