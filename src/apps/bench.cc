@@ -21,7 +21,6 @@ namespace {
 
 struct BenchOptions {
   std::string op;
-  std::string device = "cpu";
   std::string dtype = "fp32";
   MachineOptions machine;
   bool json = false;
@@ -89,13 +88,12 @@ void print_json(const BenchOptions& o,
 }
 
 void run(const BenchOptions& o, const TerminalOptions& terminal) {
-  if (o.device != "cpu") throw usage_error("[device] expected cpu, got {}", printable(o.device));
   DType dtype = parse_bench_dtype(o.dtype);
   const Op& op = ops::table().at(o.op);
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
   auto backend = make_backend(o.machine, passes::Selection("baseline", o.tune ? "+tune_gemm" : ""));
-  perf::Ceilings ceilings = machine_ceilings(terminal);
+  perf::Ceilings ceilings = machine_ceilings(chosen_device(o.machine), terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
@@ -134,7 +132,6 @@ void register_bench(CLI::App& program, const AppContext& context) {
   CLI::App* op =
       app->add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
   op->add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...")->required();
-  op->add_option("--device", o->device, "cpu")->capture_default_str();
   op->add_option("--dtype", o->dtype, "fp32 or bf16")->capture_default_str();
   op->add_flag("--tune", o->tune,
                "choose among oneDNN's call forms by measuring, as level compiled does");

@@ -65,7 +65,7 @@ class Explanation {
                    print(each.graph, {.origins = !o_.plain, .scopes = true}));
       return;
     }
-    ceilings_ = machine_ceilings(terminal_);
+    ceilings_ = machine_ceilings(chosen_device(o_.machine), terminal_);
     const Graph& graph = step.graphs[0].graph;
     if (!o_.op.empty())
       fmt::print("{}", explain_op(graph, ops::table().at(o_.op), *backend_, ceilings_, terminal_));
@@ -80,7 +80,7 @@ class Explanation {
 
   perf::RunRecord plan(const passes::Selection& selection) const {
     train::TrainingStep step = build(selection);
-    return train::planned_run(make_setting(choice_.name, selection, switches_), choice_.config,
+    return train::planned_run(make_setting(choice_.name, o_.machine, selection, switches_), choice_.config,
                               step_, step, *backend_, &ceilings_);
   }
 
@@ -101,7 +101,7 @@ class Explanation {
   }
 
   void overview() {
-    ceilings_ = machine_ceilings(terminal_);
+    ceilings_ = machine_ceilings(chosen_device(o_.machine), terminal_);
     std::vector<Rung> rungs = climb();
     if (o_.json) return print_json(rungs);
     perf::RunRecord& whole = rungs.back().planned;

@@ -49,7 +49,7 @@ class Lab {
   void run() {
     OutputFolder folder(o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("lab-out"),
                         o_.force);
-    record_.ceilings = machine_ceilings(terminal_);
+    record_.ceilings = machine_ceilings(chosen_device(o_.machine), terminal_);
     climb();
     choose_detailed();
     for (const perf::RunRecord& run : record_.runs) warn_of_doubts(run);
@@ -106,7 +106,7 @@ class Lab {
   train::Experiment experiment(const std::string& level, int64_t batch, int64_t length) const {
     train::Experiment e;
     e.selection = passes::Selection(level, switches_);
-    e.setting = make_setting(choice_.name, e.selection, switches_);
+    e.setting = make_setting(choice_.name, o_.machine, e.selection, switches_);
     e.config = choice_.config;
     e.step.batch_size = batch;
     e.step.sequence = length;

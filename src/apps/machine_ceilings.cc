@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "backends/cpu/measure_ceilings.h"
+#include "backends/cuda/measure_ceilings.h"
 #include "base/error.h"
 #include "files/atomic_file.h"
 
@@ -41,7 +42,7 @@ std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& ma
   return std::nullopt;
 }
 
-perf::Ceilings measure(const TerminalOptions& terminal) {
+perf::Ceilings measure(std::string_view device, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto tell = [&](double done, std::string_view step) {
@@ -49,7 +50,7 @@ perf::Ceilings measure(const TerminalOptions& terminal) {
     progress.tick(now - shown, step);
     shown = now;
   };
-  return backends::cpu::measure_ceilings(tell);
+  return device == "cuda" ? backends::cuda::measure_ceilings(tell) : backends::cpu::measure_ceilings(tell);
 }
 
 }  // namespace
@@ -59,12 +60,12 @@ fs::path ceilings_path(const perf::Machine& machine) {
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
 }
 
-perf::Ceilings machine_ceilings(const TerminalOptions& terminal, bool remeasure) {
-  perf::Machine machine = backends::cpu::this_machine();
+perf::Ceilings machine_ceilings(std::string_view device, const TerminalOptions& terminal, bool remeasure) {
+  perf::Machine machine = device == "cuda" ? backends::cuda::this_machine() : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;
-  perf::Ceilings ceilings = measure(terminal);
+  perf::Ceilings ceilings = measure(device, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());

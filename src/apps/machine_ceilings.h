@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "base/terminal.h"
 #include "perf/ceilings.h"
@@ -12,8 +13,9 @@ namespace ridge::apps {
 // ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/machine-<identity>.json; empty where neither is set.
 std::filesystem::path ceilings_path(const perf::Machine& machine);
 
-// Call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a progress bar) when nothing is kept
+// On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a progress bar) when nothing is kept
 // for this machine or `remeasure` asks for it; a folder that cannot be written costs the file, not the run.
-perf::Ceilings machine_ceilings(const TerminalOptions& terminal, bool remeasure = false);
+// `device`: "cpu" or "cuda".
+perf::Ceilings machine_ceilings(std::string_view device, const TerminalOptions& terminal, bool remeasure = false);
 
 }  // namespace ridge::apps

@@ -12,12 +12,12 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
+#include "backends/cuda/cuda_backend.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "models/config_json.h"
 #include "ops/registry.h"
-#include "perf/process_memory.h"
 
 namespace ridge::apps {
 namespace {
@@ -45,8 +45,8 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
-// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/gemm-tuning.json; empty where neither is set.
-std::string tuning_file() {
+// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/FILE; empty where neither is set.
+std::string tuning_file(const char* file) {
   namespace fs = std::filesystem;
   const char* cache = std::getenv("XDG_CACHE_HOME");
   const char* home = std::getenv("HOME");
@@ -59,7 +59,7 @@ std::string tuning_file() {
     return "";
   std::error_code error;  // without the folder nothing is kept; that costs time, not the run
   fs::create_directories(folder / "ridge", error);
-  return folder / "ridge" / "gemm-tuning.json";
+  return folder / "ridge" / file;
 }
 
 // What a configuration is called: its folder, for files are all named config.json.
@@ -108,23 +108,34 @@ void add_switch_options(CLI::App& app, LevelOptions& options) {
                  "passes switched on or off: +recompute,-fuse_glu (ridge explain lists them)")
       ->group(kLevelGroup);
   app.add_option("--dtype", options.dtype,
-                 "type of products and activations: fp32 or bf16 (fp32 masters)")
+                 "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
+                 "TF32) or bf16 (fp32 masters)")
       ->capture_default_str()
       ->group(kLevelGroup);
 }
 
 std::string switch_text(const LevelOptions& options) {
   if (options.dtype == "fp32" || options.dtype == "f32") return options.switches;
-  if (options.dtype != "bf16")
-    throw usage_error("[dtype] expected fp32 or bf16, got {}", printable(options.dtype));
-  return options.switches + (options.switches.empty() ? "" : ",") + "+autocast_bf16";
+  if (options.dtype != "bf16" && options.dtype != "tf32")
+    throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(options.dtype));
+  return options.switches + (options.switches.empty() ? "" : ",") +
+         (options.dtype == "bf16" ? "+autocast_bf16" : "+tf32");
 }
 
 void add_machine_options(CLI::App& app, MachineOptions& options) {
+  app.add_option("--device", options.device, "cpu or cuda (default: cuda where a GPU is found)")
+      ->group(kMachineGroup);
   app.add_option("--threads", options.threads, "CPU threads (default: all)")->group(kMachineGroup);
   app.add_option("--isa", options.isa,
                  "highest instruction set that kernels use: avx2, avx512 or amx")
       ->group(kMachineGroup);
+}
+
+std::string chosen_device(const MachineOptions& options) {
+  if (options.device.empty()) return backends::cuda::why_no_gpu().empty() ? "cuda" : "cpu";
+  if (options.device != "cpu" && options.device != "cuda")
+    throw usage_error("[device] expected cpu or cuda, got {}", printable(options.device));
+  return options.device;
 }
 
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
@@ -132,11 +143,16 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
   if (options.threads < 0 || options.threads > kMostThreads)
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       options.threads);
-  return backends::cpu::make_cpu_backend(
-      {options.threads, options.isa, selection.has("tune_gemm"), tuning_file()});
+  if (chosen_device(options) == "cuda")
+    return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
+                                              selection.has("tune_gemm"),
+                                              tuning_file("gemm-tuning-cuda.json")});
+  return backends::cpu::make_cpu_backend({options.threads, options.isa, selection.has("tune_gemm"),
+                                          tuning_file("gemm-tuning.json")});
 }
 
 perf::Setting make_setting(const std::string& model,
+                           const MachineOptions& machine,
                            const passes::Selection& selection,
                            const std::string& switches) {
   perf::Setting setting;
@@ -144,9 +160,10 @@ perf::Setting make_setting(const std::string& model,
   setting.level = selection.level();
   setting.switches = switches;
   setting.dtype = selection.has("autocast_bf16") ? "bf16" : "f32";
-  setting.device = "cpu";
-  setting.isa = backends::cpu::isa_name();
-  setting.threads = omp_get_max_threads();
+  setting.device = chosen_device(machine);
+  bool on_gpu = setting.device == "cuda";
+  setting.isa = on_gpu ? backends::cuda::gpu_architecture() : backends::cpu::isa_name();
+  setting.threads = on_gpu ? 1 : omp_get_max_threads();
   return setting;
 }
 
@@ -188,14 +205,14 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
   return names;
 }
 
-void expect_fits(const train::Experiment& e, const perf::Target& target) {
-  train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), target);
-  perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, target, nullptr);
-  int64_t available = perf::available_memory_bytes();
+void expect_fits(const train::Experiment& e, const backends::Backend& backend) {
+  train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), backend);
+  perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
+  int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
-    throw memory_error("[memory] {} needs {}, and {} are left on this machine",
+    throw memory_error("[memory] {} needs {}, and {} are left on this {}",
                        planned.setting.str(), format_bytes(planned.memory.owned_bytes),
-                       format_bytes(available));
+                       format_bytes(available), e.setting.device == "cuda" ? "GPU" : "machine");
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);
 }

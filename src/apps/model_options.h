@@ -43,17 +43,21 @@ void add_switch_options(CLI::App& app, LevelOptions& options);  // without --lev
 // The switches with the dtype's pass among them; usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);
 
-// --threads, --isa
+// --device, --threads, --isa
 struct MachineOptions {
+  std::string device;  // "cpu", "cuda"; empty: a GPU where one is found
   int threads = 0;  // 0: all
   std::string isa;
 };
 void add_machine_options(CLI::App& app, MachineOptions& options);
+// "cpu" or "cuda"; a usage Error for another name.
+std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                                                 const passes::Selection& selection);
 
 // What the record of a run says about how it was made.
 perf::Setting make_setting(const std::string& model,
+                           const MachineOptions& machine,
                            const passes::Selection& selection,
                            const std::string& switches);
 
@@ -68,7 +72,7 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
 
 // Builds and plans the experiment's step without running it: an out-of-memory Error where it would
 // not fit into what the machine has left, and every Error that building it raises.
-void expect_fits(const train::Experiment& experiment, const perf::Target& target);
+void expect_fits(const train::Experiment& experiment, const backends::Backend& backend);
 
 std::string utc_now();  // ISO 8601
 

@@ -94,10 +94,10 @@ perf::Hardware hardware(const std::string& name) {
 Place this_place(const PlanOptions& o, const passes::Selection& selection, const TerminalOptions& terminal) {
   Place place;
   place.planned = make_backend(o.machine, selection);
-  place.ceilings = machine_ceilings(terminal);
+  place.ceilings = machine_ceilings(chosen_device(o.machine), terminal);
   place.title = place.ceilings.machine.str();
   place.memory_bytes = place.ceilings.machine.memory_bytes;
-  place.target = "cpu";
+  place.target = place.planned->name();
   place.source = "measured " + place.ceilings.measured_at;
   return place;
 }
@@ -284,7 +284,7 @@ void run(const PlanOptions& o, const CLI::App& app, const TerminalOptions& termi
   std::string switches = switch_text(o.level);
   passes::Selection selection(o.level.level, switches);
   Place place = o.hardware == "this" ? this_place(o, selection, terminal) : data_sheet_place(hardware(o.hardware));
-  perf::Setting setting = make_setting(choice.name, selection, switches);
+  perf::Setting setting = make_setting(choice.name, o.machine, selection, switches);
   setting.device = place.target;
   Plan plan = Planner(choice, step, selection, place).plan(o, setting);
   if (o.json) print_json(o, place, plan);

@@ -63,9 +63,9 @@ class Training {
     std::optional<OutputFolder> folder;
     if (o_.out) folder.emplace(*o_.out, o_.force);
     auto backend = make_backend(o_.machine, experiment_.selection);
-    experiment_.setting = make_setting(choice_.name, experiment_.selection, switches_);
+    experiment_.setting = make_setting(choice_.name, o_.machine, experiment_.selection, switches_);
     expect_fits(experiment_, *backend);
-    if (experiment_.instrument) record_.ceilings = machine_ceilings(terminal_);
+    if (experiment_.instrument) record_.ceilings = machine_ceilings(chosen_device(o_.machine), terminal_);
     if (experiment_.instrument) record_.detailed = {0};
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
     record_.runs.push_back(

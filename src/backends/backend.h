@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
+#include "perf/profile.h"
 #include "perf/target.h"
 
 namespace ridge::backends {
@@ -39,6 +42,36 @@ struct BindCall {
 // Everything is decided when it is made: a run does no look-up, no allocation, no branch on type.
 using Launch = std::function<void()>;
 
+// A launch and the node that it belongs to.
+struct NodeLaunch {
+  NodeId node = kNoNode;
+  Launch launch;
+};
+
+// Launches recorded once and replayed as one.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  // Returns when the device has been told.
+  virtual void replay() = 0;
+};
+
+// Tells when the kernels of each node ran on a device that works on while the host goes on.
+class Instrument {
+ public:
+  virtual ~Instrument() = default;
+  // From here on the device's work is written down: that of launches, or that of a recording which is replayed. It costs
+  // time that is not the run's.
+  virtual void start(bool replays) = 0;
+  // Launches, made or recorded, belong to this node until the next call.
+  virtual void mark(NodeId node) = 0;
+  // The device must be idle. The kernels since `start`, in the order they began, on a clock that reads 0 at `start`'s
+  // return. `dropped` is raised by the records that were lost.
+  virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
+  // What a reader of the times should know; empty for nothing.
+  virtual std::string doubt() const { return ""; }
+};
+
 // Memory of the backend's device.
 class Memory {
  public:
@@ -51,11 +84,22 @@ class Backend : public perf::Target {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;
+  // Memory that reads bytes of the host where they lie; null where the device needs a copy. The bytes must outlive it.
+  virtual std::unique_ptr<Memory> borrow(std::span<const std::byte>) { return nullptr; }
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
   virtual void copy_out(void* to, const std::byte* from, int64_t bytes) = 0;
   virtual void synchronize() = 0;
+  // What could still be allocated; 0 where that is unknown.
+  virtual int64_t available_bytes() const { return 0; }
 
   virtual Launch bind(const BindCall& call) = 0;
+
+  // Null where launches are best made one by one. What the launches refer to
+  // must outlive the recording.
+  virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }
+  // Null where a launch returns when its work is done: a clock around each tells its time. An instrument that is to see
+  // inside recordings must be asked for before they are made.
+  virtual Instrument* instrument() { return nullptr; }
 };
 
 }  // namespace ridge::backends

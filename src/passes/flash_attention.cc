@@ -8,7 +8,12 @@ namespace {
 
 Graph run(const Graph& graph, PassContext& context) {
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    const Node& node = graph.node(id);
+    Node node = graph.node(id);
+    if (node.op->name == "cached_attention") {
+      node.attrs.set("fused", true);
+      rewriter.replace(node.outputs[0], rewriter.copy(node)[0]);
+      return true;
+    }
     if (node.op->name != "attention") return false;
     auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> made =

@@ -32,7 +32,8 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
     const perf::Place& place = perf::at(places, input);
     if (node.op->kind == OpKind::kView)
       return perf::at(places, node.outputs[0]).inexpressible && !place.inexpressible;
-    if (is_dense(graph.shape(input), place.layout)) return false;
+    if (is_dense(graph.shape(input), place.layout))
+      return !context.target.takes_start(graph, node, static_cast<int>(i), place.layout.offset);
     return !context.target.takes_input(graph, node, static_cast<int>(i), place.layout);
   };
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {

@@ -24,6 +24,8 @@ bool fits(const Graph& graph, const std::vector<const Node*>& group, const std::
     if (node == nullptr || node->inputs[0] != group[0]->inputs[0]) return false;
     if (graph.type(node->inputs[1]).dtype != graph.type(group[0]->inputs[1]).dtype) return false;
     if (users[static_cast<size_t>(node->inputs[1])].size() != 1) return false;
+    // Quantized weights stay where their file has them.
+    if (is_block(graph.type(node->inputs[1]).dtype)) return false;
   }
   return group.size() > 1;
 }

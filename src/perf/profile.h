@@ -19,6 +19,8 @@ struct Span {
 struct ProfiledRun {
   std::vector<Span> spans;
   double wall_ns = 0;
+  double instrument_ns = 0;  // spent on the instrument before and after the run, not part of wall_ns
+  int64_t dropped = 0;       // records that the instrument lost
 };
 
 struct Profile {

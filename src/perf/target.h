@@ -28,6 +28,9 @@ class Target {
   virtual bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
   virtual bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
 
+  // Whether input i may begin `offset` elements into its buffer: kernels that read vectors want their multiples.
+  virtual bool takes_start(const Graph&, const Node&, int /*i*/, int64_t /*offset*/) const { return true; }
+
   // Whether output o may overwrite the bytes of input i that nobody reads later (same type, dense).
   virtual bool runs_in_place(const Graph& graph, const Node& node, int o, int i) const = 0;
 

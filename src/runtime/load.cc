@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/bf16.h"
+#include "base/block_formats.h"
 #include "base/error.h"
 
 namespace ridge::runtime {
@@ -24,6 +25,33 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
     joined.insert(joined.end(), rows.begin(), rows.end());
   }
   return joined;
+}
+
+std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source);
+
+std::vector<std::byte> joined_bytes(const LoadGraph& load, const Node& concat, const ByteSource& source) {
+  std::vector<std::byte> joined;
+  for (ValueId part : concat.inputs) {
+    std::vector<std::byte> rows = stored_bytes(load, part, source);
+    joined.insert(joined.end(), rows.begin(), rows.end());
+  }
+  return joined;
+}
+
+std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source) {
+  const Node* node = load.graph.producer(value);
+  if (node == nullptr) {
+    std::span<const std::byte> bytes = source(load.graph.value(value).name);
+    return {bytes.begin(), bytes.end()};
+  }
+  if (joins_rows(*node)) return joined_bytes(load, *node, source);
+  RIDGE_CHECK(node->op->name == "cast" && load.graph.type(value).dtype == DType::kF32, "a load graph with '{}'",
+              node->op->name);
+  std::vector<std::byte> from = stored_bytes(load, node->inputs[0], source);
+  std::vector<float> floats(static_cast<size_t>(load.graph.shape(value).elements()));
+  dequantize(load.graph.type(node->inputs[0]).dtype, from, floats);
+  std::span<const std::byte> made = std::as_bytes(std::span<const float>(floats));
+  return {made.begin(), made.end()};
 }
 
 void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
@@ -61,6 +89,19 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
       RIDGE_CHECK(type.dtype == DType::kF32, "'{}' is stored as {}", name, type.str());
       store.write(name, data.data(), static_cast<int64_t>(data.size() * 4));
     }
+  }
+}
+
+void load_stored(const LoadGraph& load, const ByteSource& source, Store& store) {
+  for (const auto& [name, value] : load.stored) {
+    const Type& type = load.graph.type(value);
+    if (load.graph.producer(value) == nullptr) {
+      store.adopt(name, type, source(load.graph.value(value).name));
+      continue;
+    }
+    std::vector<std::byte> bytes = stored_bytes(load, value, source);
+    store.require(name, type);
+    store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
   }
 }
 

@@ -42,7 +42,7 @@ backends::Operand Program::operand(const Stage& stage, ValueId value) const {
   return {base + storage_bytes(type.dtype, place.layout.offset), type, place.layout.strides};
 }
 
-void Program::bind_stage(const Stage& stage, std::vector<Bound>& bound) {
+void Program::bind_stage(const Stage& stage, Bound& bound) {
   for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
     const Node& node = stage.graph.nodes[i];
     if (node.op->kind == OpKind::kView) continue;
@@ -53,7 +53,7 @@ void Program::bind_stage(const Stage& stage, std::vector<Bound>& bound) {
     for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
     int workspace = stage.plan.workspace_of[i];
     if (workspace >= 0) call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
-    bound.push_back({static_cast<NodeId>(i), backend_.bind(call)});
+    bound.launches.push_back({static_cast<NodeId>(i), backend_.bind(call)});
   }
 }
 
@@ -72,20 +72,57 @@ void Program::bind() {
   }
 }
 
+void Program::offer_recording(Bound& bound) {
+  if (!bound.is_first && !bound.was_offered) {
+    bound.recording = backend_.record(bound.launches);
+    bound.was_offered = true;
+  }
+  bound.is_first = false;
+}
+
+void Program::launch(Bound& bound, backends::Instrument* instrument) {
+  if (bound.recording != nullptr) {
+    bound.recording->replay();
+    return;
+  }
+  for (const backends::NodeLaunch& each : bound.launches) {
+    if (instrument != nullptr) instrument->mark(each.node);
+    each.launch();
+  }
+}
+
 void Program::run(int stage) {
-  for (const Bound& bound : bound_[static_cast<size_t>(stage)]) bound.launch();
+  Bound& bound = bound_[static_cast<size_t>(stage)];
+  offer_recording(bound);
+  launch(bound, nullptr);
   backend_.synchronize();
 }
 
 perf::ProfiledRun Program::run_profiled(int stage) {
-  const std::vector<Bound>& list = bound_[static_cast<size_t>(stage)];
+  Bound& bound = bound_[static_cast<size_t>(stage)];
+  backends::Instrument* instrument = backend_.instrument();
+  if (instrument == nullptr) return run_clocked(bound);
   perf::ProfiledRun run;
-  run.spans.resize(list.size());
+  double begin = now_ns();
+  offer_recording(bound);
+  instrument->start(bound.recording != nullptr);
   double start = now_ns();
-  for (size_t i = 0; i < list.size(); ++i) {
+  launch(bound, instrument);
+  backend_.synchronize();
+  run.wall_ns = now_ns() - start;
+  run.spans = instrument->stop(run.dropped);
+  run.instrument_ns = now_ns() - begin - run.wall_ns;
+  return run;
+}
+
+perf::ProfiledRun Program::run_clocked(const Bound& bound) {
+  perf::ProfiledRun run;
+  run.spans.resize(bound.launches.size());
+  double start = now_ns();
+  for (size_t i = 0; i < bound.launches.size(); ++i) {
     double begin = now_ns();
-    list[i].launch();
-    run.spans[i] = {list[i].node, begin - start, now_ns() - start};
+    bound.launches[i].launch();
+    run.spans[i] = {bound.launches[i].node, begin - start, now_ns() - start};
   }
   backend_.synchronize();
   run.wall_ns = now_ns() - start;

@@ -37,7 +37,7 @@ class Program {
 
   // Runs a stage once.
   void run(int stage);
-  // Runs a stage once with the clock read before and after each launch.
+  // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock around each launch.
   perf::ProfiledRun run_profiled(int stage);
 
   const Stage& stage(int index) const { return stages_[static_cast<size_t>(index)]; }
@@ -48,17 +48,25 @@ class Program {
   std::vector<float> read(int stage, ValueId value) const;
 
  private:
+  // The launches of a stage, and their recording once there is one: what is loaded lazily loads in the first run, which
+  // is therefore not recorded.
   struct Bound {
-    NodeId node;
-    backends::Launch launch;
+    std::vector<backends::NodeLaunch> launches;
+    std::unique_ptr<backends::Recording> recording;
+    bool is_first = true;      // nothing has run yet
+    bool was_offered = false;  // the backend had the choice to record
   };
   backends::Operand operand(const Stage& stage, ValueId value) const;
-  void bind_stage(const Stage& stage, std::vector<Bound>& bound);
+  void bind_stage(const Stage& stage, Bound& bound);
+  void offer_recording(Bound& bound);
+  // Tells the device; `instrument` (or null) hears which node each launch belongs to.
+  void launch(Bound& bound, backends::Instrument* instrument);
+  perf::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;
   Store& store_;
   std::vector<Stage> stages_;
-  std::vector<std::vector<Bound>> bound_;  // per stage
+  std::vector<Bound> bound_;  // per stage
   std::unique_ptr<backends::Memory> arena_;
 };
 

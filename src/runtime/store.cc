@@ -21,6 +21,22 @@ std::byte* Store::require(const std::string& name, const Type& type) {
   return found->second.memory->data();
 }
 
+void Store::adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes) {
+  RIDGE_CHECK(!has(name), "'{}' is stored already", name);
+  RIDGE_CHECK(static_cast<int64_t>(bytes.size()) == storage_bytes(type.dtype, type.shape.elements()),
+              "'{}' of {} has {} bytes", name, type.str(), bytes.size());
+  // Kernels read whole elements; what lies crooked in its file is copied.
+  int64_t alignment = is_block(type.dtype) ? 2 : info(type.dtype).bytes_per_block;
+  bool is_aligned = reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(alignment) == 0;
+  std::unique_ptr<backends::Memory> borrowed = is_aligned ? backend_.borrow(bytes) : nullptr;
+  if (borrowed == nullptr) {
+    require(name, type);
+    write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
+    return;
+  }
+  entries_.emplace(name, Entry{type, std::move(borrowed), static_cast<int64_t>(bytes.size())});
+}
+
 const Store::Entry& Store::at(std::string_view name) const {
   auto found = entries_.find(name);
   RIDGE_CHECK(found != entries_.end(), "nothing is stored as '{}'", name);
@@ -43,6 +59,13 @@ void Store::write(std::string_view name, const void* data, int64_t bytes) {
   const Entry& entry = at(name);
   RIDGE_CHECK(entry.bytes == bytes, "'{}' has {} bytes, {} were written", name, entry.bytes, bytes);
   backend_.copy_in(entry.memory->data(), data, bytes);
+}
+
+void Store::write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes) {
+  const Entry& entry = at(name);
+  RIDGE_CHECK(begin_bytes >= 0 && bytes >= 0 && begin_bytes + bytes <= entry.bytes, "'{}' has {} bytes, {} from {} were written",
+              name, entry.bytes, bytes, begin_bytes);
+  backend_.copy_in(entry.memory->data() + begin_bytes, data, bytes);
 }
 
 void Store::read(std::string_view name, void* data, int64_t bytes) const {

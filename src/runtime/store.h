@@ -19,6 +19,9 @@ class Store {
 
   // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
   std::byte* require(const std::string& name, const Type& type);
+  // A new value that lies where the host has it, or its copy where the backend cannot read it there. The bytes must
+  // outlive the store.
+  void adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes);
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const Type& type(std::string_view name) const { return at(name).type; }
   std::vector<std::string> names() const;
@@ -28,6 +31,8 @@ class Store {
   void write(std::string_view name, const void* data, int64_t bytes);
   void read(std::string_view name, void* data, int64_t bytes) const;
   void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
+  // Elements from `begin` on.
+  void write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes);
   std::vector<float> read_floats(std::string_view name) const;  // f32 values only
 
  private:

@@ -98,6 +98,8 @@ perf::RunRecord run_experiment(const Experiment& e,
   // Built once more for the predictions in the pass records: a trainer knows no ceilings.
   std::vector<perf::PassRecord> passes =
       build_step(e.config, e.step, e.selection, ops::table(), backend, ceilings).passes;
+  // An instrument that is to see inside recordings attaches before they are made.
+  if (e.instrument) backend.instrument();
   perf::ProcessMemory before = settled_memory();
   Trainer trainer(e.config, e.step, e.selection, backend);
   perf::RunRecord record = begin_record(e.setting, e.config, e.step, passes);

@@ -3,7 +3,7 @@
 #include "train/step.h"
 
 #include "base/error.h"
-#include "models/llama.h"
+#include "models/forward_graph.h"
 #include "passes/differentiate.h"
 
 namespace ridge::train {

@@ -62,6 +62,7 @@ StepResult Trainer::step(bool profiled) {
     }
   }
   result.elapsed_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+  for (const perf::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
 }
 

@@ -40,6 +40,9 @@ class GuardedBackend final : public Backend {
   bool takes_output(const Graph& g, const Node& n, int i, const Layout& l) const override {
     return inner_.takes_output(g, n, i, l);
   }
+  bool takes_start(const Graph& g, const Node& n, int i, int64_t offset) const override {
+    return inner_.takes_start(g, n, i, offset);
+  }
   bool runs_in_place(const Graph& g, const Node& n, int o, int i) const override {
     return inner_.runs_in_place(g, n, o, i);
   }
@@ -55,7 +58,7 @@ class GuardedBackend final : public Backend {
     auto memory =
         std::make_unique<Guarded>(*this, inner_.allocate(bytes + 2 * kGuardBytes, what), bytes);
     if (std::string_view(what) == "arena of temporaries") {
-      std::fill_n(memory->data(), bytes, kNan);
+      fill(memory->data(), bytes, kNan);
       arena_ = memory->data();
     }
     return memory;
@@ -80,16 +83,18 @@ class GuardedBackend final : public Backend {
    public:
     Guarded(GuardedBackend& owner, std::unique_ptr<Memory> whole, int64_t bytes)
         : owner_(owner), whole_(std::move(whole)), bytes_(bytes) {
-      std::fill_n(whole_->data(), kGuardBytes, kGuard);
-      std::fill_n(data() + bytes_, kGuardBytes, kGuard);
+      owner_.fill(whole_->data(), kGuardBytes, kGuard);
+      owner_.fill(data() + bytes_, kGuardBytes, kGuard);
       owner_.live_.insert(this);
     }
     ~Guarded() override { owner_.live_.erase(this); }
     std::byte* data() const override { return whole_->data() + kGuardBytes; }
     int64_t bytes() const override { return bytes_; }
     bool is_intact() const {
-      auto guarded = [](const std::byte* at) {
-        return std::all_of(at, at + kGuardBytes, [](std::byte b) { return b == kGuard; });
+      auto guarded = [this](const std::byte* at) {
+        std::byte found[kGuardBytes];
+        owner_.copy_out(found, at, kGuardBytes);
+        return std::all_of(found, found + kGuardBytes, [](std::byte b) { return b == kGuard; });
       };
       return guarded(whole_->data()) && guarded(data() + bytes_);
     }
@@ -99,6 +104,12 @@ class GuardedBackend final : public Backend {
     std::unique_ptr<Memory> whole_;
     int64_t bytes_;
   };
+
+  // The memory may be a device's.
+  void fill(std::byte* at, int64_t bytes, std::byte value) {
+    std::vector<std::byte> block(static_cast<size_t>(bytes), value);
+    inner_.copy_in(at, block.data(), bytes);
+  }
 
   Backend& inner_;
   std::byte* arena_ = nullptr;
@@ -154,8 +165,11 @@ class GraphRun {
   void write(const std::string& name, const Tensor64& tensor) {
     std::byte* to = store_.require(name, tensor.type);
     int64_t element = storage_bytes(tensor.type.dtype, 1);
+    std::vector<std::byte> bytes(tensor.data.size() * static_cast<size_t>(element));
     for (size_t i = 0; i < tensor.data.size(); ++i)
-      store_element(to + static_cast<int64_t>(i) * element, tensor.type.dtype, tensor.data[i]);
+      store_element(bytes.data() + static_cast<int64_t>(i) * element, tensor.type.dtype,
+                    tensor.data[i]);
+    guarded_.copy_in(to, bytes.data(), static_cast<int64_t>(bytes.size()));
   }
   void write(const ops::NamedTensors& tensors) {
     for (const auto& [name, tensor] : tensors) write(name, tensor);
@@ -174,7 +188,11 @@ class GraphRun {
     } else {
       base = store_.require(root.name, root.type);
     }
-    return read(base, stage.graph.type(value), place.layout);
+    // The whole buffer comes to the host, and the value is picked out of it.
+    int64_t bytes = storage_bytes(root.type.dtype, root.type.shape.elements());
+    std::vector<std::byte> host(static_cast<size_t>(bytes));
+    guarded_.copy_out(host.data(), base, bytes);
+    return read(host.data(), stage.graph.type(value), place.layout);
   }
 
   std::vector<Tensor64> outputs() {

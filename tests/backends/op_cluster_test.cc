@@ -15,7 +15,7 @@ namespace {
 
 Graph clustered(const Graph& graph) {
   LoadGraph load;
-  passes::PassContext context{ops::table(), cpu_backend(), load};
+  passes::PassContext context{ops::table(), tested_backend(), load};
   Graph made = passes::generate_pointwise_pass().run(graph, context);
   verify(made);
   verify_origins(without_dead_nodes(graph), made);
@@ -31,7 +31,7 @@ std::string run_and_compare(const Graph& meaning,
                             const Graph& graph,
                             const ops::NamedTensors& named,
                             const Precision& precision) {
-  GraphRun run(cpu_backend(), lower(graph, ops::table(), cpu_backend()));
+  GraphRun run(tested_backend(), lower(graph, ops::table(), tested_backend()));
   std::vector<Tensor64> got;
   std::string fault = run_checked(run, named, got);
   return fault.empty() ? compare(meaning, named, got, precision, movements(meaning, named)) : fault;

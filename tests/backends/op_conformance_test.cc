@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op on the CPU backend against its double reference: for each of its cases, each way of
+// Every op on a backend against its double reference: for each of its cases, each way of
 // feeding it and each element type that it takes. Generated from the ops' table; nothing here knows
 // what an op computes.
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST_P(OpConformance, ValuesMatchTheReference) {
     for (const Variant& variant : variants) {
       SCOPED_TRACE(variant.str());
       std::string fault;
-      EXPECT_NO_THROW(fault = check_values(*op, sample, ops::table(), variant, cpu_backend(),
+      EXPECT_NO_THROW(fault = check_values(*op, sample, ops::table(), variant, tested_backend(),
                                            precision_of(*op, sample, variant)));
       EXPECT_EQ("", fault);
     }
@@ -46,14 +46,14 @@ TEST(OpCases, EveryOpHasSome) {
   }
 }
 
-TEST(OpCases, TheCpuRunsEachOfThem) {
+TEST(OpCases, TheBackendRunsEachOfThem) {
   for (const Sample& s : all_samples()) {
     if (s.op->kind == OpKind::kView || (s.op->kind == OpKind::kComposite && !has_fused_form(*s.op)))
       continue;
     Variant variant;
     variant.fused = has_fused_form(*s.op);
     SampleGraph built(*s.op, s.sample, ops::table(), variant);
-    EXPECT_EQ("", cpu_backend().unsupported(built.graph(), built.graph().nodes.back()))
+    EXPECT_EQ("", tested_backend().unsupported(built.graph(), built.graph().nodes.back()))
         << s.op->name;
   }
 }

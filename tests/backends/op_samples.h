@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cuda/cuda_backend.h"
 #include "backends/op_sample.h"
 #include "ops/registry.h"
 
@@ -24,10 +25,22 @@ inline void PrintTo(const Sample& s, std::ostream* out) {
   *out << s.op->name << " " << s.sample.name;
 }
 
+// The same tests make a program for each backend.
+#ifdef RIDGE_TEST_CUDA
+inline constexpr bool kTestsCuda = true;
+#else
+inline constexpr bool kTestsCuda = false;
+#endif
+
+// What only the CPU runs: serving's ops.
+inline bool is_only_on_cpu(const Op& op) {
+  return op.name.starts_with("cached_") || op.name.starts_with("kv_") || op.name == "sample";
+}
+
 inline std::vector<Sample> all_samples() {
   std::vector<Sample> samples;
   for (const Op* op : ops::table().all())
-    if (op->cases != nullptr)
+    if (op->cases != nullptr && !(kTestsCuda && is_only_on_cpu(*op)))
       for (Case& each : op->cases()) samples.push_back({op, std::move(each)});
   return samples;
 }
@@ -40,8 +53,9 @@ inline std::string sample_name(const testing::TestParamInfo<Sample>& info) {
   return text;
 }
 
-inline Backend& cpu_backend() {
-  static std::unique_ptr<Backend> instance = cpu::make_cpu_backend({});
+inline Backend& tested_backend() {
+  static std::unique_ptr<Backend> instance =
+      kTestsCuda ? cuda::make_cuda_backend({}) : cpu::make_cpu_backend({});
   return *instance;
 }
 

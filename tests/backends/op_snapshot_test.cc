@@ -4,6 +4,8 @@
 // AdamW: tests/train/optimizer_test.cc.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "backends/npz_array.h"
 #include "backends/op_check.h"
 #include "backends/op_samples.h"
@@ -17,8 +19,10 @@ constexpr double kScale = 0.125;  // 1 / sqrt(64)
 // other side.
 constexpr double kSnapshotError = 1e-6;
 
+// A bundle carries the data with it.
 std::string snapshot(const char* name) {
-  return std::string(RIDGE_TEST_DATA) + "/snapshots/" + name;
+  const char* folder = std::getenv("RIDGE_TEST_DATA");
+  return std::string(folder != nullptr ? folder : RIDGE_TEST_DATA) + "/snapshots/" + name;
 }
 
 // PyTorch's randn of a size that is a multiple of 16.
@@ -44,7 +48,7 @@ Tensor64 f32(const Shape& shape, std::vector<double> data) {
 
 // The kernels' result; that of the references in double is held against it on the way.
 std::vector<double> run(const Graph& graph, const ops::NamedTensors& named) {
-  GraphRun made(cpu_backend(), lower(graph, ops::table(), cpu_backend()));
+  GraphRun made(tested_backend(), lower(graph, ops::table(), tested_backend()));
   made.write(named);
   made.run();
   std::vector<double> got = made.outputs()[0].data,

@@ -16,7 +16,7 @@
 #include "graph/rewriter.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
-#include "models/llama.h"
+#include "models/forward_graph.h"
 #include "ops/build.h"
 #include "ops/case_data.h"
 #include "ops/reference_run.h"

@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward for Hopper, key tiles and the query tiles that share their launch: shapes, shared memory and
 // barriers, what a number in the queue stands for, and the producer. The consumers and the launch are in
-// flash_attention_backward_keys_hopper.cu and flash_attention_backward_images.cuh.
+// flash_attention_backward_keys_hopper.cu.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_backward_hopper.cuh"
 
-namespace ridge::backends::cuda::hopper {
+namespace ridge::backends::cuda::backward_keys {
+
+using namespace hopper;
+
+#ifndef RIDGE_NEXT_EARLY
+#define RIDGE_NEXT_EARLY 0
+#endif
+#ifndef RIDGE_HOLD
+#define RIDGE_HOLD 0
+#endif
+#ifndef RIDGE_LATE_DELTA
+#define RIDGE_LATE_DELTA 0
+#endif
 
 struct KeysArguments {
   CUtensorMap q, k, v, d_o, dq, dk, dv;
@@ -23,19 +35,32 @@ struct KeysArguments {
   float scale_log2;
 };
 
-template <int kHeadSizeT, int kStagesT, bool kSpillT>
+template <int kHeadSizeT, int kWarpgroupsT, int kStagesT, bool kSpillT>
 struct KeysTile {
   static constexpr int kHeadSize = kHeadSizeT;
+  static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
   static constexpr bool kSpill = kSpillT;
-  // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all products).
+#ifndef RIDGE_KEYS_TURNS
+#define RIDGE_KEYS_TURNS 1
+#endif
+  static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
+  // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
+  // -delta stays in registers; else dP starts from it, which needs none but comes late.
+  static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
-  static constexpr bool kKeysInRegisters = kHeadSize == 64;
-  static constexpr int kKeys = SpillLayout::kKeys;
-  static constexpr int kQueries = SpillLayout::kQueries;
-  static constexpr int kThreads = 3 * kWarpgroupThreads;
-  static constexpr int kWarps = 8;  // that consume
+#ifndef RIDGE_KEYS_REGISTERS
+#define RIDGE_KEYS_REGISTERS 1
+#endif
+  static constexpr bool kKeysInRegisters = kHeadSize == 64 && kWarpgroups == 2 && RIDGE_KEYS_REGISTERS;
+  static constexpr int kKeys = 64 * kWarpgroups;
+  static_assert(!kSpill || kKeys == SpillLayout::kKeys);
+  static constexpr int kQueries = 64;
+  static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
+  static constexpr int kWarps = 4 * kWarpgroups;  // that consume
+  static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
+  static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 240 : 160;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
   static constexpr int kStatisticBytes = RowStatistics::kLseBytes + RowStatistics::kDeltaBytes;
@@ -266,19 +291,4 @@ struct Producer {
   }
 };
 
-// A consumer warpgroup's place in the tile's slots and stages.
-template <class Tile>
-struct KeysConsumer {
-  const KeysArguments& p;
-  KeysBarriers<Tile> barriers;
-  int warpgroup;  // among the two
-  int thread;     // in the warpgroup
-  Ring<Tile::kSlots> slots{};
-  Ring<Tile::kStages> ring{};
-
-  __device__ __forceinline__ void arrive(uint32_t barrier) const {
-    if (thread % 32 == 0) barrier_arrive(barrier);
-  }
-};
-
-}  // namespace ridge::backends::cuda::hopper
+}  // namespace ridge::backends::cuda::backward_keys

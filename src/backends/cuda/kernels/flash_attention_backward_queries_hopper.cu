@@ -328,7 +328,7 @@ struct Consumer {
     const int head = flat_head - batch * p.heads;
     const uint32_t queries = barriers.base + warpgroup * 64 * kRowBytes;
     named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
-    stage_rows<Tile::kQueries>(queries, own_row(thread), thread % 32, dq, p.scale);
+    stage_rows<Tile::kQueries>(queries, thread, dq, p.scale);
     shared_writes_to_async();
     named_sync(4 + warpgroup, kWarpgroupThreads);
     if (thread == 0) {

@@ -195,7 +195,7 @@ struct Consumer {
   __device__ __forceinline__ void send(
       const CUtensorMap* map, int role, int first, int kv_head, int batch, const float (&d)[kGradient], float factor) {
     named_sync(1 + role, kWarpgroupThreads);  // all four warps are past their last product
-    stage_rows<kKeys>(barriers.operand(role), own_row(thread), thread % 32, d, factor);
+    stage_rows<kKeys>(barriers.operand(role), thread, d, factor);
     shared_writes_to_async();
     named_sync(1 + role, kWarpgroupThreads);
     if (thread == 0) {

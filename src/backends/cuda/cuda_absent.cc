@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stands for the CUDA backend where the program was built without nvcc.
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/measure_ceilings.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+
+std::string why_no_gpu() { return "this program was built without CUDA (nvcc was not found)"; }
+
+namespace {
+[[noreturn]] void refuse() { throw Error("[cuda] " + why_no_gpu(), ExitCode::kDevice); }
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
+perf::Machine this_machine() { refuse(); }
+perf::Ceilings measure_ceilings(const MeasureProgress&) { refuse(); }
+
+std::string gpu_name() { return ""; }
+std::string gpu_architecture() { return ""; }
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The CUDA backend's answers to the passes, its memory and its streams.
+#include "backends/cuda/cuda_backend.h"
+
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/flash_pairs.h"
+#include "backends/cuda/gemm_tuner.h"
+#include "backends/cuda/kernel_clock.h"
+#include "backends/cuda/pointwise_compiler.h"
+#include "backends/cuda/recording.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaOptions& options)
+      : options_(options), tuner_(device_, options.tune_gemm, options.tuning_file), compiler_(device_) {}
+  ~CudaBackend() override { cudaStreamSynchronize(device_.stream()); }
+
+  std::string_view name() const override { return "cuda"; }
+
+  std::string unsupported(const Graph& graph, const Node& node) const override {
+    if (node.op->kind == OpKind::kView) return "";
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    if (kernel == nullptr) return "the cuda backend has no kernel for it";
+    for (const auto* values : {&node.inputs, &node.outputs})
+      for (ValueId value : *values) {
+        DType dtype = graph.type(value).dtype;
+        if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
+          return fmt::format("the cuda backend computes on f32 and bf16, and on i32 for ids, not on {}",
+                             ridge::name(dtype));
+      }
+    return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
+  }
+
+  bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->takes_input != nullptr &&
+           kernel->takes_input(CallTypes(graph, node).call(), i, layout);
+  }
+
+  bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->takes_output != nullptr &&
+           kernel->takes_output(CallTypes(graph, node).call(), i, layout);
+  }
+
+  bool takes_start(const Graph& graph, const Node& node, int i, int64_t offset) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    DType dtype = graph.type(node.inputs[static_cast<size_t>(i)]).dtype;
+    return kernel == nullptr || storage_bytes(dtype, offset) % kernel->vector_bytes == 0;
+  }
+
+  bool runs_in_place(const Graph&, const Node& node, int, int) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    return kernel != nullptr && kernel->in_place;
+  }
+
+  int64_t workspace_bytes(const Graph& graph, const Node& node) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    if (kernel == nullptr || kernel->workspace_bytes == nullptr) return 0;
+    return kernel->workspace_bytes(CallTypes(graph, node).call());
+  }
+
+  int launches(const Graph& graph, const Node& node) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    if (kernel == nullptr || kernel->launches == nullptr) return 1;
+    return kernel->launches(CallTypes(graph, node).call());
+  }
+
+  perf::FlashScores flash_scores(const Call& attention) const override { return cuda::flash_scores(attention); }
+
+  std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
+    return std::make_unique<DeviceMemory>(bytes, what);
+  }
+
+  void copy_in(std::byte* to, const void* from, int64_t bytes) override {
+    if (bytes <= StagingRing::kSectionBytes) {
+      ring_.copy(to, from, bytes, device_.stream());
+      return;
+    }
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, device_.stream()),
+          "copying to the GPU");
+    device_.synchronize();
+  }
+
+  void copy_out(void* to, const std::byte* from, int64_t bytes) override {
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, device_.stream()),
+          "copying from the GPU");
+    device_.synchronize();
+  }
+
+  void synchronize() override {
+    device_.synchronize();
+    faults_.raise();
+  }
+
+  int64_t available_bytes() const override {
+    size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "asking for free memory");
+    return static_cast<int64_t>(free);
+  }
+
+  Launch bind(const BindCall& call) override {
+    const CudaKernel* kernel = find_kernel(call.node.op->name);
+    RIDGE_CHECK(kernel != nullptr, "no cuda kernel for '{}'", call.node.op->name);
+    BindContext context{device_, options_.tf32, tuner_, compiler_, faults_};
+    return kernel->bind(call, context);
+  }
+
+  std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
+    return options_.capture ? record_graph(device_, launches, instrument_.get()) : nullptr;
+  }
+
+  Instrument* instrument() override {
+    if (instrument_ == nullptr) instrument_ = make_kernel_clock(device_);
+    return instrument_.get();
+  }
+
+ private:
+  CudaOptions options_;
+  Device device_;
+  StagingRing ring_;
+  IndexFaults faults_;
+  GemmTuner tuner_;
+  PointwiseCompiler compiler_;
+  std::unique_ptr<Instrument> instrument_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  return std::make_unique<CudaBackend>(options);
+}
+
+std::string why_no_gpu() { return missing_device(); }
+
+std::string gpu_name() { return Device().facts().name; }
+
+std::string gpu_architecture() { return Device().facts().architecture(); }
+
+}  // namespace ridge::backends::cuda

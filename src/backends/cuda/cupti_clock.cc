@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernel times by CUPTI. On a stream, launches are told apart by an external correlation id that is pushed for each node.
+// In a graph they are told apart by graph nodes: a callback notes which nodes each binding added while it was captured,
+// another maps the clones that instantiation makes to them.
+#include <cupti.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+
+#include "backends/cuda/kernel_clock.h"
+#include "backends/cuda/shared_library.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+struct Cupti {
+  decltype(&cuptiSubscribe) subscribe;
+  decltype(&cuptiUnsubscribe) unsubscribe;
+  decltype(&cuptiEnableCallback) enable_callback;
+  decltype(&cuptiActivityRegisterCallbacks) register_callbacks;
+  decltype(&cuptiActivityEnable) enable;
+  decltype(&cuptiActivityDisable) disable;
+  decltype(&cuptiActivityFlushAll) flush;
+  decltype(&cuptiActivityGetNextRecord) next_record;
+  decltype(&cuptiActivityGetNumDroppedRecords) dropped;
+  decltype(&cuptiActivityPushExternalCorrelationId) push;
+  decltype(&cuptiActivityPopExternalCorrelationId) pop;
+  decltype(&cuptiGetGraphNodeId) graph_node_id;
+  decltype(&cuptiGetTimestamp) timestamp;
+  decltype(&cuptiGetResultString) words;
+};
+
+// Opened once; `failure` is empty where it is complete.
+struct Opened {
+  Cupti cupti{};
+  std::string failure;
+};
+
+Opened open() {
+  static constexpr const char* kNames[] = {"libcupti.so.13"};
+  SharedLibrary library(kNames);
+  Opened opened;
+  if (!library.is_open()) {
+    opened.failure = "CUPTI does not open: " + library.failure();
+    return opened;
+  }
+  auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
+    if (function == nullptr) opened.failure = fmt::format("the CUPTI found here lacks {}", symbol);
+  };
+  Cupti& c = opened.cupti;
+  find(c.subscribe, "cuptiSubscribe");
+  find(c.unsubscribe, "cuptiUnsubscribe");
+  find(c.enable_callback, "cuptiEnableCallback");
+  find(c.register_callbacks, "cuptiActivityRegisterCallbacks");
+  find(c.enable, "cuptiActivityEnable");
+  find(c.disable, "cuptiActivityDisable");
+  find(c.flush, "cuptiActivityFlushAll");
+  find(c.next_record, "cuptiActivityGetNextRecord");
+  find(c.dropped, "cuptiActivityGetNumDroppedRecords");
+  find(c.push, "cuptiActivityPushExternalCorrelationId");
+  find(c.pop, "cuptiActivityPopExternalCorrelationId");
+  find(c.graph_node_id, "cuptiGetGraphNodeId");
+  find(c.timestamp, "cuptiGetTimestamp");
+  find(c.words, "cuptiGetResultString");
+  return opened;
+}
+
+const Opened& opened() {
+  static const Opened once = open();
+  return once;
+}
+
+// One kernel or memory operation as CUPTI tells it.
+struct Record {
+  uint64_t begin_ns, end_ns;
+  uint32_t correlation;
+  uint64_t graph_node;  // 0: on a stream
+};
+
+class CuptiClock;
+CuptiClock* attached = nullptr;  // CUPTI's callbacks carry no pointer of ours where buffers are concerned
+
+class CuptiClock final : public Instrument {
+ public:
+  ~CuptiClock() override {
+    if (subscriber_ != nullptr) cupti().unsubscribe(subscriber_);
+    attached = nullptr;
+  }
+
+  // Empty on success.
+  std::string attach() {
+    if (!opened().failure.empty()) return opened().failure;
+    if (attached != nullptr) return "another backend of this process is being timed";
+    CUptiResult status = cupti().subscribe(&subscriber_, &CuptiClock::notice, this);
+    if (status == CUPTI_SUCCESS) status = cupti().register_callbacks(&CuptiClock::lend, &CuptiClock::take);
+    for (auto id : {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED})
+      if (status == CUPTI_SUCCESS)
+        status = cupti().enable_callback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, static_cast<CUpti_CallbackId>(id));
+    if (status != CUPTI_SUCCESS) return "CUPTI does not start: " + words(status);
+    attached = this;
+    return "";
+  }
+
+  void start(bool replays) override {
+    if (replays) kinds_ = kReplayed;
+    else kinds_ = kStreamed;
+    for (CUpti_ActivityKind kind : kinds_) expect(cupti().enable(kind), "starting to record");
+    expect(cupti().timestamp(&origin_ns_), "reading the clock");
+  }
+
+  void mark(NodeId node) override {
+    uint64_t last = 0;
+    if (current_ != kNoNode) cupti().pop(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
+    current_ = node;
+    if (node != kNoNode) cupti().push(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, static_cast<uint64_t>(node));
+  }
+
+  std::vector<perf::Span> stop(int64_t& dropped) override {
+    mark(kNoNode);
+    expect(cupti().flush(0), "collecting records");
+    for (CUpti_ActivityKind kind : kinds_) expect(cupti().disable(kind), "ending the recording");
+    expect(cupti().flush(0), "collecting records");
+    std::vector<perf::Span> spans;
+    for (const Record& record : records_) {
+      NodeId node = node_of(record);
+      // What no node launched (a copy of the host's, a clearing) is no node's time.
+      if (node == kNoNode || record.begin_ns < origin_ns_) continue;
+      spans.push_back({node, static_cast<double>(record.begin_ns - origin_ns_),
+                       static_cast<double>(record.end_ns - origin_ns_)});
+    }
+    std::sort(spans.begin(), spans.end(),
+              [](const perf::Span& a, const perf::Span& b) { return a.begin_ns < b.begin_ns; });
+    dropped += dropped_;
+    dropped_ = 0;
+    records_.clear();
+    node_of_correlation_.clear();
+    return spans;
+  }
+
+ private:
+  // Correlations come with the records of the calls. In a replay there is one call, and the fewer kinds the shorter the
+  // gaps between kernels.
+  static constexpr CUpti_ActivityKind kReplayed[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+                                                     CUPTI_ACTIVITY_KIND_MEMSET};
+  static constexpr CUpti_ActivityKind kStreamed[] = {
+      CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_RUNTIME,
+      CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+  static constexpr size_t kBufferBytes = size_t{4} << 20;
+  static constexpr size_t kBufferAlignment = 8;
+
+  static const Cupti& cupti() { return opened().cupti; }
+
+  static std::string words(CUptiResult status) {
+    const char* text = nullptr;
+    cupti().words(status, &text);
+    return text == nullptr ? "another status" : text;
+  }
+
+  static void expect(CUptiResult status, const char* what) {
+    if (status == CUPTI_SUCCESS) return;
+    throw Error(fmt::format("[cuda] CUPTI, {}: {}", what, words(status)), ExitCode::kDevice);
+  }
+
+  NodeId node_of(const Record& record) const {
+    if (record.graph_node != 0) {
+      auto found = node_of_graph_node_.find(record.graph_node);
+      return found == node_of_graph_node_.end() ? kNoNode : found->second;
+    }
+    auto found = node_of_correlation_.find(record.correlation);
+    return found == node_of_correlation_.end() ? kNoNode : found->second;
+  }
+
+  static void CUPTIAPI notice(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+    if (domain != CUPTI_CB_DOMAIN_RESOURCE) return;
+    const auto* resource = static_cast<const CUpti_ResourceData*>(data);
+    const auto* graph = static_cast<const CUpti_GraphData*>(resource->resourceDescriptor);
+    static_cast<CuptiClock*>(self)->notice_graph_node(id, *graph);
+  }
+
+  void notice_graph_node(CUpti_CallbackId id, const CUpti_GraphData& graph) {
+    uint64_t node = 0, original = 0;
+    if (cupti().graph_node_id(graph.node, &node) != CUPTI_SUCCESS) return;
+    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) {
+      if (current_ != kNoNode) node_of_graph_node_[node] = current_;
+      return;
+    }
+    if (cupti().graph_node_id(graph.originalNode, &original) != CUPTI_SUCCESS) return;
+    auto found = node_of_graph_node_.find(original);
+    if (found != node_of_graph_node_.end()) node_of_graph_node_[node] = NodeId{found->second};
+  }
+
+  static void CUPTIAPI lend(uint8_t** buffer, size_t* size, size_t* most_records) {
+    *buffer = static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
+    *size = *buffer == nullptr ? 0 : kBufferBytes;
+    *most_records = 0;
+  }
+
+  static void CUPTIAPI take(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid) {
+    if (attached != nullptr) attached->read(context, stream, buffer, valid);
+    std::free(buffer);
+  }
+
+  // On a thread of CUPTI's or on ours, in a flush.
+  void read(CUcontext context, uint32_t stream, uint8_t* buffer, size_t valid) {
+    std::lock_guard lock(mutex_);
+    CUpti_Activity* record = nullptr;
+    while (cupti().next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
+      if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || record->kind == CUPTI_ACTIVITY_KIND_KERNEL) {
+        const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
+        records_.push_back({kernel->start, kernel->end, kernel->correlationId, kernel->graphNodeId});
+      } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+        const auto* set = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
+        records_.push_back({set->start, set->end, set->correlationId, set->graphNodeId});
+      } else if (record->kind == CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION) {
+        const auto* external = reinterpret_cast<const CUpti_ActivityExternalCorrelation*>(record);
+        node_of_correlation_[external->correlationId] = static_cast<NodeId>(external->externalId);
+      }
+    }
+    size_t lost = 0;
+    if (cupti().dropped(context, stream, &lost) == CUPTI_SUCCESS) dropped_ += static_cast<int64_t>(lost);
+  }
+
+  CUpti_SubscriberHandle subscriber_ = nullptr;
+  std::span<const CUpti_ActivityKind> kinds_;
+  NodeId current_ = kNoNode;
+  uint64_t origin_ns_ = 0;
+  std::mutex mutex_;
+  std::vector<Record> records_;
+  std::unordered_map<uint32_t, NodeId> node_of_correlation_;
+  std::unordered_map<uint64_t, NodeId> node_of_graph_node_;
+  int64_t dropped_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Instrument> make_cupti_clock(std::string& failure) {
+  auto clock = std::make_unique<CuptiClock>();
+  failure = clock->attach();
+  if (!failure.empty()) return nullptr;
+  return clock;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding the GPU.
+#include "backends/cuda/device.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/device_error.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+std::string version(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+int attribute(cudaDeviceAttr which) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, 0), "asking the GPU for its facts");
+  return value;
+}
+
+DeviceFacts read_facts() {
+  DeviceFacts facts;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, 0), "asking the GPU for its facts");
+  facts.name = properties.name;
+  facts.capability_major = properties.major;
+  facts.capability_minor = properties.minor;
+  facts.multiprocessors = properties.multiProcessorCount;
+  facts.memory_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  facts.l2_bytes = properties.l2CacheSize;
+  facts.clock_ghz = attribute(cudaDevAttrClockRate) * 1e-6;
+  facts.memory_clock_ghz = attribute(cudaDevAttrMemoryClockRate) * 1e-6;
+  facts.memory_bus_bits = properties.memoryBusWidth;
+  check(cudaDriverGetVersion(&facts.driver_version), "asking for the driver's version");
+  check(cudaRuntimeGetVersion(&facts.runtime_version), "asking for the runtime's version");
+  return facts;
+}
+
+}  // namespace
+
+std::string DeviceFacts::architecture() const { return fmt::format("sm_{}{}", capability_major, capability_minor); }
+
+std::string missing_device() {
+  int driver = 0, runtime = 0, count = 0;
+  cudaRuntimeGetVersion(&runtime);
+  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+    return "no NVIDIA driver was found on this machine (libcuda.so.1 does not open)";
+  cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  if (status == cudaErrorInsufficientDriver)
+    return fmt::format("the NVIDIA driver is too old: it knows CUDA {}, and this program needs {}", version(driver),
+                       version(runtime));
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
+    return "the NVIDIA driver finds no GPU on this machine";
+  if (status != cudaSuccess)
+    return fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(status));
+  return "";
+}
+
+Device::Device() {
+  std::string missing = missing_device();
+  if (!missing.empty()) throw Error("[cuda] " + missing, ExitCode::kDevice);
+  check(cudaSetDevice(0), "opening the GPU");
+  facts_ = read_facts();
+  constexpr int kOldest = 8;
+  if (facts_.capability_major < kOldest)
+    throw Error(fmt::format("[cuda] expected a GPU of compute capability {}.0 or newer, got {} ({}.{})", kOldest,
+                            facts_.name, facts_.capability_major, facts_.capability_minor),
+                ExitCode::kDevice);
+  check(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking), "making a stream");
+  stream_ = own_;
+}
+
+Device::~Device() { cudaStreamDestroy(own_); }
+
+void Device::synchronize() const { check(cudaStreamSynchronize(stream_), "waiting for the GPU"); }
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The GPU in use: what it is, and the stream that launches go to. Not its memory's plan, and not the kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+namespace ridge::backends::cuda {
+
+struct DeviceFacts {
+  std::string name;  // "NVIDIA H200"
+  int capability_major = 0;
+  int capability_minor = 0;
+  int multiprocessors = 0;
+  int64_t memory_bytes = 0;
+  int64_t l2_bytes = 0;
+  double clock_ghz = 0;         // the highest that the vendor states
+  double memory_clock_ghz = 0;
+  int memory_bus_bits = 0;
+  int driver_version = 0;       // 13000: CUDA 13.0
+  int runtime_version = 0;
+
+  std::string architecture() const;  // "sm_90"
+};
+
+// Empty where a GPU can be used, else what is missing.
+std::string missing_device();
+
+class Device {
+ public:
+  // The first GPU. Throws a device Error where there is none, no driver, or one too old.
+  Device();
+  ~Device();
+  Device(const Device&) = delete;
+
+  const DeviceFacts& facts() const { return facts_; }
+  // Read at each launch: while independent branches are recorded it is another one.
+  cudaStream_t stream() const { return stream_; }
+  void set_stream(cudaStream_t stream) { stream_ = stream; }
+  void synchronize() const;
+
+ private:
+  DeviceFacts facts_;
+  cudaStream_t own_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+};
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Wording of CUDA's faults.
+#include "backends/cuda/device_error.h"
+
+#include "base/error.h"
+#include "base/units.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// After these the device is of no more use to the process: every later call gives the same status.
+bool is_fatal(cudaError_t status) {
+  switch (status) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorAssert:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) [[likely]]
+    return;
+  cudaGetLastError();  // a status that is not fatal is forgotten
+  const char* kind = cudaGetErrorName(status);
+  const char* words = cudaGetErrorString(status);
+  if (status == cudaErrorMemoryAllocation) throw memory_error("[cuda] {}: the GPU is out of memory", what);
+  throw Error(fmt::format("[cuda] {}: {} ({}){}", what, words, kind,
+                          is_fatal(status) ? "; a kernel before it may have failed, and the GPU is lost to this process"
+                                           : ""),
+              ExitCode::kDevice);
+}
+
+void out_of_memory(int64_t bytes, const char* what) {
+  cudaGetLastError();
+  size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
+  throw memory_error("[cuda] no room for '{}': asked for {}, {} of the GPU's {} are free", what, format_bytes(bytes),
+                     format_bytes(static_cast<int64_t>(free)), format_bytes(static_cast<int64_t>(total)));
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A block of the GPU's memory, and the way of small host values to it without waiting.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstdint>
+
+#include "backends/backend.h"
+
+namespace ridge::backends::cuda {
+
+class DeviceMemory final : public Memory {
+ public:
+  // Zero-filled. Throws an out-of-memory Error that names `what` and what is free.
+  DeviceMemory(int64_t bytes, const char* what);
+  ~DeviceMemory() override;
+  DeviceMemory(const DeviceMemory&) = delete;
+  std::byte* data() const override { return data_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+// Pinned host memory in sections that are written in turn: a copy to the GPU returns at once, and the caller's bytes may
+// change. A section is written again only when its copies are done.
+class StagingRing {
+ public:
+  StagingRing();
+  ~StagingRing();
+  StagingRing(const StagingRing&) = delete;
+  static constexpr int64_t kSectionBytes = int64_t{1} << 20;
+  // At most kSectionBytes.
+  void copy(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
+
+ private:
+  static constexpr size_t kSections = 4;
+  std::byte* host_ = nullptr;
+  std::array<cudaEvent_t, kSections> done_{};
+  size_t section_ = 0;
+  int64_t used_bytes_ = 0;  // of the section
+};
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Describing products to cuBLASLt, which thinks in columns.
+#include "backends/cuda/gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cuda/cublaslt.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+static_assert(sizeof(GemmAlgorithm) == sizeof(cublasLtMatmulAlgo_t));
+
+bool has_contiguous_axis(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
+  return rows == 1 || columns == 1 || row_step == 1 || column_step == 1;
+}
+
+// A step of 0, or one shorter than what lies between, is no matrix to the library.
+bool steps_out(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
+  if (rows == 1 || columns == 1) return (rows == 1 || row_step > 0) && (columns == 1 || column_step > 0);
+  return row_step == 1 ? column_step >= rows : row_step >= columns;
+}
+
+bool takes_matrix(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
+  return has_contiguous_axis(rows, columns, row_step, column_step) && steps_out(rows, columns, row_step, column_step);
+}
+
+// The same product written transposed.
+GemmShape transposed(const GemmShape& g) {
+  GemmShape t = g;
+  t.m = g.n, t.n = g.m;
+  t.a_batch = g.b_batch, t.b_batch = g.a_batch;
+  t.a_m = g.b_n, t.a_k = g.b_k;
+  t.b_k = g.a_k, t.b_n = g.a_m;
+  t.c_m = g.c_n, t.c_n = g.c_m;
+  return t;
+}
+
+// A rows x columns matrix as cuBLASLt stores it: columns `leading` apart, or the transpose of that.
+struct Stored {
+  int64_t rows, columns, leading;
+  bool is_transposed;
+};
+
+Stored stored(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
+  bool by_columns = row_step == 1 || rows == 1;
+  if (rows > 1 && columns == 1) by_columns = row_step == 1;
+  if (by_columns) return {rows, columns, columns == 1 ? rows : std::max(column_step, rows), false};
+  return {columns, rows, rows == 1 ? columns : std::max(row_step, columns), true};
+}
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+
+cublasLtMatrixLayout_t layout_of(const Stored& s, DType dtype, int64_t batch, int64_t batch_stride) {
+  const CublasLt& lt = cublaslt();
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(lt.layout_create(&layout, type_of(dtype), static_cast<uint64_t>(s.rows), static_cast<uint64_t>(s.columns),
+                         s.leading),
+        "describing a matrix");
+  if (batch > 1) {
+    int32_t count = static_cast<int32_t>(batch);
+    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describing a batch");
+    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride, sizeof batch_stride),
+          "describing a batch");
+  }
+  return layout;
+}
+
+}  // namespace
+
+struct GemmProblem::Descriptors {
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+
+  ~Descriptors() {
+    const CublasLt& lt = cublaslt();
+    for (cublasLtMatrixLayout_t layout : {a, b, c})
+      if (layout != nullptr) lt.layout_destroy(layout);
+    if (product != nullptr) lt.description_destroy(product);
+  }
+};
+
+GemmBatch join_batch(const GemmShape& shape) {
+  struct Axis {
+    int64_t extent, a, b, c;
+  };
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < shape.batch.size(); ++i)
+    if (shape.batch[i] != 1) axes.push_back({shape.batch[i], shape.a_batch[i], shape.b_batch[i], shape.c_batch[i]});
+  std::stable_sort(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.c > y.c; });
+  std::vector<Axis> joined;  // innermost first
+  for (size_t i = axes.size(); i-- > 0;) {
+    const Axis& outer = axes[i];
+    Axis* inner = joined.empty() ? nullptr : &joined.back();
+    if (inner != nullptr && outer.a == inner->a * inner->extent && outer.b == inner->b * inner->extent &&
+        outer.c == inner->c * inner->extent)
+      inner->extent *= outer.extent;
+    else
+      joined.push_back(outer);
+  }
+  GemmBatch batch{shape, {0}, {0}, {0}};
+  GemmShape& g = batch.shape;
+  g.batch.clear(), g.a_batch.clear(), g.b_batch.clear(), g.c_batch.clear();
+  if (joined.empty()) return batch;
+  auto largest = std::max_element(joined.begin(), joined.end(),
+                                  [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
+  g.batch = {largest->extent}, g.a_batch = {largest->a}, g.b_batch = {largest->b}, g.c_batch = {largest->c};
+  joined.erase(largest);
+  for (const Axis& axis : joined) {
+    size_t count = batch.a.size();
+    for (int64_t i = 1; i < axis.extent; ++i)
+      for (size_t j = 0; j < count; ++j) {
+        batch.a.push_back(batch.a[j] + i * axis.a);
+        batch.b.push_back(batch.b[j] + i * axis.b);
+        batch.c.push_back(batch.c[j] + i * axis.c);
+      }
+  }
+  return batch;
+}
+
+bool is_supported(const GemmShape& g) {
+  return takes_matrix(g.m, g.k, g.a_m, g.a_k) && takes_matrix(g.k, g.n, g.b_k, g.b_n) &&
+         takes_matrix(g.m, g.n, g.c_m, g.c_n) && join_batch(g).a.size() == 1;
+}
+
+int64_t alignment_of(const void* address) {
+  constexpr uintptr_t kMost = 256;
+  uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kMost;
+  return static_cast<int64_t>(bits & (~bits + 1));
+}
+
+GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes)
+    : tf32_(tf32 && shape.input == DType::kF32),
+      alignment_bytes_(alignment_bytes),
+      descriptors_(std::make_unique<Descriptors>()) {
+  // The library writes columns; a result in rows is the transposed product's in columns.
+  swapped_ = shape.n > 1 ? shape.c_n == 1 : shape.m > 1 && shape.c_m != 1;
+  shape_ = swapped_ ? transposed(shape) : shape;
+  const GemmShape& g = shape_;
+  RIDGE_CHECK(g.batch.size() <= 1, "{} has {} batch axes", g.key(), g.batch.size());
+  const CublasLt& lt = cublaslt();
+  Stored a = stored(g.m, g.k, g.a_m, g.a_k), b = stored(g.k, g.n, g.b_k, g.b_n);
+  Stored c{g.m, g.n, g.n == 1 ? g.m : std::max(g.c_n, g.m), false};
+  cublasComputeType_t compute = tf32_ ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check(lt.description_create(&descriptors_->product, compute, CUDA_R_32F), "describing a product");
+  cublasOperation_t a_op = a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t b_op = b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSA, &a_op, sizeof a_op),
+        "describing a product");
+  check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSB, &b_op, sizeof b_op),
+        "describing a product");
+  int64_t batch = g.batch.empty() ? 1 : g.batch[0];
+  descriptors_->a = layout_of(a, g.input, batch, g.batch.empty() ? 0 : g.a_batch[0]);
+  descriptors_->b = layout_of(b, g.input, batch, g.batch.empty() ? 0 : g.b_batch[0]);
+  descriptors_->c = layout_of(c, g.output, batch, g.batch.empty() ? 0 : g.c_batch[0]);
+}
+
+GemmProblem::~GemmProblem() = default;
+
+std::string GemmProblem::key() const {
+  return fmt::format("{}{}:align{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_);
+}
+
+std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
+  const CublasLt& lt = cublaslt();
+  cublasLtMatmulPreference_t preference = nullptr;
+  check(lt.preference_create(&preference), "asking for product kernels");
+  auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check(lt.preference_set(preference, attribute, &value, sizeof value), "asking for product kernels");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
+  // Partial sums are added by a kernel of their own or not at all: in a fixed order.
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    set(attribute, static_cast<uint32_t>(alignment_bytes_));
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+  int found = 0;
+  cublasStatus_t status = lt.heuristic(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
+                                       descriptors_->c, descriptors_->c, preference, most, results.data(), &found);
+  lt.preference_destroy(preference);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  check(status, "asking for product kernels");
+  std::vector<GemmAlgorithm> algorithms;
+  for (int i = 0; i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    GemmAlgorithm algorithm;
+    std::memcpy(&algorithm, &result.algo, sizeof algorithm);
+    algorithms.push_back(algorithm);
+  }
+  return algorithms;
+}
+
+bool GemmProblem::accepts(const GemmAlgorithm& algorithm) const {
+  const CublasLt& lt = cublaslt();
+  cublasLtMatmulAlgo_t algo;
+  std::memcpy(&algo, &algorithm, sizeof algo);
+  cublasLtMatmulHeuristicResult_t result{};
+  return lt.algorithm_check(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b, descriptors_->c,
+                            descriptors_->c, &algo, &result) == CUBLAS_STATUS_SUCCESS &&
+         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= static_cast<size_t>(kGemmWorkspaceBytes);
+}
+
+void GemmProblem::launch(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
+                         std::byte* workspace, cudaStream_t stream) const {
+  if (swapped_) std::swap(a, b);
+  launch_stored(algorithm, a, b, c, workspace, stream);
+}
+
+void GemmProblem::launch_stored(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
+                                std::byte* workspace, cudaStream_t stream) const {
+  const CublasLt& lt = cublaslt();
+  cublasLtMatmulAlgo_t algo;
+  std::memcpy(&algo, &algorithm, sizeof algo);
+  const float one = 1, beta = shape_.accumulate ? 1.0f : 0.0f;
+  check(lt.matmul(lt.handle, descriptors_->product, &one, a, descriptors_->a, b, descriptors_->b, &beta, c,
+                  descriptors_->c, c, descriptors_->c, &algo, workspace, static_cast<size_t>(kGemmWorkspaceBytes),
+                  stream),
+        "launching a product");
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measuring proposals on random operands.
+#include "backends/cuda/gemm_tuner.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/device_memory.h"
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int kCandidates = 12;
+// A proposal must win by more than this to displace one listed before it: medians of 5 runs differ by about 1%.
+constexpr double kMargin = 0.02;
+constexpr double kHopeless = 2;
+constexpr int kRuns = 5;
+constexpr double kEnoughMs = 1;  // short products are repeated until a run lasts this long
+
+int64_t matrix_bytes(int64_t batch, int64_t batch_stride, int64_t last, DType dtype) {
+  return storage_bytes(dtype, (batch - 1) * batch_stride + last + 1);
+}
+
+// Random data, repeated from one block: zeros multiply faster.
+std::unique_ptr<DeviceMemory> random_operand(int64_t bytes, DType dtype) {
+  constexpr int64_t kBlockBytes = int64_t{1} << 20;
+  std::vector<std::byte> block(static_cast<size_t>(std::min(round_up(bytes, 256), kBlockBytes)));
+  Random random(1);
+  for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
+    float value = random.uniform() - 0.5f;
+    if (dtype == DType::kF32) reinterpret_cast<float*>(block.data())[i] = value;
+    else reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
+  }
+  auto memory = std::make_unique<DeviceMemory>(round_up(bytes, 256), "tuning operand");
+  for (int64_t at = 0; at < memory->bytes(); at += kBlockBytes) {
+    int64_t part = std::min<int64_t>(static_cast<int64_t>(block.size()), memory->bytes() - at);
+    check(cudaMemcpy(memory->data() + at, block.data(), static_cast<size_t>(part), cudaMemcpyHostToDevice),
+          "writing a tuning operand");
+  }
+  return memory;
+}
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
+    check(cudaEventCreate(&begin_), "making an event");
+    check(cudaEventCreate(&end_), "making an event");
+  }
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+  template <typename Work>
+  double ms(int repeats, const Work& work) {
+    check(cudaEventRecord(begin_, stream_), "timing a product");
+    for (int i = 0; i < repeats; ++i) work();
+    check(cudaEventRecord(end_, stream_), "timing a product");
+    check(cudaEventSynchronize(end_), "timing a product");
+    float elapsed = 0;
+    check(cudaEventElapsedTime(&elapsed, begin_, end_), "timing a product");
+    return elapsed / repeats;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+// Gives up after one run on a proposal that is far slower than the best so far (0: none yet).
+template <typename Work>
+double median_ms(Stopwatch& watch, double best_ms, const Work& work) {
+  watch.ms(1, work);
+  double first = watch.ms(1, work);
+  if (best_ms > 0 && first > kHopeless * best_ms + 0.02) return first;
+  int repeats = std::clamp(static_cast<int>(kEnoughMs / std::max(first, 1e-3)), 1, 200);
+  std::vector<double> times;
+  for (int run = 0; run < kRuns; ++run) times.push_back(watch.ms(repeats, work));
+  std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+  return times[kRuns / 2];
+}
+
+GemmAlgorithm fastest(const GemmProblem& problem, const std::vector<GemmAlgorithm>& candidates, cudaStream_t stream) {
+  const GemmShape& g = problem.shape();
+  int64_t batch = g.batch.empty() ? 1 : g.batch[0];
+  auto bytes = [&](const std::vector<int64_t>& stride, int64_t last, DType dtype) {
+    return matrix_bytes(batch, stride.empty() ? 0 : stride[0], last, dtype);
+  };
+  auto a = random_operand(bytes(g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
+  auto b = random_operand(bytes(g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
+  auto c = random_operand(bytes(g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
+  DeviceMemory workspace(kGemmWorkspaceBytes, "tuning workspace");
+  Stopwatch watch(stream);
+  GemmAlgorithm best = candidates.front();
+  double best_ms = 0;
+  for (const GemmAlgorithm& candidate : candidates) {
+    if (!problem.accepts(candidate)) continue;
+    double ms = median_ms(watch, best_ms, [&] {
+      problem.launch_stored(candidate, a->data(), b->data(), c->data(), workspace.data(), stream);
+    });
+    if (best_ms == 0 || ms < best_ms * (1 - kMargin)) {
+      best = candidate;
+      best_ms = ms;
+    }
+  }
+  return best;
+}
+
+std::string identity_of(const Device& device) {
+  const DeviceFacts& facts = device.facts();
+  return fmt::format("{}, {}, driver {}, cuBLASLt {}", facts.name, facts.architecture(), facts.driver_version,
+                     cublaslt().version());
+}
+
+}  // namespace
+
+GemmTuner::GemmTuner(const Device& device, bool measures, std::string path)
+    : device_(device), measures_(measures), path_(std::move(path)) {
+  if (!measures_ || path_.empty()) return;
+  identity_ = identity_of(device);
+  std::ifstream file(path_);
+  if (!file) return;
+  auto json = nlohmann::json::parse(file, nullptr, false);
+  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object()) return;
+  for (const auto& [key, words] : json["choices"].items()) {
+    if (!words.is_array() || words.size() != GemmAlgorithm{}.size()) continue;
+    GemmAlgorithm algorithm{};
+    bool is_whole = true;
+    for (size_t i = 0; i < algorithm.size(); ++i) {
+      is_whole = is_whole && words[i].is_number_unsigned();
+      if (is_whole) algorithm[i] = words[i].get<uint64_t>();
+    }
+    if (is_whole) choices_[key] = algorithm;
+  }
+}
+
+GemmTuner::~GemmTuner() {
+  if (path_.empty() || !changed_) return;
+  nlohmann::json json = {{"identity", identity_}, {"choices", choices_}};
+  std::string beside = path_ + ".new";
+  std::ofstream file(beside);
+  file << json.dump(1) << "\n";
+  file.close();
+  if (file) std::rename(beside.c_str(), path_.c_str());
+}
+
+std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
+  std::string key = problem.key();
+  auto found = choices_.find(key);
+  if (found != choices_.end() && problem.accepts(found->second)) return found->second;
+  std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
+  if (candidates.empty()) return std::nullopt;
+  GemmAlgorithm chosen = candidates.size() == 1 ? candidates[0] : fastest(problem, candidates, device_.stream());
+  choices_[key] = chosen;
+  changed_ = changed_ || measures_;
+  return chosen;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading the words.
+#include "backends/cuda/index_faults.h"
+
+#include <algorithm>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/rows.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+
+IndexFaults::IndexFaults() {
+  void* words = nullptr;
+  check(cudaHostAlloc(&words, kMost * sizeof(int32_t), cudaHostAllocMapped), "allocating pinned memory");
+  words_ = static_cast<int32_t*>(words);
+  std::fill_n(words_, kMost, kNoBadRow);
+}
+
+IndexFaults::~IndexFaults() { cudaFreeHost(words_); }
+
+int32_t* IndexFaults::watch(const char* op, const char* noun, const char* row, int64_t bound) {
+  if (watches_.size() == kMost) return nullptr;  // the rest goes unwatched: kernels treat such an index as padding
+  watches_.push_back({op, noun, row, bound});
+  return words_ + watches_.size() - 1;
+}
+
+void IndexFaults::raise() {
+  for (size_t i = 0; i < watches_.size(); ++i) {
+    int32_t bad = *static_cast<volatile int32_t*>(words_ + i);
+    if (bad == kNoBadRow) continue;
+    words_[i] = kNoBadRow;
+    const Watch& w = watches_[i];
+    throw runtime_error("[{}] expected {} from -1 to {}, {} {} has another", w.op, w.noun, w.bound - 1, w.row, bad);
+  }
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ids and labels out of range, which kernels note in a word of the host's memory and the next wait turns into an Error.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ridge::backends::cuda {
+
+class IndexFaults {
+ public:
+  IndexFaults();
+  ~IndexFaults();
+  IndexFaults(const IndexFaults&) = delete;
+
+  // A word for one launch, as kernels/rows.h says. Words: "[embedding] expected ids from -1 to 7, token 3 has another".
+  int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound);
+  // Throws the first fault since the last call. The device must be idle.
+  void raise();
+
+ private:
+  struct Watch {
+    const char* op;
+    const char* noun;
+    const char* row;
+    int64_t bound;
+  };
+  static constexpr size_t kMost = 1024;
+  int32_t* words_ = nullptr;  // pinned: the device writes them, rarely
+  std::vector<Watch> watches_;
+};
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device side of what differs between CUDA and HIP: shuffles, exponentials, bf16 rounding. Kernels that include it are
+// portable; what is Hopper's own has "hopper" or "wgmma" in its file's name. The host side is gpu_runtime.h.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/kernels/gpu_runtime.h"
+
+#ifdef __HIP__
+#define __grid_constant__
+#else
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#endif
+
+namespace ridge::backends::cuda {
+
+// Kernels think in groups of 32 lanes: a warp of CUDA, half a wavefront of CDNA (shuffles stay inside it, since lane
+// masks are below 32).
+inline constexpr int kLanes = 32;
+
+#ifdef __HIP__
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T value, int mask) {
+  return __shfl_xor(value, mask);
+}
+// From the lane `step` below, among the caller's 32; lanes below `step` get their own.
+template <typename T>
+__device__ __forceinline__ T shuffle_up(T value, int step) {
+  return __shfl_up(value, step, kLanes);
+}
+__device__ __forceinline__ float exp2_hardware(float x) { return __builtin_amdgcn_exp2f(x); }
+// Two floats rounded to nearest even, `low` in the low half.
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  auto round = [](float value) -> uint32_t {
+    const uint32_t bits = __float_as_uint(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;
+    return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  };
+  return round(low) | (round(high) << 16);
+}
+#else
+template <typename T>
+__device__ __forceinline__ T shuffle_xor(T value, int mask) {
+  return __shfl_xor_sync(0xffffffffu, value, mask);
+}
+template <typename T>
+__device__ __forceinline__ T shuffle_up(T value, int step) {
+  return __shfl_up_sync(0xffffffffu, value, step);
+}
+__device__ __forceinline__ float exp2_hardware(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+#endif
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+__device__ __forceinline__ float to_float(uint16_t bits) {
+  return __uint_as_float(static_cast<uint32_t>(bits) << 16);
+}
+
+template <typename T>
+__device__ __forceinline__ T from_float(float value) {
+  if constexpr (sizeof(T) == 2) {
+    return static_cast<uint16_t>(pack_bf16(value, 0.0f));
+  } else {
+    return value;
+  }
+}
+
+// exp(x) for results stored as T. bf16 keeps 8 bits: the hardware's exp2, whose error is |x| 2^-24 and 2 ulp, is beyond
+// what it can show.
+template <typename T>
+__device__ __forceinline__ float exp_for(float x) {
+  if constexpr (sizeof(T) == 2) {
+    return __expf(x);
+  } else {
+    return expf(x);
+  }
+}
+
+// 2^x, likewise.
+template <typename T>
+__device__ __forceinline__ float exp2_for(float x) {
+  if constexpr (sizeof(T) == 2) {
+    return exp2_hardware(x);
+  } else {
+    return exp2f(x);
+  }
+}
+
+// 1 / (1 + exp(-u)), likewise.
+template <typename T>
+__device__ __forceinline__ float sigmoid_for(float u) {
+  if constexpr (sizeof(T) == 2) {
+    return __fdividef(1.0f, 1.0f + __expf(-u));
+  } else {
+    return 1.0f / (1.0f + expf(-u));
+  }
+}
+
+}  // namespace ridge::backends::cuda

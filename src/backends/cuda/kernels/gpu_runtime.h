@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host side of what differs between CUDA and HIP: runtime types and the few calls that launches make, under CUDA's
+// names. The device side is gpu_dialect.cuh.
+#pragma once
+
+#ifdef __HIP__
+#include <hip/hip_runtime.h>
+
+namespace ridge::backends::cuda {
+
+using cudaError_t = hipError_t;
+using cudaStream_t = hipStream_t;
+inline constexpr cudaError_t cudaSuccess = hipSuccess;
+inline constexpr cudaError_t cudaErrorInvalidValue = hipErrorInvalidValue;
+inline cudaError_t cudaGetLastError() { return hipGetLastError(); }
+inline constexpr auto cudaDevAttrMultiProcessorCount = hipDeviceAttributeMultiprocessorCount;
+inline cudaError_t cudaGetDevice(int* device) { return hipGetDevice(device); }
+inline cudaError_t cudaDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int device) {
+  return hipDeviceGetAttribute(value, attribute, device);
+}
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+    int* blocks, const void* kernel, int threads, size_t shared_bytes) {
+  return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared_bytes);
+}
+
+}  // namespace ridge::backends::cuda
+#else
+#include <cuda_runtime_api.h>
+#endif

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What strided operands come down to once axes of one element are dropped, the others ordered by the target's strides and
+// joined where all operands run on. Host arithmetic; no kernel.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+namespace ridge::backends::cuda {
+
+inline constexpr int kPlanMaxRank = 6;
+
+// Operand 0 is the target. Axes from the outermost to the innermost.
+template <int kOperands>
+struct LayoutPlan {
+  int rank = 0;
+  int64_t extents[kPlanMaxRank] = {};
+  int64_t strides[kOperands][kPlanMaxRank] = {};
+
+  int64_t elements() const {
+    int64_t product = 1;
+    for (int axis = 0; axis < rank; ++axis) product *= extents[axis];
+    return product;
+  }
+  int64_t inner_extent() const { return rank == 0 ? 1 : extents[rank - 1]; }
+  // Of one element: as if contiguous.
+  int64_t inner_stride(int operand) const { return rank == 0 ? 1 : strides[operand][rank - 1]; }
+
+  void swap_axes(int a, int b) {
+    std::swap(extents[a], extents[b]);
+    for (auto& each : strides) std::swap(each[a], each[b]);
+  }
+  void erase(int axis) {
+    for (int i = axis; i + 1 < rank; ++i) swap_axes(i, i + 1);
+    --rank;
+  }
+
+  // False for a rank out of range or a negative extent or stride.
+  bool is_valid() const {
+    bool valid = rank >= 0 && rank <= kPlanMaxRank;
+    for (int axis = 0; valid && axis < rank; ++axis) {
+      valid = extents[axis] >= 0;
+      for (const auto& each : strides) valid = valid && each[axis] >= 0;
+    }
+    return valid;
+  }
+
+  void simplify() {
+    for (int axis = rank; axis-- > 0;)
+      if (extents[axis] == 1) erase(axis);
+    for (int i = 1; i < rank; ++i)
+      for (int j = i; j > 0 && strides[0][j] > strides[0][j - 1]; --j) swap_axes(j, j - 1);
+    for (int axis = rank; axis-- > 1;) {
+      bool runs_on = true;
+      for (const auto& each : strides) runs_on = runs_on && each[axis - 1] == each[axis] * extents[axis];
+      if (!runs_on) continue;
+      extents[axis] *= extents[axis - 1];
+      erase(axis - 1);
+    }
+  }
+};
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The mean of the losses of counted rows: one block, double, a fixed order. Where a row's loss comes from is the
+// caller's.
+#pragma once
+
+#include "backends/cuda/kernels/index_check.cuh"
+
+namespace ridge::backends::cuda {
+
+inline constexpr int kMeanThreads = 1024;
+
+struct LossSum {
+  double sum;
+  int32_t count;
+};
+
+// By every thread of a block of kMeanThreads; thread 0's result is all of it.
+__device__ __forceinline__ LossSum reduce_losses(LossSum part) {
+  __shared__ double sums[kMeanThreads / kLanes];
+  __shared__ int32_t counts[kMeanThreads / kLanes];
+#pragma unroll
+  for (int mask = kLanes / 2; mask > 0; mask /= 2) {
+    part.sum += shuffle_xor(part.sum, mask);
+    part.count += shuffle_xor(part.count, mask);
+  }
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (lane == 0) {
+    sums[threadIdx.x / kLanes] = part.sum;
+    counts[threadIdx.x / kLanes] = part.count;
+  }
+  __syncthreads();
+  part = {sums[lane], counts[lane]};
+#pragma unroll
+  for (int mask = kLanes / 2; mask > 0; mask /= 2) {
+    part.sum += shuffle_xor(part.sum, mask);
+    part.count += shuffle_xor(part.count, mask);
+  }
+  return part;
+}
+
+// Mapping: thread t takes rows t, t + 1024, ...; four of its loads wait at a time. `loss_of(row, label)` is asked for
+// counted rows. Bound: latency, N / 4096 round trips and one reduction.
+template <typename LossOf>
+__device__ __forceinline__ void write_mean_loss(const int32_t* labels,
+                                                int64_t tokens,
+                                                int64_t vocabulary,
+                                                int32_t* bad_row,
+                                                float* loss,
+                                                int32_t* count,
+                                                const LossOf& loss_of) {
+  constexpr int kTurn = 4;
+  LossSum part{0.0, 0};
+  for (int64_t first = threadIdx.x; first < tokens; first += kTurn * kMeanThreads) {
+    int32_t label[kTurn];
+    double of[kTurn];
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k) {
+      const int64_t row = first + k * kMeanThreads;
+      label[k] = row < tokens ? labels[row] : -1;
+    }
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k) {
+      const int64_t row = first + k * kMeanThreads;
+      if (row < tokens) note_bad_row(label[k], vocabulary, row, bad_row);
+      label[k] = checked_index(label[k], vocabulary);
+      of[k] = label[k] < 0 ? 0.0 : loss_of(row, label[k]);
+    }
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k) {
+      part.sum += of[k];
+      part.count += label[k] < 0 ? 0 : 1;
+    }
+  }
+  part = reduce_losses(part);
+  if (threadIdx.x == 0) {
+    *count = part.count;
+    *loss = part.count == 0 ? 0.0f : static_cast<float>(part.sum / part.count);
+  }
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added up in block order.
+#include <algorithm>
+
+#include "backends/cuda/kernels/reduce.h"
+#include "backends/cuda/kernels/rms_norm.h"
+#include "backends/cuda/kernels/row_group.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// Partial sums, and so blocks, by the threads of a block: two blocks of 256 threads on each of 132 multiprocessors, which
+// is what the registers of this kernel allow. A constant, because the sums' order must not follow the device.
+constexpr int64_t kThreadsInFlight = 132 * 2 * 256;
+constexpr int64_t most_blocks(int threads) { return kThreadsInFlight / threads; }
+constexpr int64_t kMostPartials = most_blocks(128);
+
+// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight = sum dy xhat. Mapping:
+// groups walk rows gridDim apart with the next row on its way; each thread keeps its columns' sums of d_weight. Bound:
+// memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials are at most 528 rows, in L2.
+template <typename T, int kGroup, int kCount, bool kResidual>
+__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
+    rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
+  using Group = RowGroup<kGroup>;
+  constexpr int kVector = kVectorOf<T>;
+  __shared__ ReduceScratch scratch;
+  const int lane = Group::lane();
+  const int vectors = static_cast<int>(p.width / kVector);
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * Group::kRows;
+  int64_t row = Group::first_row();
+
+  Packed<T, kVector> dy[kCount], x[kCount], more[kCount], next_dy[kCount], next_x[kCount], next_more[kCount];
+  float next_rstd = 0.0f;
+  auto fetch = [&](int64_t from) {
+    if (from >= p.tokens) return;
+    next_rstd = p.rstd[from];
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int vector = lane + k * kGroup;
+      if (vector >= vectors) continue;
+      next_dy[k] = load_packed<kVector>(p.dy[from] + vector * kVector);
+      next_x[k] = load_packed<kVector>(p.x[from] + vector * kVector);
+      if constexpr (kResidual) next_more[k] = load_packed<kVector>(p.d_residual[from] + vector * kVector);
+    }
+  };
+  fetch(row);
+  float weight[kCount][kVector], d_weight[kCount][kVector];
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int vector = lane + k * kGroup;
+    if (vector < vectors) load_floats(p.weight + vector * kVector, weight[k]);
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      weight[k][i] += p.weight_offset;
+      d_weight[k][i] = 0.0f;
+    }
+  }
+  for (int turn = 0; row < p.tokens; ++turn, row += stride) {
+    const float rstd = next_rstd;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      dy[k] = next_dy[k];
+      x[k] = next_x[k];
+      if constexpr (kResidual) more[k] = next_more[k];
+    }
+    fetch(row + stride);
+    float dot = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      if (lane + k * kGroup >= vectors) continue;
+      float given[kVector], v[kVector];
+      unpack(dy[k], given);
+      unpack(x[k], v);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        const float xhat = v[i] * rstd;
+        d_weight[k][i] = fmaf(given[i], xhat, d_weight[k][i]);
+        dot = fmaf(given[i] * weight[k][i], xhat, dot);
+      }
+    }
+    dot = Group::reduce(dot, Sum{}, scratch, turn);
+    const float mean = dot / static_cast<float>(p.width);
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int vector = lane + k * kGroup;
+      if (vector >= vectors) continue;
+      float given[kVector], v[kVector], added[kVector];
+      unpack(dy[k], given);
+      unpack(x[k], v);
+      if constexpr (kResidual) unpack(more[k], added);
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        v[i] = rstd * fmaf(-(v[i] * rstd), mean, given[i] * weight[k][i]);
+        if constexpr (kResidual) v[i] += added[i];
+      }
+      store_floats(p.dx[row] + vector * kVector, v);
+    }
+  }
+  float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
+  if constexpr (Group::kWhole) {
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) {
+      const int vector = lane + k * kGroup;
+      if (vector < vectors) store_floats(partial + vector * kVector, d_weight[k]);
+    }
+  } else {  // the block's rows in order
+    __shared__ float sums[Group::kRows][kGroup * kCount * kVector];
+    const int group = static_cast<int>(threadIdx.x) / kGroup;
+#pragma unroll
+    for (int k = 0; k < kCount; ++k) store_floats(&sums[group][(lane + k * kGroup) * kVector], d_weight[k]);
+    __syncthreads();
+    for (int i = threadIdx.x; i < p.width; i += Group::kThreads) {
+      float sum = 0.0f;
+      for (int g = 0; g < Group::kRows; ++g) sum += sums[g][i];
+      partial[i] = sum;
+    }
+  }
+}
+
+// Any width and alignment: a block walks each of its rows twice; its partial sums grow in memory, each element always
+// by the same thread.
+template <typename T>
+__global__ void __launch_bounds__(256) rms_norm_backward_any_kernel(const __grid_constant__ RmsNormBackward<T> p) {
+  using Group = RowGroup<256>;
+  __shared__ ReduceScratch scratch;
+  float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
+  for (int64_t i = threadIdx.x; i < p.width; i += 256) partial[i] = 0.0f;
+  int turn = 0;
+  for (int64_t row = blockIdx.x; row < p.tokens; row += gridDim.x, ++turn) {
+    const float rstd = p.rstd[row];
+    float dot = 0.0f;
+    for (int64_t i = threadIdx.x; i < p.width; i += 256) {
+      const float given = to_float(p.dy[row][i]);
+      const float xhat = to_float(p.x[row][i]) * rstd;
+      partial[i] += given * xhat;
+      dot = fmaf(given * (p.weight[i] + p.weight_offset), xhat, dot);
+    }
+    dot = Group::reduce(dot, Sum{}, scratch, turn);
+    const float mean = dot / static_cast<float>(p.width);
+    for (int64_t i = threadIdx.x; i < p.width; i += 256) {
+      const float g = to_float(p.dy[row][i]) * (p.weight[i] + p.weight_offset);
+      float v = rstd * fmaf(-(to_float(p.x[row][i]) * rstd), mean, g);
+      if (p.d_residual) v += to_float(p.d_residual[row][i]);
+      p.dx[row][i] = from_float<T>(v);
+    }
+  }
+}
+
+// Half of with_row_shape's vectors a thread: this kernel keeps three operands and two sets of sums.
+template <typename Launch>
+bool with_backward_shape(int64_t vectors, const Launch& launch) {
+  if (vectors <= 32) launch(RowShape<32, 1>{});
+  else if (vectors <= 64) launch(RowShape<32, 2>{});
+  else if (vectors <= 128) launch(RowShape<128, 1>{});
+  else if (vectors <= 256) launch(RowShape<128, 2>{});
+  else if (vectors <= 512) launch(RowShape<256, 2>{});
+  else if (vectors <= 1024) launch(RowShape<512, 2>{});
+  else return false;
+  return true;
+}
+
+// Returns the blocks launched, which is the number of partial sums.
+template <typename T>
+int64_t launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
+  constexpr int kVector = kVectorOf<T>;
+  int64_t blocks = 0;
+  const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) && takes_vectors<kVector>(p.x) &&
+                       takes_vectors<kVector>(p.weight) && takes_vectors<kVector>(p.d_residual) &&
+                       takes_vectors<kVector>(p.dx);
+  const bool held = vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
+                      constexpr int kGroup = decltype(shape)::kGroupThreads;
+                      constexpr int kCount = decltype(shape)::kVectors;
+                      using Group = RowGroup<kGroup>;
+                      blocks = std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads));
+                      const auto grid = static_cast<unsigned>(blocks);
+                      if (p.d_residual)
+                        rms_norm_backward_kernel<T, kGroup, kCount, true><<<grid, Group::kThreads, 0, stream>>>(p);
+                      else
+                        rms_norm_backward_kernel<T, kGroup, kCount, false><<<grid, Group::kThreads, 0, stream>>>(p);
+                    });
+  if (held) return blocks;
+  blocks = std::min(p.tokens, most_blocks(256));
+  rms_norm_backward_any_kernel<T><<<static_cast<unsigned>(blocks), 256, 0, stream>>>(p);
+  return blocks;
+}
+
+}  // namespace
+
+int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
+  return std::min(tokens, kMostPartials) * width * static_cast<int64_t>(sizeof(float));
+}
+
+template <typename T>
+cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream) {
+  if (call.tokens < 0 || call.width < 0 || call.width >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (call.width == 0) return cudaSuccess;
+  const int64_t partials = call.tokens == 0 ? 0 : launch_rows(call, stream);
+  const cudaError_t status = cudaGetLastError();
+  if (status != cudaSuccess) return status;
+  return launch_sum_columns(
+      SumColumns<float, float>{partials, call.width, {call.workspace, call.width}, call.d_weight, nullptr}, stream);
+}
+
+template cudaError_t launch_rms_norm_backward(const RmsNormBackward<float>&, cudaStream_t);
+template cudaError_t launch_rms_norm_backward(const RmsNormBackward<uint16_t>&, cudaStream_t);
+
+}  // namespace ridge::backends::cuda

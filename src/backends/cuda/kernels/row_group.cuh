@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that need a reduction: a group of threads holds a row in registers or walks it, and reduces in a fixed order. A
+// group is 32 lanes (four rows a block, no barrier) or the whole block.
+#pragma once
+
+#include "backends/cuda/kernels/vector_io.cuh"
+
+namespace ridge::backends::cuda {
+
+struct Sum {
+  static constexpr float kNothing = 0.0f;
+  __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
+};
+struct Max {  // fmaxf leaves NaN out
+  static constexpr float kNothing = -__builtin_huge_valf();
+  __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
+};
+
+// A butterfly: every lane ends with the same bits.
+template <typename Combine>
+__device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
+#pragma unroll
+  for (int mask = kLanes / 2; mask > 0; mask /= 2) value = combine(value, shuffle_xor(value, mask));
+  return value;
+}
+
+// Scratch of a block's reductions, one half for every other of them, so that one barrier each is enough.
+struct ReduceScratch {
+  float values[2][kLanes];
+};
+
+template <int kGroup>
+struct RowGroup {
+  static_assert(kGroup % kLanes == 0 && kGroup <= 1024);
+  static constexpr bool kWhole = kGroup > kLanes;  // the group is the block
+  static constexpr int kThreads = kWhole ? kGroup : 128;
+  static constexpr int kRows = kThreads / kGroup;  // rows of a block
+
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
+  static __device__ __forceinline__ int64_t first_row() {
+    return static_cast<int64_t>(blockIdx.x) * kRows + static_cast<int>(threadIdx.x) / kGroup;
+  }
+
+  // Every thread of the group gets the result. `turn` counts the block's reductions from 0. Where the group is the
+  // block, all its threads must come.
+  template <typename Combine>
+  static __device__ __forceinline__ float reduce(float value, Combine combine, ReduceScratch& scratch, int turn) {
+    value = reduce_lanes(value, combine);
+    if constexpr (kWhole) {
+      float* values = scratch.values[turn & 1];
+      const int lane = static_cast<int>(threadIdx.x) % kLanes;
+      if (lane == 0) values[threadIdx.x / kLanes] = value;
+      __syncthreads();
+      value = reduce_lanes(lane < kGroup / kLanes ? values[lane] : Combine::kNothing, combine);
+    }
+    return value;
+  }
+};
+
+// A group and the vectors that each of its threads holds.
+template <int kGroup, int kCount>
+struct RowShape {
+  static constexpr int kGroupThreads = kGroup;
+  static constexpr int kVectors = kCount;
+};
+
+// Calls launch(RowShape) with the smallest shape that holds a row of `vectors`; false where none does. kWidest is the
+// largest group that the kernel has registers for.
+template <int kWidest, typename Launch>
+bool with_row_shape(int64_t vectors, const Launch& launch) {
+  if (vectors <= 32) launch(RowShape<32, 1>{});
+  else if (vectors <= 128) launch(RowShape<32, 4>{});
+  else if (vectors <= 256) launch(RowShape<128, 2>{});
+  else if (vectors <= 512) launch(RowShape<128, 4>{});
+  else if (vectors <= 1024) launch(RowShape<256, 4>{});
+  else if (vectors <= 2048) launch(RowShape<512, 4>{});
+  else if (kWidest == 1024 && vectors <= 4096) launch(RowShape<kWidest, 4>{});
+  else return false;
+  return true;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// The maximum of a row and the sum of its exponentials in one pass (Milakov and Gimelshein 2018): what softmax,
+// log_softmax and cross-entropy share.
+#pragma once
+
+#include "backends/cuda/kernels/row_group.cuh"
+
+namespace ridge::backends::cuda {
+
+inline constexpr float kLog2OfE = 1.4426950408889634f;
+inline constexpr float kMinusInfinity = -__builtin_huge_valf();
+
+// Where nothing but -infinity has been seen there is no difference to take.
+__device__ __forceinline__ float exponent_base(float top) { return top == kMinusInfinity ? 0.0f : top; }
+
+// exp(scale (x - base)), `to_log2` being scale log2(e). In fp32 the difference is taken first: it is exact near the base,
+// so the largest term is exactly 1. For bf16 one fused multiply-add does, whose error is that of rounding base to_log2.
+template <typename T>
+__device__ __forceinline__ float exp_difference(float x, float base, float to_log2) {
+  if constexpr (sizeof(T) == 2) {
+    return exp2_for<T>(fmaf(x, to_log2, -base * to_log2));
+  } else {
+    return exp2_for<T>((x - base) * to_log2);
+  }
+}
+
+// sum is that of exp(scale (x - top)).
+struct OnlineSum {
+  float top = kMinusInfinity;
+  float sum = 0.0f;
+
+  template <typename T, int kCount>
+  __device__ __forceinline__ void add(const float (&x)[kCount], float to_log2) {
+    float next = top;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) next = fmaxf(next, x[i]);
+    const float base = exponent_base(next);
+    // Exactly 1 where the maximum stays: a factor that is off by a rounding would be applied at every step.
+    sum *= exp_difference<float>(top, base, to_log2);
+    top = next;
+    float terms = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) terms += exp_difference<T>(x[i], base, to_log2);
+    sum += terms;
+  }
+
+  // Over the group, by every thread; two of its reductions.
+  template <typename Group>
+  __device__ __forceinline__ OnlineSum reduce(float to_log2, ReduceScratch& scratch) const {
+    OnlineSum all;
+    all.top = Group::reduce(top, Max{}, scratch, 0);
+    const float part = sum * exp_difference<float>(top, exponent_base(all.top), to_log2);
+    all.sum = Group::reduce(part, Sum{}, scratch, 1);
+    return all;
+  }
+};
+
+// What a thread of the group sees of row x: vectors of kVector columns, four of them on their way at a time. Columns
+// outside [begin, end) are not seen.
+template <typename Group, int kGroup, int kVector, typename T>
+__device__ __forceinline__ OnlineSum online_sum(
+    const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
+  constexpr int kTurn = 4;
+  OnlineSum part;
+  const int64_t vectors = columns / kVector;
+  for (int64_t first = Group::lane(); first * kVector < end; first += kTurn * kGroup) {
+    Packed<T, kVector> raw[kTurn];
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k)
+      if (first + k * kGroup < vectors) raw[k] = load_packed<kVector>(x + (first + k * kGroup) * kVector);
+    float v[kTurn * kVector];
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k) {
+      float one[kVector];
+      unpack(raw[k], one);
+      const int64_t column = (first + k * kGroup) * kVector;
+      if (column >= begin && column + kVector <= end) {  // nearly all: no question for each element
+#pragma unroll
+        for (int i = 0; i < kVector; ++i) v[k * kVector + i] = one[i];
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < kVector; ++i)
+        v[k * kVector + i] = column + i >= begin && column + i < end ? one[i] : kMinusInfinity;
+    }
+    part.template add<T>(v, to_log2);
+  }
+  return part;
+}
+
+}  // namespace ridge::backends::cuda

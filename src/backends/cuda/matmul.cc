@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding of matmul to cuBLASLt: the products that backends/product_plan.h makes of an einsum.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/gemm.h"
+#include "backends/cuda/gemm_tuner.h"
+#include "backends/cuda/kernels/fill.h"
+#include "backends/cuda/kernels/strided_product.h"
+#include "backends/cuda/packed_product.h"
+#include "backends/cuda/strided_copy.h"
+#include "backends/product_plan.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// The library takes no empty axes: there is nothing to do, or the sum of nothing.
+Launch bind_empty(const BindCall& call, BindContext& context) {
+  const Operand& out = call.outputs[0];
+  int64_t elements = out.type.shape.elements();
+  if (elements == 0 || call.inputs.size() == 3) return [] {};
+  return by_dtype(out.type.dtype, [&](auto element) -> Launch {
+    using T = decltype(element);
+    return launch_on(context.device, "matmul", launch_fill<T>, Fill<T>{1, elements, {out.as<T>(), elements}, 0});
+  });
+}
+
+// A product that the library has no kernel for: odd strides, mostly of tests.
+Launch bind_strided(const GemmShape& g, const std::byte* a, const std::byte* b, std::byte* c, BindContext& context) {
+  StridedProduct product;
+  product.m = g.m, product.n = g.n, product.k = g.k;
+  product.input = g.input, product.output = g.output;
+  product.a = {a, g.a_m, g.a_k, g.a_batch.empty() ? 0 : g.a_batch[0]};
+  product.b = {b, g.b_k, g.b_n, g.b_batch.empty() ? 0 : g.b_batch[0]};
+  product.c = c;
+  product.c_row = g.c_m, product.c_column = g.c_n, product.c_batch = g.c_batch.empty() ? 0 : g.c_batch[0];
+  product.batch = g.batch.empty() ? 1 : g.batch[0];
+  product.accumulate = g.accumulate;
+  return launch_on(context.device, "matmul", launch_strided_product, product);
+}
+
+Launch bind_gemm(const GemmShape& shape, const std::byte* a, const std::byte* b, std::byte* c, std::byte* workspace,
+                 BindContext& context) {
+  if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
+  int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
+  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment);
+  std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
+  if (!algorithm) return bind_strided(shape, a, b, c, context);
+  return [problem, algorithm = *algorithm, a, b, c, workspace, &device = context.device] {
+    problem->launch(algorithm, a, b, c, workspace, device.stream());
+  };
+}
+
+// An operand with its axes in another order.
+Operand permuted(const Operand& operand, const std::string& letters, const std::string& order) {
+  std::vector<int64_t> extents, strides;
+  for (char letter : order) {
+    int axis = static_cast<int>(letters.find(letter));
+    extents.push_back(operand.type.shape[axis]);
+    strides.push_back(operand.strides[axis]);
+  }
+  return {operand.data, {operand.type.dtype, Shape(extents)}, Strides(strides)};
+}
+
+Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContext& context) {
+  const Operand* operands[3] = {&call.inputs[0], &call.inputs[1], &call.outputs[0]};
+  std::byte* memory = call.workspace + kGemmWorkspaceBytes;
+  std::byte* data[3];
+  Launch copies[3];
+  for (size_t i = 0; i < 3; ++i) {
+    const PackedOperand& plan = packed.operands[i];
+    data[i] = operands[i]->data;
+    if (!plan.is_packed) continue;
+    data[i] = memory;
+    memory += plan.bytes;
+    Operand there = permuted(*operands[i], plan.from, plan.letters), here = there;
+    here.data = data[i];
+    here.strides = dense_strides(here.type.shape);
+    copies[i] = i < 2 ? bind_copy(there, here, false, "matmul", context.device)
+                      : bind_copy(here, there, call.inputs.size() == 3, "matmul", context.device);
+  }
+  Launch gemm = bind_gemm(packed.gemm, data[0], data[1], data[2], call.workspace, context);
+  std::vector<Launch> steps;
+  for (Launch* step : {&copies[0], &copies[1], &gemm, &copies[2]})
+    if (*step) steps.push_back(std::move(*step));
+  return [steps = std::move(steps)] {
+    for (const Launch& step : steps) step();
+  };
+}
+
+int launches_of(const Call& call, const ProductLayouts& layouts) {
+  ProductPlan plan = plan_product(call, layouts);
+  return static_cast<int>(product_steps(call, layouts, plan).size() * join_batch(plan.gemm).a.size());
+}
+
+// Where dense operands would take many launches; other layouts are taken only where they take one.
+std::optional<PackedProduct> packing(const Call& call) {
+  int apart = launches_of(call, dense_layouts(call));
+  if (apart == 1) return std::nullopt;
+  std::optional<PackedProduct> packed = plan_packed_product(call);
+  return packed && packed->launches() < apart ? packed : std::nullopt;
+}
+
+Launch bind(const BindCall& call, BindContext& context) {
+  if (is_empty_product(call.call())) return bind_empty(call, context);
+  if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
+  ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
+  ProductPlan plan = plan_product(call.call(), layouts);
+  std::vector<Launch> gemms;
+  for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
+    GemmShape shape = plan.gemm;
+    shape.accumulate = step.accumulate;
+    GemmBatch batch = join_batch(shape);
+    for (size_t i = 0; i < batch.a.size(); ++i)
+      gemms.push_back(bind_gemm(batch.shape, call.inputs[0].data + storage_bytes(shape.input, step.a + batch.a[i]),
+                                call.inputs[1].data + storage_bytes(shape.input, step.b + batch.b[i]),
+                                call.outputs[0].data + storage_bytes(shape.output, step.c + batch.c[i]),
+                                call.workspace, context));
+  }
+  if (gemms.size() == 1) return gemms[0];
+  return [gemms = std::move(gemms)] {
+    for (const Launch& gemm : gemms) gemm();
+  };
+}
+
+int64_t workspace_bytes(const Call& call) {
+  if (is_empty_product(call)) return 0;
+  std::optional<PackedProduct> packed = packing(call);
+  return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
+}
+
+int launches(const Call& call) {
+  if (is_empty_product(call)) return 1;
+  std::optional<PackedProduct> packed = packing(call);
+  return packed ? packed->launches() : launches_of(call, dense_layouts(call));
+}
+
+// A layout is welcome where one launch does it: several cost more than the copy that one needs.
+bool fits(const Call& call, int operand, const Layout& layout) {
+  ProductLayouts layouts = dense_layouts(call);
+  (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;
+  if (is_empty_product(call) || packing(call)) return false;
+  return is_supported(plan_product(call, layouts).gemm) && launches_of(call, layouts) == 1;
+}
+
+bool takes_input(const Call& call, int input, const Layout& layout) { return input < 2 && fits(call, input, layout); }
+
+bool takes_output(const Call& call, int, const Layout& layout) {
+  return call.inputs.size() == 2 && fits(call, 2, layout);
+}
+
+std::string unsupported(const Call& call) {
+  if (call.inputs[0].dtype == call.inputs[1].dtype) return "";
+  return fmt::format("the cuda backend multiplies operands of one element type, not {} and {}", call.inputs[0].str(),
+                     call.inputs[1].str());
+}
+
+}  // namespace
+
+const CudaKernel& matmul_kernel() {
+  static const CudaKernel kernel{.op = "matmul",
+                                 .bind = bind,
+                                 .takes_input = takes_input,
+                                 .takes_output = takes_output,
+                                 .workspace_bytes = workspace_bytes,
+                                 .unsupported = unsupported,
+                                 .launches = launches};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

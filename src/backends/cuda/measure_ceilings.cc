@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of generic work, each repeated inside a graph so that the host does not count.
+#include "backends/cuda/measure_ceilings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <ctime>
+#include <vector>
+
+#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/device.h"
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/device_memory.h"
+#include "backends/cuda/gemm.h"
+#include "backends/cuda/kernels/ceilings.h"
+#include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/recording.h"
+#include "base/bf16.h"
+#include "base/error.h"
+#include "base/random.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+using perf::ProductExtents;
+using perf::ProductForm;
+
+// Multiples of 48: no extent of a preset is among them. Squares, flat and deep ones, few rows, and batches.
+constexpr std::array kExtents = {
+    ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},     ProductExtents{1, 768, 768, 768},
+    ProductExtents{1, 1536, 1536, 1536},  ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
+    ProductExtents{1, 1152, 576, 576},    ProductExtents{1, 1152, 1536, 576},   ProductExtents{1, 1152, 576, 1536},
+    ProductExtents{1, 576, 1536, 1152},   ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 4608, 1152, 1152},
+    ProductExtents{1, 4608, 3072, 1152},  ProductExtents{1, 4608, 1152, 3072},  ProductExtents{1, 1152, 3072, 4608},
+    ProductExtents{1, 4608, 12288, 1152}, ProductExtents{1, 12288, 1152, 4608}, ProductExtents{1, 12, 1536, 1536},
+    ProductExtents{1, 1152, 960, 480},    ProductExtents{1, 960, 480, 1152},    ProductExtents{48, 144, 144, 48},
+    ProductExtents{48, 144, 48, 144},     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
+constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
+constexpr int64_t kLargestWalk = int64_t{2} << 30;
+constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
+constexpr int kMostRepeats = 100;
+constexpr int kSamples = 5;
+
+class Stand {
+ public:
+  Stand() : inputs_(kLargestWalk, "operands of measurements"), results_(kLargestWalk, "results of measurements"),
+            workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
+
+  Device& device() { return device_; }
+  std::byte* input() const { return inputs_.data(); }
+  std::byte* result() const { return results_.data(); }
+  std::byte* workspace() const { return workspace_.data(); }
+
+  // Random numbers in [-0.5, 0.5), repeated from one block: zeros multiply faster.
+  void fill(DType dtype) {
+    std::vector<std::byte> block(size_t{16} << 20);
+    Random random(3);
+    for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
+      float value = random.uniform() - 0.5f;
+      if (dtype == DType::kF32) reinterpret_cast<float*>(block.data())[i] = value;
+      else reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
+    }
+    constexpr int64_t kFilledBytes = int64_t{512} << 20;
+    for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
+      check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice), "filling operands");
+  }
+
+  // Nanoseconds of one launch inside a graph: the median of some graphs of many.
+  double ns(const Launch& launch) {
+    launch();
+    device_.synchronize();
+    double first = graph_ns(launch, 2) / 2;
+    int repeats = std::clamp(static_cast<int>(kEnoughNs / std::max(first, 1.0)), 2, kMostRepeats);
+    return graph_ns(launch, repeats) / repeats;
+  }
+
+  // On the stream, one launch after the other.
+  double stream_ns(const Launch& launch) {
+    constexpr int kLaunches = 2000;
+    return timed_ns([&] {
+             for (int i = 0; i < kLaunches; ++i) launch();
+           }) / kLaunches;
+  }
+
+ private:
+  double graph_ns(const Launch& launch, int repeats) {
+    std::vector<NodeLaunch> launches(static_cast<size_t>(repeats), NodeLaunch{kNoNode, launch});
+    std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
+    recording->replay();
+    std::vector<double> samples;
+    for (int i = 0; i < kSamples; ++i) samples.push_back(timed_ns([&] { recording->replay(); }));
+    std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
+    return samples[kSamples / 2];
+  }
+
+  template <typename Work>
+  double timed_ns(const Work& work) {
+    constexpr double kNsPerMs = 1e6;
+    cudaEvent_t begin = nullptr, end = nullptr;
+    check(cudaEventCreate(&begin), "making an event");
+    check(cudaEventCreate(&end), "making an event");
+    check(cudaEventRecord(begin, device_.stream()), "measuring");
+    work();
+    check(cudaEventRecord(end, device_.stream()), "measuring");
+    check(cudaEventSynchronize(end), "measuring");
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin, end), "measuring");
+    cudaEventDestroy(begin);
+    cudaEventDestroy(end);
+    return ms * kNsPerMs;
+  }
+
+  Device device_;
+  DeviceMemory inputs_, results_, workspace_;
+};
+
+using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
+
+// Bytes per nanosecond over a footprint that is walked often enough for the launch not to count.
+double walk_rate(Stand& stand, Walker* walker, int64_t bytes) {
+  constexpr int64_t kWalkedBytes = int64_t{4} << 30;
+  MemoryWalk walk{stand.input(), stand.result(), bytes, static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
+  double ns = stand.ns([&stand, walker, walk] { check(walker(walk, stand.device().stream()), "walking memory"); });
+  return static_cast<double>(walk.bytes) * walk.passes / ns;
+}
+
+void measure_memory(Stand& stand, perf::Ceilings& c) {
+  for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
+    int64_t bytes = mib << 20;
+    c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes), walk_rate(stand, launch_walk_copy, bytes),
+                           walk_rate(stand, launch_walk_update, bytes)});
+  }
+  const DeviceFacts& facts = stand.device().facts();
+  auto at_half = [&](int64_t capacity) {
+    const perf::BandwidthPoint* best = &c.bandwidth.front();
+    for (const perf::BandwidthPoint& point : c.bandwidth)
+      if (point.footprint_bytes <= capacity / 2) best = &point;
+    return *best;
+  };
+  perf::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
+  c.levels.push_back({"L2", facts.l2_bytes, l2.read_bytes_per_ns, l2.copy_bytes_per_ns, 0});
+  // Two transfers a clock.
+  c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns, memory.copy_bytes_per_ns,
+                      2 * facts.memory_clock_ghz * facts.memory_bus_bits / 8});
+}
+
+GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
+  GemmShape g;
+  bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
+  bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
+  if (e.batch > 1) g.batch = {e.batch}, g.a_batch = {e.m * e.k}, g.b_batch = {e.k * e.n}, g.c_batch = {e.m * e.n};
+  g.m = e.m, g.n = e.n, g.k = e.k;
+  g.a_m = a_transposed ? 1 : e.k, g.a_k = a_transposed ? e.m : 1;
+  g.b_k = b_transposed ? 1 : e.n, g.b_n = b_transposed ? e.k : 1;
+  g.c_m = e.n, g.c_n = 1;
+  g.input = g.output = dtype;
+  return g;
+}
+
+double product_ns(Stand& stand, const ProductExtents& e, ProductForm form, DType dtype, bool tf32) {
+  std::byte* a = stand.input();
+  std::byte* b = a + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256);
+  auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), tf32, 256);
+  std::vector<GemmAlgorithm> candidates = problem->candidates(1);
+  if (candidates.empty()) throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
+  return stand.ns([&stand, problem, algorithm = candidates[0], a, b] {
+    problem->launch(algorithm, a, b, stand.result(), stand.workspace(), stand.device().stream());
+  });
+}
+
+// FLOPs a clock and multiprocessor by the maker's documents; 0 where this table ends.
+double flops_per_clock(const DeviceFacts& facts, DType dtype) {
+  if (dtype == DType::kF32) return 256;
+  return facts.capability_major == 9 ? 4096 : facts.capability_major == 8 && facts.capability_minor == 0 ? 2048 : 0;
+}
+
+void measure_products(Stand& stand, DType dtype, perf::Ceilings& c) {
+  stand.fill(dtype);
+  perf::ProductRates rates{dtype, 0, 0, 0, {}};
+  for (const ProductExtents& e : kExtents)
+    for (ProductForm form : kForms) {
+      double ns = product_ns(stand, e, form, dtype, false);
+      rates.samples.push_back({e, form, ns});
+      rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
+    }
+  const DeviceFacts& facts = stand.device().facts();
+  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype);
+  c.products.push_back(std::move(rates));
+}
+
+struct AttentionTime {
+  double forward_ns, backward_ns, scores;
+};
+
+// Causal self-attention of 8 sequences of 960 tokens, 12 heads, in one merged [N, 3 H E] buffer.
+AttentionTime attention_time(Stand& stand, DType dtype, int64_t head_size) {
+  AttentionExtents e{8, 960, 12, 12, head_size, true, 0, 0.1f};
+  int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
+  int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
+  auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
+  auto output = [&](int i) { return AttentionOutput{stand.result() + i * tensor, width, head_size}; };
+  float* lse = reinterpret_cast<float*>(stand.result() + 8 * tensor);
+  std::byte* workspace = stand.result() + 8 * tensor + round_up(tokens * e.heads * 4, 256);
+  constexpr int64_t kSpillBytes = int64_t{256} << 20;
+  int64_t forward_bytes = flash_attention_forward_workspace_bytes(e, dtype);
+  int64_t backward_bytes = flash_attention_backward_workspace_bytes(e, dtype, AttentionGradient::kSpill, kSpillBytes);
+  AttentionTime time{};
+  time.forward_ns = stand.ns([&, lse, workspace] {
+    check(launch_flash_attention_forward(e, dtype, input(0), input(1), input(2), output(0), lse, workspace, forward_bytes,
+                                         stand.device().stream()),
+          "measuring attention");
+  });
+  AttentionBackward b;
+  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {stand.result(), width, head_size}, b.d_o = input(3);
+  b.lse = lse;
+  b.dq = output(1), b.dk = output(2), b.dv = output(3);
+  time.backward_ns = stand.ns([&, workspace] {
+    check(launch_flash_attention_backward(e, dtype, b, AttentionGradient::kSpill, workspace, backward_bytes,
+                                          stand.device().stream()),
+          "measuring attention");
+  });
+  time.scores = static_cast<double>(flash_attention_forward_pairs(e, dtype));
+  return time;
+}
+
+// time = flops / rate + scores / rate, from two head sizes.
+void split_rates(double ns_small, double ns_large, double flops_small, double flops_large, double scores,
+                 double& flops_rate, double& scores_rate) {
+  double per_flop = std::max((ns_large - ns_small) / (flops_large - flops_small), 0.2 * ns_large / flops_large);
+  double rest = std::max(ns_large - per_flop * flops_large, 0.05 * ns_large);
+  flops_rate = 1 / per_flop;
+  scores_rate = scores / rest;
+}
+
+void measure_attention(Stand& stand, DType dtype, perf::Ceilings& c) {
+  int64_t small = dtype == DType::kF32 ? 48 : 64, large = dtype == DType::kF32 ? 96 : 128;
+  AttentionTime a = attention_time(stand, dtype, small), b = attention_time(stand, dtype, large);
+  perf::AttentionRates rates;
+  rates.dtype = dtype;
+  auto flops = [&](double scores, int64_t head_size, int each) { return each * static_cast<double>(head_size) * scores; };
+  split_rates(a.forward_ns, b.forward_ns, flops(a.scores, small, 4), flops(b.scores, large, 4), b.scores,
+              rates.forward_flops_per_ns, rates.forward_scores_per_ns);
+  split_rates(a.backward_ns, b.backward_ns, flops(a.scores, small, 10), flops(b.scores, large, 10), b.scores,
+              rates.backward_flops_per_ns, rates.backward_scores_per_ns);
+  c.attention.push_back(rates);
+}
+
+std::string measure_calls(Stand& stand, perf::Ceilings& c) {
+  constexpr int kIterations = 4096;
+  int multiprocessors = stand.device().facts().multiprocessors;
+  float* sink = reinterpret_cast<float*>(stand.result());
+  double operations = static_cast<double>(chain_operations(multiprocessors, kIterations));
+  c.fused_flops_per_ns = 2 * operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()), "measuring arithmetic");
+  });
+  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
+  c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()), "measuring arithmetic");
+  });
+  Launch nothing = [&stand] { check(launch_nothing(stand.device().stream()), "measuring a launch"); };
+  c.launch_ns = stand.ns(nothing);
+  return fmt::format("a launch takes {:.0f} ns inside a graph and {:.0f} ns on a stream", c.launch_ns,
+                     stand.stream_ns(nothing));
+}
+
+std::string utc_now() {
+  std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+perf::Machine machine_of(const DeviceFacts& facts) {
+  auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
+  perf::Machine machine;
+  machine.device = facts.name;
+  machine.isa = facts.architecture();
+  machine.cores = facts.multiprocessors;
+  machine.threads = 1;
+  machine.libraries = {"CUDA " + version(facts.runtime_version), "driver for CUDA " + version(facts.driver_version),
+                       fmt::format("cuBLASLt {}", cublaslt().version())};
+  machine.memory_bytes = facts.memory_bytes;
+  machine.clock_ghz = facts.clock_ghz;
+  machine.clock_source = "the highest that the driver states";
+  return machine;
+}
+
+}  // namespace
+
+perf::Machine this_machine() { return machine_of(Device().facts()); }
+
+perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
+  auto tell = [&](double done, std::string_view step) {
+    if (progress) progress(done, step);
+  };
+  Stand stand;
+  perf::Ceilings c;
+  c.machine = machine_of(stand.device().facts());
+  c.source = "measured";
+  c.measured_at = utc_now();
+  tell(0, "arithmetic and launches");
+  c.notes.push_back(measure_calls(stand, c));
+  tell(0.1, "memory");
+  measure_memory(stand, c);
+  tell(0.4, "products in f32");
+  measure_products(stand, DType::kF32, c);
+  measure_attention(stand, DType::kF32, c);
+  constexpr ProductExtents kLarge{1, 6144, 6144, 6144};
+  c.notes.push_back(fmt::format("products in TF32 reach {:.0f} GFLOP/s at 6144^3",
+                                kLarge.flops() / product_ns(stand, kLarge, ProductForm::kNT, DType::kF32, true)));
+  tell(0.8, "products in bf16");
+  measure_products(stand, DType::kBF16, c);
+  measure_attention(stand, DType::kBF16, c);
+  tell(1, "done");
+  c.notes.push_back("times are medians of launches inside a graph; theoretical rates at the highest clock");
+  perf::validate(c);
+  return c;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Measures what this GPU reaches with cuBLASLt and the simplest kernels, on generic sizes that no preset has. Takes some
+// seconds.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "perf/ceilings.h"
+
+namespace ridge::backends::cuda {
+
+// Called with the share that is done (0 to 1) and what comes next.
+using MeasureProgress = std::function<void(double done, std::string_view step)>;
+
+// Both throw a device Error where no GPU can be used.
+perf::Machine this_machine();
+perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
+
+}  // namespace ridge::backends::cuda

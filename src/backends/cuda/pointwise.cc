@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for their program and
+// layouts.
+#include "backends/cuda/kernels/pointwise.h"
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/gemm.h"
+#include "backends/cuda/pointwise_compiler.h"
+#include "backends/cuda/pointwise_source.h"
+#include "base/error.h"
+#include "ops/pointwise.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+PointwiseOperand pointwise_operand(const Operand& operand) {
+  PointwiseOperand o;
+  o.data = operand.data;
+  o.dtype = operand.type.dtype;
+  for (int axis = 0; axis < operand.strides.rank(); ++axis) o.strides[axis] = operand.strides[axis];
+  return o;
+}
+
+Launch bind(const BindCall& call, BindContext& context) {
+  PointwiseCall p;
+  p.function = ops::pointwise_function(*call.node.op);
+  p.parameter = static_cast<float>(ops::pointwise_parameter(call.attrs()));
+  const Shape& shape = call.outputs[0].type.shape;
+  p.rank = shape.rank();
+  for (int axis = 0; axis < p.rank; ++axis) p.extents[axis] = shape[axis];
+  p.a = pointwise_operand(call.inputs.front());
+  p.b = pointwise_operand(call.inputs.back());
+  p.y = pointwise_operand(call.outputs[0]);
+  return launch_on(context.device, "pointwise", launch_pointwise, p);
+}
+
+// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other instructions read must be
+// the rounded one.
+PointwiseProgram program_of(const Graph& graph, size_t inputs) {
+  PointwiseProgram program;
+  program.registers = static_cast<int>(inputs);
+  std::vector<int> registers(graph.values.size(), -1);
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (graph.values[i].producer == kNoNode) registers[i] = std::stoi(graph.values[i].name);
+  for (const Node& node : graph.nodes) {
+    int target = program.registers++;
+    registers[static_cast<size_t>(node.outputs[0])] = target;
+    program.instructions.push_back({ops::pointwise_function(*node.op), target,
+                                    registers[static_cast<size_t>(node.inputs.front())],
+                                    registers[static_cast<size_t>(node.inputs.back())],
+                                    static_cast<float>(ops::pointwise_parameter(node.attrs))});
+    program.instructions.back().rounds = graph.type(node.outputs[0]).dtype == DType::kBF16;
+  }
+  for (ValueId output : graph.outputs) program.outputs.push_back(registers[static_cast<size_t>(output)]);
+  return program;
+}
+
+PointwiseAccess access(const Operand& operand) {
+  return {operand.type.dtype, operand.strides, alignment_of(operand.data)};
+}
+
+// What a launch passes, and where each of it lies.
+struct Arguments {
+  Arguments(std::vector<void*> operands, long long count) : pointers(std::move(operands)), vectors(count) {
+    for (void*& pointer : pointers) addresses.push_back(&pointer);
+    addresses.push_back(&vectors);
+  }
+  Arguments(const Arguments&) = delete;
+  std::vector<void*> pointers;
+  long long vectors;
+  std::vector<void*> addresses;
+};
+
+Launch bind_generated(const BindCall& call, BindContext& context) {
+  const Graph& graph = call.attrs().nested("program");
+  std::vector<PointwiseAccess> inputs, outputs;
+  std::vector<void*> pointers;
+  for (const Operand& operand : call.inputs) inputs.push_back(access(operand)), pointers.push_back(operand.data);
+  for (const Operand& operand : call.outputs) outputs.push_back(access(operand)), pointers.push_back(operand.data);
+  GeneratedKernel made =
+      generate(program_of(graph, call.inputs.size()), graph.shape(graph.outputs[0]), inputs, outputs);
+  if (made.vectors == 0) return [] {};
+  cudaKernel_t kernel = context.compiler.kernel(made.source);
+  int64_t blocks = ceil_div(made.vectors, kGeneratedThreads);
+  RIDGE_CHECK(blocks < int64_t{1} << 31, "a cluster of {} vectors", made.vectors);
+  auto arguments = std::make_shared<Arguments>(std::move(pointers), static_cast<long long>(made.vectors));
+  return [kernel, arguments, blocks, &device = context.device] {
+    check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
+                           dim3(kGeneratedThreads), arguments->addresses.data(), 0, device.stream()),
+          "generated_pointwise");
+  };
+}
+
+bool any_layout(const Call&, int, const Layout&) { return true; }
+
+}  // namespace
+
+const CudaKernel& pointwise_kernel() {
+  static const CudaKernel kernel{
+      .op = "", .bind = bind, .takes_input = any_layout, .takes_output = any_layout, .in_place = true};
+  return kernel;
+}
+
+const CudaKernel& generated_pointwise_kernel() {
+  static const CudaKernel kernel{.op = "generated_pointwise",
+                                 .bind = bind_generated,
+                                 .takes_input = any_layout,
+                                 .takes_output = any_layout,
+                                 .in_place = true};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

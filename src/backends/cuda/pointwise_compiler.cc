@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calling NVRTC.
+#include "backends/cuda/pointwise_compiler.h"
+
+#include <nvrtc.h>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/shared_library.h"
+#include "base/error.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+struct Nvrtc {
+  decltype(&nvrtcCreateProgram) create;
+  decltype(&nvrtcDestroyProgram) destroy;
+  decltype(&nvrtcCompileProgram) compile;
+  decltype(&nvrtcGetCUBINSize) cubin_size;
+  decltype(&nvrtcGetCUBIN) cubin;
+  decltype(&nvrtcGetProgramLogSize) log_size;
+  decltype(&nvrtcGetProgramLog) log;
+  decltype(&nvrtcGetErrorString) words;
+};
+
+Nvrtc open() {
+  static constexpr const char* kNames[] = {"libnvrtc.so.13"};
+  SharedLibrary library(kNames);
+  if (!library.is_open())
+    throw Error(fmt::format("[cuda] generated kernels need NVRTC, which does not open: {}; --pass -generate_pointwise "
+                            "does without",
+                            library.failure()),
+                ExitCode::kDevice);
+  auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
+    if (function == nullptr)
+      throw Error(fmt::format("[cuda] the NVRTC found here lacks {}", symbol), ExitCode::kDevice);
+  };
+  Nvrtc nvrtc{};
+  find(nvrtc.create, "nvrtcCreateProgram");
+  find(nvrtc.destroy, "nvrtcDestroyProgram");
+  find(nvrtc.compile, "nvrtcCompileProgram");
+  find(nvrtc.cubin_size, "nvrtcGetCUBINSize");
+  find(nvrtc.cubin, "nvrtcGetCUBIN");
+  find(nvrtc.log_size, "nvrtcGetProgramLogSize");
+  find(nvrtc.log, "nvrtcGetProgramLog");
+  find(nvrtc.words, "nvrtcGetErrorString");
+  return nvrtc;
+}
+
+std::string log_of(const Nvrtc& nvrtc, nvrtcProgram program) {
+  size_t size = 0;
+  if (nvrtc.log_size(program, &size) != NVRTC_SUCCESS) return "";
+  std::string log(size, '\0');
+  nvrtc.log(program, log.data());
+  return log;
+}
+
+std::string compile(const std::string& source, const std::string& architecture) {
+  static const Nvrtc nvrtc = open();
+  nvrtcProgram program = nullptr;
+  nvrtcResult status = nvrtc.create(&program, source.c_str(), "generated_pointwise.cu", 0, nullptr, nullptr);
+  RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}", nvrtc.words(status));
+  std::string target = "--gpu-architecture=" + architecture;
+  // No contraction: a cluster gives the bits of the primitives that it stands for.
+  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false"};
+  status = nvrtc.compile(program, static_cast<int>(std::size(options)), options);
+  RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}\n{}\n{}", nvrtc.words(status), log_of(nvrtc, program), source);
+  size_t size = 0;
+  status = nvrtc.cubin_size(program, &size);
+  RIDGE_CHECK(status == NVRTC_SUCCESS && size > 0, "NVRTC: {}", nvrtc.words(status));
+  std::string code(size, '\0');
+  status = nvrtc.cubin(program, code.data());
+  RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}", nvrtc.words(status));
+  nvrtc.destroy(&program);
+  return code;
+}
+
+}  // namespace
+
+PointwiseCompiler::~PointwiseCompiler() {
+  for (cudaLibrary_t library : libraries_) cudaLibraryUnload(library);
+}
+
+cudaKernel_t PointwiseCompiler::kernel(const std::string& source) {
+  auto found = kernels_.find(source);
+  if (found != kernels_.end()) return found->second;
+  std::string code = compile(source, device_.facts().architecture());
+  cudaLibrary_t library = nullptr;
+  check(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "loading a generated kernel");
+  libraries_.push_back(library);
+  cudaKernel_t kernel = nullptr;
+  check(cudaLibraryGetKernel(&kernel, library, "generated_pointwise"), "loading a generated kernel");
+  kernels_.emplace(source, kernel);
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// A stage's launches as one CUDA graph.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+
+namespace ridge::backends::cuda {
+
+// Records the launches without running them. With an instrument the graph's nodes are marked as theirs.
+std::unique_ptr<Recording> record_graph(Device& device, std::span<const NodeLaunch> launches, Instrument* instrument);
+
+}  // namespace ridge::backends::cuda

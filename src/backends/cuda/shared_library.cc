@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening with dlopen.
+#include "backends/cuda/shared_library.h"
+
+#include <dlfcn.h>
+
+namespace ridge::backends::cuda {
+
+SharedLibrary::SharedLibrary(std::span<const char* const> names) {
+  for (const char* folder : {"", "/usr/local/cuda/lib64/", "/usr/local/cuda/extras/CUPTI/lib64/"})
+    for (const char* name : names) {
+      handle_ = ::dlopen((std::string(folder) + name).c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle_ != nullptr) return;
+      if (failure_.empty()) failure_ = ::dlerror();
+    }
+}
+
+void* SharedLibrary::find(const char* symbol) const { return handle_ == nullptr ? nullptr : ::dlsym(handle_, symbol); }
+
+}  // namespace ridge::backends::cuda

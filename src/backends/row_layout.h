@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layout tests that the bindings of row kernels share: values that are rows of a contiguous last axis, evenly spaced.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backends/backend.h"
+
+namespace ridge::backends {
+
+// The distance between rows when a value lies in rows; nothing otherwise.
+std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout);
+bool lies_in_rows(const Call& call, int input, const Layout& layout);          // takes_input for row kernels
+bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  // takes_output
+
+// An operand as rows; it must lie in rows.
+int64_t row_stride(const Operand& operand);
+
+// [N,heads,E] with each head contiguous.
+bool lies_in_heads(const Shape& shape, const Layout& layout);
+
+}  // namespace ridge::backends

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The published training run on a GPU at each level, replayed as a graph and not, in fp32, TF32 and bf16; the same bits
+// twice; and what is timed inside a replay.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <numeric>
+#include <map>
+#include <memory>
+
+#include "backends/cuda/cuda_backend.h"
+#include "train/trainer.h"
+
+namespace ridge::train {
+namespace {
+
+constexpr int kWarmup = 5;
+constexpr int kSteps = 20;
+constexpr double kFourDecimals = 5e-5;
+constexpr double kStep0 = 7.0185, kStep10 = 6.9978, kMean = 6.9556;
+
+struct GpuRun {
+  explicit GpuRun(const std::string& level, const std::string& switches = "", const char* preset = "small")
+      : selection(level, switches),
+        backend(backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"), false, ""})) {
+    const models::Preset& p = models::preset(preset);
+    StepOptions options;
+    options.batch_size = p.batch_size;
+    options.sequence = p.sequence;
+    trainer = std::make_unique<Trainer>(p.config, options, selection, *backend);
+  }
+  std::vector<double> losses(int steps) {
+    std::vector<double> all;
+    for (int i = 0; i < steps; ++i) all.push_back(trainer->step().loss);
+    return all;
+  }
+  passes::Selection selection;
+  std::unique_ptr<backends::Backend> backend;
+  std::unique_ptr<Trainer> trainer;
+};
+
+void expect_published(const std::vector<double>& losses, double tolerance) {
+  EXPECT_NEAR(losses[kWarmup], kStep0, tolerance);
+  EXPECT_NEAR(losses[kWarmup + 10], kStep10, tolerance);
+  EXPECT_NEAR(std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0) / kSteps, kMean, tolerance);
+}
+
+class GpuTraining : public testing::TestWithParam<const char*> {};
+
+TEST_P(GpuTraining, MatchesThePublishedRun) {
+  for (const char* capture : {"-capture", "+capture"}) {
+    SCOPED_TRACE(capture);
+    expect_published(GpuRun(GetParam(), capture).losses(kWarmup + kSteps), kFourDecimals);
+    for (const char* dtype : {",+tf32", ",+autocast_bf16"}) {
+      SCOPED_TRACE(dtype);
+      expect_published(GpuRun(GetParam(), std::string(capture) + dtype).losses(kWarmup + kSteps), 0.02);
+    }
+  }
+}
+
+TEST_P(GpuTraining, IsTheSameTwice) {
+  for (const char* switches : {"+capture", "+capture,+autocast_bf16"}) {
+    std::vector<double> first = GpuRun(GetParam(), switches).losses(100);
+    std::vector<double> second = GpuRun(GetParam(), switches).losses(100);
+    for (size_t i = 0; i < first.size(); ++i)
+      ASSERT_EQ(std::bit_cast<uint64_t>(first[i]), std::bit_cast<uint64_t>(second[i])) << switches << ", step " << i;
+  }
+}
+
+// Every launch that the plan counts is seen, with and without a replay.
+TEST_P(GpuTraining, EveryKernelIsTimed) {
+  for (const char* capture : {"-capture", "+capture"}) {
+    SCOPED_TRACE(capture);
+    GpuRun run(GetParam(), capture);
+    std::string doubt = run.backend->instrument()->doubt();
+    if (!doubt.empty()) GTEST_SKIP() << doubt;
+    run.losses(3);
+    perf::ProfiledRun profile = run.trainer->step(true).profiles[0];
+    const runtime::Stage& stage = run.trainer->program().stage(0);
+    std::map<NodeId, int> seen;
+    for (const perf::Span& span : profile.spans) ++seen[span.node];
+    for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
+      bool launches = stage.costs[i].launches > 0;
+      EXPECT_EQ(launches, seen.contains(static_cast<NodeId>(i))) << stage.graph.nodes[i].op->name;
+    }
+    EXPECT_EQ(profile.dropped, 0);
+    EXPECT_LE(profile.spans.back().end_ns, profile.wall_ns);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, GpuTraining, testing::Values("baseline", "fused", "kernels", "compiled"),
+                         [](const auto& each) { return std::string(each.param); });
+
+}  // namespace
+}  // namespace ridge::train

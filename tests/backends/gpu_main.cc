@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs GPU tests where a GPU is; elsewhere one test stands for them all and is skipped with the reason.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends/cuda/cuda_backend.h"
+
+namespace {
+
+class NeedsGpu : public testing::Test {
+ public:
+  explicit NeedsGpu(std::string why) : why_(std::move(why)) {}
+  void TestBody() override { GTEST_SKIP() << why_; }
+
+ private:
+  std::string why_;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  std::string why = ridge::backends::cuda::why_no_gpu();
+  if (!why.empty()) {
+    testing::RegisterTest("Gpu", "IsThere", nullptr, nullptr, __FILE__, __LINE__,
+                          [why]() -> testing::Test* { return new NeedsGpu(why); });
+    testing::GTEST_FLAG(filter) = "Gpu.IsThere";
+  }
+  return RUN_ALL_TESTS();
+}

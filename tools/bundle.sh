@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Gathers the program, its GPU tests and the libraries that they need, but CUDA's and the C library, into one folder that
+# runs on a machine without packages: bundle.sh BUILD FOLDER. The files lie packed (oneDNN alone has 38 MiB); `ridge` and
+# `run-tests` unpack them beside themselves at first use.
+set -euo pipefail
+
+build=$1 folder=$2
+most_bytes=$((40 << 20))
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+
+mkdir -p "$stage/lib" "$stage/tests"
+strip -o "$stage/ridge" "$build/ridge"
+strip -o "$stage/gpu_test" "$build/tests/gpu_test"
+cp -r "$here/tests/data/snapshots" "$stage/tests/"
+# The C library and its loader are the machine's own.
+ldd "$build/ridge" "$build/tests/gpu_test" | awk '/=> \// {print $3}' | sort -u |
+  grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r library; do
+    cp -L "$library" "$stage/lib/"
+  done
+
+rm -rf "$folder"
+mkdir -p "$folder"
+tar -C "$stage" -cf - . | xz -T0 -3 > "$folder/payload.tar.xz"
+
+for program in ridge run-tests; do
+  cat > "$folder/$program" <<'LAUNCHER'
+#!/bin/bash
+# Unpacks the payload at first use, then runs what this file is named for.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [ ! -e "$here/unpacked/complete" ]; then
+  mkdir -p "$here/unpacked"
+  tar -C "$here/unpacked" -xf "$here/payload.tar.xz"
+  touch "$here/unpacked/complete"
+fi
+export LD_LIBRARY_PATH="$here/unpacked/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+export RIDGE_TEST_DATA="$here/unpacked/tests"
+case $(basename "$0") in
+  ridge) exec "$here/unpacked/ridge" "$@" ;;
+  *) exec "$here/unpacked/gpu_test" "$@" ;;
+esac
+LAUNCHER
+  chmod +x "$folder/$program"
+done
+
+bytes=$(du -sb "$folder" | cut -f1)
+echo "$folder: $((bytes >> 10)) KiB packed"
+if [ "$bytes" -gt "$most_bytes" ]; then
+  echo "bundle: expected at most $((most_bytes >> 20)) MiB" >&2
+  exit 1
+fi
