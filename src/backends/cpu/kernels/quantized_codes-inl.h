@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Per-target: a block of any GGUF format as unsigned 8-bit codes with a scale and an offset per
+// group, x_i = scale[g] * code_i + offset[g] (exactly dequantize's value, but for the last
+// rounding), and as floats. Plain loops that the compiler vectorizes for each target; the products'
+// inner loops have forms of their own.
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "base/block_formats.h"
+
+#if defined(RIDGE_CPU_QUANTIZED_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIDGE_CPU_QUANTIZED_CODES_INL_H_
+#undef RIDGE_CPU_QUANTIZED_CODES_INL_H_
+#else
+#define RIDGE_CPU_QUANTIZED_CODES_INL_H_
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// A half's exponent is rebiased by a multiplication, which makes subnormals right as well; infinity
+// and NaN get the float's largest exponent.
+HWY_INLINE float half_to_float(uint16_t bits) {
+  const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
+  const uint32_t special = (bits & 0x7c00) == 0x7c00 ? 0x7f800000u | magnitude : 0u;
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(scaled) | special | sign);
+}
+
+using Bytes = HWY_CAPPED(uint8_t, 16);
+
+HWY_INLINE void split_nibbles(const uint8_t* packed, int count, uint8_t* low, uint8_t* high) {
+  const Bytes d;
+  for (int i = 0; i < count; i += static_cast<int>(hn::Lanes(d))) {
+    const auto both = hn::LoadU(d, packed + i);
+    hn::StoreU(hn::And(both, hn::Set(d, uint8_t{15})), d, low + i);
+    hn::StoreU(hn::ShiftRight<4>(both), d, high + i);
+  }
+}
+
+// Adds 16 where the element's bit is set, eight at once: the multiplication copies eight bits to
+// each of eight bytes, of which byte i keeps bit i; adding 127 carries it to the top.
+HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* codes) {
+  for (int i = 0; i < 4; ++i) {
+    uint64_t eight;
+    std::memcpy(&eight, codes + 8 * i, 8);
+    const uint64_t kept = (high_bits[i] * 0x0101010101010101u) & 0x8040201008040201u;
+    eight |= ((kept + 0x7f7f7f7f7f7f7f7fu) & 0x8080808080808080u) >> 3;
+    std::memcpy(codes + 8 * i, &eight, 8);
+  }
+}
+
+HWY_INLINE void unpack_codes(const BlockQ4_0& block, uint8_t* codes, float* scale, float* offset) {
+  split_nibbles(block.quants, 16, codes, codes + 16);
+  scale[0] = half_to_float(block.scale);
+  offset[0] = -8.0f * scale[0];
+}
+
+HWY_INLINE void unpack_codes(const BlockQ4_1& block, uint8_t* codes, float* scale, float* offset) {
+  split_nibbles(block.quants, 16, codes, codes + 16);
+  scale[0] = half_to_float(block.scale);
+  offset[0] = half_to_float(block.min);
+}
+
+HWY_INLINE void unpack_codes(const BlockQ5_0& block, uint8_t* codes, float* scale, float* offset) {
+  split_nibbles(block.quants, 16, codes, codes + 16);
+  add_fifth_bits(block.high_bits, codes);
+  scale[0] = half_to_float(block.scale);
+  offset[0] = -16.0f * scale[0];
+}
+
+HWY_INLINE void unpack_codes(const BlockQ5_1& block, uint8_t* codes, float* scale, float* offset) {
+  split_nibbles(block.quants, 16, codes, codes + 16);
+  add_fifth_bits(block.high_bits, codes);
+  scale[0] = half_to_float(block.scale);
+  offset[0] = half_to_float(block.min);
+}
+
+HWY_INLINE void unpack_codes(const BlockQ8_0& block, uint8_t* codes, float* scale, float* offset) {
+  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.quants[i] ^ -128);
+  scale[0] = half_to_float(block.scale);
+  offset[0] = -128.0f * scale[0];
+}
+
+HWY_INLINE void split_two_bits(const uint8_t* packed, uint8_t* codes) {
+  for (int half = 0; half < 2; ++half) {
+    for (int group = 0; group < 4; ++group) {
+      uint8_t* to = codes + 128 * half + 32 * group;
+      for (int i = 0; i < 32; ++i) to[i] = (packed[32 * half + i] >> (2 * group)) & 3;
+    }
+  }
+}
+
+HWY_INLINE void unpack_codes(const BlockQ2_K& block, uint8_t* codes, float* scale, float* offset) {
+  split_two_bits(block.quants, codes);
+  const float d = half_to_float(block.scale), m = half_to_float(block.min);
+  for (int g = 0; g < 16; ++g) {
+    scale[g] = d * static_cast<float>(block.scales[g] & 15);
+    offset[g] = -m * static_cast<float>(block.scales[g] >> 4);
+  }
+}
+
+HWY_INLINE void unpack_codes(const BlockQ3_K& block, uint8_t* codes, float* scale, float* offset) {
+  split_two_bits(block.quants, codes);
+  for (int g = 0; g < 8; ++g) {
+    for (int i = 0; i < 32; ++i) {
+      codes[32 * g + i] =
+          static_cast<uint8_t>(codes[32 * g + i] | (((block.high_bits[i] >> g) & 1) << 2));
+    }
+  }
+  const float d = half_to_float(block.scale);
+  for (int g = 0; g < 16; ++g) {
+    scale[g] = d * static_cast<float>(q3_k_scale(block.scales, g));
+    offset[g] = -4.0f * scale[g];
+  }
+}
+
+// Of Q4_K and Q5_K.
+template <typename Block>
+HWY_INLINE void unpack_k_scales(const Block& block, float* scale, float* offset) {
+  const float d = half_to_float(block.scale), m = half_to_float(block.min);
+  for (int g = 0; g < 8; ++g) {
+    const ScaleMin sub = k_scale_min(block.scales, g);
+    scale[g] = d * static_cast<float>(sub.scale);
+    offset[g] = -m * static_cast<float>(sub.min);
+  }
+}
+
+HWY_INLINE void unpack_codes(const BlockQ4_K& block, uint8_t* codes, float* scale, float* offset) {
+  for (int pair = 0; pair < 4; ++pair) {
+    split_nibbles(block.quants + 32 * pair, 32, codes + 64 * pair, codes + 64 * pair + 32);
+  }
+  unpack_k_scales(block, scale, offset);
+}
+
+HWY_INLINE void unpack_codes(const BlockQ5_K& block, uint8_t* codes, float* scale, float* offset) {
+  for (int pair = 0; pair < 4; ++pair) {
+    split_nibbles(block.quants + 32 * pair, 32, codes + 64 * pair, codes + 64 * pair + 32);
+  }
+  for (int g = 0; g < 8; ++g) {
+    for (int i = 0; i < 32; ++i) {
+      codes[32 * g + i] =
+          static_cast<uint8_t>(codes[32 * g + i] | (((block.high_bits[i] >> g) & 1) << 4));
+    }
+  }
+  unpack_k_scales(block, scale, offset);
+}
+
+HWY_INLINE void unpack_codes(const BlockQ6_K& block, uint8_t* codes, float* scale, float* offset) {
+  for (int half = 0; half < 2; ++half) {
+    uint8_t* to = codes + 128 * half;
+    split_nibbles(block.low_bits + 64 * half, 64, to, to + 64);
+    for (int group = 0; group < 4; ++group) {
+      for (int i = 0; i < 32; ++i) {
+        const int high = (block.high_bits[32 * half + i] >> (2 * group)) & 3;
+        to[32 * group + i] = static_cast<uint8_t>(to[32 * group + i] | (high << 4));
+      }
+    }
+  }
+  const float d = half_to_float(block.scale);
+  for (int g = 0; g < 16; ++g) {
+    scale[g] = d * static_cast<float>(block.scales[g]);
+    offset[g] = -32.0f * scale[g];
+  }
+}
+
+// Calls body(Block()) with the block type of `dtype`; nothing for a plain type.
+template <typename Body>
+HWY_INLINE void with_block(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kQ4_0:
+      return body(BlockQ4_0());
+    case DType::kQ4_1:
+      return body(BlockQ4_1());
+    case DType::kQ5_0:
+      return body(BlockQ5_0());
+    case DType::kQ5_1:
+      return body(BlockQ5_1());
+    case DType::kQ8_0:
+      return body(BlockQ8_0());
+    case DType::kQ2_K:
+      return body(BlockQ2_K());
+    case DType::kQ3_K:
+      return body(BlockQ3_K());
+    case DType::kQ4_K:
+      return body(BlockQ4_K());
+    case DType::kQ5_K:
+      return body(BlockQ5_K());
+    case DType::kQ6_K:
+      return body(BlockQ6_K());
+    default:
+      return;
+  }
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target guard

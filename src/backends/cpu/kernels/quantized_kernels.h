@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops that quantized_gemv and quantized_gemm choose among by instruction set. Private
+// to those two; each ISA's file defines its own. All take any format that supports_fast() names.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized_unpack.h"
+
+namespace ridge::backends::cpu {
+
+inline int64_t panels_of(const QuantizedMatrix& weight) {
+  return (weight.out + kPanelRows - 1) / kPanelRows;
+}
+
+// Calls body(product, first row, tokens) for each task, in parallel: one panel of 16 rows and a
+// range of tokens, all of about the same cost. Tokens are cut only where the panels alone would
+// leave threads idle, since each cut unpacks the panel once more.
+template <typename Body>
+void for_each_panel_task(std::span<const QuantizedProduct> products,
+                         int64_t tokens,
+                         const Body& body) {
+  constexpr int64_t kTasksPerThread = 8, kLeastTokens = 32;
+  int64_t panels = 0;
+  for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
+  if (panels == 0 || tokens == 0) return;
+  const int64_t parts = parts_for(panels * kPanelRows * products[0].weight.in * tokens);
+  const int64_t wanted = (kTasksPerThread * parts + panels - 1) / panels;
+  const int64_t most = (tokens + kLeastTokens - 1) / kLeastTokens;
+  const int64_t cuts = std::clamp<int64_t>(wanted, 1, most);
+  for_each_range(panels * cuts, parts, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // task of the present product
+    for (const QuantizedProduct& product : products) {
+      const int64_t tasks = panels_of(product.weight) * cuts;
+      const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, tasks);
+      for (int64_t task = from; task < to; ++task) {
+        body(product, task / cuts * kPanelRows, part_of(tokens, cuts, task % cuts));
+      }
+      first += tasks;
+    }
+  });
+}
+
+// y [N, out] of a range of W's rows and all tokens of x.
+using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
+                                  Range rows,
+                                  const QuantizedActivations& x,
+                                  Rows<float> y,
+                                  bool accumulate);
+
+// One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
+// depth - 1, which the panel holds.
+struct PanelProduct {
+  const CodePanel* panel = nullptr;
+  CodeFormat format;
+  int64_t column = 0;
+  int64_t depth = 0;
+  int64_t rows = 0;  // 1..kPanelRows
+  const QuantizedActivations* x = nullptr;
+  Range tokens;
+  Rows<float> y;  // at the panel's first row
+  bool accumulate = false;
+};
+using PanelTimesVectors = void (*)(const PanelProduct& call);
+
+// Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
+void gemv_portable(const QuantizedMatrix& weight,
+                   Range rows,
+                   const QuantizedActivations& x,
+                   Rows<float> y,
+                   bool accumulate);
+void gemm_panel_portable(const PanelProduct& call);
+
+void gemv_avx2(const QuantizedMatrix& weight,
+               Range rows,
+               const QuantizedActivations& x,
+               Rows<float> y,
+               bool accumulate);
+void gemm_panel_avx2(const PanelProduct& call);
+
+// AVX-512 with VNNI.
+bool has_vnni();
+void gemm_panel_avx512(const PanelProduct& call);
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights that stay in GGUF's blocks: y[N, out] = x[N, in] W^T, W [out, in] as in the
+// file. Not the formats (base/block_formats.h) and not the rounding of x (quantized_activations.h).
+//
+// Which form to choose:
+//   fast mode   quantize_activations once for all products that read the same x, then
+//               quantized_gemv for N <= kGemvTokens, else quantized_gemm (both take any N). Error:
+//               that of x rounded to 8 bits; the integer sums are exact.
+//   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
+//               and sums in fp32. Or unpack_panel and a product of another library: where that has
+//               bf16 tiles (AMX), panels of bf16 are the faster way for many tokens.
+// A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
+//
+// A call takes several products with the same x (q, k and v; gate and up), of any mix of dtypes,
+// and splits their rows of W over the threads in one parallel region. Each output is one sum in an
+// order that the shape and the instruction set fix, so its bits depend on neither the thread count,
+// nor N, nor what else is in the call; quantized_gemv and quantized_gemm may differ in the last
+// bits.
+//
+// Weights in 2 MiB pages read faster than a mapped file's 4 KiB pages: on one core 30 GB/s against
+// 19, on two 33 against 25.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "backends/cpu/kernels/quantized_activations.h"
+#include "backends/cpu/kernels/rows.h"
+#include "base/dtype.h"
+
+namespace ridge::backends::cpu {
+
+// [out, in], rows dense one after another; `in` is whole blocks, data aligned as its elements or
+// blocks are (2, for f32 4).
+struct QuantizedMatrix {
+  DType dtype = DType::kQ8_0;
+  int64_t out = 0;
+  int64_t in = 0;
+  const std::byte* data = nullptr;
+};
+
+struct QuantizedProduct {
+  QuantizedMatrix weight;
+  Rows<float> y;            // [N, out]
+  bool accumulate = false;  // y += instead of y =
+};
+
+// Up to here a product reads W once for every few tokens and is bound by memory; from here on
+// unpacking W for all tokens pays.
+inline constexpr int64_t kGemvTokens = 4;
+
+// Every block dtype, and f32, f16, bf16 (exact only).
+bool supports_quantized(DType dtype);
+bool supports_fast(DType dtype);
+
+// Bound: memory, the bytes of W at the read bandwidth, to about N = 2.
+void quantized_gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
+
+// Bound: 8-bit multiply-adds; W is unpacked once, to a panel of 16 rows in L1.
+void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
+
+void quantized_gemv_exact(std::span<const QuantizedProduct> products,
+                          Rows<const float> x,
+                          int64_t tokens);
+void quantized_gemm_exact(std::span<const QuantizedProduct> products,
+                          Rows<const float> x,
+                          int64_t tokens);
+
+// Rows first .. first + rows - 1 of W as [rows, in], in fp32 (dequantize's values, but for the
+// sign of zeros) or rounded to bf16. Parallel over rows.
+void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, float* panel);
+void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, uint16_t* panel);
+
+}  // namespace ridge::backends::cpu

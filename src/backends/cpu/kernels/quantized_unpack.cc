@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks to codes and floats, for every format; no product.
+#include "backends/cpu/kernels/quantized_unpack.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized_unpack.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized_codes-inl.h"
+#include "base/bf16.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+template <typename Block>
+constexpr int64_t block_elements() {
+  return sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
+}
+
+template <typename Block>
+HWY_INLINE const std::byte* block_address(const QuantizedMatrix& weight,
+                                          int64_t row,
+                                          int64_t column) {
+  constexpr int64_t kElements = block_elements<Block>();
+  return weight.data +
+         (row * (weight.in / kElements) + column / kElements) * static_cast<int64_t>(sizeof(Block));
+}
+
+template <typename Block>
+HWY_INLINE void row_codes(const std::byte* from,
+                          int64_t depth,
+                          int64_t group,
+                          uint8_t* codes,
+                          float* scales,
+                          float* offsets) {
+  constexpr int64_t kElements = block_elements<Block>();
+  const Block* block = reinterpret_cast<const Block*>(from);
+  for (int64_t k = 0; k < depth; k += kElements, ++block) {
+    unpack_codes(*block, codes + k, scales + k / group, offsets + k / group);
+  }
+}
+
+void unpack_row_codes(const QuantizedMatrix& weight,
+                      int64_t row,
+                      int64_t column,
+                      int64_t depth,
+                      uint8_t* codes,
+                      float* scales,
+                      float* offsets) {
+  const int64_t group = code_format(weight.dtype).group;
+  with_block(weight.dtype, [&](auto block) HWY_ATTR {
+    using Block = decltype(block);
+    row_codes<Block>(block_address<Block>(weight, row, column), depth, group, codes, scales,
+                     offsets);
+  });
+}
+
+// Row by row through a linear copy that stays in L1.
+void unpack_code_panel(const QuantizedMatrix& weight,
+                       int64_t row,
+                       int64_t column,
+                       int64_t depth,
+                       CodePanel& panel) {
+  const int64_t group = code_format(weight.dtype).group;
+  alignas(64) uint8_t codes[kPanelDepth];
+  alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
+  for (int64_t r = 0; r < kPanelRows; ++r) {
+    if (row + r < weight.out) {
+      unpack_row_codes(weight, row + r, column, depth, codes, scales, offsets);
+    } else {
+      std::fill_n(codes, depth, uint8_t{0});
+      std::fill_n(scales, depth / group, 0.0f);
+      std::fill_n(offsets, depth / group, 0.0f);
+    }
+    uint8_t* to = panel.codes + 4 * r;
+    for (int64_t k = 0; k < depth; k += 4) std::memcpy(to + kPanelRows * k, codes + k, 4);
+    for (int64_t g = 0; g < depth / group; ++g) {
+      panel.scales[kPanelRows * g + r] = scales[g];
+      panel.offsets[kPanelRows * g + r] = offsets[g];
+    }
+  }
+}
+
+template <typename Block>
+HWY_INLINE void row_floats(const std::byte* from, int64_t depth, int64_t group, float* floats) {
+  constexpr int64_t kElements = block_elements<Block>();
+  alignas(64) uint8_t codes[kElements];
+  alignas(64) float scales[16], offsets[16];
+  for (int64_t k = 0; k < depth; k += kElements) {
+    row_codes<Block>(from + k / kElements * static_cast<int64_t>(sizeof(Block)), kElements, group,
+                     codes, scales, offsets);
+    for (int64_t g = 0; g < kElements / group; ++g) {
+      const float scale = scales[g], offset = offsets[g];
+      const uint8_t* group_codes = codes + g * group;
+      float* to = floats + k + g * group;
+      for (int64_t i = 0; i < group; ++i)
+        to[i] = scale * static_cast<float>(group_codes[i]) + offset;
+    }
+  }
+}
+
+template <typename T, typename Convert>
+HWY_INLINE void row_plain(const QuantizedMatrix& weight,
+                          int64_t row,
+                          int64_t column,
+                          int64_t depth,
+                          float* floats,
+                          const Convert& convert) {
+  const std::byte* from =
+      weight.data + (row * weight.in + column) * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < depth; ++i) {
+    T value;
+    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    floats[i] = convert(value);
+  }
+}
+
+void unpack_row_floats(const QuantizedMatrix& weight,
+                       int64_t row,
+                       int64_t column,
+                       int64_t depth,
+                       float* floats) {
+  const auto plain = [&](auto convert) HWY_ATTR {
+    row_plain<uint16_t>(weight, row, column, depth, floats, convert);
+  };
+  if (weight.dtype == DType::kF32) {
+    row_plain<float>(weight, row, column, depth, floats, [](float v) HWY_ATTR { return v; });
+  } else if (weight.dtype == DType::kF16) {
+    plain([](uint16_t bits) HWY_ATTR { return half_to_float(bits); });
+  } else if (weight.dtype == DType::kBF16) {
+    plain([](uint16_t bits) HWY_ATTR { return bf16_to_float(bits); });
+  } else {
+    const int64_t group = code_format(weight.dtype).group;
+    with_block(weight.dtype, [&](auto block) HWY_ATTR {
+      using Block = decltype(block);
+      row_floats<Block>(block_address<Block>(weight, row, column), depth, group, floats);
+    });
+  }
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+
+HWY_EXPORT(unpack_row_codes);
+HWY_EXPORT(unpack_code_panel);
+HWY_EXPORT(unpack_row_floats);
+
+CodeFormat code_format(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0:
+    case DType::kQ4_1:
+    case DType::kQ4_K:
+      return {32, 15};
+    case DType::kQ5_0:
+    case DType::kQ5_1:
+    case DType::kQ5_K:
+      return {32, 31};
+    case DType::kQ8_0:
+      return {32, 255};
+    case DType::kQ2_K:
+      return {16, 3};
+    case DType::kQ3_K:
+      return {16, 7};
+    case DType::kQ6_K:
+      return {16, 63};
+    default:
+      return {1, 0};
+  }
+}
+
+bool supports_fast(DType dtype) { return is_block(dtype); }
+
+bool supports_quantized(DType dtype) {
+  return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+void unpack_codes(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  CodePanel& panel) {
+  HWY_DYNAMIC_DISPATCH(unpack_code_panel)(weight, row, column, depth, panel);
+}
+
+void unpack_codes(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  uint8_t* codes,
+                  float* scales,
+                  float* offsets) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_codes)
+  (weight, row, column, depth, codes, scales, offsets);
+}
+
+void unpack_floats(const QuantizedMatrix& weight,
+                   int64_t row,
+                   int64_t column,
+                   int64_t depth,
+                   float* floats) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_floats)(weight, row, column, depth, floats);
+}
+
+void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, float* panel) {
+  for_each_range(rows, parts_for(rows * weight.in * 4), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      unpack_floats(weight, first + r, 0, weight.in, panel + r * weight.in);
+    }
+  });
+}
+
+void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, uint16_t* panel) {
+  for_each_range(rows, parts_for(rows * weight.in * 4), [&](int64_t begin, int64_t end) {
+    constexpr int64_t kStep = kSuperBlockElements;  // whole blocks of any format
+    alignas(64) float floats[kStep];
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t k = 0; k < weight.in; k += kStep) {
+        const int64_t depth = std::min(kStep, weight.in - k);
+        unpack_floats(weight, first + r, k, depth, floats);
+        uint16_t* to = panel + r * weight.in + k;
+        for (int64_t i = 0; i < depth; ++i) to[i] = float_to_bf16(floats[i]);
+      }
+    }
+  });
+}
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products with weights in blocks against double-precision sums over the dequantized weights, for
+// every format, instruction set and thread count.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu_kernel_fixture.h"
+#include "base/block_formats.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                                 DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
+                                 DType::kQ5_K, DType::kQ6_K};
+
+// Byte offsets of a block's halves: its scale, and its min or -1.
+struct HalfOffsets {
+  int scale, min;
+};
+HalfOffsets half_offsets(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ2_K:
+      return {offsetof(BlockQ2_K, scale), offsetof(BlockQ2_K, min)};
+    case DType::kQ3_K:
+      return {offsetof(BlockQ3_K, scale), -1};
+    case DType::kQ6_K:
+      return {offsetof(BlockQ6_K, scale), -1};
+    default:
+      return {0, -1};
+  }
+}
+
+enum class Bits { kRandom, kOnes, kTop };  // of the codes: any, all set, the top one of each byte
+
+// [out, in] of a type, with scales and mins of both signs.
+struct Weights {
+  Weights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
+      : bytes(static_cast<size_t>(storage_bytes(dtype, out * in))),
+        floats(static_cast<size_t>(out * in)),
+        matrix{dtype, out, in, bytes.data()} {
+    Random random(seed);
+    if (!is_block(dtype)) {
+      const std::vector<float> values = random_values<float>(out * in, seed);
+      for (size_t i = 0; i < values.size(); ++i) {
+        const uint16_t half =
+            dtype == DType::kF16 ? float_to_f16(values[i]) : float_to_bf16(values[i]);
+        if (dtype == DType::kF32) {
+          std::memcpy(&bytes[4 * i], &values[i], 4);
+        } else {
+          std::memcpy(&bytes[2 * i], &half, 2);
+        }
+      }
+    } else {
+      for (std::byte& byte : bytes) {
+        const int any = static_cast<int>(256 * random.uniform());
+        byte = static_cast<std::byte>(bits == Bits::kRandom ? any
+                                      : bits == Bits::kOnes ? 255
+                                                            : 128);
+      }
+      const size_t block_bytes = static_cast<size_t>(info(dtype).bytes_per_block);
+      for (size_t block = 0; block < bytes.size(); block += block_bytes) {
+        for (int offset : {half_offsets(dtype).scale, half_offsets(dtype).min}) {
+          if (offset < 0) continue;
+          const uint16_t half = float_to_f16(static_cast<float>(0.02 * random.uniform() - 0.01));
+          std::memcpy(&bytes[block + static_cast<size_t>(offset)], &half, 2);
+        }
+      }
+    }
+    dequantize(dtype, bytes, floats);
+  }
+
+  const float* row(int64_t r) const { return floats.data() + r * matrix.in; }
+
+  std::vector<std::byte> bytes;
+  std::vector<float> floats;
+  QuantizedMatrix matrix;
+};
+
+struct Activations {
+  explicit Activations(const std::vector<float>& values, int64_t tokens, int64_t in)
+      : x{tokens, in, nullptr} {
+    storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
+    x.data = storage.get();
+    quantize_activations(Rows<const float>{values.data(), in}, x);
+  }
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  QuantizedActivations x;
+  std::unique_ptr<std::byte, Free> storage;
+};
+
+double dot(const float* a, const float* b, int64_t n) {
+  double sum = 0;
+  for (int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[k]) * b[k];
+  return sum;
+}
+
+// What fp32 sums may be off: one rounding for each group of at least 16 and a few more, of terms as
+// large as the row's largest weight (offsets included) times |x|.
+double fp32_slack(const float* w, const float* x, int64_t n) {
+  double largest = 0, total = 0;
+  for (int64_t k = 0; k < n; ++k) {
+    largest = std::max(largest, std::abs(static_cast<double>(w[k])));
+    total += std::abs(static_cast<double>(x[k]));
+  }
+  return 0x1p-24 * (static_cast<double>(n) / 16 + 8) * 4 * largest * total;
+}
+
+std::vector<int64_t> widths(DType dtype) {
+  if (info(dtype).elements_per_block == 256) return {256, 768, 1280};
+  return {32, 96, 576, 1056};
+}
+
+using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedActivations&);
+constexpr FastProduct kFast[] = {quantized_gemv, quantized_gemm};
+
+class CpuQuantized : public CpuKernel {};
+RIDGE_FOR_EACH_ISA(CpuQuantized);
+
+TEST_P(CpuQuantized, RoundsActivationsToNearest) {
+  const int64_t tokens = 3, in = 96;
+  std::vector<float> values = random_values<float>(tokens * in, 5);
+  for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
+  const Activations a(values, tokens, in);
+  for (int64_t n = 0; n < tokens; ++n) {
+    for (int64_t k = 0; k < in; ++k) {
+      const float scale = a.x.scales(n)[k / 32], value = values[static_cast<size_t>(n * in + k)];
+      EXPECT_LE(std::abs(a.x.codes(n)[k]), 127);
+      EXPECT_NEAR(scale * static_cast<float>(a.x.codes(n)[k]), value, 0.5001f * scale);
+    }
+    for (int64_t g = 0; g < in / 16; ++g) {
+      int sum = 0;
+      for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += a.x.codes(n)[k];
+      EXPECT_EQ(a.x.half_sums(n)[g], a.x.scales(n)[g / 2] * static_cast<float>(sum));
+    }
+    for (int64_t b = 0; b < in / 32; ++b) {
+      EXPECT_NEAR(a.x.sums(n)[b], a.x.half_sums(n)[2 * b] + a.x.half_sums(n)[2 * b + 1], 1e-4f);
+    }
+  }
+}
+
+// Apart from the rounding of activations, which is taken out of the reference, the products are
+// fp32.
+void expect_fast_products(DType dtype, int64_t out, int64_t in, int64_t tokens, Bits bits) {
+  const Weights w(dtype, out, in, 3, bits);
+  std::vector<float> x = random_values<float>(tokens * in, 7);
+  if (bits != Bits::kRandom) std::fill(x.begin(), x.end(), -1.5f);  // codes of -127
+  const Activations a(x, tokens, in);
+  std::vector<float> rounded(x.size());
+  for (int64_t n = 0; n < tokens; ++n) {
+    for (int64_t k = 0; k < in; ++k) {
+      rounded[static_cast<size_t>(n * in + k)] =
+          a.x.scales(n)[k / 32] * static_cast<float>(a.x.codes(n)[k]);
+    }
+  }
+  for (FastProduct product : kFast) {
+    const int64_t stride = out + 3;
+    std::vector<float> y(static_cast<size_t>(tokens * stride), -7.0f);
+    const QuantizedProduct call{w.matrix, {y.data(), stride}, false};
+    product({&call, 1}, a.x);
+    for (int64_t n = 0; n < tokens; ++n) {
+      for (int64_t r = 0; r < out; ++r) {
+        const float* token = &rounded[static_cast<size_t>(n * in)];
+        ASSERT_NEAR(y[static_cast<size_t>(n * stride + r)], dot(w.row(r), token, in),
+                    fp32_slack(w.row(r), token, in))
+            << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " out " << out
+            << " in " << in << " N " << tokens << " at " << n << ", " << r;
+      }
+      for (int64_t r = out; r < stride; ++r) {
+        ASSERT_EQ(y[static_cast<size_t>(n * stride + r)], -7.0f) << "written past the row";
+      }
+    }
+  }
+}
+
+TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
+  for (DType dtype : kBlockTypes) {
+    for (int64_t in : widths(dtype)) {
+      for (int64_t out : {1, 15, 37}) {
+        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17}) {
+          expect_fast_products(dtype, out, in, tokens, Bits::kRandom);
+        }
+      }
+    }
+  }
+}
+
+// The largest and the smallest codes times activations of -127: no 16-bit sum may saturate.
+TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
+  for (DType dtype : kBlockTypes) {
+    for (Bits bits : {Bits::kOnes, Bits::kTop}) expect_fast_products(dtype, 18, 768, 5, bits);
+  }
+}
+
+// Against the activations as they were: rounding moves each by half its block's scale at most.
+TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
+  const int64_t tokens = 5, out = 20, in = 768;
+  const std::vector<float> x = random_values<float>(tokens * in, 11);
+  const Activations a(x, tokens, in);
+  for (DType dtype : kBlockTypes) {
+    const Weights w(dtype, out, in, 13);
+    std::vector<float> y(static_cast<size_t>(tokens * out));
+    const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+    quantized_gemm({&call, 1}, a.x);
+    for (int64_t n = 0; n < tokens; ++n) {
+      for (int64_t r = 0; r < out; ++r) {
+        const float* token = &x[static_cast<size_t>(n * in)];
+        double bound = fp32_slack(w.row(r), token, in);
+        for (int64_t k = 0; k < in; ++k) {
+          bound += 0.5001 * std::abs(static_cast<double>(w.row(r)[k])) * a.x.scales(n)[k / 32];
+        }
+        ASSERT_NEAR(y[static_cast<size_t>(n * out + r)], dot(w.row(r), token, in), bound);
+      }
+    }
+  }
+}
+
+TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
+  std::vector<DType> dtypes(std::begin(kBlockTypes), std::end(kBlockTypes));
+  for (DType plain : {DType::kF32, DType::kF16, DType::kBF16}) dtypes.push_back(plain);
+  for (DType dtype : dtypes) {
+    std::vector<int64_t> extents = widths(dtype);
+    if (!is_block(dtype)) extents.insert(extents.end(), {1, 77, 1031});
+    for (int64_t in : extents) {
+      for (int64_t tokens : {1, 3, 13}) {
+        const int64_t out = 37;
+        const Weights w(dtype, out, in, 17);
+        const std::vector<float> x = random_values<float>(tokens * in, 19);
+        for (auto* product : {quantized_gemv_exact, quantized_gemm_exact}) {
+          std::vector<float> y(static_cast<size_t>(tokens * out));
+          const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+          product({&call, 1}, {x.data(), in}, tokens);
+          for (int64_t n = 0; n < tokens; ++n) {
+            for (int64_t r = 0; r < out; ++r) {
+              const float* token = &x[static_cast<size_t>(n * in)];
+              double terms = 0;
+              for (int64_t k = 0; k < in; ++k) {
+                terms += std::abs(static_cast<double>(w.row(r)[k]) * token[k]);
+              }
+              ASSERT_NEAR(y[static_cast<size_t>(n * out + r)], dot(w.row(r), token, in),
+                          0x1p-24 * (static_cast<double>(in) / 4 + 8) * terms)
+                  << name(dtype) << " in " << in << " N " << tokens;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CpuQuantized, PanelsHoldTheDequantizedValues) {
+  for (DType dtype : kBlockTypes) {
+    const int64_t out = 7, in = 768, first = 2, rows = 4;
+    const Weights w(dtype, out, in, 23);
+    std::vector<float> panel(static_cast<size_t>(rows * in));
+    std::vector<uint16_t> narrow(panel.size());
+    unpack_panel(w.matrix, first, rows, panel.data());
+    unpack_panel(w.matrix, first, rows, narrow.data());
+    for (size_t i = 0; i < panel.size(); ++i) {
+      const float want = w.row(first)[i];
+      ASSERT_EQ(panel[i], want) << name(dtype) << " at " << i;
+      ASSERT_EQ(bf16_to_float(narrow[i]), bf16_to_float(float_to_bf16(want)));
+    }
+  }
+}
+
+// Several products in one call, added to what is there, large enough for all threads; a token alone
+// and another thread count give the same bits.
+TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
+  const int64_t tokens = 37, in = 1280;
+  const std::vector<float> x = random_values<float>(tokens * in, 29);
+  const Activations a(x, tokens, in);
+  for (DType dtype : kBlockTypes) {
+    const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
+    for (FastProduct product : kFast) {
+      std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
+      std::vector<float> beside(static_cast<size_t>(tokens * 19));
+      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                        {w.matrix, {together.data(), 530}, true}};
+      product(std::span<const QuantizedProduct>(calls, 2), a.x);
+      const int threads = omp_get_max_threads();
+      omp_set_num_threads(2);
+      for (int64_t n : {0, 1, 36}) {
+        std::vector<float> alone(530, 0.5f);
+        QuantizedActivations one = a.x;
+        one.tokens = 1;
+        one.data += n * one.row_bytes();
+        const QuantizedProduct call{w.matrix, {alone.data(), 530}, true};
+        product({&call, 1}, one);
+        ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(n * 530)], 530 * 4), 0)
+            << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " token " << n;
+      }
+      omp_set_num_threads(threads);
+    }
+  }
+}
+
+TEST_P(CpuQuantized, ExactBitsDependOnNothingElseInTheCall) {
+  const int64_t tokens = 37, in = 1280, out = 530;
+  const std::vector<float> x = random_values<float>(tokens * in, 29);
+  const Weights w(DType::kQ5_K, out, in, 31);
+  for (auto* product : {quantized_gemv_exact, quantized_gemm_exact}) {
+    std::vector<float> together(static_cast<size_t>(tokens * out));
+    const QuantizedProduct call{w.matrix, {together.data(), out}, false};
+    product({&call, 1}, {x.data(), in}, tokens);
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(2);
+    std::vector<float> alone(static_cast<size_t>(out));
+    const QuantizedProduct one{w.matrix, {alone.data(), out}, false};
+    product({&one, 1}, {&x[static_cast<size_t>(36 * in)], in}, 1);
+    omp_set_num_threads(threads);
+    EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(36 * out)], alone.size() * 4),
+              0);
+  }
+}
+
+TEST_P(CpuQuantized, NotANumberStaysInItsToken) {
+  const int64_t tokens = 4, in = 512, out = 18;
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x = random_values<float>(tokens * in, 41);
+    x[static_cast<size_t>(2 * in + 300)] = bad;
+    const Activations a(x, tokens, in);
+    for (DType dtype : kBlockTypes) {
+      const Weights w(dtype, out, in, 43);
+      for (FastProduct product : kFast) {
+        std::vector<float> y(static_cast<size_t>(tokens * out));
+        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+        product({&call, 1}, a.x);
+        for (size_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << name(dtype) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(CpuQuantized, TakesEmptyExtents) {
+  const Weights w(DType::kQ4_0, 3, 64, 1);
+  const Activations a({}, 0, 64);
+  const QuantizedProduct call{w.matrix, {nullptr, 3}, false};
+  for (FastProduct product : kFast) {
+    product({&call, 1}, a.x);
+    product({}, a.x);
+  }
+  quantized_gemv_exact({}, {nullptr, 64}, 1);
+  quantized_gemm_exact({&call, 1}, {nullptr, 64}, 0);
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
