@@ -24,9 +24,13 @@ using Register = void (*)(CLI::App& program, const AppContext& context);
 void register_bench(CLI::App& program, const AppContext& context);
 void register_diff(CLI::App& program, const AppContext& context);
 void register_explain(CLI::App& program, const AppContext& context);
+void register_generate(CLI::App& program, const AppContext& context);
 void register_lab(CLI::App& program, const AppContext& context);
+void register_logits(CLI::App& program, const AppContext& context);
 void register_machine(CLI::App& program, const AppContext& context);
+void register_perplexity(CLI::App& program, const AppContext& context);
 void register_plan(CLI::App& program, const AppContext& context);
+void register_tokenizer(CLI::App& program, const AppContext& context);
 void register_train(CLI::App& program, const AppContext& context);
 
 }  // namespace ridge::apps

@@ -35,5 +35,14 @@ class Random {
   std::mt19937 engine_;
 };
 
+// 24 random bits in [0, 1) that depend on nothing but these two numbers: what is drawn for a sequence's token at a
+// position is the same in any batch. The mixing is that of SplitMix64.
+inline float uniform_at(uint32_t seed, uint32_t counter) {
+  uint64_t x = (uint64_t{seed} << 32 | counter) + 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return static_cast<float>((x ^ (x >> 31)) >> 40) * 0x1p-24f;
+}
+
 }  // namespace base
 }  // namespace ridge

@@ -35,6 +35,7 @@ struct ModelConfig {
   bool rope_interleaved = false;  // pairs (x[2i], x[2i+1]) instead of (x[i], x[i+E/2])
   RopeScaling rope_scaling;
   double norm_eps = 1e-6;
+  double norm_offset = 0;       // added to a norm's weight: 1 where a file stores w of Gemma's (1 + w)
   bool tied_head = true;
   bool attention_bias = false;  // on q, k, v and o
   bool mlp_bias = false;        // on gate, up and down
@@ -44,6 +45,9 @@ struct ModelConfig {
   double window_rope_theta = 1e4;     // of window layers
   double attention_scale = 0;         // 0: 1 / sqrt(E)
 
+  bool is_window(int64_t layer) const {
+    return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];
+  }
   int64_t parameters() const;  // the closed form of the architecture
 };
 

@@ -159,6 +159,7 @@ ModelConfig parse_config(const json& document, std::string_view source) {
   read_activation(file, c);
   read_rope(file, c);
   if (c.family == Family::kGemma3) {
+    c.norm_offset = 1;
     read_windows(file, c);
     double scalar = file.real_or("query_pre_attn_scalar", static_cast<double>(c.head_size));
     if (!(scalar > 0))

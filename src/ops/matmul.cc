@@ -15,7 +15,9 @@ std::vector<Type> infer(const Call& call) {
   const Type& a = call.inputs[0];
   const Type& b = call.inputs[1];
   expect_float("matmul", a, "the first operand");
-  if (a.dtype != b.dtype && !is_block(b.dtype))
+  // A weight may stay as its file stores it.
+  bool is_stored = is_block(b.dtype) || (a.dtype == DType::kF32 && (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
+  if (a.dtype != b.dtype && !is_stored)
     throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(), b.str());
   EinsumExtents extents(einsum, a.shape, b.shape);
   Type out{a.dtype, extents.shape(einsum.out)};

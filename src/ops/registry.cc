@@ -35,6 +35,12 @@
   X(attention)                    \
   X(flash_attention)              \
   X(flash_attention_backward)     \
+  X(kv_append)                    \
+  X(cached_attention)             \
+  X(cached_scores)                \
+  X(cached_mask)                  \
+  X(cached_mix)                   \
+  X(sample)                       \
   X(softmax_cross_entropy)        \
   X(softmax_cross_entropy_backward) \
   X(accumulate)                   \

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "ops/attention.h"
+#include "perf/process_memory.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -25,6 +26,17 @@ class HostMemory final : public Memory {
 
  private:
   Arena arena_;
+};
+
+// Parameters are never written in a graph that has borrowed ones, so the const can go.
+class BorrowedMemory final : public Memory {
+ public:
+  explicit BorrowedMemory(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  std::byte* data() const override { return const_cast<std::byte*>(bytes_.data()); }
+  int64_t bytes() const override { return static_cast<int64_t>(bytes_.size()); }
+
+ private:
+  std::span<const std::byte> bytes_;
 };
 
 class CpuBackend final : public Backend {
@@ -44,6 +56,7 @@ class CpuBackend final : public Backend {
     for (const auto* values : {&node.inputs, &node.outputs})
       for (ValueId value : *values) {
         DType dtype = graph.type(value).dtype;
+        if (kernel->takes_stored && values == &node.inputs && (is_block(dtype) || dtype == DType::kF16)) continue;
         if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
           return fmt::format("the cpu backend computes on f32 and bf16, and on i32 for ids, not on {}", ridge::name(dtype));
       }
@@ -85,6 +98,9 @@ class CpuBackend final : public Backend {
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
     return std::make_unique<HostMemory>(bytes, what);
   }
+  std::unique_ptr<Memory> borrow(std::span<const std::byte> bytes) override {
+    return std::make_unique<BorrowedMemory>(bytes);
+  }
   void copy_in(std::byte* to, const void* from, int64_t bytes) override {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
@@ -92,6 +108,7 @@ class CpuBackend final : public Backend {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void synchronize() override {}
+  int64_t available_bytes() const override { return perf::available_memory_bytes(); }
 
   Launch bind(const BindCall& call) override {
     const CpuKernel* kernel = find_kernel(call.node.op->name);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an op's CPU binding describes itself, and the layout tests that bindings share. The list is kernel_table.cc.
+// How an op's CPU binding describes itself, and what bindings share. The list is kernel_table.cc.
 #pragma once
 
-#include <optional>
 #include <string_view>
 
 #include "backends/backend.h"
 #include "backends/cpu/kernels/rows.h"
+#include "backends/row_layout.h"
 
 namespace ridge::backends::cpu {
 
@@ -24,17 +24,12 @@ struct CpuKernel {
   int64_t (*workspace_bytes)(const Call&) = nullptr;
   // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
   std::string (*unsupported)(const Call&) = nullptr;
+  bool takes_stored = false;  // weights and tables as files store them: quantized blocks, f16
 };
 
 const CpuKernel* find_kernel(std::string_view op);
 
-// The distance between rows when a value is rows of a contiguous last axis, evenly spaced; nothing otherwise.
-std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout);
-bool lies_in_rows(const Call& call, int input, const Layout& layout);          // takes_input for row kernels
-bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  // takes_output
-
 // An operand as rows; it must lie in rows.
-int64_t row_stride(const Operand& operand);
 template <typename T>
 Rows<T> rows(const Operand& operand) {
   return {reinterpret_cast<T*>(operand.data), row_stride(operand)};

@@ -2,7 +2,11 @@
 // Bindings of embedding and its gradient.
 #include "backends/cpu/kernels/embedding.h"
 
+#include <algorithm>
+
 #include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/partition.h"
+#include "base/block_formats.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {
@@ -26,7 +30,31 @@ Launch bind_typed(const BindCall& call) {
   return [e] { check_ids(embedding(e), e.vocabulary); };
 }
 
+// Rows of a table that stays as its file stores it.
+Launch bind_stored(const BindCall& call) {
+  const Type& table = call.inputs[0].type;
+  return [tokens = call.inputs[1].type.shape[0], width = table.shape[1], vocabulary = table.shape[0],
+          dtype = table.dtype, row_bytes = storage_bytes(table.dtype, table.shape[1]), from = call.inputs[0].data,
+          ids = call.inputs[1].as<const int32_t>(), y = rows<float>(call.outputs[0])] {
+    check_ids(first_bad_row(ids, tokens, vocabulary), vocabulary);
+    for_each_range(tokens, parts_for(8 * tokens * width), [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) {
+        if (ids[n] < 0) std::fill_n(y[n], width, 0.0f);
+        else dequantize(dtype, {from + ids[n] * row_bytes, static_cast<size_t>(row_bytes)}, {y[n], static_cast<size_t>(width)});
+      }
+    });
+  };
+}
+
+bool is_stored(DType table) { return is_block(table) || table == DType::kF16; }
+
+std::string unsupported(const Call& call) {
+  if (!is_stored(call.inputs[0].dtype) || call.outputs[0].dtype == DType::kF32) return "";
+  return fmt::format("rows of a {} table are read as f32", ridge::name(call.inputs[0].dtype));
+}
+
 Launch bind(const BindCall& call) {
+  if (is_stored(call.inputs[0].type.dtype)) return bind_stored(call);
   return by_dtype(call.inputs[0].type.dtype, [&](auto table) -> Launch {
     return by_dtype(call.outputs[0].type.dtype,
                     [&](auto element) -> Launch { return bind_typed<decltype(table), decltype(element)>(call); });
@@ -56,7 +84,11 @@ bool takes_gradient(const Call& call, int input, const Layout& layout) {
 }  // namespace
 
 const CpuKernel& embedding_kernel() {
-  static const CpuKernel kernel{.op = "embedding", .bind = bind, .takes_output = output_lies_in_rows};
+  static const CpuKernel kernel{.op = "embedding",
+                                .bind = bind,
+                                .takes_output = output_lies_in_rows,
+                                .unsupported = unsupported,
+                                .takes_stored = true};
   return kernel;
 }
 

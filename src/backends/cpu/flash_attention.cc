@@ -45,10 +45,6 @@ Launch bind_backward(const BindCall& call) {
   });
 }
 
-// [N,heads,E] with each head contiguous.
-bool lies_in_heads(const Shape& shape, const Layout& layout) {
-  return shape.rank() == 3 && (shape[2] == 1 || layout.strides[2] == 1);
-}
 bool takes_input(const Call& call, int input, const Layout& layout) {
   return lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
 }

@@ -194,12 +194,6 @@ GemmLaunch bind_widened(const GemmShape& shape, std::byte* a, std::byte* b, std:
 
 }  // namespace
 
-std::string GemmShape::key() const {
-  return fmt::format("m{}n{}k{}:a{},{}:b{},{}:c{},{}:[{}]:[{}]:[{}]:[{}]:{}-{}{}", m, n, k, a_m, a_k, b_k, b_n, c_m, c_n,
-                     fmt::join(batch, ","), fmt::join(a_batch, ","), fmt::join(b_batch, ","), fmt::join(c_batch, ","),
-                     ridge::name(input), ridge::name(output), accumulate ? "+" : "");
-}
-
 std::string_view name(GemmForm form) {
   constexpr std::string_view kNames[] = {"matmul", "sgemm", "widened"};
   return kNames[static_cast<size_t>(form)];

@@ -6,26 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/dtype.h"
+#include "backends/product_plan.h"
 
 namespace ridge::backends::cpu {
-
-// Extents and strides in elements. A is [batch..., m, k], B [batch..., k, n], C [batch..., m, n]; a batch stride of 0
-// in A or B repeats the matrix.
-struct GemmShape {
-  std::vector<int64_t> batch, a_batch, b_batch, c_batch;
-  int64_t m = 1, n = 1, k = 1;
-  int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;
-  DType input = DType::kF32;   // of A and B: f32 or bf16
-  DType output = DType::kF32;  // of C
-  bool accumulate = false;
-
-  std::string key() const;  // all of the above in one word
-};
 
 // Whether oneDNN takes the strides: one of the two axes of each matrix contiguous.
 bool is_supported(const GemmShape& shape);

@@ -1,99 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN: an einsum becomes one batched product [batch..., M, K] x [batch..., K, N] on strided
-// memory, or a loop of accumulating ones where summed axes do not join.
-#include <algorithm>
-#include <memory>
-#include <numeric>
-
+// Binding of matmul to oneDNN: the products that backends/product_plan.h makes of an einsum.
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/kernels/tile_program.h"
-#include "graph/einsum.h"
+#include "backends/cpu/stored_matmul.h"
+#include "backends/product_plan.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
-// The strides of an operand by letter; 0 for a letter that it lacks.
-int64_t stride_of(const std::string& letters, const Strides& strides, char letter) {
-  size_t at = letters.find(letter);
-  return at == std::string::npos ? 0 : strides[static_cast<int>(at)];
-}
-
-// A set of letters that acts as one axis in two operands: extent and stride in each.
-struct Axis {
-  int64_t extent = 1;
-  int64_t in_first = 0;
-  int64_t in_second = 0;
-};
-
-// Joins the letters into one axis that steps evenly in both operands, taking them from the innermost out; letters
-// that do not join are returned in `rest`.
-Axis join(const std::string& letters, const EinsumExtents& extents, const std::string& first,
-          const Strides& first_strides, const std::string& second, const Strides& second_strides, std::string& rest) {
-  // Order by the first operand's stride, innermost last.
-  std::string order = letters;
-  std::stable_sort(order.begin(), order.end(), [&](char x, char y) {
-    return stride_of(first, first_strides, x) > stride_of(first, first_strides, y);
-  });
-  Axis axis;
-  for (size_t i = order.size(); i-- > 0;) {
-    char letter = order[i];
-    if (extents[letter] == 1) continue;
-    int64_t a = stride_of(first, first_strides, letter), b = stride_of(second, second_strides, letter);
-    if (axis.extent == 1) axis = {extents[letter], a, b};
-    else if (a == axis.in_first * axis.extent && b == axis.in_second * axis.extent) axis.extent *= extents[letter];
-    else rest += letter;
-  }
-  // A single element: any stride does; 1 keeps the descriptor dense.
-  if (axis.extent == 1) axis = {1, 1, 1};
-  return axis;
-}
-
-// What one einsum needs of oneDNN.
-struct Plan {
-  GemmShape gemm;
-  std::string loop;  // summed letters left over: one accumulating product for each of their values
-  std::string copies;  // batch letters that repeat both operands: one product for each of their values
-};
-
-struct Layouts {
-  Strides a, b, out;
-};
-
-Plan plan_product(const Call& call, const Layouts& layouts) {
-  Einsum e = parse_einsum(call.attrs.text("einsum"));
-  EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
-  Plan plan;
-  std::string m_rest, n_rest;
-  Axis m = join(e.m, extents, e.a, layouts.a, e.out, layouts.out, m_rest);
-  Axis n = join(e.n, extents, e.b, layouts.b, e.out, layouts.out, n_rest);
-  Axis k = join(e.k, extents, e.a, layouts.a, e.b, layouts.b, plan.loop);
-  GemmShape& g = plan.gemm;
-  for (char letter : e.batch + m_rest + n_rest) {
-    if (stride_of(e.a, layouts.a, letter) == 0 && stride_of(e.b, layouts.b, letter) == 0 && extents[letter] > 1) {
-      plan.copies += letter;
-      continue;
-    }
-    g.batch.push_back(extents[letter]);
-    g.a_batch.push_back(stride_of(e.a, layouts.a, letter));
-    g.b_batch.push_back(stride_of(e.b, layouts.b, letter));
-    g.c_batch.push_back(stride_of(e.out, layouts.out, letter));
-  }
-  g.m = m.extent, g.n = n.extent, g.k = k.extent;
-  g.a_m = m.in_first, g.c_m = m.in_second;
-  g.b_n = n.in_first, g.c_n = n.in_second;
-  g.a_k = k.in_first, g.b_k = k.in_second;
-  g.input = call.inputs[0].dtype;
-  g.output = call.outputs[0].dtype;
-  return plan;
-}
-
 // Widened operands are dense, so their size does not depend on the layouts that binding will find.
 int64_t workspace_bytes(const Call& call) {
-  Layouts dense{dense_strides(call.inputs[0].shape), dense_strides(call.inputs[1].shape),
-                dense_strides(call.outputs[0].shape)};
-  GemmShape shape = plan_product(call, dense).gemm;
+  if (has_stored_weight(call)) return stored_workspace_bytes(call);
+  GemmShape shape = plan_product(call, dense_layouts(call)).gemm;
   return gemm_workspace_bytes(default_form(shape), shape);
 }
 
@@ -109,32 +29,18 @@ Launch bind_empty(const BindCall& call) {
 }
 
 Launch bind(const BindCall& call, GemmTuner* tuner) {
-  Einsum e = parse_einsum(call.attrs().text("einsum"));
-  EinsumExtents extents(e, call.inputs[0].type.shape, call.inputs[1].type.shape);
-  if (extents.product(e.out) == 0 || extents.product(e.k) == 0) return bind_empty(call);
-  Layouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
-  Plan plan = plan_product(call.call(), layouts);
-  bool accumulate = call.inputs.size() == 3;
-  // One product per value of the left-over letters; of the summed ones all but the first add to what is there.
+  if (is_empty_product(call.call())) return bind_empty(call);
+  if (has_stored_weight(call.call())) return bind_stored(call);
+  ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
+  ProductPlan plan = plan_product(call.call(), layouts);
   std::vector<GemmLaunch> gemms;
-  std::string letters = plan.copies + plan.loop;
-  Shape loop = extents.shape(letters);
-  int64_t sums = extents.product(plan.loop);
-  for (int64_t i = 0; i < loop.elements(); ++i) {
-    int64_t a = 0, b = 0, c = 0, rest = i;
-    for (int axis = loop.rank() - 1; axis >= 0; --axis) {
-      char letter = letters[static_cast<size_t>(axis)];
-      a += rest % loop[axis] * stride_of(e.a, layouts.a, letter);
-      b += rest % loop[axis] * stride_of(e.b, layouts.b, letter);
-      c += rest % loop[axis] * stride_of(e.out, layouts.out, letter);
-      rest /= loop[axis];
-    }
+  for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
-    shape.accumulate = accumulate || i % sums > 0;
+    shape.accumulate = step.accumulate;
     GemmForm form = tuner == nullptr ? default_form(shape) : tuner->choose(shape);
-    gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, a),
-                              call.inputs[1].data + storage_bytes(shape.input, b),
-                              call.outputs[0].data + storage_bytes(shape.output, c), call.workspace));
+    gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, step.a),
+                              call.inputs[1].data + storage_bytes(shape.input, step.b),
+                              call.outputs[0].data + storage_bytes(shape.output, step.c), call.workspace));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {
@@ -144,19 +50,22 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
 
 // oneDNN wants one of the two inner axes of each matrix contiguous, and enough axes for the batch.
 bool fits(const Call& call, int operand, const Layout& layout) {
-  Layouts layouts{dense_strides(call.inputs[0].shape), dense_strides(call.inputs[1].shape),
-                  dense_strides(call.outputs[0].shape)};
+  ProductLayouts layouts = dense_layouts(call);
   (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;
   return is_supported(plan_product(call, layouts).gemm);
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
+  if (has_stored_weight(call)) return input == 0 && lies_in_rows(call, input, layout);
   return input < 2 && fits(call, input, layout);
 }
 
-bool takes_output(const Call& call, int, const Layout& layout) {
+bool takes_output(const Call& call, int output, const Layout& layout) {
+  if (has_stored_weight(call)) return output_lies_in_rows(call, output, layout);
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
+
+std::string unsupported(const Call& call) { return has_stored_weight(call) ? unsupported_stored(call) : ""; }
 
 }  // namespace
 
@@ -165,7 +74,9 @@ const CpuKernel& matmul_kernel() {
                                 .bind_tuned = bind,
                                 .takes_input = takes_input,
                                 .takes_output = takes_output,
-                                .workspace_bytes = workspace_bytes};
+                                .workspace_bytes = workspace_bytes,
+                                .unsupported = unsupported,
+                                .takes_stored = true};
   return kernel;
 }
 

@@ -30,11 +30,6 @@ Launch bind_table(const BindCall& call) {
   return [table] { rope_table(table); };
 }
 
-// A [N,heads,E] operand whose heads are contiguous.
-bool lies_in_heads(const Shape& shape, const Layout& layout) {
-  return shape.rank() == 3 && (shape[2] == 1 || layout.strides[2] == 1);
-}
-
 template <typename T>
 RopeOperand<T> heads(const Operand& operand) {
   return {operand.as<T>(), operand.strides[0], operand.strides[1]};

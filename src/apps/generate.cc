@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge generate: continues a prompt, or answers it, as the text comes.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/inference_options.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/terminal.h"
+#include "base/units.h"
+#include "models/tokenizer_file.h"
+#include "serve/generator.h"
+#include "text/chat_template.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 30;
+
+struct Options {
+  InferenceOptions inference;
+  std::string prompt;
+  bool has_prompt = false;
+  serve::GenerateOptions generate;
+  bool chat = false;
+  std::string system;
+  std::string chat_template;
+  bool no_cache = false;
+};
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string today() {
+  std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[sizeof "01 Jan 20000"];
+  std::strftime(text, sizeof text, "%d %b %Y", &local);
+  return text;
+}
+
+// The conversation as the model was trained on it; its special tokens are in the text.
+std::vector<int32_t> encode_chat(const Options& o, const std::string& prompt, const std::string& jinja,
+                                 const text::Tokenizer& tokenizer) {
+  if (jinja.empty() && o.chat_template.empty())
+    throw usage_error("[chat] the model file has no chat template; --chat-template names one of {}",
+                      fmt::join(text::ChatTemplate::names(), ", "));
+  text::ChatTemplate chat =
+      o.chat_template.empty() ? text::ChatTemplate::recognise(jinja) : text::ChatTemplate::named(o.chat_template);
+  const text::TokenizerSpec& spec = tokenizer.spec();
+  auto written = [&](int32_t id) { return id == text::kNoToken ? std::string() : spec.tokens[static_cast<size_t>(id)]; };
+  std::vector<text::ChatMessage> messages;
+  if (!o.system.empty()) messages.push_back({"system", o.system});
+  messages.push_back({"user", prompt});
+  text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
+  if (chat.uses_date()) options.date = today();
+  std::string rendered = chat.render(messages, options);
+  return tokenizer.encode(rendered, {.parse_special = true, .add_bos = !chat.writes_bos() && spec.add_bos});
+}
+
+std::vector<int32_t> encode(const Options& o, const text::Tokenizer& tokenizer, const std::string& jinja) {
+  std::string prompt = o.has_prompt ? o.prompt : read_text("-");
+  if (prompt.empty()) throw usage_error("[prompt] expected a text, got none");
+  if (o.chat) return encode_chat(o, prompt, jinja, tokenizer);
+  return tokenizer.encode(prompt, {.add_bos = tokenizer.spec().add_bos});
+}
+
+// Onto a terminal without what could steer it; tabs and line ends stay.
+void show(std::string_view text) {
+  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
+  while (is_terminal && !text.empty()) {
+    size_t end = text.find_first_of("\n\t");
+    std::string part = terminal_safe(text.substr(0, end));
+    std::fwrite(part.data(), 1, part.size(), stdout);
+    if (end == std::string_view::npos) text = {};
+    else std::fputc(text[end], stdout), text.remove_prefix(end + 1);
+  }
+  if (!is_terminal) std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+  if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
+}
+
+double per_second(int64_t count, double ns) { return ns > 0 ? static_cast<double>(count) * 1e9 / ns : 0; }
+
+nlohmann::ordered_json timings(const serve::Generation& made, size_t prompt_tokens, double load_ns) {
+  int64_t later = static_cast<int64_t>(made.ids.size()) - 1;
+  int64_t prompt = static_cast<int64_t>(prompt_tokens);
+  return {{"load_ms", load_ns / 1e6},
+          {"prompt_tokens", prompt},
+          {"ttft_ms", made.prompt_ns / 1e6},
+          {"prompt_tokens_per_s", per_second(prompt, made.prompt_ns)},
+          {"generated_tokens", made.ids.size()},
+          {"decode_ms", made.decode_ns / 1e6},
+          {"tpot_ms", later > 0 ? made.decode_ns / 1e6 / static_cast<double>(later) : 0.0},
+          {"decode_tokens_per_s", per_second(later, made.decode_ns)}};
+}
+
+void print_json(const std::vector<int32_t>& prompt, const serve::Generation& made, double load_ns) {
+  nlohmann::ordered_json json{{"prompt_ids", prompt},
+                              {"ids", made.ids},
+                              {"text", made.text},
+                              {"finish_reason", made.finish_reason},
+                              {"timings", timings(made, prompt.size(), load_ns)}};
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void run(const Options& o) {
+  if (o.generate.max_tokens < 1 || o.generate.max_tokens > kMostTokens)
+    throw usage_error("[max-tokens] expected 1 to {}, got {}", kMostTokens, o.generate.max_tokens);
+  if (!o.chat && (!o.system.empty() || !o.chat_template.empty()))
+    throw usage_error("[chat] --system and --chat-template need --chat");
+  serve::validate(o.generate.sampling);
+  double begin = now_ns();
+  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  models::TokenizerFile source = models::read_tokenizer(file.path());
+  std::string jinja = source.chat_template;
+  text::Tokenizer tokenizer = models::make_tokenizer(std::move(source));
+  if (tokenizer.vocab_size() > file.config().vocabulary)
+    throw file_error("[model] {}: the tokenizer has {} tokens, the model {}", o.inference.model, tokenizer.vocab_size(),
+                     file.config().vocabulary);
+  double read_ns = now_ns() - begin;
+  std::vector<int32_t> prompt = encode(o, tokenizer, jinja);
+  begin = now_ns();
+  int64_t needed = static_cast<int64_t>(prompt.size()) + o.generate.max_tokens;
+  auto model = open_model(std::move(file), o.inference, needed, !o.no_cache);
+  double load_ns = read_ns + now_ns() - begin;
+  auto shown = o.inference.json ? std::function<void(std::string_view)>() : show;
+  serve::Generation made = serve::generate(*model->session, tokenizer, prompt, o.generate, shown);
+  if (o.inference.json) return print_json(prompt, made, load_ns);
+  fmt::print("\n");
+  nlohmann::ordered_json t = timings(made, prompt.size(), load_ns);
+  fmt::print(stderr, "prompt {} tokens, first after {}; {} tokens at {}/s; {}\n", prompt.size(), format_ns(made.prompt_ns),
+             made.ids.size(), format_count(t["decode_tokens_per_s"].get<double>()), made.finish_reason);
+}
+
+void add_options(CLI::App& app, Options& o) {
+  constexpr const char* kSampling = "Sampling";
+  add_inference_options(app, o.inference);
+  app.add_option("PROMPT", o.prompt, "the text to continue (default: what comes on stdin)");
+  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add")->capture_default_str();
+  app.add_option("--stop", o.generate.stop, "a text that ends the answer; may be given again")->allow_extra_args(false);
+  app.add_flag("--chat", o.chat, "the prompt is a user's message, the continuation an answer");
+  app.add_option("--system", o.system, "with --chat: the system's message");
+  app.add_option("--chat-template", o.chat_template, "with --chat: a known template instead of the file's");
+  app.add_flag("--no-kv-cache", o.no_cache, "compute every token from the whole sequence again");
+  serve::SamplingOptions& s = o.generate.sampling;
+  app.add_option("--temperature", s.temperature, "0: always the most likely token")->capture_default_str()->group(kSampling);
+  app.add_option("--top-k", s.top_k, "keep the k most likely (0: all)")->capture_default_str()->group(kSampling);
+  app.add_option("--top-p", s.top_p, "keep the fewest that sum to p (0 or 1: all)")->capture_default_str()->group(kSampling);
+  app.add_option("--min-p", s.min_p, "keep those with at least p times the largest probability (0: all)")
+      ->capture_default_str()
+      ->group(kSampling);
+  app.add_option("--repeat-penalty", s.repeat_penalty, "divide the logits of the last 64 tokens by this (1: off)")
+      ->capture_default_str()
+      ->group(kSampling);
+  app.add_option("--seed", s.seed, "of the draws; the same seed gives the same text")->capture_default_str()->group(kSampling);
+}
+
+}  // namespace
+
+void register_generate(CLI::App& program, const AppContext&) {
+  auto o = std::make_shared<Options>();
+  CLI::App* app = program.add_subcommand("generate", "Continue a prompt with a model file");
+  add_options(*app, *o);
+  app->footer(
+      "Examples:\n"
+      "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
+      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --temperature 0.7 --top-p 0.9 --seed 1\n"
+      "  ridge generate model/ --json < prompt.txt");
+  app->callback([o, app] {
+    o->has_prompt = app->count("PROMPT") > 0;
+    run(*o);
+  });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options of model files, and what a session needs. Not a subcommand.
+#include "apps/inference_options.h"
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "files/mapped_file.h"
+#include "perf/process_memory.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr size_t kMostTextBytes = size_t{256} << 20;
+
+// fp32 keys and values.
+int64_t cache_bytes(const models::ModelConfig& c, int64_t capacity, int64_t chunk) {
+  int64_t bytes = 0;
+  models::CacheShape cache = models::contiguous_cache(1, capacity, c.window, std::min(chunk, capacity));
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    int64_t ring = c.is_window(layer) ? cache.window.ring() : cache.full.ring();
+    int64_t each = checked_product(checked_product(ring, c.kv_heads * c.head_size, "the KV cache"), 8, "the KV cache");
+    if (__builtin_add_overflow(bytes, each, &bytes)) throw memory_error("[memory] the KV cache does not fit in 63 bits");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void add_inference_options(CLI::App& app, InferenceOptions& o) {
+  app.add_option("MODEL", o.model, "a .gguf file, or a folder with config.json and safetensors")->required();
+  app.add_option("--context", o.context, "positions to keep (default: what is needed, at most the model's context)");
+  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")->capture_default_str();
+  app.add_flag("--exact", o.exact, "fp32 activations everywhere");
+  app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
+  app.add_option("--level", o.level.level, "baseline, fused, kernels or compiled")->capture_default_str()->group("Level");
+  app.add_option("--pass", o.level.switches, "passes switched on or off: -flash_attention,-fuse_glu")->group("Level");
+  add_machine_options(app, o.machine);
+}
+
+std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& o, int64_t needed, bool cached) {
+  serve::SessionOptions options;
+  options.selection = passes::Selection(o.level.level, "-tune_gemm," + o.level.switches);
+  const models::ModelConfig& config = file.config();
+  if (o.context < 0 || o.context > config.context)
+    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}", config.context, o.context);
+  options.capacity = o.context > 0 ? o.context : std::clamp<int64_t>(needed, 1, config.context);
+  options.chunk = o.chunk;
+  options.cached = cached;
+  int64_t wanted = cache_bytes(config, options.capacity, std::max<int64_t>(o.chunk, 1));
+  int64_t available = perf::available_memory_bytes();
+  if (available > 0 && wanted > available)
+    throw memory_error("[memory] the KV cache of {} positions needs {}, and {} are left on this machine", options.capacity,
+                       format_bytes(wanted), format_bytes(available));
+  auto model = std::make_unique<OpenModel>(OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
+  model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
+  return model;
+}
+
+std::string read_text(const std::string& path) {
+  if (path != "-") {
+    files::MappedFile file(path);
+    if (file.text().size() > kMostTextBytes)
+      throw usage_error("[text] expected at most {}, {} has {}", format_bytes(static_cast<int64_t>(kMostTextBytes)),
+                        printable(path), format_bytes(static_cast<int64_t>(file.text().size())));
+    return std::string(file.text());
+  }
+  std::string text;
+  std::array<char, size_t{1} << 16> part;
+  while (size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
+    text.append(part.data(), size);
+    if (text.size() > kMostTextBytes)
+      throw usage_error("[stdin] expected at most {}", format_bytes(static_cast<int64_t>(kMostTextBytes)));
+  }
+  if (std::ferror(stdin) != 0) throw runtime_error("[stdin] cannot read");
+  return text;
+}
+
+std::vector<int32_t> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  auto refuse = [&] { throw usage_error("[ids] expected numbers with commas between, got {}", printable(text)); };
+  const char *at = text.data(), *end = at + text.size();
+  while (at != end) {
+    int32_t id = 0;
+    auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc()) refuse();
+    ids.push_back(id);
+    at = next;
+    if (at == end) break;
+    if (*at != ',' && *at != ' ') refuse();
+    ++at;
+    if (at == end) refuse();
+  }
+  if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
+  return ids;
+}
+
+}  // namespace ridge::apps

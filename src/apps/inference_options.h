@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the subcommands that run a model file share: options, and opening a session. Not a subcommand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/model_options.h"
+#include "serve/session.h"
+
+namespace ridge::apps {
+
+struct InferenceOptions {
+  std::string model;
+  LevelOptions level;
+  MachineOptions machine{"cpu", 0, ""};
+  int64_t context = 0;  // 0: as much as is needed
+  int64_t chunk = 512;
+  bool exact = false;
+  bool json = false;
+};
+// MODEL, --context, --chunk, --exact, --json, --level, --pass and the machine's.
+void add_inference_options(CLI::App& app, InferenceOptions& options);
+
+// A model file with a session on it.
+struct OpenModel {
+  models::ModelFile file;
+  std::unique_ptr<backends::Backend> backend;
+  std::unique_ptr<serve::Session> session;
+};
+// `needed` positions, at most the model's context unless --context asks otherwise; an out-of-memory Error where the cache
+// does not fit into what the machine has left.
+std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& options, int64_t needed, bool cached = true);
+
+// A file's text, or what comes on stdin for "-".
+std::string read_text(const std::string& path);
+
+// "1,2,3" or "1 2 3".
+std::vector<int32_t> parse_ids(const std::string& text);
+
+}  // namespace ridge::apps

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge logits: what a model expects after some ids.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "apps/inference_options.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+
+namespace ridge::apps {
+namespace {
+
+struct LogitsOptions {
+  InferenceOptions inference;
+  std::string ids;
+  int64_t top = 8;
+};
+
+double log_sum_exp(const std::vector<float>& logits) {
+  double top = *std::max_element(logits.begin(), logits.end()), sum = 0;
+  for (float each : logits) sum += std::exp(static_cast<double>(each) - top);
+  return top + std::log(sum);
+}
+
+// The ids of the largest, largest first.
+std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  size_t kept = std::min(order.size(), static_cast<size_t>(count));
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
+                    [&](size_t a, size_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+  order.resize(kept);
+  return order;
+}
+
+void run(const LogitsOptions& o) {
+  if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
+  std::vector<int32_t> ids = parse_ids(o.ids);
+  auto model = open_model(models::ModelFile::open(o.inference.model), o.inference, static_cast<int64_t>(ids.size()));
+  serve::Prompt prompt{0, ids, {}};
+  model->session->start({&prompt, 1});
+  std::vector<float> logits = model->session->logits(0);
+  double sum = log_sum_exp(logits);
+  std::vector<size_t> order = largest(logits, o.top);
+  if (!o.inference.json) {
+    fmt::print("log-sum-exp {:.5f} after {} token{}\n", sum, ids.size(), ids.size() == 1 ? "" : "s");
+    for (size_t id : order)
+      fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%\n", id, logits[id], 100 * std::exp(static_cast<double>(logits[id]) - sum));
+    return;
+  }
+  nlohmann::ordered_json json{{"tokens", ids.size()}, {"logsumexp", sum}, {"top", nlohmann::ordered_json::array()}};
+  for (size_t id : order) json["top"].push_back({id, logits[id]});
+  fmt::print("{}\n", json.dump());
+}
+
+}  // namespace
+
+void register_logits(CLI::App& program, const AppContext&) {
+  auto o = std::make_shared<LogitsOptions>();
+  CLI::App* app = program.add_subcommand("logits", "Show the logits after some token ids");
+  app->add_option("--ids", o->ids, "token ids: 1,2,3")->required();
+  app->add_option("--top", o->top, "how many of the largest")->capture_default_str();
+  add_inference_options(*app, o->inference);
+  app->footer(
+      "Examples:\n"
+      "  ridge logits SmolLM2-135M-Instruct.Q4_1.gguf --ids 504,3575,282,4649,314\n"
+      "  ridge logits model/ --ids 1,2,3 --json --exact");
+  app->callback([o] { run(*o); });
+}
+
+}  // namespace ridge::apps

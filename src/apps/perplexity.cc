@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge perplexity: how likely a model finds a text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/inference_options.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "models/tokenizer_file.h"
+
+namespace ridge::apps {
+namespace {
+
+struct PerplexityOptions {
+  InferenceOptions inference;
+  std::string file;
+  std::string ids;
+  bool has_ids = false;
+};
+
+std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile& file) {
+  if (o.has_ids) return parse_ids(o.ids);
+  text::Tokenizer tokenizer = models::load_tokenizer(file.path());
+  std::vector<int32_t> ids = tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
+  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
+  return ids;
+}
+
+void run(const PerplexityOptions& o) {
+  if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
+  models::ModelFile file = models::ModelFile::open(o.inference.model);
+  std::vector<int32_t> ids = encode(o, file);
+  auto model = open_model(std::move(file), o.inference, static_cast<int64_t>(ids.size()));
+  auto begin = std::chrono::steady_clock::now();
+  // A text longer than the context is cut into pieces, each without what came before.
+  size_t piece = static_cast<size_t>(model->session->options().capacity);
+  serve::Likelihood sum;
+  size_t pieces = 0;
+  for (size_t at = 0; at + 1 < ids.size(); at += piece, ++pieces) {
+    size_t end = std::min(at + piece, ids.size());
+    if (end - at < 2) break;
+    serve::Likelihood part = model->session->score({ids.data() + at, end - at});
+    sum.nll += part.nll;
+    sum.tokens += part.tokens;
+  }
+  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double mean = sum.nll / static_cast<double>(sum.tokens);
+  if (o.inference.json) {
+    nlohmann::ordered_json json{{"tokens", ids.size()},     {"counted", sum.tokens}, {"pieces", pieces},
+                                {"nll_mean", mean},         {"perplexity", std::exp(mean)},
+                                {"seconds", seconds},       {"tokens_per_s", static_cast<double>(ids.size()) / seconds}};
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} tokens/s\n", std::exp(mean),
+             mean, format_integer(sum.tokens), format_integer(static_cast<int64_t>(ids.size())),
+             pieces > 1 ? fmt::format(" in {} pieces", pieces) : "",
+             format_count(static_cast<double>(ids.size()) / seconds));
+}
+
+}  // namespace
+
+void register_perplexity(CLI::App& program, const AppContext&) {
+  auto o = std::make_shared<PerplexityOptions>();
+  CLI::App* app = program.add_subcommand("perplexity", "Measure how likely a model finds a text");
+  add_inference_options(*app, o->inference);
+  app->add_option("FILE", o->file, "a text file, or - for stdin");
+  CLI::Option* ids = app->add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
+  app->footer(
+      "Natural logarithms, over the second to the last token. A text longer than the context is cut into pieces.\n"
+      "Examples:\n"
+      "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
+      "  ridge perplexity model/ --ids 1,2,3 --json --exact");
+  app->callback([o, ids] {
+    o->has_ids = ids->count() > 0;
+    run(*o);
+  });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one pass a token, or as the
+// separate steps of an eager framework. T is float or uint16_t (bf16); sums are fp32.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/kernels/kv_cache.h"
+
+namespace ridge::backends::cpu {
+
+template <typename T>
+struct CachedAttention {
+  CacheCells cells;
+  int64_t heads = 0;    // H, a multiple of K
+  int64_t window = 0;   // 0: none
+  int64_t columns = 0;  // C: cells that may hold anything
+  float scale = 1;
+  TokenHeads<const T> q;     // [N, H, E]
+  Cache<const T> keys;
+  Cache<const T> values;
+  TokenHeads<T> o;           // [N, H, E]
+  float* workspace = nullptr;
+
+  // Keys that a token sees at most.
+  int64_t most_keys() const { return window > 0 && window < columns ? window : columns; }
+};
+
+// cached_scores and cached_mix: of one head, all columns.
+int64_t cached_attention_workspace_bytes(int64_t heads, int64_t head_size, int64_t most_keys);
+
+// o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window; 0 for padding. The
+// same bits for any thread count and whatever else is in the call. Bound: in decode memory, the keys and values seen once.
+template <typename T>
+void cached_attention(const CachedAttention<T>& call);
+
+// y[n, h, c] = q[n, h] . key in cell c of n's slot, for all C columns; 0 for padding.
+template <typename T>
+void cached_scores(const CachedAttention<T>& call, T* y);
+
+// o[n, h] = sum over c of p[n, h, c] times the value in cell c; 0 for padding.
+template <typename T>
+void cached_mix(const CachedAttention<T>& call, const T* p);
+
+// y[n, h, c] = x[n, h, c] where token n sees cell c, else -infinity.
+template <typename T>
+struct CachedMask {
+  int64_t tokens = 0, heads = 0, columns = 0;
+  const int32_t* positions = nullptr;
+  int64_t window = 0;
+  int64_t ring = 1;
+  const T* x = nullptr;
+  T* y = nullptr;
+};
+template <typename T>
+void cached_mask(const CachedMask<T>& call);
+
+}  // namespace ridge::backends::cpu

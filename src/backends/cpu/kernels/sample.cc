@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Selection of what stays by partial sorting: of a large vocabulary only as much is sorted as top-p needs.
+#include "backends/cpu/kernels/sample.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/kernels/partition.h"
+#include "base/random.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+struct Candidate {
+  float logit;
+  int32_t id;
+};
+
+// Larger first; of equals the lower id.
+bool before(const Candidate& a, const Candidate& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
+
+// NaN loses against everything: a number is always chosen where there is one.
+float comparable(float logit) { return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit; }
+
+float penalized(float logit, float penalty) { return logit > 0 ? logit / penalty : logit * penalty; }
+
+class Chooser {
+ public:
+  Chooser(const Sample& call, int64_t slot)
+      : call_(call), settings_(call.settings[slot]), logits_(call.logits[slot]),
+        recent_(call.recent + slot * call.recent_tokens), candidates_(reinterpret_cast<Candidate*>(call.workspace)) {}
+
+  int32_t choose(float draw) {
+    if (!(settings_.temperature > 0)) return settings_.repeat_penalty > 0 ? greedy_penalized() : greedy();
+    fill();
+    cut_top_k();
+    sum_ = 0;
+    top_ = std::max_element(candidates_, candidates_ + count_, [](const Candidate& a, const Candidate& b) {
+             return before(b, a);
+           })->logit;
+    cut_top_p();
+    cut_min_p();
+    return draw_one(draw);
+  }
+
+ private:
+  // Four running maxima, so that no comparison waits for the one before.
+  int32_t greedy() const {
+    constexpr int64_t kLanes = 16;
+    float top = -std::numeric_limits<float>::infinity();
+    int64_t begin = 0;
+    for (int64_t i = 0; i < call_.vocabulary; i += kLanes) {
+      const int64_t end = std::min(i + kLanes, call_.vocabulary);
+      bool larger = false;
+      for (int64_t j = i; j < end; ++j) larger |= logits_[j] > top;
+      if (!larger) continue;
+      for (int64_t j = i; j < end; ++j)
+        if (logits_[j] > top) top = logits_[j], begin = j;
+    }
+    return static_cast<int32_t>(begin);
+  }
+
+  int32_t greedy_penalized() {
+    fill();
+    return std::min_element(candidates_, candidates_ + count_, before)->id;
+  }
+
+  void fill() {
+    count_ = call_.vocabulary;
+    for (int64_t i = 0; i < count_; ++i) candidates_[i] = {comparable(logits_[i]), static_cast<int32_t>(i)};
+    if (!(settings_.repeat_penalty > 0)) return;
+    for (int64_t r = 0; r < call_.recent_tokens; ++r) {
+      const int32_t id = recent_[r];
+      if (id < 0 || id >= call_.vocabulary) continue;
+      // Once for each token, however often it came.
+      candidates_[id].logit = penalized(comparable(logits_[id]), settings_.repeat_penalty);
+    }
+  }
+
+  void cut_top_k() {
+    if (!(settings_.top_k >= 1) || settings_.top_k >= static_cast<float>(count_)) return;
+    const int64_t k = static_cast<int64_t>(settings_.top_k);
+    std::nth_element(candidates_, candidates_ + k - 1, candidates_ + count_, before);
+    count_ = k;
+  }
+
+  double weight(const Candidate& each) const { return std::exp(static_cast<double>(each.logit) - top_); }
+
+  void cut_top_p() {
+    if (!(settings_.top_p > 0 && settings_.top_p < 1)) return;
+    for (int64_t i = 0; i < count_; ++i) sum_ += weight(candidates_[i]);
+    const double wanted = static_cast<double>(settings_.top_p) * sum_;
+    double covered = 0;
+    int64_t sorted = 0, kept = 0;
+    while (kept < count_ && covered < wanted) {
+      if (kept == sorted) {  // a larger part of the order
+        sorted = std::min(count_, std::max<int64_t>(64, 8 * sorted));
+        std::partial_sort(candidates_ + kept, candidates_ + sorted, candidates_ + count_, before);
+      }
+      covered += weight(candidates_[kept++]);
+    }
+    count_ = kept;
+  }
+
+  void cut_min_p() {
+    if (!(settings_.min_p > 0)) return;
+    auto stays = [&](const Candidate& each) {
+      return each.logit == top_ || weight(each) >= static_cast<double>(settings_.min_p);
+    };
+    count_ = std::partition(candidates_, candidates_ + count_, stays) - candidates_;
+    // Of min-p above 1 one stays: the first.
+    if (settings_.min_p <= 1) return;
+    std::nth_element(candidates_, candidates_, candidates_ + count_, before);
+    count_ = 1;
+  }
+
+  int32_t draw_one(float draw) {
+    auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
+    // A vocabulary of which nothing was cut lies in order.
+    if (!std::is_sorted(candidates_, candidates_ + count_, by_id)) std::sort(candidates_, candidates_ + count_, by_id);
+    auto tempered = [&](const Candidate& each) {
+      return std::exp((static_cast<double>(each.logit) - top_) / static_cast<double>(settings_.temperature));
+    };
+    double sum = 0, walked = 0;
+    for (int64_t i = 0; i < count_; ++i) sum += tempered(candidates_[i]);
+    for (int64_t i = 0; i < count_; ++i) {
+      walked += tempered(candidates_[i]);
+      if (walked > static_cast<double>(draw) * sum) return candidates_[i].id;
+    }
+    return candidates_[count_ - 1].id;
+  }
+
+  const Sample& call_;
+  const SampleSettings& settings_;
+  const float* logits_;
+  const int32_t* recent_;
+  Candidate* candidates_;
+  int64_t count_ = 0;
+  double top_ = 0, sum_ = 0;
+};
+
+}  // namespace
+
+int64_t sample_workspace_bytes(int64_t vocabulary) {
+  return vocabulary * static_cast<int64_t>(sizeof(Candidate));
+}
+
+void sample(const Sample& call) {
+  for (int64_t s = 0; s < call.slots; ++s) {
+    const int32_t position = call.next_positions[s];
+    if (position < 0) continue;
+    const float draw = uniform_at(static_cast<uint32_t>(call.seeds[s]), static_cast<uint32_t>(position));
+    const int32_t token = Chooser(call, s).choose(draw);
+    call.tokens[s] = token;
+    call.recent[s * call.recent_tokens + position % call.recent_tokens] = token;
+  }
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building with the shared parts. Weight names are those of Hugging Face checkpoints.
+#include "models/decoder.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/build.h"
+
+namespace ridge::models {
+namespace {
+
+// Products read these where they lie; what else a file may hold is turned into fp32 when it is loaded.
+bool is_read_as_stored(DType dtype) {
+  return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
+}
+
+}  // namespace
+
+ValueId Decoder::parameter(const std::string& name, const Type& type, const StoredWeight& stored) {
+  if (stored.dtype != type.dtype && !is_float(stored.dtype))
+    throw file_error("[weights] expected '{}' in a floating-point type, found {}", stored.name, ridge::name(stored.dtype));
+  ValueId value = b.parameter(name, type);
+  out.parameters.push_back(value);
+  ValueId file_value = load_.input(stored.name, {stored.dtype, type.shape});
+  out.load.stored[name] = ops::cast(load_, file_value, type.dtype);
+  return value;
+}
+
+ValueId Decoder::matrix(const std::string& name, Shape shape) {
+  StoredWeight stored = lookup_(name, shape);
+  DType dtype = is_read_as_stored(stored.dtype) ? stored.dtype : DType::kF32;
+  return parameter(name, {dtype, std::move(shape)}, stored);
+}
+
+ValueId Decoder::vector(const std::string& name, int64_t extent) {
+  return parameter(name, {DType::kF32, {extent}}, lookup_(name, {extent}));
+}
+
+ValueId Decoder::norm(ValueId x, const std::string& name) {
+  const Shape shape = b.shape(x);
+  ValueId rows = ops::reshape(b, x, {shape.elements() / shape.back(), shape.back()});
+  ValueId normed = b.call_all("rms_norm", {rows, vector(name, shape.back())},
+                              {{"eps", config.norm_eps}, {"offset", config.norm_offset}})[0];
+  return ops::reshape(b, normed, shape);
+}
+
+ValueId Decoder::project(ValueId x, const std::string& name, int64_t extent, bool bias) {
+  ValueId product = ops::matmul(b, "nd,fd->nf", x, matrix(name + ".weight", {extent, b.shape(x)[1]}));
+  if (!bias) return product;
+  return ops::add(b, product, ops::broadcast_rows(b, vector(name + ".bias", extent), b.shape(product)));
+}
+
+ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads) {
+  ValueId projected = project(x, name, heads * config.head_size, config.attention_bias);
+  return ops::reshape(b, projected, {b.shape(x)[0], heads, config.head_size});
+}
+
+Decoder::Rotation Decoder::rotation(ValueId positions, double theta, const RopeScaling& s) {
+  std::vector<ValueId> table = b.call_all(
+      "rope_table", {positions},
+      {{"head_size", config.head_size}, {"theta", theta}, {"scaling", s.kind}, {"factor", s.factor},
+       {"original_context", s.original_context}, {"low_frequency_factor", s.low_frequency_factor},
+       {"high_frequency_factor", s.high_frequency_factor}});
+  return {table[0], table[1]};
+}
+
+ValueId Decoder::rotate(ValueId x, int64_t layer) {
+  const Rotation& by = config.is_window(layer) ? window_ : full_;
+  return b.call("rope", {x, by.cos, by.sin}, {{"interleaved", config.rope_interleaved}});
+}
+
+ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
+  double scale = config.attention_scale;
+  if (scale == 0) scale = 1.0 / std::sqrt(static_cast<double>(config.head_size));
+  ValueId mixed = attention_.attend(b, q, k, v, {layer, config.is_window(layer) ? config.window : 0, scale});
+  return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
+}
+
+ValueId Decoder::gated_mlp(ValueId x, const std::string& prefix, const char* activation) {
+  ValueId gate = project(x, prefix + "mlp.gate_proj", config.feed_forward, config.mlp_bias);
+  ValueId up = project(x, prefix + "mlp.up_proj", config.feed_forward, config.mlp_bias);
+  ValueId mixed = b.call("glu", {gate, up}, {{"activation", std::string(activation)}});
+  return project(mixed, prefix + "mlp.down_proj", config.hidden, config.mlp_bias);
+}
+
+ValueId Decoder::embed(ValueId table, ValueId ids) {
+  bool is_f32 = b.type(table).dtype == DType::kF32;
+  Attrs attrs;
+  if (!is_f32) attrs.set("dtype", std::string("f32"));
+  ValueId x = b.call("embedding", {table, ids}, attrs);
+  return config.family == Family::kGemma3 ? ops::scale(b, x, std::sqrt(static_cast<double>(config.hidden))) : x;
+}
+
+ValueId Decoder::build_layers(ValueId ids, ValueId positions) {
+  table_ = matrix("model.embed_tokens.weight", {config.vocabulary, config.hidden});
+  ValueId x;
+  {
+    auto scope = b.scope("embedding");
+    x = embed(table_, ids);
+    bool windows = false;
+    for (int64_t layer = 0; layer < config.layers; ++layer) windows = windows || config.is_window(layer);
+    full_ = rotation(positions, config.rope_theta, config.rope_scaling);
+    if (windows) window_ = rotation(positions, config.window_rope_theta, {});
+  }
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    auto scope = b.scope(fmt::format("layer.{}", layer));
+    x = config.family == Family::kGemma3 ? build_gemma3_layer(*this, x, layer) : build_llama_layer(*this, x, layer);
+  }
+  return x;
+}
+
+ValueId Decoder::build_head(ValueId x) {
+  x = norm(x, "model.norm.weight");
+  ValueId head = config.tied_head ? table_ : matrix("lm_head.weight", {config.vocabulary, config.hidden});
+  return ops::matmul(b, "nd,vd->nv", x, head);
+}
+
+}  // namespace ridge::models

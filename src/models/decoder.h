@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that decoder families share while a graph is built: weights, norms, projections, rotation, heads. Which parts
+// make a layer is the family's own business (llama.cc, gemma3.cc).
+#pragma once
+
+#include <string>
+
+#include "models/forward_graph.h"
+
+namespace ridge::models {
+
+// How the tokens of the flat axis see each other: whole sequences, or through a cache.
+class AttentionForm {
+ public:
+  virtual ~AttentionForm() = default;
+  struct Options {
+    int64_t layer = 0;
+    int64_t window = 0;  // 0: none
+    double scale = 1;
+  };
+  // q [N,H,E], k and v [N,K,E] -> [N,H,E].
+  virtual ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& options) = 0;
+};
+
+class Decoder {
+ public:
+  Decoder(const ModelConfig& model, const OpTable& ops, WeightLookup weights, AttentionForm& attention)
+      : config(model), b(out.graph, ops), load_(out.load.graph, ops), lookup_(std::move(weights)),
+        attention_(attention) {
+    load_.set_phase(Phase::kLoad);
+  }
+
+  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm.
+  ValueId build_layers(ValueId ids, ValueId positions);
+  // [M,D] -> logits [M,V].
+  ValueId build_head(ValueId x);
+
+  // For families.
+  ValueId matrix(const std::string& name, Shape shape);   // as the file stores it
+  ValueId vector(const std::string& name, int64_t extent);  // in fp32
+  ValueId norm(ValueId x, const std::string& name);       // over the last axis of [N,D] or [N,heads,E]
+  ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
+  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);     // [N,D] -> [N,heads,E]
+  ValueId rotate(ValueId x, int64_t layer);
+  ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);               // -> [N,H*E]
+  ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
+
+  const ModelConfig& config;
+  ForwardGraph out;
+  Builder b;
+
+ private:
+  struct Rotation {
+    ValueId cos = kNoValue, sin = kNoValue;
+  };
+  Rotation rotation(ValueId positions, double theta, const RopeScaling& scaling);
+  ValueId embed(ValueId table, ValueId ids);
+  ValueId parameter(const std::string& name, const Type& type, const StoredWeight& stored);
+
+  Builder load_;
+  WeightLookup lookup_;
+  AttentionForm& attention_;
+  ValueId table_ = kNoValue;
+  Rotation full_, window_;
+};
+
+// One layer of a family: [N,D] -> [N,D].
+ValueId build_llama_layer(Decoder& d, ValueId x, int64_t layer);
+ValueId build_gemma3_layer(Decoder& d, ValueId x, int64_t layer);
+
+}  // namespace ridge::models

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs, attention forms and outputs of training and inference graphs around the families' layers.
+#include "models/forward_graph.h"
+
+#include "base/error.h"
+#include "models/decoder.h"
+#include "models/inference_names.h"
+#include "ops/build.h"
+
+namespace ridge::models {
+namespace {
+
+// Sequences of equal length side by side on the flat axis.
+class WholeSequences final : public AttentionForm {
+ public:
+  explicit WholeSequences(int64_t sequence) : sequence_(sequence) {}
+
+  ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
+    return b.call("attention", {q, k, v},
+                  {{"sequence", sequence_}, {"causal", true}, {"window", o.window}, {"scale", o.scale}});
+  }
+
+ private:
+  int64_t sequence_;
+};
+
+// Tokens of any mix of sequences; each layer's keys and values are appended to its cache and read from there.
+class CachedSequences final : public AttentionForm {
+ public:
+  CachedSequences(const CacheShape& cache, int64_t context) : cache_(cache), context_(context) {}
+
+  void declare(Builder& b, ValueId positions, ValueId slots, bool has_windows) {
+    positions_ = positions;
+    slots_ = slots;
+    full_table_ = b.input(kBlockTable, {DType::kI32, {cache_.slots, cache_.full.blocks_per_slot}});
+    if (has_windows)
+      window_table_ = b.input(kWindowBlockTable, {DType::kI32, {cache_.slots, cache_.window.blocks_per_slot}});
+  }
+
+  ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
+    const CacheBlocks& blocks = o.window > 0 ? cache_.window : cache_.full;
+    ValueId table = o.window > 0 ? window_table_ : full_table_;
+    Type type{b.type(k).dtype, {blocks.blocks, blocks.block_tokens, b.shape(k)[1], b.shape(k)[2]}};
+    std::vector<ValueId> cache = b.call_all(
+        "kv_append", {b.state(cache_state(o.layer, "keys"), type), b.state(cache_state(o.layer, "values"), type), k, v,
+                      positions_, slots_, table});
+    return b.call("cached_attention", {q, cache[0], cache[1], positions_, slots_, table},
+                  {{"window", o.window}, {"scale", o.scale}, {"context", context_}});
+  }
+
+ private:
+  CacheShape cache_;
+  int64_t context_;
+  ValueId positions_ = kNoValue, slots_ = kNoValue, full_table_ = kNoValue, window_table_ = kNoValue;
+};
+
+StoredWeight as_named(const std::string& parameter, const Shape&) { return {parameter, DType::kF32}; }
+
+class InferenceBuilder {
+ public:
+  InferenceBuilder(const ModelConfig& config, const OpTable& ops, const InferenceShape& shape,
+                   const WeightLookup& weights)
+      : shape_(shape), cached_(shape.cache, shape.context), whole_(shape.tokens),
+        d_(config, ops, weights, shape.cached ? static_cast<AttentionForm&>(cached_) : whole_) {}
+
+  ForwardGraph build() {
+    bool decodes = shape_.task == InferenceTask::kDecode;
+    ValueId positions = token_input(kPositions);
+    tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
+    ValueId ids = decodes ? tokens_ : token_input(kIds);
+    if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), has_windows());
+    ValueId x = d_.build_layers(ids, positions);
+    auto scope = d_.b.scope("head");
+    if (shape_.task == InferenceTask::kScore) return build_score(x);
+    if (!decodes) x = d_.b.call("embedding", {x, d_.b.input(kRows, per_slot())});
+    d_.out.logits = d_.build_head(x);
+    build_sample();
+    d_.out.graph.outputs = {d_.out.logits};
+    return std::move(d_.out);
+  }
+
+ private:
+  Type per_slot() const { return {DType::kI32, {shape_.cache.slots}}; }
+  ValueId token_input(std::string_view name) {
+    return d_.b.input(bucket_input(name, shape_.tokens), {DType::kI32, {shape_.tokens}});
+  }
+  bool has_windows() const {
+    for (int64_t layer = 0; layer < d_.config.layers; ++layer)
+      if (d_.config.is_window(layer)) return true;
+    return false;
+  }
+
+  ForwardGraph build_score(ValueId x) {
+    d_.out.logits = d_.build_head(x);
+    d_.out.loss = d_.b.call_all("softmax_cross_entropy", {d_.out.logits, token_input(kLabels)})[0];
+    d_.out.graph.outputs = {d_.out.loss};
+    return std::move(d_.out);
+  }
+
+  void build_sample() {
+    int64_t s = shape_.cache.slots;
+    d_.b.call_all("sample", {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+                             d_.b.input(kNextPositions, per_slot()),
+                             d_.b.input(kSampling, {DType::kF32, {s, 5}}), d_.b.input(kSeeds, per_slot())});
+  }
+
+  const InferenceShape& shape_;
+  CachedSequences cached_;
+  WholeSequences whole_;
+  Decoder d_;
+  ValueId tokens_ = kNoValue;
+};
+
+}  // namespace
+
+ForwardGraph build_training_graph(const ModelConfig& config, const OpTable& ops, int64_t batch, int64_t sequence) {
+  validate(config);
+  if (config.family != Family::kLlama)
+    throw usage_error("[train] expected a Llama configuration: other families are not trained yet");
+  if (batch < 1 || sequence < 1)
+    throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}", batch, sequence);
+  WholeSequences attention(sequence);
+  Decoder d(config, ops, as_named, attention);
+  Type tokens{DType::kI32, {checked_product(batch, sequence, "batch x sequence")}};
+  ValueId ids = d.b.input("ids", tokens), positions = d.b.input("positions", tokens);
+  ValueId labels = d.b.input("labels", tokens);
+  ValueId x = d.build_layers(ids, positions);
+  auto scope = d.b.scope("head");
+  d.out.logits = d.build_head(x);
+  d.out.loss = d.b.call_all("softmax_cross_entropy", {d.out.logits, labels})[0];
+  d.out.graph.outputs = {d.out.loss};
+  return std::move(d.out);
+}
+
+ForwardGraph build_inference_graph(const ModelConfig& config, const OpTable& ops, const InferenceShape& shape,
+                                   const WeightLookup& weights) {
+  validate(config);
+  RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots, "decode of {} tokens in {} slots",
+              shape.tokens, shape.cache.slots);
+  return InferenceBuilder(config, ops, shape, weights).build();
+}
+
+}  // namespace ridge::models

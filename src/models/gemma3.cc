@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A layer of Gemma 3: norms before and after each half and on every head of q and k, window and full layers with their
+// own rotations, a gated GELU. The scale of the embedding and the (1 + w) of norms are the decoder's.
+#include <fmt/format.h>
+
+#include "models/decoder.h"
+#include "ops/build.h"
+
+namespace ridge::models {
+namespace {
+
+ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_t layer) {
+  auto scope = d.b.scope("attention");
+  ValueId normed = d.norm(x, prefix + "input_layernorm.weight");
+  ValueId q = d.project_heads(normed, prefix + "self_attn.q_proj", d.config.heads);
+  ValueId k = d.project_heads(normed, prefix + "self_attn.k_proj", d.config.kv_heads);
+  ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
+  ValueId turned_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
+  ValueId turned_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
+  ValueId mixed = d.attend(turned_q, turned_k, v, layer);
+  ValueId projected = d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias);
+  return ops::add(d.b, x, d.norm(projected, prefix + "post_attention_layernorm.weight"));
+}
+
+ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {
+  auto scope = d.b.scope("mlp");
+  ValueId normed = d.norm(x, prefix + "pre_feedforward_layernorm.weight");
+  ValueId made = d.gated_mlp(normed, prefix, "gelu_tanh");
+  return ops::add(d.b, x, d.norm(made, prefix + "post_feedforward_layernorm.weight"));
+}
+
+}  // namespace
+
+ValueId build_gemma3_layer(Decoder& d, ValueId x, int64_t layer) {
+  std::string prefix = fmt::format("model.layers.{}.", layer);
+  return build_mlp(d, build_attention(d, x, prefix, layer), prefix);
+}
+
+}  // namespace ridge::models

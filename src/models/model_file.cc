@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Telling the formats apart.
+#include "models/model_file.h"
+
+#include "base/error.h"
+#include "models/config_gguf.h"
+#include "models/config_json.h"
+#include "models/weight_names.h"
+
+namespace ridge::models {
+namespace {
+
+// A folder may hold a GGUF file alone; of several none is meant more than the others.
+std::filesystem::path gguf_in(const std::filesystem::path& folder) {
+  std::filesystem::path found;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".gguf") continue;
+    if (!found.empty()) throw file_error("[model] {}: expected one .gguf file, found several", folder.string());
+    found = entry.path();
+  }
+  return found;
+}
+
+}  // namespace
+
+ModelFile ModelFile::open(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  bool is_folder = std::filesystem::is_directory(path, unreadable);
+  if (!is_folder && !std::filesystem::exists(path, unreadable))
+    throw file_error("[model] {}: expected a .gguf file or a folder with config.json, found nothing", path.string());
+  ModelFile model;
+  model.path_ = path;
+  if (is_folder && !std::filesystem::exists(path / "config.json", unreadable)) {
+    std::filesystem::path gguf = gguf_in(path);
+    if (gguf.empty()) throw file_error("[model] {}: expected config.json or a .gguf file in the folder", path.string());
+    model.path_ = gguf;
+    is_folder = false;
+  }
+  bool is_safetensors = is_folder || model.path_.extension() == ".safetensors" || model.path_.extension() == ".json";
+  if (!is_safetensors) {
+    model.file_ = files::GgufFile::open(model.path_);
+    model.config_ = config_of_gguf(model.gguf());
+    return model;
+  }
+  model.config_ = load_config(is_folder ? path : path.parent_path() / "config.json");
+  model.file_ = files::SafetensorsFile::open(path);
+  return model;
+}
+
+const files::TensorTable& ModelFile::tensors() const {
+  return is_gguf() ? gguf().tensors() : std::get<files::SafetensorsFile>(file_).tensors();
+}
+
+WeightLookup ModelFile::lookup() const {
+  return [this](const std::string& parameter, const Shape& shape) -> StoredWeight {
+    std::string name = is_gguf() ? gguf_name(config_.family, parameter) : parameter;
+    return {name, tensors().at(name, shape).dtype};
+  };
+}
+
+}  // namespace ridge::models

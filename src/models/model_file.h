@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model on disk, GGUF or Hugging Face's folder: its configuration, and its weights by parameter name where they lie in
+// the mapping. The tokenizer in the same place is tokenizer_file.h's business.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "files/gguf_file.h"
+#include "files/safetensors.h"
+#include "models/config.h"
+#include "models/forward_graph.h"
+
+namespace ridge::models {
+
+class ModelFile {
+ public:
+  // A .gguf file, a folder with config.json and safetensors, or a .safetensors file or index beside its config.json.
+  // Bad-file Errors.
+  static ModelFile open(const std::filesystem::path& path);
+
+  const ModelConfig& config() const { return config_; }
+  const std::filesystem::path& path() const { return path_; }
+  const files::TensorTable& tensors() const;
+  bool is_gguf() const { return std::holds_alternative<files::GgufFile>(file_); }
+  const files::GgufFile& gguf() const { return std::get<files::GgufFile>(file_); }
+
+  // For build_inference_graph: a bad-file Error names a tensor that is missing or has another shape. The file must
+  // outlive the result.
+  WeightLookup lookup() const;
+  // The bytes of a tensor by its name in the file; they live as long as this object.
+  std::span<const std::byte> bytes(const std::string& name) const { return tensors().at(name).bytes; }
+
+ private:
+  std::filesystem::path path_;
+  ModelConfig config_;
+  std::variant<files::GgufFile, files::SafetensorsFile> file_;
+};
+
+}  // namespace ridge::models

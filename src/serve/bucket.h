@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inference graphs by shape, made when first asked for and kept: building, passes, binding. What to feed them is the
+// session's business.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "models/forward_graph.h"
+#include "models/model_file.h"
+#include "passes/pipeline.h"
+#include "runtime/program.h"
+#include "runtime/store.h"
+
+namespace ridge::serve {
+
+// One graph, ready to run, and the names of the inputs that belong to it alone.
+class Bucket {
+ public:
+  Bucket(const models::InferenceShape& shape, Graph graph, backends::Backend& backend, runtime::Store& store);
+
+  const models::InferenceShape& shape() const { return shape_; }
+  void run() { program_.run(0); }
+  std::vector<float> output() const { return program_.read(0, program_.stage(0).graph.outputs[0]); }
+  const runtime::Program& program() const { return program_; }
+
+  // Inputs of N elements; what is shorter is filled up with -1 (padding).
+  void write(std::string_view name, std::span<const int32_t> values);
+
+ private:
+  models::InferenceShape shape_;
+  runtime::Store& store_;
+  runtime::Program program_;
+  std::string ids_, positions_, slots_, labels_;
+  std::vector<int32_t> padded_;
+};
+
+class BucketCache {
+ public:
+  BucketCache(const models::ModelFile& file, const models::CacheShape& cache, bool cached,
+              const passes::Selection& selection, backends::Backend& backend, runtime::Store& store)
+      : file_(file), cache_(cache), cached_(cached), selection_(selection), backend_(backend), store_(store) {}
+
+  // The bucket that holds `tokens` tokens at positions below `context`. The first one loads the weights.
+  Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
+
+  int64_t arena_bytes() const;
+  size_t count() const { return buckets_.size(); }
+
+ private:
+  std::unique_ptr<Bucket> build(const models::InferenceShape& shape);
+
+  const models::ModelFile& file_;
+  models::CacheShape cache_;
+  bool cached_;
+  const passes::Selection& selection_;
+  backends::Backend& backend_;
+  runtime::Store& store_;
+  bool is_loaded_ = false;
+  std::map<std::tuple<models::InferenceTask, int64_t, int64_t>, std::unique_ptr<Bucket>> buckets_;
+};
+
+}  // namespace ridge::serve

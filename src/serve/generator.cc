@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop: a token, its text, whether it ends.
+#include "serve/generator.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "serve/stop_text.h"
+#include "text/stream_decoder.h"
+
+namespace ridge::serve {
+namespace {
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool ends(const text::TokenizerSpec& spec, int32_t token) {
+  return token == spec.eos || std::find(spec.end_of_generation.begin(), spec.end_of_generation.end(), token) !=
+                                  spec.end_of_generation.end();
+}
+
+}  // namespace
+
+Generation generate(Session& session, const text::Tokenizer& tokenizer, std::span<const int32_t> prompt,
+                    const GenerateOptions& options, const std::function<void(std::string_view)>& show) {
+  if (options.max_tokens < 1) throw usage_error("[max-tokens] expected at least 1, got {}", options.max_tokens);
+  StopText stop(options.stop);
+  text::StreamDecoder decoder(tokenizer, {.special = false, .continuation = true});
+  Generation made;
+  auto add = [&](std::string_view text) {
+    made.text += text;
+    if (!text.empty() && show) show(text);
+  };
+  double begin = now_ns();
+  Prompt first{0, prompt, options.sampling};
+  made.ids.reserve(static_cast<size_t>(std::min(options.max_tokens, session.options().capacity)));
+  int32_t token = session.start({&first, 1})[0];
+  made.prompt_ns = now_ns() - begin;
+  begin = now_ns();
+  for (const int64_t slot = 0;;) {
+    made.ids.push_back(token);
+    if (ends(tokenizer.spec(), token)) {
+      made.finish_reason = "stop";
+      break;
+    }
+    add(stop.push(decoder.push(token)));
+    if (stop.is_stopped()) {
+      made.finish_reason = "stop";
+      break;
+    }
+    if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1) {
+      made.finish_reason = "length";
+      break;
+    }
+    session.step({&slot, 1}, {&token, 1});
+  }
+  made.decode_ns = now_ns() - begin;
+  add(stop.push(decoder.finish()));
+  add(stop.finish());
+  return made;
+}
+
+}  // namespace ridge::serve

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ranges of the options.
+#include "serve/sampling.h"
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace ridge::serve {
+namespace {
+
+void expect_between(const char* option, double value, double least, double most) {
+  if (!std::isfinite(value) || value < least || value > most)
+    throw usage_error("[{}] expected a number from {} to {}, got {}", option, least, most, value);
+}
+
+}  // namespace
+
+void validate(const SamplingOptions& o) {
+  constexpr double kMostTemperature = 100;  // beyond, all tokens are alike
+  constexpr int64_t kMostTokens = int64_t{1} << 24;
+  expect_between("temperature", o.temperature, 0, kMostTemperature);
+  if (o.top_k < 0 || o.top_k > kMostTokens)
+    throw usage_error("[top-k] expected a number from 0 (off) to {}, got {}", kMostTokens, o.top_k);
+  expect_between("top-p", o.top_p, 0, 1);
+  expect_between("min-p", o.min_p, 0, 1);
+  expect_between("repeat-penalty", o.repeat_penalty, 0.01, 100);
+  if (o.seed < 0 || o.seed > UINT32_MAX) throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, o.seed);
+}
+
+}  // namespace ridge::serve

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Published models against Hugging Face transformers on the same dequantized weights: last logits, greedy continuations
+// and likelihoods.
+#include <gtest/gtest.h>
+
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+// Sums of a thousand products in fp32, in another order, through tens of layers.
+constexpr double kLogits = 2e-3;
+constexpr double kLikelihood = 1e-3;
+// Where the two largest logits are closer, either may come first.
+constexpr double kTie = 0.02;
+
+struct Published {
+  const char* file;
+  const char* expectations;
+};
+void PrintTo(const Published& p, std::ostream* out) { *out << p.file; }
+
+class PublishedModel : public testing::TestWithParam<Published> {
+ protected:
+  void SetUp() override {
+    std::string path = published_model(GetParam().file);
+    if (path.empty()) GTEST_SKIP() << GetParam().file << " is not on this machine: make models fetches it";
+    file_ = std::make_unique<models::ModelFile>(models::ModelFile::open(path));
+    expected_ = files::read_json(data_folder() + GetParam().expectations);
+  }
+
+  std::unique_ptr<models::ModelFile> file_;
+  nlohmann::json expected_;
+};
+
+TEST_P(PublishedModel, GivesTheSameLastLogits) {
+  Session session(*file_, at_level("compiled", 1024), cpu_backend());
+  for (const auto& text : expected_) {
+    std::vector<float> logits = last_logits(session, ids_of(text["ids"]));
+    for (const auto& top : text["last_top"])
+      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kLogits) << text["text"].get<std::string>().substr(0, 40);
+    EXPECT_NEAR(log_sum_exp(logits), text["last_logsumexp"].get<double>(), kLogits);
+  }
+}
+
+TEST_P(PublishedModel, ContinuesAlike) {
+  Session session(*file_, at_level("compiled", 1024), cpu_backend());
+  for (const auto& text : expected_) {
+    if (!text.contains("greedy")) continue;
+    std::vector<int32_t> want = ids_of(text["greedy"]);
+    std::vector<int32_t> got = greedy(session, ids_of(text["ids"]), want.size());
+    for (size_t i = 0; i < want.size() && text["margins"][i].get<double>() >= kTie; ++i)
+      ASSERT_EQ(got[i], want[i]) << "token " << i << " after " << text["text"];
+  }
+}
+
+TEST_P(PublishedModel, FindsTextsAsLikely) {
+  Session session(*file_, at_level("compiled", 1024), cpu_backend());
+  for (const auto& text : expected_) {
+    Likelihood got = session.score(ids_of(text["ids"]));
+    EXPECT_EQ(got.tokens + 1, text["tokens"].get<int64_t>());
+    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(), kLikelihood);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PublishedModel,
+    testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json"},
+                    Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json"}),
+    [](const testing::TestParamInfo<Published>& which) { return std::string(which.index == 0 ? "SmolLM2" : "Gemma3"); });
+
+}  // namespace
+}  // namespace ridge::serve

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Small models saved by Hugging Face transformers, through sessions: the same logits and continuations; and what must not
+// change them: the cache, chunks, neighbours in the batch, the level.
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+constexpr double kLogits = 1e-4;        // five decimals of fp32 sums in another order, through a few layers
+constexpr double kSame = 1e-4;          // the same sums in another order
+
+class SmallModel : public testing::TestWithParam<const char*> {
+ protected:
+  SmallModel()
+      : file_(models::ModelFile::open(data_folder() + GetParam())),
+        expected_(files::read_json(data_folder() + GetParam() + "/expected.json")), ids_(ids_of(expected_["ids"][0])),
+        other_(ids_of(expected_["ids"][1])) {}
+
+  Session session(SessionOptions options) { return Session(file_, options, cpu_backend()); }
+  SessionOptions options(const std::string& level = "compiled") { return at_level(level, 192); }
+
+  models::ModelFile file_;
+  nlohmann::json expected_;
+  std::vector<int32_t> ids_, other_;
+};
+
+TEST_P(SmallModel, GivesTheSameLogits) {
+  Session made = session(options());
+  for (size_t row : {size_t{0}, size_t{1}}) {
+    std::vector<float> logits = last_logits(made, row == 0 ? ids_ : other_);
+    EXPECT_NEAR(log_sum_exp(logits), expected_["logsumexp_last"][row].get<double>(), kLogits);
+    for (size_t v = 0; v < 8; ++v)
+      EXPECT_NEAR(logits[v], expected_["logits_last8"][row][v].get<double>(), kLogits);
+  }
+  std::vector<int32_t> want = ids_of(expected_["greedy_from_first_row"]);
+  EXPECT_EQ(greedy(made, ids_, want.size()), want);
+}
+
+// Far past the window, so that rings turn.
+constexpr size_t kTokens = 80;
+
+TEST_P(SmallModel, IsTheSameWithoutACache) {
+  Session with = session(options());
+  SessionOptions whole = options();
+  whole.cached = false;
+  Session without = session(whole);
+  EXPECT_EQ(greedy(with, ids_, kTokens), greedy(without, ids_, kTokens));
+  EXPECT_LE(largest_difference(with.logits(0), without.logits(0)), kSame);
+}
+
+TEST_P(SmallModel, IsTheSameInChunks) {
+  std::vector<int32_t> text = ids_;
+  text.insert(text.end(), other_.begin(), other_.end());
+  text.resize(std::min<size_t>(text.size(), 192));
+  Session whole = session(options());
+  std::vector<float> want = last_logits(whole, text);
+  double nll = whole.score(text).nll;
+  for (int64_t chunk : {1, 7, 16, 33}) {
+    SessionOptions cut = options();
+    cut.chunk = chunk;
+    Session made = session(cut);
+    EXPECT_LE(largest_difference(last_logits(made, text), want), kSame) << "chunks of " << chunk;
+    EXPECT_NEAR(made.score(text).nll, nll, 1e-3) << "chunks of " << chunk;
+  }
+}
+
+TEST_P(SmallModel, IsTheSameInABatch) {
+  SessionOptions three = options();
+  three.slots = 3;
+  three.chunk = 16;  // prompts share chunks
+  Session batch = session(three);
+  std::vector<int32_t> shorter(ids_.begin(), ids_.begin() + 5);
+  std::vector<Prompt> prompts{{2, ids_, {}}, {0, other_, {}}, {1, shorter, {}}};
+  std::vector<int32_t> tokens = batch.start(prompts);
+  std::vector<int64_t> slots{2, 0, 1};
+  std::vector<std::vector<int32_t>> made(3);
+  for (int i = 0; i < 12; ++i) {
+    for (size_t s = 0; s < 3; ++s) made[s].push_back(tokens[s]);
+    batch.step(slots, tokens);
+  }
+  for (size_t s = 0; s < 3; ++s) {
+    Session alone = session(options());
+    made[s].push_back(tokens[s]);
+    EXPECT_EQ(greedy(alone, prompts[s].ids, 13), made[s]);
+    EXPECT_LE(largest_difference(alone.logits(0), batch.logits(slots[s])), kSame);
+  }
+}
+
+TEST_P(SmallModel, IsTheSameAtEachLevel) {
+  Session compiled = session(options());
+  std::vector<int32_t> want = greedy(compiled, ids_, kTokens);
+  std::vector<float> logits = compiled.logits(0);
+  for (const char* level : {"baseline", "fused", "kernels"}) {
+    Session made = session(options(level));
+    EXPECT_EQ(greedy(made, ids_, kTokens), want) << level;
+    EXPECT_LE(largest_difference(made.logits(0), logits), kSame) << level;
+  }
+}
+
+TEST_P(SmallModel, DrawsByTheSeed) {
+  auto drawn = [&](int64_t seed) {
+    Session made = session(options());
+    Prompt prompt{0, ids_, {1.0, 0, 0.95, 0, 1.1, seed}};
+    std::vector<int32_t> tokens = made.start({&prompt, 1});
+    int64_t slot = 0;
+    for (int i = 0; i < 20; ++i) {
+      tokens.push_back(0);
+      made.step({&slot, 1}, {&tokens.back(), 1});
+    }
+    return tokens;
+  };
+  EXPECT_EQ(drawn(1), drawn(1));
+  EXPECT_NE(drawn(1), drawn(2));
+}
+
+TEST_P(SmallModel, RefusesWhatItCannotRun) {
+  auto code = [&](std::vector<int32_t> ids, SamplingOptions sampling = {}) {
+    Session made = session(options());
+    Prompt prompt{0, ids, sampling};
+    try {
+      made.start({&prompt, 1});
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ExitCode::kFine;
+  };
+  EXPECT_EQ(code({}), ExitCode::kUsage);
+  EXPECT_EQ(code({-1}), ExitCode::kUsage);
+  EXPECT_EQ(code({static_cast<int32_t>(file_.config().vocabulary)}), ExitCode::kUsage);
+  EXPECT_EQ(code(std::vector<int32_t>(193, 1)), ExitCode::kUsage);
+  EXPECT_EQ(code(std::vector<int32_t>(192, 1)), ExitCode::kFine);
+  EXPECT_EQ(code({1}, {.temperature = -1}), ExitCode::kUsage);
+  EXPECT_EQ(code({1}, {.top_p = 2}), ExitCode::kUsage);
+  EXPECT_THROW(session(at_level("compiled", file_.config().context + 1)), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SmallModel, testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+
+}  // namespace
+}  // namespace ridge::serve
