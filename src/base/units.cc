@@ -69,9 +69,10 @@ std::string format_ns(double ns) {
 }
 
 std::string format_integer(int64_t value) {
-  std::string digits = std::to_string(value < 0 ? -value : value);
-  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
-  return value < 0 ? "-" + digits : digits;
+  std::string digits = std::to_string(value);
+  size_t sign = value < 0 ? 1 : 0;
+  for (size_t at = digits.size(); at > 3 + sign;) digits.insert(at -= 3, ",");
+  return digits;
 }
 
 }  // namespace base

@@ -2,8 +2,13 @@
 // oneDNN matmul primitives on strided memory descriptors, and the other call forms.
 #include "backends/cpu/gemm.h"
 
+#include <omp.h>
+
 #include <array>
+#include <map>
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
@@ -80,22 +85,39 @@ bool is_supported(const GemmShape& g) {
 
 namespace {
 
-GemmLaunch bind_matmul(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c) {
+// oneDNN's scratch is ours to give: left to the library, Debian's build keeps one for each primitive.
+dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
   dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);
   dnnl::memory::desc db = describe(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n, g.input);
   dnnl::memory::desc dc = describe(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n, g.output);
   dnnl::primitive_attr attr;
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (g.accumulate) {
     dnnl::post_ops post;
     post.append_sum(1.0f);
     attr.set_post_ops(post);
   }
-  dnnl::matmul primitive(dnnl::matmul::primitive_desc({da, db, dc}, attr, engine()));
-  std::unordered_map<int, dnnl::memory> arguments = {{DNNL_ARG_SRC, dnnl::memory(da, engine(), a)},
-                                                     {DNNL_ARG_WEIGHTS, dnnl::memory(db, engine(), b)},
-                                                     {DNNL_ARG_DST, dnnl::memory(dc, engine(), c)}};
-  return [primitive, arguments = std::move(arguments)] { primitive.execute(stream(), arguments); };
+  return {{da, db, dc}, attr, engine()};
+}
+
+// Asked for whenever a graph is costed, and dear to find out.
+int64_t matmul_scratch_bytes(const GemmShape& g) {
+  static std::map<std::pair<std::string, int>, int64_t> known;
+  auto [entry, is_new] = known.try_emplace({g.key(), omp_get_max_threads()});
+  if (is_new)
+    entry->second = round_up(static_cast<int64_t>(describe_matmul(g).scratchpad_desc().get_size()), kAlignmentBytes);
+  return entry->second;
+}
+
+GemmLaunch bind_matmul(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c, std::byte* scratch) {
+  dnnl::matmul::primitive_desc product = describe_matmul(g);
+  std::unordered_map<int, dnnl::memory> arguments = {
+      {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), a)},
+      {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), b)},
+      {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), c)},
+      {DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad_desc(), engine(), scratch)}};
+  return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] { primitive.execute(stream(), arguments); };
 }
 
 // Leading dimension and transposition of a matrix whose one axis is contiguous.
@@ -162,28 +184,34 @@ GemmLaunch widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
   return strided_copy(narrow_operand(w, narrow), wide_operand(w, wide));
 }
 
-GemmLaunch bind_widened(const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) {
-  GemmShape g = shape;
+// The product in fp32 on the twins.
+GemmShape widened(GemmShape g) {
+  WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
+  g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
+  g.b_batch = y.wide_batch, g.b_k = y.wide_row, g.b_n = y.wide_column;
+  if (g.output != DType::kF32) g.c_batch = z.wide_batch, g.c_m = z.wide_row, g.c_n = z.wide_column;
+  g.input = g.output = DType::kF32;
+  return g;
+}
+
+GemmLaunch bind_widened(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) {
   WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
   std::byte* x_data = workspace;
   std::byte* y_data = x_data + x.bytes();
   std::byte* z_data = y_data + y.bytes();
-  g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
-  g.b_batch = y.wide_batch, g.b_k = y.wide_row, g.b_n = y.wide_column;
-  g.input = DType::kF32;
   GemmLaunch widen_a = widen(x, a, x_data), widen_b = widen(y, b, y_data);
   if (g.output == DType::kF32) {
-    return [widen_a, widen_b, product = bind_matmul(g, x_data, y_data, c)] {
+    return [widen_a, widen_b, product = bind_matmul(widened(g), x_data, y_data, c, z_data)] {
       widen_a();
       widen_b();
       product();
     };
   }
-  g.output = DType::kF32;
-  g.c_batch = z.wide_batch, g.c_m = z.wide_row, g.c_n = z.wide_column;
+  std::byte* scratch = z_data + z.bytes();
   GemmLaunch widen_c = widen(z, c, z_data);
   GemmLaunch narrow_c = strided_copy(wide_operand(z, z_data), narrow_operand(z, c));
-  return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate, product = bind_matmul(g, x_data, y_data, z_data)] {
+  return [widen_a, widen_b, widen_c, narrow_c, adds = g.accumulate,
+          product = bind_matmul(widened(g), x_data, y_data, z_data, scratch)] {
     widen_a();
     widen_b();
     if (adds) widen_c();
@@ -219,20 +247,40 @@ GemmForm default_form(const GemmShape& g) {
   return g.input == DType::kBF16 && !has_bf16_products() ? GemmForm::kWidened : GemmForm::kMatmul;
 }
 
-int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& g) {
-  if (form != GemmForm::kWidened) return 0;
-  return wide_a(g).bytes() + wide_b(g).bytes() + (g.output == DType::kF32 ? 0 : wide_c(g).bytes());
+namespace {
+
+// The product with rows of C contiguous, as every form takes it.
+bool is_by_columns(const GemmShape& shape) { return shape.n > 1 && shape.c_n != 1; }
+GemmShape by_rows(const GemmShape& shape) { return is_by_columns(shape) ? transposed(shape) : shape; }
+
+}  // namespace
+
+int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape) {
+  GemmShape g = by_rows(shape);
+  switch (form) {
+    case GemmForm::kMatmul: return matmul_scratch_bytes(g);
+    case GemmForm::kSgemm: return 0;
+    case GemmForm::kWidened:
+      return wide_a(g).bytes() + wide_b(g).bytes() + (g.output == DType::kF32 ? 0 : wide_c(g).bytes()) +
+             matmul_scratch_bytes(widened(g));
+  }
+  return 0;
 }
 
 GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
-                     std::byte* workspace) {
-  bool by_columns = shape.n > 1 && shape.c_n != 1;
-  GemmShape g = by_columns ? transposed(shape) : shape;
-  if (by_columns) std::swap(a, b);
+                     std::span<std::byte> workspace) {
+  int64_t needed = gemm_workspace_bytes(form, shape);
+  if (needed > static_cast<int64_t>(workspace.size())) {
+    auto own = std::make_shared<Arena>(needed, "workspace of a product");
+    GemmLaunch launch = bind_gemm(form, shape, a, b, c, {own->data(), static_cast<size_t>(needed)});
+    return [own, launch] { launch(); };
+  }
+  GemmShape g = by_rows(shape);
+  if (is_by_columns(shape)) std::swap(a, b);
   switch (form) {
-    case GemmForm::kMatmul: return bind_matmul(g, a, b, c);
+    case GemmForm::kMatmul: return bind_matmul(g, a, b, c, workspace.data());
     case GemmForm::kSgemm: return bind_sgemm(g, a, b, c);
-    case GemmForm::kWidened: return bind_widened(g, a, b, c, workspace);
+    case GemmForm::kWidened: return bind_widened(g, a, b, c, workspace.data());
   }
   return {};
 }

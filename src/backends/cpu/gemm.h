@@ -29,13 +29,13 @@ bool takes(GemmForm form, const GemmShape& shape);
 // The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else kMatmul.
 GemmForm default_form(const GemmShape& shape);
 
-// Scratch that a product needs in its form.
+// Scratch that a product needs in its form; the library's own depends on the number of threads.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
 
 // A product bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed instead: oneDNN
-// writes rows (its fallback for columns is a scalar loop).
+// writes rows (its fallback for columns is a scalar loop). A workspace too small is not used: the product brings its own.
 using GemmLaunch = std::function<void()>;
 GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
-                     std::byte* workspace);
+                     std::span<std::byte> workspace);
 
 }  // namespace ridge::backends::cpu

@@ -76,8 +76,7 @@ GemmForm measure(const GemmShape& g) {
   for (GemmForm form : gemm_forms()) {
     // The workspace was planned for the default form.
     if (!takes(form, g) || gemm_workspace_bytes(form, g) > gemm_workspace_bytes(default_form(g), g)) continue;
-    Arena workspace(gemm_workspace_bytes(form, g), "tuning workspace");
-    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), workspace.data()), best_ns);
+    double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), {}), best_ns);
     if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
       best = form;
       best_ns = ns;

@@ -10,11 +10,18 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Widened operands are dense, so their size does not depend on the layouts that binding will find.
+// What is planned before the layouts are known: for dense operands.
 int64_t workspace_bytes(const Call& call) {
+  if (is_empty_product(call)) return 0;
   if (has_stored_weight(call)) return stored_workspace_bytes(call);
-  GemmShape shape = plan_product(call, dense_layouts(call)).gemm;
-  return gemm_workspace_bytes(default_form(shape), shape);
+  ProductLayouts layouts = dense_layouts(call);
+  ProductPlan plan = plan_product(call, layouts);
+  int64_t bytes = 0;
+  for (const ProductStep& step : product_steps(call, layouts, plan)) {
+    plan.gemm.accumulate = step.accumulate;
+    if (is_supported(plan.gemm)) bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm), plan.gemm));
+  }
+  return bytes;
 }
 
 // oneDNN takes no empty axes: there is nothing to do, or the sum of nothing.
@@ -34,13 +41,14 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
   std::vector<GemmLaunch> gemms;
+  std::span<std::byte> workspace(call.workspace, static_cast<size_t>(workspace_bytes(call.call())));
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
     shape.accumulate = step.accumulate;
     GemmForm form = tuner == nullptr ? default_form(shape) : tuner->choose(shape);
     gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, step.a),
                               call.inputs[1].data + storage_bytes(shape.input, step.b),
-                              call.outputs[0].data + storage_bytes(shape.output, step.c), call.workspace));
+                              call.outputs[0].data + storage_bytes(shape.output, step.c), workspace));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {

@@ -75,14 +75,15 @@ class Products {
         GemmShape shape = gemm_shape(e, form, dtype);
         most = std::max(most, gemm_workspace_bytes(default_form(shape), shape));
       }
-    if (most > 0) workspace_ = Arena(most, "workspace of products");
+    workspace_ = Arena(most, "workspace of products");
   }
 
   GemmLaunch bind(const ProductExtents& e, ProductForm form, int64_t input_at, int64_t result_at) const {
     GemmShape shape = gemm_shape(e, form, dtype_);
     std::byte* a = pool_.input(input_at);
     std::byte* b = a + operand_bytes(e, dtype_).a;
-    return bind_gemm(default_form(shape), shape, a, b, pool_.result(result_at), workspace_.data());
+    return bind_gemm(default_form(shape), shape, a, b, pool_.result(result_at),
+                     {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
   // Runs on other operands each time, as many as the pool holds, up to 32 sets.
