@@ -17,18 +17,6 @@ namespace {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 
-// fp32 keys and values.
-int64_t cache_bytes(const models::ModelConfig& c, int64_t capacity, int64_t chunk) {
-  int64_t bytes = 0;
-  models::CacheShape cache = models::contiguous_cache(1, capacity, c.window, std::min(chunk, capacity));
-  for (int64_t layer = 0; layer < c.layers; ++layer) {
-    int64_t ring = c.is_window(layer) ? cache.window.ring() : cache.full.ring();
-    int64_t each = checked_product(checked_product(ring, c.kv_heads * c.head_size, "the KV cache"), 8, "the KV cache");
-    if (__builtin_add_overflow(bytes, each, &bytes)) throw memory_error("[memory] the KV cache does not fit in 63 bits");
-  }
-  return bytes;
-}
-
 }  // namespace
 
 void add_inference_options(CLI::App& app, InferenceOptions& o) {
@@ -51,7 +39,9 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOpt
   options.capacity = o.context > 0 ? o.context : std::clamp<int64_t>(needed, 1, config.context);
   options.chunk = o.chunk;
   options.cached = cached;
-  int64_t wanted = cache_bytes(config, options.capacity, std::max<int64_t>(o.chunk, 1));
+  int64_t chunk = std::clamp<int64_t>(o.chunk, 1, options.capacity);
+  models::CacheShape cache = models::contiguous_cache(1, options.capacity, config.window, chunk);
+  int64_t wanted = models::cache_bytes(config, cache, DType::kF32);
   int64_t available = perf::available_memory_bytes();
   if (available > 0 && wanted > available)
     throw memory_error("[memory] the KV cache of {} positions needs {}, and {} are left on this machine", options.capacity,

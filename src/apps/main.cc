@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   for (apps::Register add : {apps::register_lab, apps::register_train, apps::register_generate,
                              apps::register_logits, apps::register_perplexity, apps::register_explain,
                              apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan,
+                             apps::register_inspect, apps::register_convert,
                              apps::register_tokenizer})
     add(program, context);
   try {

@@ -22,9 +22,11 @@ struct AppContext {
 using Register = void (*)(CLI::App& program, const AppContext& context);
 
 void register_bench(CLI::App& program, const AppContext& context);
+void register_convert(CLI::App& program, const AppContext& context);
 void register_diff(CLI::App& program, const AppContext& context);
 void register_explain(CLI::App& program, const AppContext& context);
 void register_generate(CLI::App& program, const AppContext& context);
+void register_inspect(CLI::App& program, const AppContext& context);
 void register_lab(CLI::App& program, const AppContext& context);
 void register_logits(CLI::App& program, const AppContext& context);
 void register_machine(CLI::App& program, const AppContext& context);

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
+#include "models/config.h"
+
 namespace ridge::models {
 
 // The blocks of one kind of layer. A slot's ring has blocks_per_slot * block_tokens positions: position p lies in cell
@@ -29,5 +32,8 @@ inline CacheShape contiguous_cache(int64_t slots, int64_t capacity, int64_t wind
   int64_t reach = window > 0 && window + chunk - 1 < capacity ? window + chunk - 1 : capacity;
   return {slots, {slots, capacity, 1}, {slots, reach, 1}};
 }
+
+// Keys and values of all layers; window layers hold their ring only.
+int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dtype);
 
 }  // namespace ridge::models

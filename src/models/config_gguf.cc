@@ -4,14 +4,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <numbers>
+#include <optional>
 
 #include "base/block_formats.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "models/rope_factors.h"
 
 namespace ridge::models {
 namespace {
@@ -22,12 +21,14 @@ constexpr int64_t kMostContext = int64_t{1} << 30;  // positions are 32 bits wid
 class Reader {
  public:
   explicit Reader(const files::GgufFile& file)
-      : file_(file), metadata_(file.metadata()), architecture_(metadata_.string("general.architecture")) {}
+      : file_(file),
+        metadata_(file.metadata()),
+        architecture_(metadata_.string("general.architecture")) {}
 
   ModelConfig read() {
     if (architecture_ != "llama" && architecture_ != "gemma3")
-      throw file_error("[gguf] {}: expected the architecture 'llama' or 'gemma3', found {}", source(),
-                       printable(architecture_));
+      throw file_error("[gguf] {}: expected the architecture 'llama' or 'gemma3', found {}",
+                       source(), printable(architecture_));
     c_.family = architecture_ == "llama" ? Family::kLlama : Family::kGemma3;
     c_.name = std::string(metadata_.string_or("general.name", architecture_));
     read_extents();
@@ -35,7 +36,8 @@ class Reader {
     c_.tied_head = !has("output.weight");
     c_.attention_bias = has("blk.0.attn_q.bias");
     c_.mlp_bias = has("blk.0.ffn_down.bias");
-    // Llama's converter permutes the rows of q and k so that pairs lie side by side; Gemma's keeps halves.
+    // Llama's converter permutes the rows of q and k so that pairs lie side by side; Gemma's keeps
+    // halves.
     c_.rope_interleaved = c_.family == Family::kLlama;
     read_rope();
     if (c_.family == Family::kGemma3) read_gemma3();
@@ -58,7 +60,8 @@ class Reader {
   }
   double positive_or(const char* name, double fallback) const {
     double value = metadata_.real_or(key(name), fallback);
-    if (!(value > 0)) throw file_error("[gguf] {}: expected {} > 0, found {}", source(), key(name), value);
+    if (!(value > 0))
+      throw file_error("[gguf] {}: expected {} > 0, found {}", source(), key(name), value);
     return value;
   }
 
@@ -73,24 +76,27 @@ class Reader {
     c_.kv_heads = extent_or("attention.head_count_kv", c_.heads);
     c_.context = metadata_.integer(key("context_length"), {1, kMostContext});
     if (!metadata_.contains(key("attention.key_length")) && c_.hidden % c_.heads != 0)
-      throw file_error("[gguf] {}: expected embedding_length as a multiple of head_count, found {} and {}", source(),
-                       c_.hidden, c_.heads);
+      throw file_error(
+          "[gguf] {}: expected embedding_length as a multiple of head_count, found {} and {}",
+          source(), c_.hidden, c_.heads);
     c_.head_size = extent_or("attention.key_length", c_.hidden / c_.heads);
     int64_t values = extent_or("attention.value_length", c_.head_size);
     if (values != c_.head_size)
-      throw file_error("[gguf] {}: expected value_length as key_length {}, found {}", source(), c_.head_size, values);
+      throw file_error("[gguf] {}: expected value_length as key_length {}, found {}", source(),
+                       c_.head_size, values);
     // The table of embeddings says how many tokens there are; vocab_size is not always written.
     const files::FileTensor& table = file_.tensors().at("token_embd.weight");
     if (table.shape.rank() != 2)
-      throw file_error("[gguf] {}: expected token_embd.weight of rank 2, found {}", source(), table.shape.str());
+      throw file_error("[gguf] {}: expected token_embd.weight of rank 2, found {}", source(),
+                       table.shape.str());
     c_.vocabulary = table.shape[0];
   }
 
   void read_rope() {
     int64_t turned = extent_or("rope.dimension_count", c_.head_size);
     if (turned != c_.head_size)
-      throw file_error("[gguf] {}: expected {} as the head size {}, found {}", source(), key("rope.dimension_count"),
-                       c_.head_size, turned);
+      throw file_error("[gguf] {}: expected {} as the head size {}, found {}", source(),
+                       key("rope.dimension_count"), c_.head_size, turned);
     c_.rope_theta = positive_or("rope.freq_base", c_.family == Family::kGemma3 ? 1e6 : 1e4);
     std::string_view kind = metadata_.string_or(key("rope.scaling.type"), "none");
     // The old name of a linear factor.
@@ -99,36 +105,26 @@ class Reader {
       c_.rope_scaling.kind = "linear";
       c_.rope_scaling.factor = positive_or("rope.scaling.factor", old_factor);
     } else if (kind != "none") {
-      throw file_error("[gguf] {}: expected {} as 'none' or 'linear', found {}", source(), key("rope.scaling.type"),
-                       printable(kind));
+      throw file_error("[gguf] {}: expected {} as 'none' or 'linear', found {}", source(),
+                       key("rope.scaling.type"), printable(kind));
     }
     if (has("rope_freqs.weight")) read_frequency_factors();
   }
 
-  // Converters write llama3's scaling as the factor that each frequency is divided by. The four numbers behind it are
-  // found again: the factor is the largest, the rest is the same in all published models.
   void read_frequency_factors() {
-    const files::FileTensor& tensor = file_.tensors().at("rope_freqs.weight", Shape{c_.head_size / 2});
+    const files::FileTensor& tensor =
+        file_.tensors().at("rope_freqs.weight", Shape{c_.head_size / 2});
     if (tensor.dtype != DType::kF32)
-      throw file_error("[gguf] {}: expected rope_freqs.weight in f32, found {}", source(), ridge::name(tensor.dtype));
+      throw file_error("[gguf] {}: expected rope_freqs.weight in f32, found {}", source(),
+                       ridge::name(tensor.dtype));
     std::vector<float> factors(static_cast<size_t>(tensor.shape.elements()));
     dequantize(tensor.dtype, tensor.bytes, factors);
-    double largest = 1;
-    for (float factor : factors) largest = std::max(largest, static_cast<double>(factor));
-    if (largest == 1) return;
-    RopeScaling s{"llama3", largest, 8192, 1, 4};
-    double half = static_cast<double>(factors.size());
-    for (size_t i = 0; i < factors.size(); ++i) {
-      double frequency = std::pow(c_.rope_theta, -static_cast<double>(i) / half);
-      double turns = s.original_context * frequency / (2 * std::numbers::pi);
-      double smooth = std::clamp((turns - s.low_frequency_factor) / (s.high_frequency_factor - s.low_frequency_factor),
-                                 0.0, 1.0);
-      double expected = 1 / ((1 - smooth) / s.factor + smooth);
-      if (!(std::abs(factors[i] - expected) <= 1e-3 * expected))
-        throw file_error("[gguf] {}: rope_freqs.weight is no llama3 scaling: expected {} at {}, found {}", source(),
-                         expected, i, factors[i]);
-    }
-    c_.rope_scaling = s;
+    std::optional<RopeScaling> scaling = scaling_of_factors(factors, c_.rope_theta);
+    if (!scaling)
+      throw file_error(
+          "[gguf] {}: expected rope_freqs.weight as llama3's scaling gives it, found another",
+          source());
+    if (!scaling->kind.empty()) c_.rope_scaling = *scaling;
   }
 
   void read_gemma3() {
@@ -137,12 +133,9 @@ class Reader {
     c_.window_rope_theta = positive_or("rope.freq_base_swa", 1e4);
     int64_t pattern = extent_or("attention.sliding_window_pattern", 6);
     if (c_.layers > 4096) return;  // refused by validate
-    for (int64_t layer = 0; layer < c_.layers; ++layer) c_.is_window_layer.push_back((layer + 1) % pattern != 0);
-    // The 27B model scales by hidden / heads instead of the head size; no key says so.
-    constexpr int64_t kLayersOf27B = 62;
-    double scalar = c_.layers == kLayersOf27B ? static_cast<double>(c_.hidden) / static_cast<double>(c_.heads)
-                                              : static_cast<double>(c_.head_size);
-    c_.attention_scale = 1 / std::sqrt(scalar);
+    for (int64_t layer = 0; layer < c_.layers; ++layer)
+      c_.is_window_layer.push_back((layer + 1) % pattern != 0);
+    c_.attention_scale = gguf_attention_scale(c_);
   }
 
   const files::GgufFile& file_;
@@ -152,6 +145,14 @@ class Reader {
 };
 
 }  // namespace
+
+double gguf_attention_scale(const ModelConfig& c) {
+  constexpr int64_t kLayersOf27B = 62;
+  double scalar = c.layers == kLayersOf27B
+                      ? static_cast<double>(c.hidden) / static_cast<double>(c.heads)
+                      : static_cast<double>(c.head_size);
+  return 1 / std::sqrt(scalar);
+}
 
 ModelConfig config_of_gguf(const files::GgufFile& file) { return Reader(file).read(); }
 

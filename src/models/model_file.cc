@@ -15,7 +15,8 @@ std::filesystem::path gguf_in(const std::filesystem::path& folder) {
   std::filesystem::path found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".gguf") continue;
-    if (!found.empty()) throw file_error("[model] {}: expected one .gguf file, found several", folder.string());
+    if (!found.empty())
+      throw file_error("[model] {}: expected one .gguf file, found several", folder.string());
     found = entry.path();
   }
   return found;
@@ -27,16 +28,21 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
   std::error_code unreadable;
   bool is_folder = std::filesystem::is_directory(path, unreadable);
   if (!is_folder && !std::filesystem::exists(path, unreadable))
-    throw file_error("[model] {}: expected a .gguf file or a folder with config.json, found nothing", path.string());
+    throw file_error(
+        "[model] {}: expected a .gguf file or a folder with config.json, found nothing",
+        path.string());
   ModelFile model;
   model.path_ = path;
   if (is_folder && !std::filesystem::exists(path / "config.json", unreadable)) {
     std::filesystem::path gguf = gguf_in(path);
-    if (gguf.empty()) throw file_error("[model] {}: expected config.json or a .gguf file in the folder", path.string());
+    if (gguf.empty())
+      throw file_error("[model] {}: expected config.json or a .gguf file in the folder",
+                       path.string());
     model.path_ = gguf;
     is_folder = false;
   }
-  bool is_safetensors = is_folder || model.path_.extension() == ".safetensors" || model.path_.extension() == ".json";
+  bool is_safetensors =
+      is_folder || model.path_.extension() == ".safetensors" || model.path_.extension() == ".json";
   if (!is_safetensors) {
     model.file_ = files::GgufFile::open(model.path_);
     model.config_ = config_of_gguf(model.gguf());
@@ -48,7 +54,7 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
 }
 
 const files::TensorTable& ModelFile::tensors() const {
-  return is_gguf() ? gguf().tensors() : std::get<files::SafetensorsFile>(file_).tensors();
+  return is_gguf() ? gguf().tensors() : safetensors().tensors();
 }
 
 WeightLookup ModelFile::lookup() const {

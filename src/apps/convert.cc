@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge convert: a model in another format, or in other element types.
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "models/convert.h"
+#include "models/stored_types.h"
+
+namespace ridge::apps {
+namespace {
+
+struct ConvertArguments {
+  std::string in, out, type;
+  int64_t max_shard_mib = 5 << 10;
+  bool force = false;
+};
+
+constexpr int64_t kMostShardMib = int64_t{1} << 30;
+
+void run(const ConvertArguments& o, const TerminalOptions& terminal) {
+  std::filesystem::path out(o.out);
+  bool to_gguf = out.extension() == ".gguf";
+  models::ConvertOptions options;
+  if (!o.type.empty()) {
+    options.type = parse_dtype(o.type);
+    if (!options.type)
+      throw usage_error("[type] expected one of {}, got {}", models::convertible_types(to_gguf),
+                        printable(o.type));
+  }
+  if (o.max_shard_mib < 1 || o.max_shard_mib > kMostShardMib)
+    throw usage_error("[max-shard] expected 1 to {} MiB, got {}", kMostShardMib, o.max_shard_mib);
+  options.max_shard_bytes = o.max_shard_mib << 20;
+  std::error_code error;
+  if (to_gguf && !o.force && std::filesystem::exists(out, error))
+    throw usage_error("[out] {} exists; --force replaces it", out.string());
+  models::ModelFile file = models::ModelFile::open(o.in);
+  std::unique_ptr<Progress> bar;
+  int64_t shown = 0;
+  options.progress = [&](int64_t done, int64_t total) {
+    if (bar == nullptr) bar = std::make_unique<Progress>("convert", total, "bytes", terminal);
+    bar->tick(done - std::exchange(shown, done));
+  };
+  models::ConvertResult made = to_gguf ? models::convert_to_gguf(file, out, options)
+                                       : models::convert_to_folder(file, out, options);
+  bar.reset();
+  for (const std::string& note : made.notes) fmt::print(stderr, "note: {}\n", terminal_safe(note));
+  fmt::print("Written to {}: {} tensors, {}.\n", terminal_safe(out.string()), made.tensors,
+             format_bytes(made.bytes));
+}
+
+}  // namespace
+
+void register_convert(CLI::App& program, const AppContext& context) {
+  auto o = std::make_shared<ConvertArguments>();
+  CLI::App* app = program.add_subcommand(
+      "convert", "Write a model in another format or in other element types");
+  app->add_option("IN", o->in, "a .gguf file, or a folder with config.json and safetensors")
+      ->required();
+  app->add_option("OUT", o->out,
+                  "NAME.gguf for llama.cpp; another name is a folder for transformers")
+      ->required();
+  app->add_option(
+      "--type", o->type,
+      fmt::format("of the matrices: {} (default: as stored; a folder takes the last three)",
+                  models::convertible_types(true)));
+  app->add_option("--max-shard", o->max_shard_mib, "MiB of a folder's largest .safetensors file")
+      ->capture_default_str();
+  app->add_flag("--force", o->force, "replace a .gguf file that exists");
+  app->footer(
+      "What cannot be converted leaves nothing behind. In GGUF vectors are fp32, the matrix that "
+      "makes logits has at least\n"
+      "q6_k or q8_0, and rows that are no whole blocks get the next type with shorter blocks.\n"
+      "Examples:\n"
+      "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
+      "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
+      "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0");
+  app->callback([o, &context] { run(*o, context.terminal); });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A rename replaces an empty folder and refuses any other, which closes the gap between check and
+// rename.
+#include "files/atomic_folder.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+
+namespace ridge::files {
+namespace fs = std::filesystem;
+
+AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
+  // "a/b/" names the same folder as "a/b".
+  if (!path_.has_filename()) path_ = path_.parent_path();
+  if (!path_.has_filename()) throw usage_error("[{}] cannot write: no folder name", path_.string());
+  std::error_code error;
+  fs::file_status status = fs::status(path_, error);
+  if (fs::exists(status) && !(fs::is_directory(status) && fs::is_empty(path_, error)))
+    throw usage_error("[{}] expected a new or an empty folder, found {}", path_.string(),
+                      fs::is_directory(status) ? "one with files in it" : "something else");
+  fs::path parent = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
+  std::string pattern = (parent / ("." + path_.filename().string() + ".XXXXXX")).string();
+  if (::mkdtemp(pattern.data()) == nullptr)
+    throw runtime_error("[{}] cannot make a folder in {}: {}", path_.string(), parent.string(),
+                        std::generic_category().message(errno));
+  temporary_ = pattern;
+}
+
+AtomicFolder::~AtomicFolder() {
+  std::error_code ignored;
+  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+}
+
+void AtomicFolder::commit() {
+  RIDGE_CHECK(!temporary_.empty(), "second commit of {}", path_.string());
+  // mkdtemp's folder is the owner's alone; a result is everybody's.
+  mode_t mask = ::umask(0);
+  ::umask(mask);
+  ::chmod(temporary_.c_str(), 0777 & ~mask);
+  std::error_code error;
+  fs::rename(temporary_, path_, error);
+  if (error)
+    throw runtime_error("[{}] cannot rename into place: {}", path_.string(), error.message());
+  temporary_.clear();
+}
+
+}  // namespace ridge::files

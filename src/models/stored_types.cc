@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table of types, and the rules.
+#include "models/stored_types.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace ridge::models {
+namespace {
+
+struct Row {
+  DType type;
+  DType shorter;       // the type for rows that are no whole blocks
+  uint32_t file_type;  // llama.cpp's number, of the plain form where there are several
+};
+constexpr std::array<Row, 13> kRows = {{
+    {DType::kQ2_K, DType::kQ4_0, 10},
+    {DType::kQ3_K, DType::kQ4_0, 11},
+    {DType::kQ4_K, DType::kQ5_0, 14},
+    {DType::kQ5_K, DType::kQ5_1, 16},
+    {DType::kQ6_K, DType::kQ8_0, 18},
+    {DType::kQ4_0, DType::kF16, 2},
+    {DType::kQ4_1, DType::kF16, 3},
+    {DType::kQ5_0, DType::kF16, 8},
+    {DType::kQ5_1, DType::kF16, 9},
+    {DType::kQ8_0, DType::kF16, 7},
+    {DType::kBF16, DType::kBF16, 32},
+    {DType::kF16, DType::kF16, 1},
+    {DType::kF32, DType::kF32, 0},
+}};
+
+const Row* find(DType type) {
+  for (const Row& row : kRows)
+    if (row.type == type) return &row;
+  return nullptr;
+}
+
+bool is_plain(DType type) {
+  return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16;
+}
+
+DType fitting(DType type, int64_t row_elements) {
+  while (row_elements % info(type).elements_per_block != 0) type = find(type)->shorter;
+  return type;
+}
+
+}  // namespace
+
+std::string convertible_types(bool gguf) {
+  std::string names;
+  for (const Row& row : kRows)
+    if (gguf || is_plain(row.type))
+      names += fmt::format("{}{}", names.empty() ? "" : ", ", name(row.type));
+  return names;
+}
+
+DType gguf_type(const ModelConfig& config,
+                const Parameter& parameter,
+                DType stored,
+                std::optional<DType> asked) {
+  if (parameter.shape.rank() < 2) return DType::kF32;
+  if (!asked) return find(stored) != nullptr ? stored : DType::kF32;  // fp64, fp8
+  if (find(*asked) == nullptr)
+    throw usage_error("[type] expected one of {}, got {}", convertible_types(true), name(*asked));
+  int64_t row = parameter.shape.back();
+  bool needs_more = is_block(*asked) && *asked != DType::kQ8_0 && is_head(config, parameter.name);
+  return fitting(needs_more ? DType::kQ6_K : *asked, row);
+}
+
+DType folder_type(const ModelFile& file,
+                  std::span<const Parameter> parameters,
+                  std::optional<DType> asked) {
+  if (asked && !is_plain(*asked))
+    throw usage_error("[type] expected one of {} in a folder for transformers, got {}",
+                      convertible_types(false), name(*asked));
+  if (asked) return *asked;
+  std::optional<DType> common;
+  WeightLookup lookup = file.lookup();
+  for (const Parameter& parameter : parameters) {
+    if (parameter.shape.rank() < 2) continue;
+    DType stored = lookup(parameter.name, parameter.shape).dtype;
+    if (common.value_or(stored) != stored || !is_plain(stored)) return DType::kF32;
+    common = stored;
+  }
+  return common.value_or(DType::kF32);
+}
+
+uint32_t gguf_file_type(DType type) {
+  const Row* row = find(type);
+  RIDGE_CHECK(row != nullptr, "no GGUF file type for {}", name(type));
+  return row->file_type;
+}
+
+}  // namespace ridge::models

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row by row, on all threads. A row that only moves keeps its bytes.
+#include "models/weight_writer.h"
+
+#include <cstring>
+#include <exception>
+
+#include "base/block_formats.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "files/quantize.h"
+#include "models/row_order.h"
+
+namespace ridge::models {
+namespace {
+
+// Runs act(row) for each row on all threads; of several Errors the first row's is thrown.
+template <typename Act>
+void each_row(int64_t rows, int64_t width, Act act) {
+  constexpr int64_t kWorthThreads = int64_t{1}
+                                    << 16;  // elements; fewer are done before a thread wakes up
+  std::exception_ptr error;
+  int64_t failed = rows;
+#pragma omp parallel for schedule(dynamic, 16) if (rows * width > kWorthThreads)
+  for (int64_t row = 0; row < rows; ++row) {
+    try {
+      act(row);
+    } catch (...) {
+#pragma omp critical(ridge_weight_writer)
+      if (row < failed) failed = row, error = std::current_exception();
+    }
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace
+
+files::TensorSource WeightWriter::source(const Parameter& parameter, std::string name, DType type) {
+  StoredWeight stored = file_.lookup()(parameter.name, parameter.shape);
+  if (!is_float(stored.dtype) && !is_block(stored.dtype) && stored.dtype != DType::kF8E4M3 &&
+      stored.dtype != DType::kF8E5M2)
+    throw file_error("[{}] tensor {}: expected a floating-point type, found {}",
+                     file_.path().string(), printable(stored.name), ridge::name(stored.dtype));
+  const files::FileTensor& from = file_.tensors().at(stored.name);
+  auto read = [this, parameter, &from, type] {
+    try {
+      std::span<const std::byte> bytes = convert(parameter, from, type);
+      if (progress_) progress_(static_cast<int64_t>(bytes.size()));
+      return bytes;
+    } catch (const Error& error) {
+      throw Error(fmt::format("{} in tensor {} of {}", error.what(), printable(from.name),
+                              file_.path().string()),
+                  error.code());
+    }
+  };
+  return {std::move(name), type, parameter.shape, read};
+}
+
+std::span<const std::byte> WeightWriter::convert(const Parameter& parameter,
+                                                 const files::FileTensor& from,
+                                                 DType type) {
+  const ModelConfig& source = file_.config();
+  double added = is_norm(parameter.name) ? source.norm_offset - form_.norm_offset : 0;
+  RowOrder order(source.head_size, source.rope_interleaved,
+                 is_rotated(parameter.name) ? form_.rope_interleaved : source.rope_interleaved);
+  if (from.dtype == type && added == 0 && !order.moves()) return from.bytes;
+  // A bias of q or k has rows of one element; other vectors are one row.
+  bool is_matrix = parameter.shape.rank() == 2;
+  int64_t elements = parameter.shape.elements();
+  int64_t rows = is_matrix || order.moves() ? parameter.shape[0] : 1, width = elements / rows;
+  size_t from_bytes = static_cast<size_t>(storage_bytes(from.dtype, width));
+  size_t to_bytes = static_cast<size_t>(storage_bytes(type, width));
+  buffer_.resize(static_cast<size_t>(rows) * to_bytes);
+  each_row(rows, width, [&](int64_t row) {
+    std::span<const std::byte> in =
+        from.bytes.subspan(static_cast<size_t>(row) * from_bytes, from_bytes);
+    std::span<std::byte> out =
+        std::span(buffer_).subspan(static_cast<size_t>(order.at(row)) * to_bytes, to_bytes);
+    if (from.dtype == type && added == 0) {
+      std::memcpy(out.data(), in.data(), to_bytes);
+      return;
+    }
+    std::vector<float> values(static_cast<size_t>(width));
+    dequantize(from.dtype, in, values);
+    if (added != 0)
+      for (float& value : values) value += static_cast<float>(added);
+    try {
+      files::quantize(type, values, out);
+    } catch (const Error& error) {
+      throw Error(fmt::format("{} of row {}", error.what(), row), error.code());
+    }
+  });
+  return buffer_;
+}
+
+}  // namespace ridge::models

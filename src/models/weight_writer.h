@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model's weights in another form: row order, norm offset and element type change on the way from
+// a file to a writer. One tensor is in memory at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "files/tensor_table.h"
+#include "models/model_file.h"
+#include "models/parameter_list.h"
+
+namespace ridge::models {
+
+class WeightWriter {
+ public:
+  // Both must outlive what source() gives. `progress` hears of bytes written; may be empty.
+  WeightWriter(const ModelFile& file,
+               const ModelConfig& form,
+               std::function<void(int64_t bytes)> progress)
+      : file_(file), form_(form), progress_(std::move(progress)) {}
+
+  // What to write under `name`. Reading it throws a bad-file Error that names the tensor and the
+  // element that `type` cannot hold.
+  files::TensorSource source(const Parameter& parameter, std::string name, DType type);
+
+ private:
+  std::span<const std::byte> convert(const Parameter& parameter,
+                                     const files::FileTensor& from,
+                                     DType type);
+
+  const ModelFile& file_;
+  const ModelConfig& form_;
+  std::function<void(int64_t)> progress_;
+  std::vector<std::byte> buffer_;
+};
+
+}  // namespace ridge::models

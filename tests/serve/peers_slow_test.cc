@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Converted models in the programs that they are made for. RIDGE_PEER_PYTHON is a Python with
+// transformers and torch, RIDGE_PEER_LLAMA a folder with llama.cpp's llama-perplexity; without them
+// the tests are skipped.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+
+#include "files/scratch.h"
+#include "models/convert.h"
+#include "models/tokenizer_file.h"
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+constexpr const char* kText =
+    "The theory of everything, said 1234567 people: caf\u00e9 \u65e5\u672c \U0001f600  two "
+    "spaces\n\tend.";
+
+// What a command prints on stdout; the test fails where it fails.
+std::string output_of(const std::string& command) {
+  std::FILE* pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::string text;
+  std::array<char, 4096> part;
+  while (size_t size = std::fread(part.data(), 1, part.size(), pipe))
+    text.append(part.data(), size);
+  EXPECT_EQ(::pclose(pipe), 0) << command << "\n" << text;
+  return text;
+}
+
+std::string peer(const char* variable, const char* program) {
+  const char* value = std::getenv(variable);
+  if (value == nullptr) return "";
+  return (program == nullptr ? std::filesystem::path(value)
+                             : std::filesystem::path(value) / program)
+      .string();
+}
+
+nlohmann::json transformers_says(const std::string& python,
+                                 const std::filesystem::path& folder,
+                                 const std::vector<int32_t>& ids,
+                                 const char* text) {
+  std::string command = fmt::format("'{}' '{}/../serve/peer_logits.py' '{}' {}", python,
+                                    RIDGE_TEST_DATA, folder.string(), fmt::join(ids, ","));
+  if (text != nullptr) command += fmt::format(" '{}'", text);
+  return nlohmann::json::parse(output_of(command + " 2>/dev/null"), nullptr, false);
+}
+
+std::filesystem::path model_path(const std::string& name) {
+  return name.ends_with(".gguf") ? published_model(name) : data_folder() + name;
+}
+
+class InTransformers : public testing::TestWithParam<const char*> {};
+
+TEST_P(InTransformers, GivesOurLogitsAndIds) {
+  std::string python = peer("RIDGE_PEER_PYTHON", nullptr);
+  if (python.empty()) GTEST_SKIP() << "RIDGE_PEER_PYTHON names no Python with transformers";
+  std::filesystem::path path = model_path(GetParam());
+  if (path.empty()) GTEST_SKIP() << GetParam() << " is not on this machine: make models fetches it";
+  models::ModelFile model = models::ModelFile::open(path);
+  bool has_tokenizer = model.is_gguf();
+  files::ScratchFolder folder;
+  // Through GGUF where the model does not come in it: both writers are on the way.
+  if (!model.is_gguf()) {
+    models::convert_to_gguf(model, folder / "model.gguf", {});
+    model = models::ModelFile::open(folder / "model.gguf");
+  }
+  models::convert_to_folder(model, folder / "out",
+                            {.type = DType::kF32, .max_shard_bytes = int64_t{256} << 20});
+  std::vector<int32_t> ids{1,  5,  17, 100, 42, 7,  3,  9,  150, 11, 13, 2,
+                           77, 31, 8,  64,  65, 66, 67, 68, 69,  70, 71, 72};
+  nlohmann::json said =
+      transformers_says(python, folder / "out", ids, has_tokenizer ? kText : nullptr);
+  ASSERT_TRUE(said.is_object());
+  EXPECT_EQ(said["parameters"], model.config().parameters());
+  Session session(model, at_level("compiled", 64), cpu_backend());
+  std::vector<float> logits = last_logits(session, ids);
+  EXPECT_NEAR(log_sum_exp(logits), said["logsumexp"].get<double>(), 2e-3);
+  for (size_t v = 0; v < 64; ++v)
+    EXPECT_NEAR(logits[v], said["logits"][v].get<double>(), 2e-3) << v;
+  EXPECT_TRUE(!has_tokenizer || ids_of(said["ids"]) == models::load_tokenizer(path).encode(kText));
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         InTransformers,
+                         testing::Values("llama_fp32",
+                                         "llama3_bf16_sharded",
+                                         "gemma3_bf16",
+                                         "SmolLM2-135M-Instruct.Q4_1.gguf",
+                                         "gemma-3-270m-q4_k_m.gguf"));
+
+// llama-perplexity counts the second half of a piece; so does this.
+double second_half(Session& session, std::span<const int32_t> ids) {
+  Likelihood all = session.score(ids), first = session.score(ids.first(ids.size() / 2 + 1));
+  return (all.nll - first.nll) / static_cast<double>(all.tokens - first.tokens);
+}
+
+struct Conversion {
+  const char* model;
+  DType type;
+  bool through_folder;  // GGUF to a folder of fp32 and back; else GGUF to GGUF
+};
+void PrintTo(const Conversion& c, std::ostream* out) { *out << c.model << " as " << name(c.type); }
+
+class InLlamaCpp : public testing::TestWithParam<Conversion> {};
+
+// llama.cpp rounds activations to 8 bits where weights are quantized and keeps its cache in fp16.
+TEST_P(InLlamaCpp, HasOurPerplexity) {
+  constexpr size_t kContext = 256;
+  constexpr double kDistance = 0.02;
+  std::string program = peer("RIDGE_PEER_LLAMA", "llama-perplexity");
+  if (program.empty()) GTEST_SKIP() << "RIDGE_PEER_LLAMA names no folder with llama-perplexity";
+  std::filesystem::path path = model_path(GetParam().model);
+  if (path.empty())
+    GTEST_SKIP() << GetParam().model << " is not on this machine: make models fetches it";
+  files::ScratchFolder folder;
+  models::ModelFile model = models::ModelFile::open(path);
+  if (GetParam().through_folder) {
+    models::convert_to_folder(model, folder / "folder", {.type = DType::kF32});
+    model = models::ModelFile::open(folder / "folder");
+  }
+  models::convert_to_gguf(model, folder / "model.gguf", {.type = GetParam().type});
+  models::ModelFile made = models::ModelFile::open(folder / "model.gguf");
+  std::string corpus = files::test_data("text/corpus.en").string();
+  text::Tokenizer tokenizer = models::load_tokenizer(made.path());
+  std::vector<int32_t> ids = tokenizer.encode(files::contents(corpus).substr(0, 4096),
+                                              {.add_bos = tokenizer.spec().add_bos});
+  ids.resize(kContext);
+  Session session(made, at_level("compiled", kContext), cpu_backend());
+  std::string said =
+      output_of(fmt::format("'{}' -m '{}' -f '{}' -c {} -b {} --chunks 1 -t 2 2>&1", program,
+                            made.path().string(), corpus, kContext, kContext));
+  size_t at = said.find("[1]");
+  ASSERT_NE(at, std::string::npos) << said;
+  EXPECT_NEAR(second_half(session, ids), std::log(std::strtod(said.c_str() + at + 3, nullptr)),
+              kDistance);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    InLlamaCpp,
+    testing::Values(Conversion{"SmolLM2-135M-Instruct.Q4_1.gguf", DType::kQ4_0, false},
+                    Conversion{"SmolLM2-135M-Instruct.Q4_1.gguf", DType::kBF16, true},
+                    Conversion{"SmolLM2-135M-Instruct.Q4_1.gguf", DType::kQ4_K, true},
+                    Conversion{"gemma-3-270m-q4_k_m.gguf", DType::kQ4_0, false},
+                    Conversion{"gemma-3-270m-q4_k_m.gguf", DType::kQ8_0, true},
+                    Conversion{"gemma-3-270m-q4_k_m.gguf", DType::kQ6_K, true},
+                    Conversion{"gemma-3-270m-q4_k_m.gguf", DType::kQ2_K, true}));
+
+}  // namespace
+}  // namespace ridge::serve
