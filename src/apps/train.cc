@@ -12,10 +12,12 @@
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "files/atomic_folder.h"
 #include "perf/process_memory.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
+#include "train/trained_model.h"
 
 namespace ridge::apps {
 namespace {
@@ -36,6 +38,7 @@ struct TrainOptions {
   bool json = false;
   std::optional<std::string> out;
   bool force = false;
+  std::optional<std::string> save;
 };
 
 void expect_number(const char* option, double value, double least) {
@@ -62,6 +65,8 @@ class Training {
   void run() {
     std::optional<OutputFolder> folder;
     if (o_.out) folder.emplace(*o_.out, o_.force);
+    // Made and taken back: a name that cannot be written is known before hours of training.
+    if (o_.save) files::AtomicFolder probe(*o_.save);
     auto backend = make_backend(o_.machine, experiment_.selection);
     experiment_.setting = make_setting(choice_.name, o_.machine, experiment_.selection, switches_);
     expect_fits(experiment_, *backend);
@@ -70,7 +75,8 @@ class Training {
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
     record_.runs.push_back(
         train::run_experiment(experiment_, *backend, record_.limits(),
-                              [&](const train::StepEvent& event) { show(event, progress); }));
+                              [&](const train::StepEvent& event) { show(event, progress); },
+                              [&](train::Trainer& trainer) { save(trainer); }));
     progress.hide();
     record_.finished_at = utc_now();
     if (!o_.json) summarize();
@@ -137,6 +143,10 @@ class Training {
     if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
   }
 
+  void save(train::Trainer& trainer) const {
+    if (o_.save) train::save_model(trainer, *o_.save);
+  }
+
   void write(OutputFolder& folder) {
     for (report::OutputFile& file : report::output_files(record_))
       folder.add(file.name, std::move(file.text));
@@ -190,6 +200,7 @@ void add_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  app.add_option("--save", o.save, "write the trained model into this new folder, for transformers");
   app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
   add_level_options(app, o.level);
   add_optimizer_options(app, o.optimizer);
@@ -208,7 +219,8 @@ void register_train(CLI::App& program, const AppContext& context) {
       "  ridge train                                        the small model, fp32, level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
-      "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile");
+      "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
+      "  ridge train --preset tiny --steps 200 --save model/         then: ridge logits model/ --ids 1,2,3");
   app->callback([options, app, &context] { Training(*options, *app, context).run(); });
 }
 

@@ -92,7 +92,8 @@ perf::ProcessMemory settled_memory() {
 perf::RunRecord run_experiment(const Experiment& e,
                                backends::Backend& backend,
                                const perf::Ceilings* ceilings,
-                               const StepListener& listener) {
+                               const StepListener& listener,
+                               const TrainedListener& trained) {
   if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
   if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
   // Built once more for the predictions in the pass records: a trainer knows no ceilings.
@@ -136,6 +137,7 @@ perf::RunRecord run_experiment(const Experiment& e,
   // One reading before and one after each call.
   if (!steps.empty()) record.clock_ns = clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs, steps);
+  if (trained) trained(trainer);
   return record;
 }
 

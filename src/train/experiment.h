@@ -33,13 +33,16 @@ struct StepEvent {
   const StepResult& result;
 };
 using StepListener = std::function<void(const StepEvent&)>;
+// Hears of the trainer after the last step.
+using TrainedListener = std::function<void(Trainer&)>;
 
 // Steps go plain, instrumented, instrumented, plain, and again: a drift of the machine hits both
 // kinds alike. `ceilings` may be null: then nothing is predicted.
 perf::RunRecord run_experiment(const Experiment& experiment,
                                backends::Backend& backend,
                                const perf::Ceilings* ceilings,
-                               const StepListener& listener = {});
+                               const StepListener& listener = {},
+                               const TrainedListener& trained = {});
 
 // What the graphs of a trainer are expected to need, without a run: the record with its counts,
 // predicted time and memory, and no measurement.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trained model on disk: what transformers' loader would find, with the numbers that training
+// left.
+#include "train/trained_model.h"
+
+#include <gtest/gtest.h>
+
+#include "base/block_formats.h"
+#include "files/scratch.h"
+#include "models/model_file.h"
+#include "models/parameter_list.h"
+#include "train/small_run.h"
+
+namespace ridge::train {
+namespace {
+
+// Merged projections and fused updates too: the inverse of the load graph takes them apart.
+TEST(TrainedModel, IsReadBackParameterByParameter) {
+  for (const char* level : {"baseline", "compiled"}) {
+    auto backend = cpu_backend(1);
+    Trainer trainer(small_config(), small_step(), passes::Selection(level, "-tune_gemm"), *backend);
+    for (int i = 0; i < 3; ++i) trainer.step();
+    files::ScratchFolder folder;
+    save_model(trainer, folder / "model");
+    models::ModelFile file = models::ModelFile::open(folder / "model");
+    EXPECT_FALSE(file.config().rope_interleaved);
+    EXPECT_EQ(file.config().parameters(), trainer.config().parameters());
+    EXPECT_EQ(file.config().norm_eps, trainer.config().norm_eps);
+    EXPECT_EQ(file.tensors().all().size(), models::parameters_of(file.config()).size());
+    int compared = 0;
+    auto compare = [&](const std::string& name, const Type& type, const std::vector<float>& kept) {
+      const files::FileTensor& tensor = file.tensors().at(name, type.shape);
+      std::vector<float> saved(kept.size());
+      dequantize(tensor.dtype, tensor.bytes, saved);
+      ++compared;
+      EXPECT_TRUE(models::is_rotated(name) || saved == kept) << name;
+      if (!models::is_rotated(name)) return;
+      // Row 2i + j of a head, as trained, is row i + 4 j of eight.
+      for (size_t row = 0; row < kept.size() / 32; ++row) {
+        size_t to = row / 8 * 8 + row % 8 / 2 + row % 2 * 4;
+        for (size_t i = 0; i < 32; ++i) ASSERT_EQ(saved[to * 32 + i], kept[row * 32 + i]) << name;
+      }
+    };
+    runtime::save_parameters(trainer.graphs().load, trainer.store(), compare);
+    EXPECT_EQ(compared, 2 * 9 + 2);
+    files::expect_error([&] { save_model(trainer, folder / "model"); }, ExitCode::kUsage,
+                        "one with files in it");
+  }
+}
+
+}  // namespace
+}  // namespace ridge::train
