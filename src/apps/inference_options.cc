@@ -32,7 +32,8 @@ void add_inference_options(CLI::App& app, InferenceOptions& o) {
 
 std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& o, int64_t needed, bool cached) {
   serve::SessionOptions options;
-  options.selection = passes::Selection(o.level.level, "-tune_gemm," + o.level.switches);
+  std::string switches = o.exact ? "-tune_gemm," : "-tune_gemm,+quantize_activations,";
+  options.selection = passes::Selection(o.level.level, switches + o.level.switches);
   const models::ModelConfig& config = file.config();
   if (o.context < 0 || o.context > config.context)
     throw usage_error("[context] expected 1 to {} positions, the model's context, got {}", config.context, o.context);

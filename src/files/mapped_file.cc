@@ -7,8 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
 
@@ -30,6 +34,26 @@ class Descriptor {
  private:
   int fd_;
 };
+
+constexpr size_t kHugePageBytes = size_t{2} << 20;
+// What is held twice while it is copied.
+constexpr size_t kSettledBytes = size_t{4} << 20;
+
+// Address space for `size` bytes from a huge page's boundary on; null where there is none.
+std::byte* reserve_aligned(size_t size) {
+  void* found = ::mmap(nullptr, size + kHugePageBytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(found);
+  const size_t before =
+      (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
+               kept = (size + page - 1) / page * page;
+  if (before > 0) ::munmap(begin, before);
+  if (before + kept < size + kHugePageBytes)
+    ::munmap(begin + before + kept, size + kHugePageBytes - before - kept);
+  return begin + before;
+}
 
 }  // namespace
 
@@ -55,7 +79,9 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
   if (!S_ISREG(status.st_mode)) throw file_error("[{}] expected a regular file", source_);
   if (status.st_size == 0) throw file_error("[{}] the file is empty", source_);
   size_ = static_cast<size_t>(status.st_size);
-  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  std::byte* place = reserve_aligned(size_);
+  void* data = ::mmap(place, size_, PROT_READ, MAP_PRIVATE | (place == nullptr ? 0 : MAP_FIXED),
+                      file.get(), 0);
   if (data == MAP_FAILED)
     throw file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
   data_ =
@@ -64,6 +90,34 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
 
 void MappedFile::Unmap::operator()(const std::byte* data) const {
   ::munmap(const_cast<std::byte*>(data), size);
+}
+
+// Two threads: one alone is bound by clearing and copying, not by memory.
+void MappedFile::settle() const {
+  std::atomic<size_t> next = 0;
+  auto copy = [&] {
+    for (size_t begin = 0; (begin = next.fetch_add(kSettledBytes)) < size_;)
+      settle_part(begin, std::min(begin + kSettledBytes, size_));
+  };
+  std::jthread second(copy);
+  copy();
+}
+
+void MappedFile::settle_part(size_t begin, size_t end) const {
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
+               kept = (end - begin + page - 1) / page * page;
+  std::byte* copy = reserve_aligned(end - begin);
+  if (copy == nullptr) return;
+  if (::mprotect(copy, kept, PROT_READ | PROT_WRITE) != 0) {
+    ::munmap(copy, kept);
+    return;
+  }
+  ::madvise(copy, kept, MADV_HUGEPAGE);  // a hint: failure is fine
+  std::memcpy(copy, data_.get() + begin, end - begin);
+  ::mprotect(copy, kept, PROT_READ);
+  std::byte* place = const_cast<std::byte*>(data_.get()) + begin;
+  if (::mremap(copy, kept, kept, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED)
+    ::munmap(copy, kept);
 }
 
 void MappedFile::prefetch(std::span<const std::byte> part) const {

@@ -38,12 +38,17 @@ class MappedFile {
   // again).
   void prefetch(std::span<const std::byte> part) const;
   void release(std::span<const std::byte> part) const;
+  // Copies the bytes into memory of this process, in 2 MiB pages where the system has them, at the
+  // addresses that they have: products read weights from there faster than from the file's 4 KiB
+  // pages (two cores 33 GB/s against 25). What finds no memory stays mapped.
+  void settle() const;
 
  private:
   struct Unmap {
     size_t size;
     void operator()(const std::byte* data) const;
   };
+  void settle_part(size_t begin, size_t end) const;
   void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) const;
 
   std::string source_;

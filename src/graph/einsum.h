@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum notation for products of two operands, "nd,fd->nf": letters are axes, a letter missing from the output
-// is summed over, a letter in both operands and the output is a batch axis. No repeated letters in one operand.
+// Einsum notation for products of two operands, "nd,fd->nf": letters are axes, a letter missing
+// from the output is summed over, a letter in both operands and the output is a batch axis. No
+// repeated letters in one operand.
 #pragma once
 
 #include <string>
@@ -12,13 +13,18 @@ namespace ridge {
 inline namespace graph {
 
 struct Einsum {
-  std::string a, b, out;     // the letters of each operand
-  std::string batch;         // in a, b and out
-  std::string m;             // in a and out only
-  std::string n;             // in b and out only
-  std::string k;             // in a and b only
+  std::string a, b, out;  // the letters of each operand
+  std::string batch;      // in a, b and out
+  std::string m;          // in a and out only
+  std::string n;          // in b and out only
+  std::string k;          // in a and b only
 
   std::string str() const { return a + "," + b + "->" + out; }
+  // x[N,in] and W[out,in] give y[N,out].
+  bool is_projection() const {
+    return a.size() == 2 && batch.empty() && k.size() == 1 && a[1] == k[0] && b == n + k &&
+           out == m + n && m.size() == 1;
+  }
 };
 
 // Throws a usage Error for anything else than the form above.

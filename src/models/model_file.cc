@@ -57,6 +57,21 @@ const files::TensorTable& ModelFile::tensors() const {
   return is_gguf() ? gguf().tensors() : safetensors().tensors();
 }
 
+std::span<const std::shared_ptr<const files::MappedFile>> ModelFile::mappings() const {
+  if (is_gguf()) return {&gguf().mapping(), 1};
+  return std::get<files::SafetensorsFile>(file_).mappings();
+}
+
+int64_t ModelFile::file_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& mapping : mappings()) bytes += static_cast<int64_t>(mapping->bytes().size());
+  return bytes;
+}
+
+void ModelFile::settle() const {
+  for (const auto& mapping : mappings()) mapping->settle();
+}
+
 WeightLookup ModelFile::lookup() const {
   return [this](const std::string& parameter, const Shape& shape) -> StoredWeight {
     std::string name = is_gguf() ? gguf_name(config_.family, parameter) : parameter;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on disk, GGUF or Hugging Face's folder: its configuration, and its weights by parameter name where they lie in
-// the mapping. The tokenizer in the same place is tokenizer_file.h's business.
+// A model on disk, GGUF or Hugging Face's folder: its configuration, and its weights by parameter
+// name where they lie in the mapping. The tokenizer in the same place is tokenizer_file.h's
+// business.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +19,8 @@ namespace ridge::models {
 
 class ModelFile {
  public:
-  // A .gguf file, a folder with config.json and safetensors, or a .safetensors file or index beside its config.json.
-  // Bad-file Errors.
+  // A .gguf file, a folder with config.json and safetensors, or a .safetensors file or index beside
+  // its config.json. Bad-file Errors.
   static ModelFile open(const std::filesystem::path& path);
 
   const ModelConfig& config() const { return config_; }
@@ -29,13 +30,20 @@ class ModelFile {
   const files::GgufFile& gguf() const { return std::get<files::GgufFile>(file_); }
   const files::SafetensorsFile& safetensors() const { return std::get<files::SafetensorsFile>(file_); }
 
-  // For build_inference_graph: a bad-file Error names a tensor that is missing or has another shape. The file must
-  // outlive the result.
+  // For build_inference_graph: a bad-file Error names a tensor that is missing or has another
+  // shape. The file must outlive the result.
   WeightLookup lookup() const;
   // The bytes of a tensor by its name in the file; they live as long as this object.
-  std::span<const std::byte> bytes(const std::string& name) const { return tensors().at(name).bytes; }
+  std::span<const std::byte> bytes(const std::string& name) const {
+    return tensors().at(name).bytes;
+  }
+  // Of all files; and their bytes brought into this process's memory (files::MappedFile::settle).
+  int64_t file_bytes() const;
+  void settle() const;
 
  private:
+  std::span<const std::shared_ptr<const files::MappedFile>> mappings() const;
+
   std::filesystem::path path_;
   ModelConfig config_;
   std::variant<files::GgufFile, files::SafetensorsFile> file_;

@@ -19,6 +19,8 @@ std::span<const Pass* const> pipeline() {
       // forward
       &merge_qkv_pass(),
       &merge_gate_up_pass(),
+      &group_products_pass(),
+      &quantize_activations_pass(),
       &flash_attention_pass(),
       &fuse_softmax_cross_entropy_pass(),
       &fuse_rms_norm_pass(),
@@ -41,7 +43,7 @@ std::span<const Level> levels() {
       Level{"baseline", "an eager framework: one kernel per primitive", {"expand", "legalize"}},
       Level{"fused",
             "projections and attention fused",
-            {"merge_qkv", "merge_gate_up", "flash_attention", "fuse_softmax_cross_entropy"}},
+            {"merge_qkv", "merge_gate_up", "group_products", "flash_attention", "fuse_softmax_cross_entropy"}},
       Level{"kernels",
             "hand-written kernels for what stays memory-bound",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw"}},

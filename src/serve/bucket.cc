@@ -65,10 +65,16 @@ std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) 
   Graph graph = forward.graph;
   for (passes::Stage stage : {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     graph = passes::run_stage(stage, graph, selection_, context, nullptr);
-  if (!is_loaded_)
-    runtime::load_stored(forward.load, [this](const std::string& name) { return file_.bytes(name); }, store_);
+  if (!is_loaded_) load(forward.load);
   is_loaded_ = true;
   return std::make_unique<Bucket>(shape, std::move(graph), backend_, store_);
+}
+
+// Where kernels read the host's memory, weights are worth the time and room of settling.
+void BucketCache::load(const LoadGraph& load) {
+  bool is_read_in_place = backend_.borrow({}) != nullptr;
+  if (is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes()) file_.settle();
+  runtime::load_stored(load, [this](const std::string& name) { return file_.bytes(name); }, store_);
 }
 
 int64_t BucketCache::arena_bytes() const {

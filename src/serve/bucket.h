@@ -51,6 +51,7 @@ class BucketCache {
 
  private:
   std::unique_ptr<Bucket> build(const models::InferenceShape& shape);
+  void load(const LoadGraph& load);
 
   const models::ModelFile& file_;
   models::CacheShape cache_;

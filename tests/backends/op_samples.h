@@ -34,7 +34,8 @@ inline constexpr bool kTestsCuda = false;
 
 // What only the CPU runs: serving's ops.
 inline bool is_only_on_cpu(const Op& op) {
-  return op.name.starts_with("cached_") || op.name.starts_with("kv_") || op.name == "sample";
+  return op.name.starts_with("cached_") || op.name.starts_with("kv_") || op.name == "sample" ||
+         op.name == "matmul_group";
 }
 
 inline std::vector<Sample> all_samples() {

@@ -10,6 +10,7 @@
   X(copy)                           \
   X(fill)                           \
   X(matmul)                         \
+  X(matmul_group)                   \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \

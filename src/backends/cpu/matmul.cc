@@ -4,7 +4,7 @@
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/kernels/tile_program.h"
-#include "backends/cpu/stored_matmul.h"
+#include "backends/cpu/matmul_group.h"
 #include "backends/product_plan.h"
 
 namespace ridge::backends::cpu {
@@ -13,7 +13,7 @@ namespace {
 // What is planned before the layouts are known: for dense operands.
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
-  if (has_stored_weight(call)) return stored_workspace_bytes(call);
+  if (has_stored_weight(call)) return 0;
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
   int64_t bytes = 0;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding of products with stored weights to kernels/quantized_matmul.h, which says how the forms
+// are chosen.
+#include "backends/cpu/matmul_group.h"
+
+#include <vector>
+
+#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/quantized_matmul.h"
+#include "base/error.h"
+#include "graph/einsum.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+std::string unsupported_weight(DType weight) {
+  return supports_quantized(weight)
+             ? ""
+             : fmt::format("no product takes a weight of {}", ridge::name(weight));
+}
+
+std::string unsupported(const Call& call) {
+  for (const Type& weight : call.inputs.subspan(1)) {
+    std::string missing = unsupported_weight(weight.dtype);
+    if (!missing.empty()) return missing;
+  }
+  return "";
+}
+
+QuantizedProduct product(const Operand& weight, const Operand& y) {
+  return {{weight.type.dtype, weight.type.shape[0], weight.type.shape[1], weight.data},
+          rows<float>(y)};
+}
+
+bool is_rounded(const Call& call, size_t input) {
+  return call.attrs.text("activations") == "i8" && supports_fast(call.inputs[input].dtype);
+}
+
+Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, int64_t tokens) {
+  if (tokens <= kGemvTokens)
+    return
+        [products = std::move(products), x, tokens] { quantized_gemv_exact(products, x, tokens); };
+  return [products = std::move(products), x, tokens] { quantized_gemm_exact(products, x, tokens); };
+}
+
+Launch bind_rounded(std::vector<QuantizedProduct> products,
+                    Rows<const float> x,
+                    const QuantizedActivations& codes) {
+  if (codes.tokens <= kGemvTokens)
+    return [products = std::move(products), x, codes] {
+      quantize_activations(x, codes);
+      quantized_gemv(products, codes);
+    };
+  return [products = std::move(products), x, codes] {
+    quantize_activations(x, codes);
+    quantized_gemm(products, codes);
+  };
+}
+
+Launch bind(const BindCall& call) {
+  std::vector<QuantizedProduct> rounded, exact;
+  for (size_t i = 1; i < call.inputs.size(); ++i)
+    (is_rounded(call.call(), i) ? rounded : exact)
+        .push_back(product(call.inputs[i], call.outputs[i - 1]));
+  Rows<const float> x = rows<const float>(call.inputs[0]);
+  const Shape& shape = call.inputs[0].type.shape;
+  if (rounded.empty()) return bind_exact(std::move(exact), x, shape[0]);
+  Launch first = bind_rounded(std::move(rounded), x, {shape[0], shape[1], call.workspace});
+  if (exact.empty()) return first;
+  return [first, second = bind_exact(std::move(exact), x, shape[0])] {
+    first();
+    second();
+  };
+}
+
+int64_t workspace_bytes(const Call& call) {
+  for (size_t i = 1; i < call.inputs.size(); ++i)
+    if (is_rounded(call, i))
+      return QuantizedActivations{call.inputs[0].shape[0], call.inputs[0].shape[1], nullptr}
+          .bytes();
+  return 0;
+}
+
+bool takes_input(const Call& call, int input, const Layout& layout) {
+  return input == 0 && lies_in_rows(call, input, layout);
+}
+
+}  // namespace
+
+bool has_stored_weight(const Call& call) {
+  return call.inputs[0].dtype == DType::kF32 && call.inputs[1].dtype != DType::kF32;
+}
+
+std::string unsupported_stored(const Call& call) {
+  if (!parse_einsum(call.attrs.text("einsum")).is_projection() || call.inputs.size() != 2)
+    return "a weight as it is stored is multiplied in the form nd,fd->nf alone";
+  if (call.outputs[0].dtype != DType::kF32)
+    return "a product with a weight as it is stored gives f32";
+  return unsupported_weight(call.inputs[1].dtype);
+}
+
+Launch bind_stored(const BindCall& call) {
+  return bind_exact({product(call.inputs[1], call.outputs[0])}, rows<const float>(call.inputs[0]),
+                    call.inputs[0].type.shape[0]);
+}
+
+const CpuKernel& matmul_group_kernel() {
+  static const CpuKernel kernel{.op = "matmul_group",
+                                .bind = bind,
+                                .takes_input = takes_input,
+                                .takes_output = output_lies_in_rows,
+                                .workspace_bytes = workspace_bytes,
+                                .unsupported = unsupported,
+                                .takes_stored = true};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul_group: products of one x[N,in] by several weights W[out,in] that stay as a file stores
+// them, of any mix of types, one result [N,out] each. With activations "i8" the products with
+// weights in blocks see x rounded to 8 bits, 32 elements to a scale; sums are in fp32 either way. A
+// weight stays whole: nothing is stacked. Inference only: it has no gradient.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/infer.h"
+
+namespace ridge::ops {
+namespace {
+
+constexpr const char* kOp = "matmul_group";
+
+bool rounds(const Call& call) { return call.attrs.text("activations") == "i8"; }
+
+std::vector<Type> infer(const Call& call) {
+  const Type& x = call.inputs[0];
+  expect_rank(kOp, x, 2, "x");
+  expect_dtype(kOp, x, DType::kF32, "x");
+  const std::string& activations = call.attrs.text("activations");
+  if (activations != "f32" && activations != "i8")
+    throw usage_error("[{}] expected activations f32 or i8, got '{}'", kOp, activations);
+  std::vector<Type> products;
+  for (const Type& weight : call.inputs.subspan(1)) {
+    expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
+                 "a weight");
+    if (!is_block(weight.dtype)) expect_float(kOp, weight, "a weight");
+    checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 2 * x.shape[1] + 4, kOp);
+    products.push_back(f32({x.shape[0], weight.shape[0]}));
+  }
+  return products;
+}
+
+Work work(const Call& call) {
+  Work sum;
+  for (const Type& weight : call.inputs.subspan(1))
+    sum += products(call.inputs[0].shape[0] * weight.shape.elements());
+  return sum;
+}
+ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+// Each block of 32: the nearest multiples of its largest magnitude / 127.
+std::vector<double> rounded(std::vector<double> x) {
+  constexpr size_t kBlock = 32;
+  for (size_t begin = 0; begin < x.size(); begin += kBlock) {
+    double top = 0;
+    for (size_t i = begin; i < begin + kBlock; ++i) top = std::max(top, std::abs(x[i]));
+    if (top == 0) continue;
+    double unit = top / 127;
+    for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
+  }
+  return x;
+}
+
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
+  size_t tokens = static_cast<size_t>(call.inputs[0].shape[0]),
+         in = static_cast<size_t>(call.inputs[0].shape[1]);
+  std::vector<double> coarse = rounds(call) ? rounded(inputs[0]->data) : std::vector<double>();
+  for (size_t w = 0; w < outputs.size(); ++w) {
+    bool is_coarse = rounds(call) && is_block(call.inputs[w + 1].dtype);
+    const std::vector<double>&x = is_coarse ? coarse : inputs[0]->data,
+          &weight = inputs[w + 1]->data;
+    size_t out = static_cast<size_t>(call.inputs[w + 1].shape[0]);
+    for (size_t n = 0; n < tokens; ++n)
+      for (size_t f = 0; f < out; ++f) {
+        double sum = 0;
+        for (size_t k = 0; k < in; ++k) sum += x[n * in + k] * weight[f * in + k];
+        outputs[w].data[n * out + f] = sum;
+      }
+  }
+}
+
+std::vector<Case> cases() {
+  struct Row {
+    const char* name;
+    int64_t tokens, in;
+    std::vector<std::pair<int64_t, DType>> weights;
+  };
+  std::vector<Case> cases;
+  for (const Row& r :
+       {Row{"one", 1, 1, {{1, DType::kBF16}}},
+        Row{"mixed", 3, 24, {{5, DType::kBF16}, {31, DType::kF32}}},
+        Row{"chunk", 40, 65, {{33, DType::kF32}, {7, DType::kBF16}, {16, DType::kBF16}}}}) {
+    Case each{r.name, {{f32({r.tokens, r.in}), {Fill::kNormal, 1, false}, false}}, {}};
+    for (const auto& [out, dtype] : r.weights)
+      each.inputs.push_back({{dtype, {out, r.in}}, {Fill::kNormal, 1, false}, false});
+    cases.push_back(std::move(each));
+  }
+  return cases;
+}
+
+}  // namespace
+
+const Op& matmul_group_op() {
+  static const Op op{.name = kOp,
+                     .min_inputs = 2,
+                     .max_inputs = -1,
+                     .attrs = {{"activations", std::string("f32"), false}},
+                     .formula = "MACs = N in times the weights' outs",
+                     .infer = infer,
+                     .work = work,
+                     .model_work = model_work,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+}  // namespace ridge::ops

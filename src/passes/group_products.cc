@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// group_products: the products of one input by weights that stay as their file stores them (q, k
+// and v; gate and up) in one launch. What can be stacked is merge_products' business.
+#include <map>
+
+#include "graph/rewriter.h"
+#include "passes/passes.h"
+#include "passes/stored_product.h"
+
+namespace ridge::passes {
+namespace {
+
+// Groups of more than one, by their first node.
+std::map<NodeId, std::vector<NodeId>> groups_of(const Graph& graph) {
+  std::map<std::pair<ValueId, Phase>, std::vector<NodeId>> readers;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    if (is_stored_product(graph, graph.nodes[i]))
+      readers[{graph.nodes[i].inputs[0], graph.nodes[i].phase}].push_back(static_cast<NodeId>(i));
+  std::map<NodeId, std::vector<NodeId>> groups;
+  for (auto& [key, nodes] : readers)
+    if (nodes.size() > 1) groups[nodes[0]] = std::move(nodes);
+  return groups;
+}
+
+Graph run(const Graph& graph, PassContext& context) {
+  std::map<NodeId, std::vector<NodeId>> groups = groups_of(graph);
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    const Node& node = graph.node(id);
+    if (rewriter.is_mapped(node.outputs[0])) return true;  // with the first of its group
+    auto found = groups.find(id);
+    if (found == groups.end()) return false;
+    std::vector<ValueId> inputs{node.inputs[0]};
+    std::vector<Origin> from;
+    for (NodeId member : found->second) {
+      inputs.push_back(graph.node(member).inputs[1]);
+      from = merge_origins(from, graph.node(member).from);
+    }
+    if (!runs_group(context, graph, inputs, "f32")) return false;
+    auto derive = rewriter.builder().derive(from, node.scope, node.phase);
+    std::vector<ValueId> made = rewriter.builder().call_all("matmul_group", rewriter.map(inputs));
+    for (size_t i = 0; i < made.size(); ++i)
+      rewriter.replace(graph.node(found->second[i]).outputs[0], made[i]);
+    return true;
+  });
+}
+
+}  // namespace
+
+const Pass& group_products_pass() {
+  static const Pass pass{"group_products", Stage::kForward,
+                         "one launch for the products of one input by weights as they are stored",
+                         "", run};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_activations: products with weights in quantized blocks round their input to 8 bits, so
+// that whole numbers are multiplied. Weights are left as they are.
+#include "graph/rewriter.h"
+#include "passes/passes.h"
+#include "passes/stored_product.h"
+
+namespace ridge::passes {
+namespace {
+
+bool has_blocks(const Graph& graph, const Node& node) {
+  for (size_t i = 1; i < node.inputs.size(); ++i)
+    if (is_block(graph.type(node.inputs[i]).dtype)) return true;
+  return false;
+}
+
+Graph run(const Graph& graph, PassContext& context) {
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    const Node& node = graph.node(id);
+    bool is_group = node.op->name == "matmul_group" && node.attrs.text("activations") == "f32";
+    if (!is_group && !is_stored_product(graph, node)) return false;
+    if (!has_blocks(graph, node) || !runs_group(context, graph, node.inputs, "i8")) return false;
+    auto derive = rewriter.builder().derive(node);
+    std::vector<ValueId> made = rewriter.builder().call_all(
+        "matmul_group", rewriter.map(node.inputs), {{"activations", std::string("i8")}});
+    for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
+    return true;
+  });
+}
+
+}  // namespace
+
+const Pass& quantize_activations_pass() {
+  static const Pass pass{"quantize_activations", Stage::kForward,
+                         "round what is multiplied with quantized weights to 8 bits",
+                         "precision: one part in 254 of each "
+                         "block's largest",
+                         run};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// quantize_activations: products with quantized weights round their input; the others keep it.
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+namespace {
+
+Graph two_products(DType first, DType second) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {4, 256}});
+  auto layer = b.scope("layer.0");
+  ValueId up = ops::matmul(b, "nd,fd->nf", x, b.parameter("up.weight", {first, {256, 256}}));
+  graph.outputs = {ops::matmul(b, "nd,fd->nf", up, b.parameter("down.weight", {second, {8, 256}}))};
+  return graph;
+}
+
+TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
+  Graph before = two_products(DType::kQ4_K, DType::kBF16);
+  expect_golden("quantize_activations.before.txt", print(before));
+  Graph after = run_pass(quantize_activations_pass(), before);
+  verify(after);
+  verify_origins(before, after);
+  expect_golden("quantize_activations.after.txt", print(after));
+  ASSERT_EQ(count(after, "matmul_group"), 1);
+  EXPECT_EQ(count(after, "matmul"), 1) << "a bf16 weight";
+  EXPECT_EQ(print(run_pass(quantize_activations_pass(), after)), print(after))
+      << "the pass does not come to an end";
+}
+
+// In the meaning of the ops too: each rounded element is off by half a unit, one in 254 of its
+// block's largest, at most.
+TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
+  Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
+  Graph after = run_pass(quantize_activations_pass(), before);
+  ops::NamedTensors named = draw_named(before);
+  ops::ReferenceRun exact(before, named), rounded(after, named);
+  const std::vector<double>&want = exact[before.outputs[0]], &got = rounded[after.outputs[0]];
+  double squares = 0, distance = 0;
+  for (size_t i = 0; i < want.size(); ++i) {
+    squares += want[i] * want[i];
+    distance += (want[i] - got[i]) * (want[i] - got[i]);
+  }
+  EXPECT_GT(distance, 0);
+  // Of a normal block of 32 the largest is about 2.1, so a rounding error is uniform with a
+  // deviation of 0.0048; twice.
+  EXPECT_LT(std::sqrt(distance / squares), 2 * std::sqrt(2.0) * 0.0048);
+}
+
+TEST(QuantizeActivations, FollowsGroupProducts) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {1, 32}});
+  for (const char* name : {"gate.weight", "up.weight"})
+    graph.outputs.push_back(
+        ops::matmul(b, "nd,fd->nf", x, b.parameter(name, {DType::kQ4_1, {8, 32}})));
+  Graph after = run_pass(quantize_activations_pass(), run_pass(group_products_pass(), graph));
+  ASSERT_EQ(count(after, "matmul_group"), 1);
+  EXPECT_EQ(after.nodes[0].attrs.text("activations"), "i8");
+  EXPECT_FALSE(quantize_activations_pass().trade.empty());
+}
+
+}  // namespace
+}  // namespace ridge::passes
