@@ -135,13 +135,13 @@ bool puts_heads(const Call& call, int, const Layout& layout) { return lies_in_he
 
 int64_t attention_workspace(const Call& call) {
   ops::CachedAttention s = ops::cached_attention_shape(call);
-  return cached_attention_workspace_bytes(s.heads, s.cache.head_size, s.keys());
+  return cached_attention_workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads, s.cache.head_size, s.keys());
 }
 int64_t scores_workspace(const Call& call) {
-  return cached_attention_workspace_bytes(1, call.inputs[1].shape[3], call.attrs.integer("columns"));
+  return cached_scores_workspace_bytes(call.inputs[1].shape[3], call.attrs.integer("columns"));
 }
 int64_t mix_workspace(const Call& call) {
-  return cached_attention_workspace_bytes(1, call.inputs[1].shape[3], call.inputs[0].shape[2]);
+  return cached_scores_workspace_bytes(call.inputs[1].shape[3], call.inputs[0].shape[2]);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one pass a token, or as the
+// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one kernel, or as the
 // separate steps of an eager framework. T is float or uint16_t (bf16); sums are fp32.
 #pragma once
 
@@ -8,6 +8,14 @@
 #include "backends/cpu/kernels/kv_cache.h"
 
 namespace ridge::backends::cpu {
+
+// A part of the keys that a token sees: positions first .. first + count - 1.
+struct PartKeys {
+  int64_t first = 0;
+  int64_t count = 0;
+};
+// 256 keys and values of 64 columns in fp32 take 128 KiB: longer to read than a thread takes to begin.
+inline constexpr int64_t kPartKeys = 256;
 
 template <typename T>
 struct CachedAttention {
@@ -24,10 +32,21 @@ struct CachedAttention {
 
   // Keys that a token sees at most.
   int64_t most_keys() const { return window > 0 && window < columns ? window : columns; }
+  // Keys that token n sees; none for padding.
+  int64_t seen(int64_t n) const {
+    const int64_t reach = window > 0 && window < cells.ring() ? window : cells.ring();
+    return cells.positions[n] + 1 < reach ? cells.positions[n] + 1 : reach;
+  }
+  int64_t parts(int64_t n) const { return (seen(n) + kPartKeys - 1) / kPartKeys; }
+  PartKeys part(int64_t n, int64_t index) const {
+    const int64_t left = seen(n) - index * kPartKeys;
+    return {cells.positions[n] + 1 - left, left < kPartKeys ? left : kPartKeys};
+  }
 };
 
-// cached_scores and cached_mix: of one head, all columns.
-int64_t cached_attention_workspace_bytes(int64_t heads, int64_t head_size, int64_t most_keys);
+int64_t cached_attention_workspace_bytes(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t head_size,
+                                         int64_t most_keys);
+int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // and of cached_mix
 
 // o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window; 0 for padding. The
 // same bits for any thread count and whatever else is in the call. Bound: in decode memory, the keys and values seen once.
