@@ -98,6 +98,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
   for (Case& each : preset_cases(op, dtype, *backend)) cases.push_back(std::move(each));
+  for (Case& each : stored_cases(op)) cases.push_back(std::move(each));
   if (cases.empty()) throw usage_error("[bench] '{}' has no cases, and no preset uses it", o.op);
   Progress progress(o.op, static_cast<int64_t>(cases.size()), "cases", terminal);
   std::vector<OpTrial> trials;

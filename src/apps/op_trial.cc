@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "files/quantize.h"
 #include "graph/builder.h"
 #include "graph/text_form.h"
 #include "models/config.h"
@@ -114,8 +115,15 @@ std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
     case DType::kI32:
       return bytes_of<int32_t>(data, [](double x) { return static_cast<int32_t>(x); });
     default:
-      throw usage_error("[bench] no data for elements of type {}", name(dtype));
+      break;
   }
+  if (!files::can_quantize(dtype))
+    throw usage_error("[bench] no data for elements of type {}", name(dtype));
+  std::vector<float> floats(data.begin(), data.end());
+  std::vector<std::byte> bytes(
+      static_cast<size_t>(storage_bytes(dtype, static_cast<int64_t>(data.size()))));
+  files::quantize(dtype, floats, bytes);
+  return bytes;
 }
 
 // The call as a graph: inputs that it updates are states, the others inputs.
@@ -228,6 +236,23 @@ std::vector<Case> preset_cases(const Op& op, DType dtype, const perf::Target& ta
                    [&](const Case& a, const Case& b) { return size(a) > size(b); });
   if (found.size() > kMostPresetCases) found.resize(kMostPresetCases);
   return found;
+}
+
+std::vector<Case> stored_cases(const Op& op) {
+  if (op.name != "matmul_group") return {};
+  std::vector<Case> cases;
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
+                      DType::kQ6_K, DType::kBF16})
+    for (int64_t tokens : {1, 512})
+      for (const char* activations : {"f32", "i8"}) {
+        if (!is_block(dtype) && std::string_view(activations) == "i8") continue;
+        CaseInput x{{DType::kF32, {tokens, 1024}}, {}, false};
+        CaseInput weight{{dtype, {8192, 1024}}, {Fill::kNormal, 0.03, false}, false};
+        cases.push_back({fmt::format("{} {} tokens {}", name(dtype), tokens, activations),
+                         {x, weight, weight},
+                         {{"activations", std::string(activations)}}});
+      }
+  return cases;
 }
 
 Case cast_case(const Case& each, DType dtype) {

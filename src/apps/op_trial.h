@@ -18,6 +18,10 @@ namespace ridge::apps {
 // level, largest first, each once. With `dtype` bf16 the steps are cast.
 std::vector<Case> preset_cases(const Op& op, DType dtype, const perf::Target& target);
 
+// Calls that training makes none of: matmul_group on two weights [8192,1024] of each stored type,
+// larger together than most caches from 5 bits on.
+std::vector<Case> stored_cases(const Op& op);
+
 // The case with its castable inputs in another type.
 Case cast_case(const Case& each, DType dtype);
 
