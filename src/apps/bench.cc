@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge bench op NAME: one op alone, its time with an interval, and what share of the machine's
-// limit that is.
+// limit that is. ridge bench model is bench_model.cc's.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "apps/bench_model.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/op_trial.h"
@@ -128,7 +129,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
 
 void register_bench(CLI::App& program, const AppContext& context) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* app = program.add_subcommand("bench", "Measure one op alone");
+  CLI::App* app = program.add_subcommand("bench", "Measure one op alone, or a whole model");
   app->require_subcommand(1);
   CLI::App* op =
       app->add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
@@ -138,6 +139,7 @@ void register_bench(CLI::App& program, const AppContext& context) {
                "choose among oneDNN's call forms by measuring, as level compiled does");
   op->add_flag("--json", o->json, "print JSON on stdout");
   add_machine_options(*op, o->machine);
+  add_bench_model(*app, context);
   const char* examples =
       "Examples:\n"
       "  ridge bench op softmax\n"

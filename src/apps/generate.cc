@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -91,7 +92,7 @@ void show(std::string_view text) {
 double per_second(int64_t count, double ns) { return ns > 0 ? static_cast<double>(count) * 1e9 / ns : 0; }
 
 nlohmann::ordered_json timings(const serve::Generation& made, size_t prompt_tokens, double load_ns) {
-  int64_t later = static_cast<int64_t>(made.ids.size()) - 1;
+  int64_t later = std::max<int64_t>(static_cast<int64_t>(made.ids.size()) - 1, 0);
   int64_t prompt = static_cast<int64_t>(prompt_tokens);
   return {{"load_ms", load_ns / 1e6},
           {"prompt_tokens", prompt},
@@ -113,8 +114,8 @@ void print_json(const std::vector<int32_t>& prompt, const serve::Generation& mad
 }
 
 void run(const Options& o) {
-  if (o.generate.max_tokens < 1 || o.generate.max_tokens > kMostTokens)
-    throw usage_error("[max-tokens] expected 1 to {}, got {}", kMostTokens, o.generate.max_tokens);
+  if (o.generate.max_tokens < 0 || o.generate.max_tokens > kMostTokens)
+    throw usage_error("[max-tokens] expected 0 to {}, got {}", kMostTokens, o.generate.max_tokens);
   if (!o.chat && (!o.system.empty() || !o.chat_template.empty()))
     throw usage_error("[chat] --system and --chat-template need --chat");
   serve::validate(o.generate.sampling);

@@ -30,18 +30,24 @@ void add_inference_options(CLI::App& app, InferenceOptions& o) {
   add_machine_options(app, o.machine);
 }
 
-std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& o, int64_t needed, bool cached) {
-  serve::SessionOptions options;
+passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
   std::string switches = o.exact ? "-tune_gemm," : "-tune_gemm,+quantize_activations,";
-  options.selection = passes::Selection(o.level.level, switches + o.level.switches);
+  return passes::Selection(level, switches + o.level.switches);
+}
+
+std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& o, int64_t needed, bool cached,
+                                      int64_t slots) {
+  serve::SessionOptions options;
+  options.selection = inference_selection(o, o.level.level);
   const models::ModelConfig& config = file.config();
   if (o.context < 0 || o.context > config.context)
     throw usage_error("[context] expected 1 to {} positions, the model's context, got {}", config.context, o.context);
   options.capacity = o.context > 0 ? o.context : std::clamp<int64_t>(needed, 1, config.context);
+  options.slots = slots;
   options.chunk = o.chunk;
   options.cached = cached;
   int64_t chunk = std::clamp<int64_t>(o.chunk, 1, options.capacity);
-  models::CacheShape cache = models::contiguous_cache(1, options.capacity, config.window, chunk);
+  models::CacheShape cache = models::contiguous_cache(slots, options.capacity, config.window, chunk);
   int64_t wanted = models::cache_bytes(config, cache, DType::kF32);
   int64_t available = perf::available_memory_bytes();
   if (available > 0 && wanted > available)

@@ -24,15 +24,20 @@ struct InferenceOptions {
 // MODEL, --context, --chunk, --exact, --json, --level, --pass and the machine's.
 void add_inference_options(CLI::App& app, InferenceOptions& options);
 
+// The passes of inference at a level, with the options' switches. Products are not tuned: that takes longer than most
+// answers.
+passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
+
 // A model file with a session on it.
 struct OpenModel {
   models::ModelFile file;
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<serve::Session> session;
 };
-// `needed` positions, at most the model's context unless --context asks otherwise; an out-of-memory Error where the cache
+// `slots` sequences of `needed` positions, at most the model's context unless --context asks otherwise; an out-of-memory Error where the cache
 // does not fit into what the machine has left.
-std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& options, int64_t needed, bool cached = true);
+std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& options, int64_t needed, bool cached = true,
+                                      int64_t slots = 1);
 
 // A file's text, or what comes on stdin for "-".
 std::string read_text(const std::string& path);

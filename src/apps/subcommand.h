@@ -27,6 +27,7 @@ void register_diff(CLI::App& program, const AppContext& context);
 void register_explain(CLI::App& program, const AppContext& context);
 void register_generate(CLI::App& program, const AppContext& context);
 void register_inspect(CLI::App& program, const AppContext& context);
+void register_infer_lab(CLI::App& program, const AppContext& context);
 void register_lab(CLI::App& program, const AppContext& context);
 void register_logits(CLI::App& program, const AppContext& context);
 void register_machine(CLI::App& program, const AppContext& context);

@@ -77,7 +77,7 @@ SummaryOperation read_operation(const Part& part) {
 
 SummaryRun read_run(const Part& part) {
   SummaryRun run;
-  Part setting = part.at("setting"), memory = part.at("memory"), loss = part.at("loss");
+  Part setting = part.at("setting"), memory = part.at("memory");
   run.model = setting.at("model").text();
   run.level = setting.at("level").text();
   run.switches = setting.at("pass").text();
@@ -94,9 +94,13 @@ SummaryRun read_run(const Part& part) {
   run.kernel_calls = part.at("kernel_calls").count();
   run.owned_bytes = memory.at("owned_bytes").count();
   run.measured_peak_bytes = memory.at("measured_peak_bytes").count();
-  // A loss that was NaN was written as null.
-  run.mean_loss = loss.at("mean").value.is_null() ? std::nan("") : loss.at("mean").real();
-  run.losses_agree = loss.at("agrees").flag();
+  if (setting.has("task")) run.task = setting.at("task").text();
+  if (part.has("loss")) {
+    // A loss that was NaN was written as null.
+    Part loss = part.at("loss");
+    run.mean_loss = loss.at("mean").value.is_null() ? std::nan("") : loss.at("mean").real();
+    run.losses_agree = loss.at("agrees").flag();
+  }
   if (part.has("operations"))
     part.at("operations").at("by_op").each([&](const Part& row) {
       run.by_op.push_back(read_operation(row));
@@ -107,7 +111,7 @@ SummaryRun read_run(const Part& part) {
 }  // namespace
 
 std::string SummaryRun::str() const {
-  std::string text = fmt::format("{} {}{} {}x{}", model, level,
+  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
                                  switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
   return dtype == "f32" ? text : text + " " + dtype;

@@ -25,14 +25,15 @@ struct SummaryOperation {
 };
 
 struct SummaryRun {
+  std::string task = "train";
   std::string model, level, switches, dtype;
   int64_t batch_size = 0, sequence = 0, micro_batches = 1;
   perf::Summary step;
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
-  double mean_loss = 0;
-  bool losses_agree = false;
+  double mean_loss = 0;  // of training only, as the next
+  bool losses_agree = true;
   std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
 
   std::string str() const;  // "small compiled 8x128"

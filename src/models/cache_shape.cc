@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum over the layers, each with the ring of its kind.
+// Sums over the layers, each with the ring of its kind.
 #include "models/cache_shape.h"
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "base/shape.h"
 
 namespace ridge::models {
+namespace {
 
-int64_t cache_bytes(const ModelConfig& c, const CacheShape& cache, DType dtype) {
-  constexpr const char* kWhat = "the KV cache";
-  // Bounded by validate(): no product here overflows.
-  int64_t position = 2 * c.kv_heads * c.head_size * info(dtype).bytes_per_block;
-  int64_t bytes = 0;
-  for (int64_t layer = 0; layer < c.layers; ++layer) {
-    const CacheBlocks& blocks = c.is_window(layer) ? cache.window : cache.full;
-    int64_t positions = checked_product(blocks.blocks, blocks.block_tokens, kWhat);
-    if (__builtin_add_overflow(bytes, checked_product(positions, position, kWhat), &bytes))
-      throw memory_error("[memory] {} does not fit in 63 bits", kWhat);
+constexpr const char* kWhat = "the KV cache";
+
+// Keys and values of `positions` in one layer.
+int64_t layer_bytes(const ModelConfig& config, int64_t positions, DType dtype) {
+  // Bounded by validate(): this does not overflow.
+  int64_t position = 2 * config.kv_heads * config.head_size * info(dtype).bytes_per_block;
+  return checked_product(positions, position, kWhat);
+}
+
+void add(int64_t& sum, int64_t bytes) {
+  if (__builtin_add_overflow(sum, bytes, &sum)) throw memory_error("[memory] {} does not fit in 63 bits", kWhat);
+}
+
+}  // namespace
+
+int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dtype) {
+  int64_t sum = 0;
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    const CacheBlocks& blocks = config.is_window(layer) ? cache.window : cache.full;
+    add(sum, layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat), dtype));
   }
-  return bytes;
+  return sum;
+}
+
+int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype) {
+  int64_t sum = 0;
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    add(sum, layer_bytes(config, config.is_window(layer) ? std::min(config.window, context) : context, dtype));
+  return sum;
 }
 
 }  // namespace ridge::models

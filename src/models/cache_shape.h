@@ -33,7 +33,9 @@ inline CacheShape contiguous_cache(int64_t slots, int64_t capacity, int64_t wind
   return {slots, {slots, capacity, 1}, {slots, reach, 1}};
 }
 
-// Keys and values of all layers; window layers hold their ring only.
+// Keys and values in all layers: of the whole cache, whose window layers hold their ring only, and of what one token sees
+// that is the last of `context`. Out-of-memory Errors where they do not fit in 63 bits.
 int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dtype);
+int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype);
 
 }  // namespace ridge::models

@@ -77,6 +77,11 @@ ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
   return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
 }
 
+ValueId Decoder::wanted(ValueId x, int64_t layer) {
+  if (rows_ == kNoValue || layer + 1 != config.layers) return x;
+  return b.call("embedding", {x, rows_});
+}
+
 ValueId Decoder::gated_mlp(ValueId x, const std::string& prefix, const char* activation) {
   ValueId gate = project(x, prefix + "mlp.gate_proj", config.feed_forward, config.mlp_bias);
   ValueId up = project(x, prefix + "mlp.up_proj", config.feed_forward, config.mlp_bias);
@@ -92,7 +97,8 @@ ValueId Decoder::embed(ValueId table, ValueId ids) {
   return config.family == Family::kGemma3 ? ops::scale(b, x, std::sqrt(static_cast<double>(config.hidden))) : x;
 }
 
-ValueId Decoder::build_layers(ValueId ids, ValueId positions) {
+ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
+  rows_ = rows;
   table_ = matrix("model.embed_tokens.weight", {config.vocabulary, config.hidden});
   ValueId x;
   {

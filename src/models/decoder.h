@@ -30,8 +30,9 @@ class Decoder {
     load_.set_phase(Phase::kLoad);
   }
 
-  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm.
-  ValueId build_layers(ValueId ids, ValueId positions);
+  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm; with `rows` i32[M] those of the tokens
+  // that it names [M,D], and nothing of the last layer is computed that only others need.
+  ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
@@ -43,6 +44,8 @@ class Decoder {
   ValueId project_heads(ValueId x, const std::string& name, int64_t heads);     // [N,D] -> [N,heads,E]
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);               // -> [N,H*E]
+  // What goes on behind the attention of a layer: of the last one, the wanted tokens. [N,...] -> [N or M,...]
+  ValueId wanted(ValueId x, int64_t layer);
   ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
 
   const ModelConfig& config;
@@ -61,6 +64,7 @@ class Decoder {
   WeightLookup lookup_;
   AttentionForm& attention_;
   ValueId table_ = kNoValue;
+  ValueId rows_ = kNoValue;
   Rotation full_, window_;
 };
 

@@ -69,10 +69,10 @@ class InferenceBuilder {
     tokens_ = shape_.task == InferenceTask::kScore ? kNoValue : d_.b.state(kTokens, per_slot());
     ValueId ids = decodes ? tokens_ : token_input(kIds);
     if (shape_.cached) cached_.declare(d_.b, positions, token_input(kSlots), has_windows());
-    ValueId x = d_.build_layers(ids, positions);
+    bool some = shape_.task == InferenceTask::kPrefill;
+    ValueId x = d_.build_layers(ids, positions, some ? d_.b.input(kRows, per_slot()) : kNoValue);
     auto scope = d_.b.scope("head");
     if (shape_.task == InferenceTask::kScore) return build_score(x);
-    if (!decodes) x = d_.b.call("embedding", {x, d_.b.input(kRows, per_slot())});
     d_.out.logits = d_.build_head(x);
     build_sample();
     d_.out.graph.outputs = {d_.out.logits};

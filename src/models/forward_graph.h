@@ -36,7 +36,7 @@ ForwardGraph build_training_graph(const ModelConfig& config, const OpTable& ops,
 
 // What an inference graph is for.
 enum class InferenceTask : uint8_t {
-  kPrefill,  // ids from the host, logits and a sampled token for the rows that the host names
+  kPrefill,  // ids from the host, logits and a sampled token for the rows that the host names, and nothing else
   kDecode,   // one token a slot, read from the state that sampling wrote
   kScore,    // ids and labels from the host: the mean negative log-likelihood, no logits
 };

@@ -17,9 +17,9 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
   ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
   ValueId turned_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
   ValueId turned_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
-  ValueId mixed = d.attend(turned_q, turned_k, v, layer);
+  ValueId mixed = d.wanted(d.attend(turned_q, turned_k, v, layer), layer);
   ValueId projected = d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias);
-  return ops::add(d.b, x, d.norm(projected, prefix + "post_attention_layernorm.weight"));
+  return ops::add(d.b, d.wanted(x, layer), d.norm(projected, prefix + "post_attention_layernorm.weight"));
 }
 
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {

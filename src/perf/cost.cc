@@ -2,6 +2,10 @@
 // Counting.
 #include "perf/cost.h"
 
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -56,6 +60,22 @@ bool in_scope(const Node& node, std::string_view scope) {
                            (node.scope.size() == scope.size() || node.scope[scope.size()] == '/'));
 }
 
+constexpr int64_t kWhole = std::numeric_limits<int64_t>::max();
+
+bool is_stored(const Graph& graph, ValueId root) { return graph.value(root).storage != Storage::kTemporary; }
+
+std::optional<Traffic> traffic_of(const Graph& graph, const Node& node) {
+  return node.op->traffic == nullptr ? std::nullopt : node.op->traffic(CallTypes(graph, node).call());
+}
+
+// A temporary is used whole; of a stored value a node may touch a few rows.
+int64_t touched_bytes(const Graph& graph, ValueId root, int64_t most) {
+  int64_t whole = storage_bytes(graph.type(root).dtype, graph.shape(root).elements());
+  return is_stored(graph, root) ? std::min(whole, most) : whole;
+}
+
+void raise(int64_t& bytes, int64_t to) { bytes = std::max(bytes, to); }
+
 }  // namespace
 
 NodeCost& NodeCost::operator+=(const NodeCost& other) {
@@ -91,25 +111,45 @@ ModelTotals model_totals(const Graph& graph) {
 }
 
 int64_t compulsory_bytes(const Graph& graph, const std::vector<Place>& places, std::string_view scope) {
-  std::set<ValueId> made, read, kept;
+  std::set<ValueId> made, kept;
+  std::map<ValueId, int64_t> read, written;  // bytes by root
   for (const Node& node : graph.nodes) {
+    if (node.op->kind == OpKind::kView) continue;  // who reads it counts
     bool inside = in_scope(node, scope);
-    for (ValueId output : node.outputs)
-      if (inside) made.insert(at(places, output).root);
+    auto traffic = traffic_of(graph, node);
+    for (ValueId output : node.outputs) {
+      ValueId root = at(places, output).root;
+      if (inside) made.insert(root);
+      if (inside) raise(written[root], touched_bytes(graph, root, traffic ? traffic->written_bytes : kWhole));
+    }
     for (ValueId input : node.inputs) {
       ValueId root = at(places, input).root;
-      if (inside) read.insert(root);
+      if (inside) raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
       else kept.insert(root);
     }
   }
   for (ValueId output : graph.outputs) kept.insert(at(places, output).root);
-  auto bytes = [&](ValueId root) { return storage_bytes(graph.type(root).dtype, graph.shape(root).elements()); };
-  auto stored = [&](ValueId root) { return graph.value(root).storage != Storage::kTemporary; };
   int64_t sum = 0;
-  for (ValueId root : read)
-    if (!made.contains(root) || stored(root)) sum += bytes(root);
-  for (ValueId root : made)
-    if (kept.contains(root) || stored(root)) sum += bytes(root);
+  for (const auto& [root, bytes] : read)
+    if (!made.contains(root) || is_stored(graph, root)) sum += bytes;
+  for (const auto& [root, bytes] : written)
+    if (kept.contains(root) || is_stored(graph, root)) sum += bytes;
+  return sum;
+}
+
+int64_t parameter_bytes(const Graph& graph, const std::vector<Place>& places) {
+  std::map<ValueId, int64_t> read;
+  for (const Node& node : graph.nodes) {
+    if (node.op->kind == OpKind::kView) continue;
+    auto traffic = traffic_of(graph, node);
+    for (ValueId input : node.inputs) {
+      ValueId root = at(places, input).root;
+      if (graph.value(root).storage == Storage::kParameter)
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+    }
+  }
+  int64_t sum = 0;
+  for (const auto& [root, bytes] : read) sum += bytes;
   return sum;
 }
 

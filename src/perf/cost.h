@@ -37,7 +37,10 @@ struct ModelTotals {
 };
 ModelTotals model_totals(const Graph& graph);
 
-// Bytes of the scope's inputs and outputs once, as if everything in it were fused. An empty scope is the graph.
+// Bytes of the scope's inputs and outputs once, as if everything in it were fused. Of stored values that are looked up or
+// updated by rows, at most what the node that does it touches. An empty scope is the graph.
 int64_t compulsory_bytes(const Graph& graph, const std::vector<Place>& places, std::string_view scope);
+// What the graph must read of its parameters, each once, as they are stored.
+int64_t parameter_bytes(const Graph& graph, const std::vector<Place>& places);
 
 }  // namespace ridge::perf

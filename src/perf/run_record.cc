@@ -19,8 +19,8 @@ double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 
 }  // namespace
 
 std::string Setting::str() const {
-  std::string text = fmt::format("{} {}{} {}x{}", model, level,
-                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
+  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ",
+                                 level, switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
   return dtype.empty() || dtype == "f32" ? text : text + " " + dtype;
 }
@@ -41,6 +41,22 @@ double RunRecord::mfu(double peak_flops_per_ns) const {
   return peak_flops_per_ns > 0 ? palm_flops_per_s() / (peak_flops_per_ns * 1e9) : 0;
 }
 
+double RunRecord::mbu(double read_bytes_per_ns) const {
+  double ns = wall().median;
+  if (!(ns > 0) || !(read_bytes_per_ns > 0)) return 0;
+  return static_cast<double>(weight_bytes + cache_bytes) / ns / read_bytes_per_ns;
+}
+
+double ModuleRecord::intensity() const {
+  return compulsory_bytes > 0
+             ? static_cast<double>(work.flops) / static_cast<double>(compulsory_bytes)
+             : 0;
+}
+
+double ModuleRecord::flops_per_ns() const {
+  return time_ns > 0 ? static_cast<double>(work.flops) / static_cast<double>(time_ns) : 0;
+}
+
 Summary RunRecord::profiling_cost() const {
   std::vector<double> shares;
   for (size_t i = 0; i < std::min(plain_wall_ns.size(), step.wall_samples_ns.size()); ++i)
@@ -56,6 +72,17 @@ double RunRecord::clock_cost() const {
 double RunRecord::mean_loss() const {
   if (losses.empty()) return 0;
   return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
+double logits_difference(const RunRecord& a, const RunRecord& b) {
+  if (a.logits.size() != b.logits.size()) return HUGE_VAL;
+  double most = 0;
+  for (size_t i = 0; i < a.logits.size(); ++i) {
+    double difference = std::abs(static_cast<double>(a.logits[i]) - static_cast<double>(b.logits[i]));
+    if (!(difference <= most)) most = difference;
+    if (std::isnan(most)) return most;
+  }
+  return most;
 }
 
 double loss_difference(const RunRecord& a, const RunRecord& b) {

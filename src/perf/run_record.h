@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one training run showed, as plain records: reports and comparisons read these and nothing
-// else. Nothing here measures; train/experiment.h fills them.
+// What one run showed, of training or of inference, as plain records: reports and comparisons read
+// these and nothing else. Nothing here measures; train/experiment.h and serve/experiment.h fill
+// them.
 #pragma once
 
 #include <cstdint>
@@ -27,11 +28,12 @@ struct Setting {
   std::string isa;
   int threads = 0;
   int64_t batch_size = 0;
-  int64_t sequence = 0;
+  int64_t sequence = 0;  // of decode the context: keys that the new token sees, itself included
   int64_t micro_batches = 1;
+  std::string task = "train";  // or "prefill", "decode"
 
   int64_t samples() const { return batch_size * micro_batches; }  // sequences a step
-  int64_t tokens() const { return samples() * sequence; }
+  int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }
   std::string str() const;  // "small compiled 8x128"
 };
 
@@ -83,6 +85,21 @@ struct StepRecord {
   std::vector<TimelineRun> timeline;  // of the step whose wall time is the median
 };
 
+// A part of every layer, all layers together: the attention module with its projections, the MLP.
+struct ModuleRecord {
+  std::string name;  // "attention", "mlp"
+  Work work;         // executed
+  int64_t planned_bytes = 0;
+  int64_t compulsory_bytes = 0;
+  int64_t launches = 0;
+  int64_t time_ns = 0;  // see StepRecord
+  double predicted_ns = 0;
+
+  // FLOPs per compulsory byte; 0 without bytes.
+  double intensity() const;
+  double flops_per_ns() const;
+};
+
 struct RunRecord {
   Setting setting;
   int64_t parameters = 0;
@@ -99,6 +116,12 @@ struct RunRecord {
   double clock_ns = 0;      // of all clock readings in one instrumented step; 0 where none are made
   MemoryRecord memory;
   std::vector<PassRecord> passes;
+  // Of inference only.
+  std::vector<ModuleRecord> modules;
+  int64_t weight_bytes = 0;    // as they are stored, what a step must read of them
+  int64_t cache_bytes = 0;     // keys and values that its tokens see
+  std::vector<float> logits;   // of the last sequence's last token
+  std::vector<int32_t> chosen;  // the sequences' first tokens
 
   Summary wall() const { return summarize(plain_wall_ns); }
   double samples_per_s() const;
@@ -110,6 +133,8 @@ struct RunRecord {
   double palm_flops_per_s() const;
   // Share of `peak`; 0 where either is unknown.
   double mfu(double peak_flops_per_ns) const;
+  // Model bandwidth utilisation, see kMbuConvention; 0 where either is unknown.
+  double mbu(double read_bytes_per_ns) const;
   // What instrumenting costs as a share of a step, measured: each instrumented step over the plain
   // step beside it in time, less 1. Mostly the machine's own unrest.
   Summary profiling_cost() const;
@@ -121,6 +146,13 @@ inline constexpr const char* kMfuConvention =
     "PaLM: 2 FLOPs per model MAC, forward and backward, attention as the full square, optimizer "
     "and "
     "recomputation left out";
+
+inline constexpr const char* kMbuConvention =
+    "stored bytes of the weights and of the keys and values in sight, each once a step, over the "
+    "measured read bandwidth of memory";
+
+// Largest difference between the logits of two runs; infinite where their numbers differ.
+double logits_difference(const RunRecord& a, const RunRecord& b);
 
 // Largest difference between the losses of two runs, step by step; compared over the shorter.
 double loss_difference(const RunRecord& a, const RunRecord& b);

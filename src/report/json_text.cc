@@ -9,7 +9,7 @@ std::string json_text(const Json& json) {
 }
 
 Json to_json(const perf::Setting& s) {
-  return {{"model", s.model},      {"level", s.level},
+  return {{"task", s.task},        {"model", s.model},      {"level", s.level},
           {"pass", s.switches},    {"dtype", s.dtype},
           {"device", s.device},    {"isa", s.isa},
           {"threads", s.threads},  {"batch_size", s.batch_size},

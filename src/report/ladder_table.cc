@@ -10,15 +10,6 @@
 namespace ridge::report {
 namespace {
 
-std::string interval(const perf::Summary& s) {
-  if (s.count == 0) return "-";
-  std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
-  // Too few samples for 95%: say what the interval is worth.
-  return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
-}
-
-std::string time(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
-
 std::string share(double value) { return fmt::format("{:.1f}%", 100 * value); }
 
 std::string loss(double value) { return fmt::format("{:.4f}", value); }
@@ -31,10 +22,7 @@ std::string agreement(const perf::RunRecord& reference, const perf::RunRecord& r
 }
 
 std::string prediction(const perf::RunRecord& run) {
-  double measured = run.wall().median;
-  if (!(run.predicted_ns > 0) || !(measured > 0)) return "-";
-  return fmt::format("{} ({:+.1f}%)", format_ns(run.predicted_ns),
-                     100 * (run.predicted_ns / measured - 1));
+  return prediction_cell(run.predicted_ns, run.wall().median);
 }
 
 std::string mfu(const perf::LabRecord& lab, const perf::RunRecord& run) {
@@ -49,11 +37,11 @@ struct Line {
 };
 
 std::vector<Line> time_lines(const perf::LabRecord& lab) {
-  return {{"step, median", [](const auto& r) { return time(r.wall()); }},
-          {"95% interval", [](const auto& r) { return interval(r.wall()); }},
-          {"  forward", [](const auto& r) { return time(r.step.forward); }},
-          {"  backward", [](const auto& r) { return time(r.step.backward); }},
-          {"  optimizer", [](const auto& r) { return time(r.step.optimizer); }},
+  return {{"step, median", [](const auto& r) { return time_cell(r.wall()); }},
+          {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
+          {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
+          {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
+          {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
           {"step, predicted", prediction},
           {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
           {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
@@ -89,6 +77,22 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
 }
 
 }  // namespace
+
+std::string time_cell(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
+
+std::string interval_cell(const perf::Summary& s) {
+  if (s.count == 0) return "-";
+  std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
+  // Too few samples for 95%: say what the interval is worth.
+  return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
+}
+
+std::string prediction_cell(double predicted_ns, double measured_ns) {
+  if (!(predicted_ns > 0)) return "-";
+  if (!(measured_ns > 0)) return format_ns(predicted_ns);
+  return fmt::format("{} ({:+.1f}%)", format_ns(predicted_ns),
+                     100 * (predicted_ns / measured_ns - 1));
+}
 
 std::string profiling_cost(const perf::RunRecord& run) {
   const perf::Summary cost = run.profiling_cost();
@@ -133,7 +137,7 @@ Table sweep_table(const perf::LabRecord& lab) {
     if (last != nullptr && first != last) table.add_rule();
     last = first;
     table.add({std::to_string(run.setting.batch_size), std::to_string(run.setting.sequence),
-               run.setting.level, time(run.wall()), interval(run.wall()), prediction(run),
+               run.setting.level, time_cell(run.wall()), interval_cell(run.wall()), prediction(run),
                format_count(run.samples_per_s()), format_count(run.tokens_per_s()),
                fmt::format("{:.2f}x", speed_up(lab, run)), format_bytes(run.memory.owned_bytes),
                mfu(lab, run), loss(run.mean_loss())});

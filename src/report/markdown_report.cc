@@ -8,6 +8,7 @@
 
 #include "base/units.h"
 #include "perf/operation_table.h"
+#include "report/markdown_text.h"
 #include "report/roofline.h"
 #include "report/tables.h"
 
@@ -16,45 +17,10 @@ namespace {
 
 constexpr size_t kMostRows = 25;  // of an operation table; operators.csv has all
 
-// Foreign text inside a line: nothing in it may start markup or end the line.
-std::string plain(std::string_view text) {
-  std::string escaped;
-  for (char c : terminal_safe(text)) {
-    if (std::string_view("\\`*_{}[]<>|#").find(c) != std::string_view::npos) escaped += '\\';
-    escaped += c;
-  }
-  return escaped;
-}
-
-// As code: a fence of one more backtick than the text holds in a row.
-std::string code(std::string_view text) {
-  std::string safe = terminal_safe(text);
-  size_t longest = 0, run = 0;
-  for (char c : safe) longest = std::max(longest, run = c == '`' ? run + 1 : 0);
-  std::string fence(longest + 1, '`');
-  return longest > 0 ? fence + " " + safe + " " + fence : fence + safe + fence;
-}
-
-// Table escapes the bars; markup in a cell is text too.
-std::string table_text(const Table& table) {
-  std::string text;
-  for (char c : table.markdown()) text += c == '<' ? std::string("&lt;") : std::string(1, c);
+std::string warnings(const perf::LabRecord& lab) {
+  std::string text = lab.warnings.empty() ? "" : "\n";
+  for (const std::string& warning : lab.warnings) text += "**Warning:** " + plain(warning) + "\n";
   return text;
-}
-
-std::string heading(const perf::LabRecord& lab) {
-  std::string text = "# Ridge lab report\n\n";
-  text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
-                      lab.finished_at);
-  if (!lab.ceilings) return text + "- the machine's ceilings are not known\n";
-  const perf::Ceilings& c = *lab.ceilings;
-  text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
-                      c.measured_at.empty() ? "" : " " + c.measured_at);
-  for (const perf::ProductRates& rates : c.products)
-    text += fmt::format("- {} products reach {}\n", name(rates.dtype),
-                        format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
-  return text + fmt::format("- memory copies reach {}\n",
-                            format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
 }
 
 std::string ladder_section(const perf::LabRecord& lab) {
@@ -75,7 +41,37 @@ std::string ladder_section(const perf::LabRecord& lab) {
   return text;
 }
 
-std::string details(const perf::LabRecord& lab, const perf::RunRecord& run) {
+std::string advice(const perf::LabRecord& lab) {
+  std::string text = "\n## Advice\n\n";
+  if (lab.advice.empty())
+    return text + "Nothing that was tried on paper gains more than the predictions' own error.\n";
+  int number = 0;
+  for (const perf::AdviceRecord& a : lab.advice)
+    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
+                        ++number, plain(a.title), code(a.command), 100 * a.time_gain,
+                        -100 * a.memory_gain, plain(a.reason));
+  if (lab.trial) text += "\nThe first one, tried:\n\n" + table_text(trial_table(*lab.trial));
+  return text;
+}
+
+}  // namespace
+
+std::string heading_section(const perf::LabRecord& lab, std::string_view title) {
+  std::string text = fmt::format("# {}\n\n", title);
+  text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
+                      lab.finished_at);
+  if (!lab.ceilings) return text + "- the machine's ceilings are not known\n" + warnings(lab);
+  const perf::Ceilings& c = *lab.ceilings;
+  text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
+                      c.measured_at.empty() ? "" : " " + c.measured_at);
+  for (const perf::ProductRates& rates : c.products)
+    text += fmt::format("- {} products reach {}\n", name(rates.dtype),
+                        format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
+  text += fmt::format("- memory copies reach {}\n", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+  return text + warnings(lab);
+}
+
+std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord& run) {
   std::string text = fmt::format("\n## Operations: {}\n", plain(run.setting.str()));
   text += fmt::format(
       "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
@@ -98,27 +94,10 @@ std::string details(const perf::LabRecord& lab, const perf::RunRecord& run) {
   return text;
 }
 
-std::string advice(const perf::LabRecord& lab) {
-  std::string text = "\n## Advice\n\n";
-  if (lab.advice.empty())
-    return text + "Nothing that was tried on paper gains more than the predictions' own error.\n";
-  int number = 0;
-  for (const perf::AdviceRecord& a : lab.advice)
-    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
-                        ++number, plain(a.title), code(a.command), 100 * a.time_gain,
-                        -100 * a.memory_gain, plain(a.reason));
-  if (lab.trial) text += "\nThe first one, tried:\n\n" + table_text(trial_table(*lab.trial));
-  return text;
-}
-
-}  // namespace
-
 std::string markdown_report(const perf::LabRecord& lab) {
-  std::string text = heading(lab);
-  if (!lab.warnings.empty()) text += "\n";
-  for (const std::string& warning : lab.warnings) text += "**Warning:** " + plain(warning) + "\n";
+  std::string text = heading_section(lab, "Ridge lab report");
   text += ladder_section(lab);
-  for (size_t index : lab.detailed) text += details(lab, lab.runs[index]);
+  for (size_t index : lab.detailed) text += operations_section(lab, lab.runs[index]);
   return text + advice(lab);
 }
 

@@ -4,11 +4,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "perf/lab_record.h"
 
 namespace ridge::report {
 
 std::string markdown_report(const perf::LabRecord& lab);
+
+// Its parts that other reports have too: the title with the machine and the warnings, and the
+// tables of one run.
+std::string heading_section(const perf::LabRecord& lab, std::string_view title);
+std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord& run);
 
 }  // namespace ridge::report

@@ -15,7 +15,10 @@ struct OutputFile {
   std::string text;
 };
 
-// All files of a record. Adds a warning to the record when one had to be cut.
+// Those for programs: of a lab's runs, whatever they are of. Adds a warning to the record when one
+// had to be cut.
+std::vector<OutputFile> record_files(perf::LabRecord& lab);
+// All files of a lab of training. Adds a warning to the record when one had to be cut.
 std::vector<OutputFile> output_files(perf::LabRecord& lab);
 
 }  // namespace ridge::report

@@ -53,8 +53,39 @@ Json pass_json(const perf::PassRecord& pass) {
           {"after", cost(pass.after)}, {"elapsed_ns", pass.elapsed_ns}};
 }
 
+Json loss_json(const perf::RunRecord& reference, const perf::RunRecord& run) {
+  return {{"first", run.losses.front()},
+          {"last", run.losses.back()},
+          {"mean", run.mean_loss()},
+          {"all", run.losses},
+          {"largest_difference", loss_difference(reference, run)},
+          {"agrees", losses_agree(reference, run)}};
+}
+
+Json module_json(const perf::ModuleRecord& m) {
+  return {{"name", m.name},
+          {"macs", m.work.macs},
+          {"flops", m.work.flops},
+          {"planned_bytes", m.planned_bytes},
+          {"compulsory_bytes", m.compulsory_bytes},
+          {"flops_per_compulsory_byte", m.intensity()},
+          {"kernel_calls", m.launches},
+          {"time_ns", m.time_ns},
+          {"predicted_ns", m.predicted_ns}};
+}
+
+// What only inference has.
+void add_inference(const perf::LabRecord& lab, const perf::RunRecord& run, Json& json) {
+  json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->bandwidth.back().read_bytes_per_ns) : 0;
+  json["mbu_convention"] = perf::kMbuConvention;
+  json["weight_bytes"] = run.weight_bytes;
+  json["cache_bytes"] = run.cache_bytes;
+  json["logits_difference"] = logits_difference(reference_run(lab, run), run);
+  Json& modules = json["modules"] = Json::array();
+  for (const perf::ModuleRecord& module : run.modules) modules.push_back(module_json(module));
+}
+
 Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
-  const perf::RunRecord& reference = reference_run(lab, run);
   const perf::Summary cost = run.profiling_cost();
   Json json = {{"setting", to_json(run.setting)},
                {"parameters", run.parameters},
@@ -73,13 +104,6 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                {"mfu", run.mfu(peak_flops_per_ns(lab, run.setting))},
                {"mfu_convention", perf::kMfuConvention},
                {"memory", memory(run.memory)},
-               {"loss",
-                {{"first", run.losses.empty() ? 0 : run.losses.front()},
-                 {"last", run.losses.empty() ? 0 : run.losses.back()},
-                 {"mean", run.mean_loss()},
-                 {"all", run.losses},
-                 {"largest_difference", loss_difference(reference, run)},
-                 {"agrees", losses_agree(reference, run)}}},
                {"profiling_cost",
                 {{"counted", run.clock_cost()},
                  {"measured", cost.median},
@@ -87,6 +111,8 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                  {"measured_high", cost.high}}},
                {"attribution", attribution(run.step)},
                {"step_samples_ns", run.plain_wall_ns}};
+  if (run.setting.task != "train") add_inference(lab, run, json);
+  if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);
   Json& passes = json["passes"] = Json::array();
   for (const perf::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
   return json;

@@ -12,6 +12,12 @@
 
 namespace ridge::report {
 
+// Cells: a median; its interval, with what that is worth where samples are too few for 95%; a
+// predicted time and how far off it is.
+std::string time_cell(const perf::Summary& summary);
+std::string interval_cell(const perf::Summary& summary);
+std::string prediction_cell(double predicted_ns, double measured_ns);
+
 // A column a run, a row a figure. `runs` is one of perf::ladders(lab).
 Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs);
 

@@ -23,6 +23,7 @@ class Bucket {
 
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
+  perf::ProfiledRun run_profiled() { return program_.run_profiled(0); }
   std::vector<float> output() const { return program_.read(0, program_.stage(0).graph.outputs[0]); }
   const runtime::Program& program() const { return program_; }
 

@@ -25,10 +25,12 @@ bool ends(const text::TokenizerSpec& spec, int32_t token) {
 
 Generation generate(Session& session, const text::Tokenizer& tokenizer, std::span<const int32_t> prompt,
                     const GenerateOptions& options, const std::function<void(std::string_view)>& show) {
-  if (options.max_tokens < 1) throw usage_error("[max-tokens] expected at least 1, got {}", options.max_tokens);
+  if (options.max_tokens < 0) throw usage_error("[max-tokens] expected at least 0, got {}", options.max_tokens);
   StopText stop(options.stop);
   text::StreamDecoder decoder(tokenizer, {.special = false, .continuation = true});
   Generation made;
+  made.finish_reason = "length";
+  if (options.max_tokens == 0) return made;
   auto add = [&](std::string_view text) {
     made.text += text;
     if (!text.empty() && show) show(text);
@@ -50,10 +52,7 @@ Generation generate(Session& session, const text::Tokenizer& tokenizer, std::spa
       made.finish_reason = "stop";
       break;
     }
-    if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1) {
-      made.finish_reason = "length";
-      break;
-    }
+    if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1) break;
     session.step({&slot, 1}, {&token, 1});
   }
   made.decode_ns = now_ns() - begin;

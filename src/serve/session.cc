@@ -124,6 +124,12 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
   return chosen;
 }
 
+void Session::run(Bucket& bucket) {
+  if (observed_ == nullptr) return bucket.run();
+  perf::ProfiledRun profile = bucket.run_profiled();
+  observed_->push_back({&bucket, std::move(profile)});
+}
+
 // The next tokens of the prompts, from token `done` of prompt `prompt` on; both move on.
 void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t& done) {
   ids_.clear(), positions_.clear(), token_slots_.clear();
@@ -151,7 +157,7 @@ void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t&
   last_->write(models::kPositions, positions_);
   last_->write(models::kSlots, token_slots_);
   write_slots();
-  last_->run();
+  run(*last_);
 }
 
 // Without a cache: the whole sequence again.
@@ -166,7 +172,7 @@ void Session::run_whole(int64_t slot) {
   last_->write(models::kIds, history_);
   last_->write(models::kPositions, positions_);
   write_slots();
-  last_->run();
+  run(*last_);
 }
 
 void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
@@ -192,10 +198,17 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);
     write_slots();
-    last_->run();
+    run(*last_);
   }
   read_tokens();
   for (size_t i = 0; i < slots.size(); ++i) tokens[i] = tokens_[static_cast<size_t>(slots[i])];
+}
+
+void Session::rewind(int64_t slot, int64_t length) {
+  int64_t& held = lengths_[static_cast<size_t>(slot)];
+  RIDGE_CHECK(options_.cached && length >= 0 && length <= held && held - length <= options_.chunk,
+              "slot {} of {} positions goes back to {}", slot, held, length);
+  held = length;
 }
 
 std::vector<float> Session::logits(int64_t slot) const {
@@ -229,7 +242,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);
     last_->write(models::kLabels, labels);
-    last_->run();
+    run(*last_);
     sum.nll += static_cast<double>(last_->output()[0]) * static_cast<double>(ids_.size());
     sum.tokens += static_cast<int64_t>(ids_.size());
   }

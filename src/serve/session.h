@@ -37,6 +37,12 @@ struct Likelihood {
   int64_t tokens = 0;
 };
 
+// A graph that a session ran, node by node.
+struct SessionRun {
+  const Bucket* bucket = nullptr;
+  perf::ProfiledRun profile;
+};
+
 class Session {
  public:
   // The file must outlive the session. Throws a usage Error for options out of range and an out-of-memory Error where the
@@ -54,11 +60,19 @@ class Session {
   // The logits [V] that the slot's last token was chosen from, if it took part in the last run.
   std::vector<float> logits(int64_t slot) const;
 
+  // Forgets what a slot holds from position `length` on, which must be among its last `chunk` ones: a window's ring keeps
+  // no more. The next step computes position `length`.
+  void rewind(int64_t slot, int64_t length);
+
   // The likelihood of ids 1.. given those before, in slot 0. At most `capacity` ids, at least 2.
   Likelihood score(std::span<const int32_t> ids);
 
+  // From here on runs are timed node by node and added to `runs`; null: no more.
+  void observe(std::vector<SessionRun>* runs) { observed_ = runs; }
+
   const models::ModelConfig& config() const { return file_.config(); }
   const SessionOptions& options() const { return options_; }
+  int64_t store_bytes() const { return store_.bytes(); }
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
   const BucketCache& buckets() const { return buckets_; }
 
@@ -67,6 +81,7 @@ class Session {
   void begin_slot(const Prompt& prompt);
   void write_tables();
   void write_slots();
+  void run(Bucket& bucket);
   void run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t& done);
   void run_whole(int64_t slot);
   void read_tokens();
@@ -77,6 +92,7 @@ class Session {
   runtime::Store store_;
   BucketCache buckets_;
   Bucket* last_ = nullptr;
+  std::vector<SessionRun>* observed_ = nullptr;
 
   // Per slot.
   std::vector<int64_t> lengths_;           // positions computed

@@ -4,59 +4,15 @@
 
 #include <malloc.h>
 
-#include <chrono>
-
 #include "base/error.h"
 #include "ops/registry.h"
 #include "perf/planner.h"
-#include "perf/predict.h"
 #include "perf/process_memory.h"
+#include "perf/run_counts.h"
 #include "perf/step_record.h"
 
 namespace ridge::train {
 namespace {
-
-// One graph of a step with everything that its counts need.
-struct Costed {
-  std::string name;
-  int64_t repeat = 1;
-  const Graph* graph = nullptr;
-  const std::vector<perf::Place>* places = nullptr;
-  const perf::MemoryPlan* plan = nullptr;
-  const std::vector<perf::NodeCost>* costs = nullptr;
-};
-
-Work times(int64_t n, const Work& work) {
-  return {n * work.macs, n * work.flops, n * work.transcendentals};
-}
-
-// Fills the counts; returns the graphs as the step record wants them.
-std::vector<perf::MeasuredGraph> count(const std::vector<Costed>& graphs,
-                                       const perf::Ceilings* ceilings,
-                                       perf::RunRecord& record) {
-  std::vector<perf::MeasuredGraph> measured;
-  std::vector<perf::PlannedGraph> planned;
-  for (const Costed& each : graphs) {
-    perf::NodeCost cost = perf::total(*each.costs);
-    perf::ModelTotals model = perf::model_totals(*each.graph);
-    record.model.forward += times(each.repeat, model.forward);
-    record.model.backward += times(each.repeat, model.backward);
-    record.model.optimizer += times(each.repeat, model.optimizer);
-    record.executed += times(each.repeat, cost.work);
-    record.planned_bytes += each.repeat * cost.bytes();
-    record.compulsory_bytes += each.repeat * perf::compulsory_bytes(*each.graph, *each.places, "");
-    record.launches += each.repeat * cost.launches;
-    measured.push_back({each.name, each.repeat, each.graph, each.costs, {}});
-    planned.push_back({each.name, each.graph, each.plan});
-    if (ceilings == nullptr) continue;
-    measured.back().predictions =
-        perf::predict_nodes(*each.graph, *each.places, *each.plan, *each.costs, *ceilings);
-    record.predicted_ns +=
-        static_cast<double>(each.repeat) * perf::total_ns(measured.back().predictions);
-  }
-  record.memory = perf::planned_memory(planned);
-  return measured;
-}
 
 perf::RunRecord begin_record(const perf::Setting& setting,
                              const models::ModelConfig& config,
@@ -70,15 +26,6 @@ perf::RunRecord begin_record(const perf::Setting& setting,
   record.parameters = config.parameters();
   record.passes = passes;
   return record;
-}
-
-// The cost of one reading of the clock that times kernels.
-double clock_reading_ns() {
-  constexpr int kReadings = 10'000;
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin = Clock::now(), end = begin;
-  for (int i = 0; i < kReadings; ++i) end = Clock::now();
-  return std::chrono::duration<double, std::nano>(end - begin).count() / kReadings;
 }
 
 // Freed pages that the allocator keeps would be counted as ours.
@@ -104,13 +51,13 @@ perf::RunRecord run_experiment(const Experiment& e,
   perf::ProcessMemory before = settled_memory();
   Trainer trainer(e.config, e.step, e.selection, backend);
   perf::RunRecord record = begin_record(e.setting, e.config, e.step, passes);
-  std::vector<Costed> costed;
+  std::vector<perf::CountedGraph> counted;
   for (int i = 0; i < trainer.program().stages(); ++i) {
     const runtime::Stage& stage = trainer.program().stage(i);
-    costed.push_back(
+    counted.push_back(
         {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs});
   }
-  std::vector<perf::MeasuredGraph> graphs = count(costed, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
   record.memory.before = before;
   record.memory.foreign_bytes = before.resident_bytes;
   record.memory.allocated_bytes = trainer.owned_bytes();
@@ -135,7 +82,7 @@ perf::RunRecord run_experiment(const Experiment& e,
   }
   record.memory.after = perf::read_process_memory();
   // One reading before and one after each call.
-  if (!steps.empty()) record.clock_ns = clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  if (!steps.empty()) record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs, steps);
   if (trained) trained(trainer);
   return record;
@@ -156,11 +103,11 @@ perf::RunRecord planned_run(const perf::Setting& setting,
     plans.push_back(perf::plan_memory(each.graph, places.back(), target));
     costs.push_back(perf::node_costs(each.graph, places.back(), &target));
   }
-  std::vector<Costed> costed;
+  std::vector<perf::CountedGraph> counted;
   for (size_t i = 0; i < step.graphs.size(); ++i)
-    costed.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph, &places[i],
+    counted.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph, &places[i],
                       &plans[i], &costs[i]});
-  std::vector<perf::MeasuredGraph> graphs = count(costed, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
   record.step = perf::make_step_record(graphs, {});
   return record;
 }

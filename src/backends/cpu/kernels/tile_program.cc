@@ -239,8 +239,12 @@ void TileKernel::run() const {
   auto* scatter_tile = &HWY_DYNAMIC_DISPATCH(scatter_run);
   int last = domain_.rank() - 1;
   for_each_range(domain_.elements(), parts_for(bytes_), [&](int64_t range_begin, int64_t range_end) {
-    std::vector<float> storage(static_cast<size_t>(tile_ * program_.registers));
-    std::vector<float*> registers(static_cast<size_t>(program_.registers));
+    // A thread's registers stay from run to run, so that a run allocates nothing.
+    static thread_local std::vector<float> storage;
+    static thread_local std::vector<float*> registers;
+    if (storage.size() < static_cast<size_t>(tile_ * program_.registers))
+      storage.resize(static_cast<size_t>(tile_ * program_.registers));
+    registers.resize(static_cast<size_t>(program_.registers));
     for (int64_t begin = range_begin; begin < range_end; begin += tile_) {
       int64_t end = std::min(begin + tile_, range_end), n = end - begin;
       for (size_t r = 0; r < registers.size(); ++r) registers[r] = storage.data() + static_cast<int64_t>(r) * tile_;

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge bench model: tokens a second of prefill and of decode, in llama-bench's sense.
+// Not a subcommand.
+#include "apps/bench_model.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/inference_options.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "perf/samples.h"
+#include "report/operators_csv.h"
+#include "serve/experiment.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr int64_t kMostRepeats = 10'000;
+constexpr int64_t kMostBatch = 4096;
+
+struct BenchModelOptions {
+  InferenceOptions inference;
+  std::string prompts = "512";
+  std::string generated = "128";
+  int64_t depth = 0;
+  int64_t batch = 1;
+  int64_t repeats = 5;
+  std::string format = "md";
+};
+
+// One line: `tokens` of each of `batch` sequences, again and again.
+struct ModelTrial {
+  std::string name;  // "pp512", "tg128"
+  int64_t tokens = 0;
+  std::vector<double> rates;  // tokens a second
+
+  perf::Summary summary() const { return perf::summarize(rates); }
+};
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::vector<int64_t> sizes(const std::string& text, const char* option) {
+  return text == "0" ? std::vector<int64_t>() : parse_sizes(text, option);
+}
+
+class ModelBench {
+ public:
+  explicit ModelBench(const BenchModelOptions& options) : o_(options) {
+    prompts_ = sizes(o_.prompts, "prompt-tokens");
+    generated_ = sizes(o_.generated, "tokens");
+    if (prompts_.empty() && generated_.empty())
+      throw usage_error("[bench] expected tokens to process or to generate");
+    if (o_.repeats < 1 || o_.repeats > kMostRepeats)
+      throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, o_.repeats);
+    if (o_.batch < 1 || o_.batch > kMostBatch)
+      throw usage_error("[batch] expected 1 to {}, got {}", kMostBatch, o_.batch);
+    if (o_.depth < 0) throw usage_error("[depth] expected at least 0, got {}", o_.depth);
+    if (o_.format != "md" && o_.format != "csv" && o_.format != "json")
+      throw usage_error("[output] expected md, csv or json, got {}", printable(o_.format));
+  }
+
+  void run() {
+    double begin = now_ns();
+    models::ModelFile file = models::ModelFile::open(o_.inference.model);
+    read_ns_ = now_ns() - begin;
+    int64_t most = 1;
+    for (int64_t each : prompts_) most = std::max(most, each);
+    for (int64_t each : generated_) {
+      if (__builtin_add_overflow(each, o_.depth, &each)) each = file.config().context + 1;
+      most = std::max(most, each);
+    }
+    if (most > file.config().context)
+      throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
+                        file.config().context, most);
+    begin = now_ns();
+    model_ = open_model(std::move(file), o_.inference, most, true, o_.batch);
+    open_ns_ = now_ns() - begin;
+    begin = now_ns();
+    prefill(1);
+    first_token_ns_ = now_ns() - begin;
+    for (int64_t each : prompts_)
+      trials_.push_back(trial(fmt::format("pp{}", each), each, [&] { return prefill(each); }));
+    for (int64_t each : generated_) {
+      std::string name =
+          o_.depth > 0 ? fmt::format("tg{} @ d{}", each, o_.depth) : fmt::format("tg{}", each);
+      trials_.push_back(trial(name, each, [&] { return decode(each); }));
+    }
+    print();
+  }
+
+ private:
+  // The time of one run after one that is not measured.
+  ModelTrial trial(std::string name, int64_t tokens, const std::function<double()>& once) {
+    ModelTrial trial{std::move(name), tokens, {}};
+    once();
+    for (int64_t i = 0; i < o_.repeats; ++i)
+      trial.rates.push_back(static_cast<double>(tokens * o_.batch) * 1e9 / once());
+    return trial;
+  }
+
+  std::vector<int32_t> start(int64_t tokens) {
+    std::vector<std::vector<int32_t>> ids;
+    std::vector<serve::Prompt> prompts;
+    for (int64_t slot = 0; slot < o_.batch; ++slot)
+      ids.push_back(serve::random_ids(tokens, model_->file.config().vocabulary,
+                                      static_cast<uint32_t>(slot) + 1));
+    for (int64_t slot = 0; slot < o_.batch; ++slot)
+      prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
+    begin_ns_ = now_ns();
+    return model_->session->start(prompts);
+  }
+
+  double prefill(int64_t tokens) {
+    start(tokens);
+    return now_ns() - begin_ns_;
+  }
+
+  // Every token alone, the first one too.
+  double decode(int64_t tokens) {
+    std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
+    std::vector<int64_t> slots;
+    for (int64_t slot = 0; slot < o_.batch; ++slot) slots.push_back(slot);
+    if (o_.depth > 0) begin_ns_ = now_ns();
+    for (int64_t i = o_.depth > 0 ? 0 : 1; i < tokens; ++i) model_->session->step(slots, last);
+    return now_ns() - begin_ns_;
+  }
+
+  nlohmann::ordered_json heading() const {
+    perf::Setting setting =
+        make_setting(model_->file.path().stem().string(), o_.inference.machine,
+                     model_->session->options().selection, o_.inference.level.switches);
+    return {{"program", kProgram},
+            {"model", setting.model},
+            {"format", model_->file.is_gguf() ? "GGUF" : "safetensors"},
+            {"size_bytes", model_->file.tensors().bytes()},
+            {"parameters", model_->file.config().parameters()},
+            {"device", setting.device},
+            {"isa", setting.isa},
+            {"threads", setting.threads},
+            {"level", setting.level},
+            {"activations", o_.inference.exact ? "exact" : "fast"},
+            {"batch", o_.batch},
+            {"read_ms", read_ns_ / 1e6},
+            {"open_ms", open_ns_ / 1e6},
+            {"first_token_ms", first_token_ns_ / 1e6},
+            {"owned_bytes", model_->session->owned_bytes()}};
+  }
+
+  void print() const {
+    nlohmann::ordered_json about = heading();
+    auto text = [&](const char* key) { return about[key].get<std::string>(); };
+    if (o_.format == "json") {
+      for (const ModelTrial& t : trials_) {
+        perf::Summary s = t.summary();
+        about["tests"].push_back({{"test", t.name},
+                                  {"tokens", t.tokens},
+                                  {"tokens_per_s", s.median},
+                                  {"low", s.low},
+                                  {"high", s.high},
+                                  {"coverage", s.coverage},
+                                  {"samples", t.rates}});
+      }
+      fmt::print("{}\n",
+                 about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      return;
+    }
+    if (o_.format == "csv") {
+      fmt::print(
+          "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,"
+          "coverage,samples\n");
+      for (const ModelTrial& t : trials_) {
+        perf::Summary s = t.summary();
+        fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}\n",
+                   report::csv_field(text("model")), about["size_bytes"].get<int64_t>(),
+                   about["parameters"].get<int64_t>(), text("device"), text("isa"),
+                   about["threads"].get<int>(), o_.batch, t.name, s.median, s.low, s.high,
+                   s.coverage, s.count);
+      }
+      return;
+    }
+    Table table({{"model", Align::kLeft},
+                 {"size"},
+                 {"params"},
+                 {"device", Align::kLeft},
+                 {"threads"},
+                 {"test"},
+                 {"tokens/s"},
+                 {"95% interval"}});
+    for (const ModelTrial& t : trials_) {
+      perf::Summary s = t.summary();
+      table.add(
+          {terminal_safe(text("model")), format_bytes(about["size_bytes"].get<int64_t>()),
+           format_count(about["parameters"].get<double>()), text("device") + " " + text("isa"),
+           std::to_string(about["threads"].get<int>()), t.name, fmt::format("{:.2f}", s.median),
+           fmt::format("{:.2f} - {:.2f}{}", s.low, s.high,
+                       s.coverage < 0.95 ? fmt::format(" ({:.0f}%)", 100 * s.coverage) : "")});
+    }
+    fmt::print("{}", table.markdown());
+    fmt::print(
+        "\nlevel {}, {} activations, batch {}; file read in {}, opened in {}, first token of a "
+        "prompt of one after {} "
+        "more; {} owned\n",
+        text("level"), text("activations"), o_.batch, format_ns(read_ns_), format_ns(open_ns_),
+        format_ns(first_token_ns_), format_bytes(about["owned_bytes"].get<int64_t>()));
+  }
+
+  const BenchModelOptions& o_;
+  std::vector<int64_t> prompts_, generated_;
+  std::unique_ptr<OpenModel> model_;
+  std::vector<ModelTrial> trials_;
+  double read_ns_ = 0, open_ns_ = 0, first_token_ns_ = 0, begin_ns_ = 0;
+};
+
+}  // namespace
+
+void add_bench_model(CLI::App& bench, const AppContext&) {
+  auto o = std::make_shared<BenchModelOptions>();
+  CLI::App* app =
+      bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
+  app->add_option("-p,--prompt-tokens", o->prompts,
+                  "tokens of a prompt, one or several numbers; 0: none")
+      ->capture_default_str();
+  app->add_option("-n,--tokens", o->generated,
+                  "tokens to generate one at a time, one or several; 0: none")
+      ->capture_default_str();
+  app->add_option("-d,--depth", o->depth, "tokens in the context before those generated")
+      ->capture_default_str();
+  app->add_option("-b,--batch", o->batch, "sequences at once")->capture_default_str();
+  app->add_option("-r,--repeats", o->repeats, "measured runs of each, after one that is not")
+      ->capture_default_str();
+  app->add_option("-o,--output", o->format, "md, csv or json")->capture_default_str();
+  app->add_option("-t", o->inference.machine.threads, "as --threads");
+  add_inference_options(*app, o->inference);
+  app->footer(
+      "Examples:\n"
+      "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
+      "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json");
+  app->callback([o] {
+    if (o->inference.json) o->format = "json";
+    ModelBench(*o).run();
+  });
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge infer-lab: what prefill and decode take on this machine, part by part, and what bounds
+// them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "apps/inference_options.h"
+#include "apps/machine_ceilings.h"
+#include "apps/output_folder.h"
+#include "apps/subcommand.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "perf/process_memory.h"
+#include "report/console_report.h"
+#include "report/inference_report.h"
+#include "serve/attention_trial.h"
+#include "serve/experiment.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr int64_t kMostLength = int64_t{1} << 20;
+
+struct InferLabOptions {
+  InferenceOptions inference;
+  std::string levels = "all";
+  std::string batch_sizes = "1,8";
+  std::string lengths = "128,512";
+  std::string latency_batches = "1,8,16,32";
+  std::string attention_lengths = "256,512,1024,2048,4096,8192,16384,32768";
+  int64_t prompt = 64;
+  int64_t tokens = 32;
+  double seconds = 120;
+  std::optional<std::string> out;
+  bool force = false;
+};
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+class InferLab {
+ public:
+  InferLab(const InferLabOptions& options, const AppContext& context)
+      : o_(options),
+        terminal_(context.terminal),
+        begin_ns_(now_ns()),
+        file_(models::ModelFile::open(options.inference.model)) {
+    study_.open_ns = now_ns() - begin_ns_;
+    study_.file = file_.is_gguf() ? "GGUF" : "safetensors";
+    study_.file_bytes = file_.tensors().bytes();
+    study_.lab.program = kProgram;
+    study_.lab.command = context.command;
+    check();
+  }
+
+  void run() {
+    OutputFolder folder(
+        o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("infer-lab-out"), o_.force);
+    backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
+    study_.lab.ceilings = machine_ceilings(chosen_device(o_.inference.machine), terminal_);
+    begin_ns_ = now_ns();  // measuring the ceilings is not the study's time
+    measure_phases();
+    measure_gains();
+    measure_latencies();
+    measure_attention();
+    study_.lab.finished_at = utc_now();
+    print();
+    for (report::OutputFile& file : report::study_files(study_))
+      folder.add(file.name, std::move(file.text));
+    folder.commit();
+    if (o_.inference.json)
+      fmt::print("{}", report::inference_summary(study_));
+    else
+      fmt::print(
+          "\nWritten to {}: report.md, trace.json (open in ui.perfetto.dev) and the tables.\n",
+          terminal_safe(folder.path().string()));
+  }
+
+ private:
+  // Shares of the time that have passed when a part ends, whatever it had left to do.
+  static constexpr double kPhasesEnd = 0.45, kGainsEnd = 0.55, kLatenciesEnd = 0.8,
+                          kAttentionEnd = 1;
+
+  // Everything that can be wrong with the options is found before anything runs.
+  void check() {
+    levels_ = parse_levels(o_.levels, "levels");
+    batches_ = parse_sizes(o_.batch_sizes, "batch-sizes");
+    lengths_ = parse_sizes(o_.lengths, "seq-lens");
+    latency_batches_ = parse_sizes(o_.latency_batches, "latency-batches");
+    attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-lens");
+    if (!(o_.seconds >= 1 && o_.seconds <= 1e6))
+      throw usage_error("[seconds] expected 1 to 1000000, got {:g}", o_.seconds);
+    if (o_.prompt < 1 || o_.tokens < 2)
+      throw usage_error("[tokens] expected a prompt of at least 1 token and 2 to generate");
+    for (int64_t length : lengths_) expect_context("seq-lens", length);
+    if (__builtin_add_overflow(o_.prompt, o_.tokens - 1, &latency_length_))
+      latency_length_ = kMostLength + 1;
+    expect_context("tokens", latency_length_);
+    for (int64_t length : attention_lengths_)
+      if (length > kMostLength)
+        throw usage_error("[attention-lens] expected at most {}, got {}", kMostLength, length);
+    for (const std::string& level : levels_) selection(level);
+    for (int64_t batch : batches_)
+      expect_cache(batch, *std::max_element(lengths_.begin(), lengths_.end()));
+    for (int64_t batch : latency_batches_) expect_cache(batch, latency_length_);
+  }
+
+  void expect_context(const char* option, int64_t length) const {
+    if (length > file_.config().context)
+      throw usage_error("[{}] expected at most {} positions, the model's context, got {}", option,
+                        file_.config().context, length);
+  }
+
+  void expect_cache(int64_t batch, int64_t length) const {
+    if (batch > int64_t{4096})
+      throw usage_error("[batch-sizes] expected at most 4096 sequences, got {}", batch);
+    int64_t needed = models::cache_bytes(
+        file_.config(),
+        models::contiguous_cache(batch, length, file_.config().window, o_.inference.chunk), DType::kF32);
+    int64_t available = perf::available_memory_bytes();
+    if (available > 0 && needed > available)
+      throw memory_error(
+          "[memory] the KV cache of {} sequences of {} needs {}, and {} are left on this machine",
+          batch, length, format_bytes(needed), format_bytes(available));
+  }
+
+  passes::Selection selection(const std::string& level) const {
+    return inference_selection(o_.inference, level);
+  }
+
+  serve::Experiment experiment(const std::string& level, int64_t batch, int64_t length) const {
+    serve::Experiment e;
+    e.selection = selection(level);
+    e.setting = make_setting(std::filesystem::path(o_.inference.model).stem().string(),
+                             o_.inference.machine, e.selection, o_.inference.level.switches);
+    e.batch = batch;
+    e.length = length;
+    e.chunk = o_.inference.chunk;
+    e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundredth of the time for each of a hundred
+    return e;
+  }
+
+  // Whether work of so many tokens fits into the time before `share` of it has passed, by the rate
+  // of the first prefill.
+  bool allows(double share, double tokens, const std::string& what) {
+    double needed_ns = tokens * ns_per_token_,
+           left_ns = share * o_.seconds * 1e9 - (now_ns() - begin_ns_);
+    if (needed_ns <= left_ns) return true;
+    study_.left_out.push_back(fmt::format("{}: about {:.0f} s with {:.0f} left (--seconds)", what,
+                                          needed_ns / 1e9, std::max(left_ns, 0.0) / 1e9));
+    return false;
+  }
+
+  void tell(const std::string& what) const {
+    if (!o_.inference.json || terminal_.progress)
+      fmt::print(stderr, "{:>6.1f} s  {}\n", (now_ns() - begin_ns_) / 1e9, terminal_safe(what));
+  }
+
+  // Every level at the first batch and length, the last level at all others.
+  void measure_phases() {
+    for (int64_t length : lengths_)
+      for (int64_t batch : batches_) {
+        bool is_first = batch == batches_[0] && length == lengths_[0];
+        for (const std::string& level : levels_) {
+          if (!is_first && level != levels_.back()) continue;
+          std::string what =
+              fmt::format("prefill and decode, {}, batch {}, length {}", level, batch, length);
+          if (!is_first && !allows(kPhasesEnd, 6.0 * static_cast<double>(batch * length), what))
+            continue;
+          tell(what);
+          add_phases(level, batch, length);
+          if (is_first && level == levels_.back())
+            study_.lab.detailed = {study_.lab.runs.size() - 2, study_.lab.runs.size() - 1};
+        }
+      }
+    // Prefills first, then decodes, each in the order they ran.
+    std::vector<size_t> order;
+    for (const char* task : {"prefill", "decode"})
+      for (size_t i = 0; i < study_.lab.runs.size(); ++i)
+        if (study_.lab.runs[i].setting.task == task) order.push_back(i);
+    std::vector<perf::RunRecord> sorted;
+    for (size_t i : order) sorted.push_back(std::move(study_.lab.runs[i]));
+    for (size_t& index : study_.lab.detailed)
+      index = static_cast<size_t>(std::find(order.begin(), order.end(), index) - order.begin());
+    study_.lab.runs = std::move(sorted);
+  }
+
+  void add_phases(const std::string& level, int64_t batch, int64_t length) {
+    serve::PhaseRecords phases = serve::measure_phases(file_, experiment(level, batch, length),
+                                                       *backend_, study_.lab.limits());
+    ns_per_token_ = phases.prefill.wall().median / static_cast<double>(batch * length);
+    decode_ns_ = phases.decode.wall().median / static_cast<double>(batch);
+    study_.lab.runs.push_back(std::move(phases.prefill));
+    study_.lab.runs.push_back(std::move(phases.decode));
+  }
+
+  void measure_gains() {
+    for (int64_t length : lengths_) {
+      std::string what = fmt::format("with and without the KV cache, length {}", length);
+      if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
+      tell(what);
+      study_.gains.push_back(
+          serve::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_));
+    }
+  }
+
+  void measure_latencies() {
+    for (int64_t batch : latency_batches_) {
+      std::string what =
+          fmt::format("latency, batch {}: {} tokens after {}", batch, o_.tokens, o_.prompt);
+      double prompts = 2.0 * static_cast<double>(batch * o_.prompt);
+      double generated =
+          2.0 * static_cast<double>(batch * o_.tokens) * decode_ns_ / std::max(ns_per_token_, 1.0);
+      if (!allows(kLatenciesEnd, prompts + generated, what)) continue;
+      tell(what);
+      study_.latencies.push_back(serve::measure_latency(
+          file_, experiment(levels_.back(), batch, o_.prompt), o_.tokens, *backend_));
+    }
+  }
+
+  void measure_attention() {
+    const int64_t memory = study_.lab.ceilings->machine.memory_bytes;
+    for (int64_t head_size : {int64_t{64}, int64_t{128}}) {
+      for (int64_t length : attention_lengths_) {
+        tell(fmt::format("attention, head size {}, length {}", head_size, length));
+        double left_ns = kAttentionEnd * o_.seconds * 1e9 - (now_ns() - begin_ns_);
+        // Half of what is left is for what else runs on the machine.
+        serve::AttentionLimits limits{perf::available_memory_bytes() / 2,
+                                      std::max(left_ns / 4, 1e6), 2e6 * o_.seconds};
+        study_.attention.push_back(
+            serve::try_attention({1, head_size, length}, limits, *backend_, study_.lab.limits()));
+      }
+      if (memory > 0)
+        study_.reaches.push_back(serve::standard_reach({1, head_size, 1}, memory, *backend_));
+    }
+  }
+
+  void print() const {
+    if (o_.inference.json) return;
+    fmt::print("{}", report::heading_text(study_.lab, terminal_));
+    fmt::print("file      {}, {} of tensors\n", study_.file, format_bytes(study_.file_bytes));
+    for (const report::StudySection& section : report::study_sections(study_))
+      fmt::print("{}", report::section_text(section, terminal_));
+    fmt::print("{}", report::operations_text(
+                         study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
+    for (const std::string& each : study_.left_out)
+      fmt::print("left out: {}\n", terminal_safe(each));
+  }
+
+  const InferLabOptions& o_;
+  const TerminalOptions& terminal_;
+  double begin_ns_;
+  models::ModelFile file_;
+  perf::InferenceRecord study_;
+  std::unique_ptr<backends::Backend> backend_;
+  std::vector<std::string> levels_;
+  std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;
+  int64_t latency_length_ = 0;
+  double ns_per_token_ = 0, decode_ns_ = 0;  // of the last prefill and decode measured
+};
+
+void add_infer_lab_options(CLI::App& app, InferLabOptions& o) {
+  InferenceOptions& i = o.inference;
+  app.add_option("MODEL", i.model, "a .gguf file, or a folder with config.json and safetensors")
+      ->required();
+  app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
+      ->capture_default_str();
+  app.add_flag("--exact", i.exact, "fp32 activations everywhere");
+  app.add_option("--pass", i.level.switches,
+                 "passes switched on or off: -flash_attention,-fuse_glu");
+  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once")->capture_default_str();
+  app.add_option("--seq-lens", o.lengths, "tokens of a prompt, and keys that a decoded token sees")
+      ->capture_default_str();
+  app.add_option("--chunk", i.chunk, "most tokens that are computed at once")
+      ->capture_default_str();
+  app.add_option("--latency-batches", o.latency_batches, "sequences of the latency check")
+      ->capture_default_str();
+  app.add_option("--prompt", o.prompt, "tokens of its prompts")->capture_default_str();
+  app.add_option("--tokens", o.tokens, "tokens that it generates")->capture_default_str();
+  app.add_option("--attention-lens", o.attention_lengths,
+                 "lengths of standard against flash attention")
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds,
+                 "time that the study may take; what does not fit is left out and named")
+      ->capture_default_str();
+  app.add_option("--out", o.out,
+                 "folder for the files (default: infer-lab-out, or infer-lab-out-2 ...)");
+  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  app.add_flag("--json", i.json, "print infer_summary.json on stdout and nothing else");
+  add_machine_options(app, i.machine);
+}
+
+}  // namespace
+
+void register_infer_lab(CLI::App& program, const AppContext& context) {
+  auto options = std::make_shared<InferLabOptions>();
+  CLI::App* app = program.add_subcommand("infer-lab",
+                                         "Study prefill and decode of a model file: what each "
+                                         "takes, what bounds it, what the cache gains");
+  add_infer_lab_options(*app, *options);
+  app->footer(
+      "Examples:\n"
+      "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
+      "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30 --out "
+      "study");
+  app->callback([options, &context] { InferLab(*options, context).run(); });
+}
+
+}  // namespace ridge::apps

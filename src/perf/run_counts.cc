@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums over graphs.
+#include "perf/run_counts.h"
+
+#include <chrono>
+#include <set>
+
+#include "perf/operation_table.h"
+#include "perf/predict.h"
+
+namespace ridge::perf {
+namespace {
+
+Work times(int64_t n, const Work& work) {
+  return {n * work.macs, n * work.flops, n * work.transcendentals};
+}
+
+}  // namespace
+
+std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
+                                        const Ceilings* ceilings,
+                                        RunRecord& record) {
+  std::vector<MeasuredGraph> measured;
+  std::vector<PlannedGraph> planned;
+  for (const CountedGraph& each : graphs) {
+    NodeCost cost = total(*each.costs);
+    ModelTotals model = model_totals(*each.graph);
+    record.model.forward += times(each.repeat, model.forward);
+    record.model.backward += times(each.repeat, model.backward);
+    record.model.optimizer += times(each.repeat, model.optimizer);
+    record.executed += times(each.repeat, cost.work);
+    record.planned_bytes += each.repeat * cost.bytes();
+    record.compulsory_bytes += each.repeat * compulsory_bytes(*each.graph, *each.places, "");
+    record.launches += each.repeat * cost.launches;
+    measured.push_back({each.name, each.repeat, each.graph, each.costs, {}});
+    planned.push_back({each.name, each.graph, each.plan});
+    if (ceilings == nullptr) continue;
+    measured.back().predictions =
+        predict_nodes(*each.graph, *each.places, *each.plan, *each.costs, *ceilings);
+    record.predicted_ns += static_cast<double>(each.repeat) * total_ns(measured.back().predictions);
+  }
+  record.memory = planned_memory(planned);
+  return measured;
+}
+
+ModuleRecord module_record(std::string_view name,
+                           std::span<const CountedGraph> graphs,
+                           const StepRecord& step) {
+  ModuleRecord module;
+  module.name = name;
+  const std::string scope = "layer.*/" + module.name;
+  for (const NodeRecord& node : step.nodes) {
+    if (folded_scope(node.scope) != scope) continue;
+    module.work += node.work;
+    module.planned_bytes += node.read_bytes + node.written_bytes;
+    module.launches += node.calls;
+    module.time_ns += node.time_ns;
+    module.predicted_ns += node.predicted_ns;
+  }
+  for (const CountedGraph& each : graphs) {
+    std::set<std::string> scopes;
+    for (const Node& node : each.graph->nodes)
+      if (folded_scope(node.scope) == scope) scopes.insert(node.scope);
+    for (const std::string& layer : scopes)
+      module.compulsory_bytes += each.repeat * compulsory_bytes(*each.graph, *each.places, layer);
+  }
+  return module;
+}
+
+double clock_reading_ns() {
+  constexpr int kReadings = 10'000;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point begin = Clock::now(), end = begin;
+  for (int i = 0; i < kReadings; ++i) end = Clock::now();
+  return std::chrono::duration<double, std::nano>(end - begin).count() / kReadings;
+}
+
+}  // namespace ridge::perf

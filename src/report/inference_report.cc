@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sections and files of the study.
+#include "report/inference_report.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/inference_tables.h"
+#include "report/json_text.h"
+#include "report/markdown_report.h"
+#include "report/markdown_text.h"
+
+namespace ridge::report {
+namespace {
+
+std::string reach_text(const perf::InferenceRecord& study) {
+  std::string text = "Causal, one head, fp32. Temporaries are the plan's arena.";
+  for (const perf::AttentionReach& reach : study.reaches)
+    text += fmt::format(" At head size {} the standard form's plan fills {} at a length of {}.",
+                        reach.head_size, format_bytes(reach.memory_bytes),
+                        format_integer(reach.sequence));
+  return text;
+}
+
+Json form_json(const perf::AttentionForm& form) {
+  return {{"kernel_calls", form.launches},     {"planned_bytes", form.planned_bytes},
+          {"arena_bytes", form.arena_bytes},   {"owned_bytes", form.owned_bytes},
+          {"predicted_ns", form.predicted_ns}, {"skipped", form.skipped},
+          {"time", to_json(form.time)},        {"measured_bytes", form.measured_bytes}};
+}
+
+Json latency_json(const perf::LatencyRecord& each) {
+  return {{"batch_size", each.batch},
+          {"prompt_tokens", each.prompt},
+          {"tokens", each.tokens},
+          {"session_ns", each.open_ns},
+          {"first_generation_ns", each.first_ns},
+          {"ttft_ns", each.ttft_ns},
+          {"tpot", to_json(each.tpot)},
+          {"wall_ns", each.wall_ns},
+          {"predicted_ns", each.predicted_ns()},
+          {"error", each.error()},
+          {"tokens_per_s", each.tokens_per_s()}};
+}
+
+std::string notes(const perf::InferenceRecord& study) {
+  std::string text;
+  for (const std::string& each : study.left_out) text += "\n- left out: " + plain(each);
+  return text.empty() ? text : text + "\n";
+}
+
+}  // namespace
+
+std::vector<StudySection> study_sections(const perf::InferenceRecord& study) {
+  std::vector<StudySection> sections;
+  auto add = [&](std::string title, std::string note, Table table) {
+    if (table.rows() > 0) sections.push_back({std::move(title), std::move(note), std::move(table)});
+  };
+  add("Prefill and decode",
+      fmt::format("TTFT of a prefill, TPOT of a decode whose tokens see `length` keys. MFU: {}; of "
+                  "the measured peak. "
+                  "MBU: {}. Planned: what `ridge plan` makes of the same graph and ceilings.",
+                  perf::kMfuConvention, perf::kMbuConvention),
+      phase_table(study));
+  add("What they take", "Weights, keys and values: what a run must read of them.",
+      resource_table(study));
+  add("Attention module and MLP under the roofline",
+      "All layers together, projections included; FLOPs per compulsory byte (inputs, outputs, "
+      "weights and the keys and "
+      "values in sight once); the roof is that of memory and of fp32 products.",
+      module_table(study));
+  add("The KV cache", "One more token, batch 1.", cache_gain_table(study));
+  add("Latency",
+      "The second generation on a session beside TTFT + TPOT x (n - 1); the first also makes the "
+      "graphs.",
+      latency_table(study));
+  add("Standard against flash attention", reach_text(study), attention_table(study));
+  return sections;
+}
+
+std::string section_text(const StudySection& section, const TerminalOptions& options) {
+  return "\n" + paint(section.title, Colour::kBold, options) + "\n\n" +
+         section.table.text(options) + "\n" + section.note + "\n";
+}
+
+std::string inference_summary(const perf::InferenceRecord& study) {
+  Json json = heading(study.lab);
+  json["version"] = 1;
+  json["file"] = {
+      {"format", study.file}, {"tensor_bytes", study.file_bytes}, {"open_ns", study.open_ns}};
+  json["mfu_convention"] = perf::kMfuConvention;
+  json["mbu_convention"] = perf::kMbuConvention;
+  json["runs"] = "performance_summary.json";
+  Json& gains = json["kv_cache"] = Json::array();
+  for (const perf::CacheGainRecord& gain : study.gains)
+    gains.push_back({{"context", gain.context},
+                     {"with", to_json(gain.with)},
+                     {"without", to_json(gain.without)},
+                     {"cache_bytes", gain.cache_bytes},
+                     {"logits_difference", gain.logits_difference}});
+  Json& latencies = json["latency"] = Json::array();
+  for (const perf::LatencyRecord& each : study.latencies) latencies.push_back(latency_json(each));
+  Json& attention = json["attention"] = Json::array();
+  for (const perf::AttentionRecord& a : study.attention)
+    attention.push_back({{"heads", a.heads},
+                         {"head_size", a.head_size},
+                         {"seq_len", a.sequence},
+                         {"standard", form_json(a.standard)},
+                         {"flash", form_json(a.flash)}});
+  Json& reaches = json["standard_attention_fits"] = Json::array();
+  for (const perf::AttentionReach& reach : study.reaches)
+    reaches.push_back({{"head_size", reach.head_size},
+                       {"memory_bytes", reach.memory_bytes},
+                       {"seq_len", reach.sequence}});
+  json["left_out"] = study.left_out;
+  return json_text(json);
+}
+
+std::vector<OutputFile> study_files(perf::InferenceRecord& study) {
+  std::vector<OutputFile> files = record_files(study.lab);
+  files.push_back({"infer_summary.json", inference_summary(study)});
+  std::string report = heading_section(study.lab, "Ridge inference report") + notes(study);
+  for (const StudySection& section : study_sections(study))
+    report += fmt::format("\n## {}\n\n{}\n\n{}", section.title, table_text(section.table),
+                          plain(section.note) + "\n");
+  for (size_t index : study.lab.detailed)
+    report += operations_section(study.lab, study.lab.runs[index]);
+  files.push_back({"report.md", std::move(report)});
+  return files;
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of the study.
+#include "report/inference_tables.h"
+
+#include <fmt/format.h>
+
+#include "base/units.h"
+#include "report/tables.h"
+
+namespace ridge::report {
+namespace {
+
+std::string percent(double share) { return share > 0 ? fmt::format("{:.1f}%", 100 * share) : "-"; }
+
+std::string ratio(double before_ns, double after_ns) {
+  return before_ns > 0 && after_ns > 0 ? fmt::format("{:.2f}x", before_ns / after_ns) : "-";
+}
+
+std::string gap(double difference) {
+  return difference == 0 ? "0" : fmt::format("{:.0e}", difference);
+}
+
+std::string roof_share(const perf::LabRecord& lab,
+                       const perf::RunRecord& run,
+                       const perf::ModuleRecord& module) {
+  if (!lab.ceilings || !(module.intensity() > 0)) return "-";
+  double roof =
+      perf::attainable_flops_per_ns(*lab.ceilings, product_dtype(run.setting), module.intensity());
+  return roof > 0 && module.time_ns > 0 ? fmt::format("{:.0f}%", 100 * module.flops_per_ns() / roof)
+                                        : "-";
+}
+
+std::string roof_bound(const perf::LabRecord& lab,
+                       const perf::RunRecord& run,
+                       const perf::ModuleRecord& module) {
+  if (!lab.ceilings) return "-";
+  return std::string(
+      name(perf::roofline_bound(*lab.ceilings, product_dtype(run.setting), module.intensity())));
+}
+
+// A row a run, a rule between those that are not compared with each other.
+template <typename Cells>
+Table run_table(const perf::LabRecord& lab,
+                std::vector<Table::Column> columns,
+                const Cells& cells) {
+  std::vector<Table::Column> all{
+      {"phase", Align::kLeft}, {"level", Align::kLeft}, {"batch"}, {"length"}};
+  all.insert(all.end(), columns.begin(), columns.end());
+  Table table(std::move(all));
+  const perf::RunRecord* last = nullptr;
+  for (const perf::RunRecord& run : lab.runs) {
+    const perf::RunRecord& first = perf::reference_run(lab, run);
+    if (last != nullptr && &first != last) table.add_rule();
+    last = &first;
+    std::vector<std::string> row{run.setting.task, run.setting.level,
+                                 std::to_string(run.setting.batch_size),
+                                 std::to_string(run.setting.sequence)};
+    for (std::string& cell : cells(first, run)) row.push_back(std::move(cell));
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+std::string form_time(const perf::AttentionForm& form) {
+  return form.skipped.empty() ? time_cell(form.time) : form.skipped;
+}
+
+}  // namespace
+
+Table phase_table(const perf::InferenceRecord& study) {
+  const perf::LabRecord& lab = study.lab;
+  double read_rate = lab.ceilings ? lab.ceilings->bandwidth.back().read_bytes_per_ns : 0;
+  return run_table(lab,
+                   {{"TTFT / TPOT"},
+                    {"95% interval"},
+                    {"planned (off by)"},
+                    {"speed-up"},
+                    {"tokens/s"},
+                    {"MFU"},
+                    {"MBU"}},
+                   [&](const perf::RunRecord& first, const perf::RunRecord& run) {
+                     return std::vector<std::string>{
+                         time_cell(run.wall()),
+                         interval_cell(run.wall()),
+                         prediction_cell(run.predicted_ns, run.wall().median),
+                         &first == &run ? "" : fmt::format("{:.2f}x", perf::speed_up(lab, run)),
+                         format_count(run.tokens_per_s()),
+                         percent(run.mfu(peak_flops_per_ns(lab, run.setting))),
+                         percent(run.mbu(read_rate))};
+                   });
+}
+
+Table resource_table(const perf::InferenceRecord& study) {
+  return run_table(study.lab,
+                   {{"kernel calls"},
+                    {"bytes moved"},
+                    {"weights"},
+                    {"keys and values"},
+                    {"owned memory"},
+                    {"logits off by"}},
+                   [&](const perf::RunRecord& first, const perf::RunRecord& run) {
+                     return std::vector<std::string>{
+                         format_integer(run.launches),
+                         format_bytes(run.planned_bytes),
+                         format_bytes(run.weight_bytes),
+                         format_bytes(run.cache_bytes),
+                         format_bytes(run.memory.allocated_bytes),
+                         run.logits.empty() ? ""
+                         : &first == &run   ? "reference"
+                                            : gap(perf::logits_difference(first, run))};
+                   });
+}
+
+Table module_table(const perf::InferenceRecord& study) {
+  Table table({{"phase", Align::kLeft},
+               {"level", Align::kLeft},
+               {"batch"},
+               {"length"},
+               {"module", Align::kLeft},
+               {"MACs"},
+               {"I/O planned"},
+               {"I/O compulsory"},
+               {"FLOP/B"},
+               {"roofline", Align::kLeft},
+               {"time"},
+               {"planned (off by)"},
+               {"of the roof"}});
+  const perf::RunRecord* last = nullptr;
+  for (const perf::RunRecord& run : study.lab.runs) {
+    const perf::RunRecord& first = perf::reference_run(study.lab, run);
+    if (last != nullptr && &first != last) table.add_rule();
+    last = &first;
+    for (const perf::ModuleRecord& m : run.modules)
+      table.add({run.setting.task, run.setting.level, std::to_string(run.setting.batch_size),
+                 std::to_string(run.setting.sequence), m.name,
+                 format_count(static_cast<double>(m.work.macs)), format_bytes(m.planned_bytes),
+                 format_bytes(m.compulsory_bytes), fmt::format("{:.3g}", m.intensity()),
+                 roof_bound(study.lab, run, m), format_ns(static_cast<double>(m.time_ns)),
+                 prediction_cell(m.predicted_ns, static_cast<double>(m.time_ns)),
+                 roof_share(study.lab, run, m)});
+  }
+  return table;
+}
+
+Table cache_gain_table(const perf::InferenceRecord& study) {
+  Table table({{"context"},
+               {"a token, with the cache"},
+               {"95% interval"},
+               {"without"},
+               {"95% interval"},
+               {"gain"},
+               {"the cache takes"},
+               {"logits off by"}});
+  for (const perf::CacheGainRecord& gain : study.gains)
+    table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
+               time_cell(gain.without), interval_cell(gain.without),
+               ratio(gain.without.median, gain.with.median), format_bytes(gain.cache_bytes),
+               gap(gain.logits_difference)});
+  return table;
+}
+
+Table latency_table(const perf::InferenceRecord& study) {
+  Table table({{"batch"},
+               {"prompt"},
+               {"tokens"},
+               {"session"},
+               {"first generation"},
+               {"TTFT"},
+               {"TPOT"},
+               {"95% interval"},
+               {"TTFT + TPOT x (n - 1)"},
+               {"wall"},
+               {"off by"},
+               {"tokens/s"}});
+  for (const perf::LatencyRecord& each : study.latencies)
+    table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),
+               format_ns(each.open_ns), format_ns(each.first_ns), format_ns(each.ttft_ns),
+               time_cell(each.tpot), interval_cell(each.tpot), format_ns(each.predicted_ns()),
+               format_ns(each.wall_ns), fmt::format("{:+.2f}%", 100 * each.error()),
+               format_count(each.tokens_per_s())});
+  return table;
+}
+
+Table attention_table(const perf::InferenceRecord& study) {
+  Table table({{"head size"},
+               {"length"},
+               {"standard"},
+               {"flash"},
+               {"speed-up"},
+               {"standard, temporaries"},
+               {"process grew by"},
+               {"flash, temporaries"},
+               {"process grew by"},
+               {"launches saved"},
+               {"bytes saved"}});
+  const perf::AttentionRecord* last = nullptr;
+  for (const perf::AttentionRecord& a : study.attention) {
+    if (last != nullptr && last->head_size != a.head_size) table.add_rule();
+    last = &a;
+    auto grown = [](const perf::AttentionForm& form) {
+      return form.measured_bytes > 0 ? format_bytes(form.measured_bytes) : "-";
+    };
+    table.add({std::to_string(a.head_size), std::to_string(a.sequence), form_time(a.standard),
+               form_time(a.flash), ratio(a.standard.time.median, a.flash.time.median),
+               format_bytes(a.standard.arena_bytes), grown(a.standard),
+               format_bytes(a.flash.arena_bytes), grown(a.flash),
+               format_integer(a.standard.launches - a.flash.launches),
+               format_bytes(a.standard.planned_bytes - a.flash.planned_bytes)});
+  }
+  return table;
+}
+
+}  // namespace ridge::report

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building, planning and running one composite.
+#include "serve/attention_trial.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/units.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+#include "passes/pipeline.h"
+#include "perf/predict.h"
+#include "perf/process_memory.h"
+#include "perf/resource_plan.h"
+#include "runtime/program.h"
+
+namespace ridge::serve {
+namespace {
+
+constexpr const char* kInputs[] = {"q", "k", "v"};
+
+Graph build(const AttentionTrial& trial, bool flash, const perf::Target& target) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  Type heads{DType::kF32, {trial.sequence, trial.heads, trial.head_size}}, shared = heads;
+  shared.shape = {trial.sequence, 1, trial.head_size};
+  ValueId q = b.input(kInputs[0], heads), k = b.input(kInputs[1], shared),
+          v = b.input(kInputs[2], shared);
+  graph.outputs = {b.call("attention", {q, k, v},
+                          {{"sequence", trial.sequence},
+                           {"causal", true},
+                           {"window", int64_t{0}},
+                           {"scale", 1 / std::sqrt(static_cast<double>(trial.head_size))}})};
+  LoadGraph load;
+  passes::PassContext context{ops::table(), target, load};
+  passes::Selection selection("baseline", flash ? "+flash_attention" : "");
+  for (passes::Stage stage :
+       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
+    graph = passes::run_stage(stage, graph, selection, context, nullptr);
+  return graph;
+}
+
+perf::AttentionForm plan(const Graph& graph,
+                         const perf::Target& target,
+                         const perf::Ceilings* ceilings) {
+  perf::AttentionForm form;
+  std::vector<perf::Place> places = perf::places(graph, &target);
+  perf::MemoryPlan memory = perf::plan_memory(graph, places, target);
+  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &target);
+  perf::NodeCost cost = perf::total(costs);
+  form.launches = cost.launches;
+  form.planned_bytes = cost.bytes();
+  form.arena_bytes = memory.arena_bytes;
+  form.owned_bytes = memory.owned_bytes();
+  if (ceilings != nullptr)
+    form.predicted_ns =
+        perf::total_ns(perf::predict_nodes(graph, places, memory, costs, *ceilings));
+  return form;
+}
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void fill(runtime::Store& store) {
+  Random random(1);
+  for (const char* input : kInputs) {
+    std::vector<float> values(static_cast<size_t>(store.type(input).shape.elements()));
+    random.fill_normal(values, 1);
+    store.write(input, values.data(), static_cast<int64_t>(values.size() * sizeof(float)));
+  }
+}
+
+// Where one run takes longer than the budget it is the only one.
+void run(Graph graph, double budget_ns, backends::Backend& backend, perf::AttentionForm& form) {
+  constexpr int kMost = 20;
+  ::malloc_trim(0);
+  bool is_measured = perf::reset_peak_memory();
+  int64_t before = perf::read_process_memory().resident_bytes;
+  {
+    runtime::Store store(backend);
+    runtime::Program program(backend, store);
+    program.add("attention", std::move(graph));
+    program.bind();
+    fill(store);
+    double begin = now_ns();
+    program.run(0);
+    std::vector<double> samples{now_ns() - begin};
+    if (samples[0] < budget_ns) samples.clear();  // it was the warm-up
+    while (samples.empty() || (samples.size() < kMost && now_ns() - begin < budget_ns)) {
+      double start = now_ns();
+      program.run(0);
+      samples.push_back(now_ns() - start);
+    }
+    form.time = perf::summarize(samples);
+  }
+  if (is_measured)
+    form.measured_bytes = std::max<int64_t>(0, perf::read_process_memory().peak_bytes - before);
+  ::malloc_trim(0);
+}
+
+std::string why_not(const perf::AttentionForm& form, const AttentionLimits& limits) {
+  if (form.owned_bytes > limits.memory_bytes)
+    return fmt::format("needs {}, more than {}", format_bytes(form.owned_bytes),
+                       format_bytes(limits.memory_bytes));
+  if (limits.time_ns > 0 && form.predicted_ns > limits.time_ns)
+    return fmt::format("would take {}", format_ns(form.predicted_ns));
+  return "";
+}
+
+}  // namespace
+
+perf::AttentionRecord try_attention(const AttentionTrial& trial,
+                                    const AttentionLimits& limits,
+                                    backends::Backend& backend,
+                                    const perf::Ceilings* ceilings) {
+  perf::AttentionRecord record{trial.heads, trial.head_size, trial.sequence, {}, {}};
+  for (bool flash : {false, true}) {
+    perf::AttentionForm& form = flash ? record.flash : record.standard;
+    Graph graph = build(trial, flash, backend);
+    form = plan(graph, backend, ceilings);
+    form.skipped = why_not(form, limits);
+    if (form.skipped.empty()) run(std::move(graph), limits.budget_ns, backend, form);
+  }
+  return record;
+}
+
+perf::AttentionReach standard_reach(const AttentionTrial& trial,
+                                    int64_t memory_bytes,
+                                    const perf::Target& target) {
+  constexpr int64_t kMost = int64_t{1} << 22;
+  AttentionTrial longer = trial;
+  int64_t reach = perf::largest_fitting(memory_bytes, kMost, [&](int64_t sequence) {
+    longer.sequence = std::max<int64_t>(sequence, 1);
+    return plan(build(longer, false, target), target, nullptr).owned_bytes;
+  });
+  return {trial.head_size, memory_bytes, reach};
+}
+
+}  // namespace ridge::serve

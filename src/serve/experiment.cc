@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions under the clock.
+#include "serve/experiment.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "perf/process_memory.h"
+#include "perf/run_counts.h"
+
+namespace ridge::serve {
+namespace {
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+SessionOptions session_options(const Experiment& e, int64_t capacity) {
+  SessionOptions options;
+  options.slots = e.batch;
+  options.capacity = capacity;
+  options.chunk = e.chunk;
+  options.selection = e.selection;
+  return options;
+}
+
+// Prompts of a batch, and the ids behind them.
+struct Prompts {
+  Prompts(const Experiment& e, int64_t vocabulary) {
+    for (int64_t slot = 0; slot < e.batch; ++slot) {
+      ids.push_back(random_ids(e.length, vocabulary, static_cast<uint32_t>(slot) + 1));
+      slots.push_back(slot);
+    }
+    for (int64_t slot : slots) prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
+    tokens.resize(slots.size());
+  }
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<Prompt> prompts;
+  std::vector<int64_t> slots;
+  std::vector<int32_t> tokens;
+};
+
+// Plain and instrumented runs of one thing.
+class Measurement {
+ public:
+  Measurement(Session& session, std::function<void()> once)
+      : session_(session), once_(std::move(once)) {}
+
+  void run(const Repeats& repeats) {
+    take(true);  // warm-up; it tells which graphs run
+    steps_.clear();
+    plain_.clear();
+    double begin = now_ns();
+    for (int64_t i = 0;
+         i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i)
+      take(i % 4 == 1 || i % 4 == 2);
+  }
+
+  // The graphs of a run in order; those that follow themselves are repeated.
+  std::vector<perf::CountedGraph> graphs() const {
+    std::vector<perf::CountedGraph> graphs;
+    for (const SessionRun& each : runs_) {
+      const runtime::Stage& stage = each.bucket->program().stage(0);
+      if (!graphs.empty() && graphs.back().graph == &stage.graph) {
+        ++graphs.back().repeat;
+        continue;
+      }
+      const models::InferenceShape& shape = each.bucket->shape();
+      graphs.push_back(
+          {fmt::format("{} of {}, context {}", stage.name, shape.tokens, shape.context), 1,
+           &stage.graph, &stage.places, &stage.plan, &stage.costs});
+    }
+    return graphs;
+  }
+
+  int64_t arena_bytes() const {
+    int64_t most = 0;
+    for (const SessionRun& each : runs_)
+      most = std::max(most, each.bucket->program().arena_bytes());
+    return most;
+  }
+
+  const std::vector<perf::InstrumentedStep>& steps() const { return steps_; }
+  const std::vector<double>& plain() const { return plain_; }
+
+ private:
+  void take(bool instrumented) {
+    std::vector<SessionRun> runs;
+    session_.observe(instrumented ? &runs : nullptr);
+    double begin = now_ns();
+    once_();
+    double wall_ns = now_ns() - begin;
+    session_.observe(nullptr);
+    if (!instrumented) {
+      plain_.push_back(wall_ns);
+      return;
+    }
+    perf::InstrumentedStep step{{}, wall_ns};
+    for (SessionRun& each : runs) step.runs.push_back(each.profile);
+    steps_.push_back(std::move(step));
+    runs_ = std::move(runs);
+  }
+
+  Session& session_;
+  std::function<void()> once_;
+  std::vector<SessionRun> runs_;
+  std::vector<perf::InstrumentedStep> steps_;
+  std::vector<double> plain_;
+};
+
+perf::RunRecord make_record(const Experiment& e,
+                            const char* task,
+                            const Session& session,
+                            const Measurement& measured,
+                            const perf::Ceilings* ceilings) {
+  perf::RunRecord record;
+  record.setting = e.setting;
+  record.setting.task = task;
+  record.setting.batch_size = e.batch;
+  record.setting.sequence = e.length;
+  record.parameters = session.config().parameters();
+  std::vector<perf::CountedGraph> counted = measured.graphs();
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
+  record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
+  record.plain_wall_ns = measured.plain();
+  record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  record.step = perf::make_step_record(graphs, measured.steps());
+  for (const char* module : {"attention", "mlp"})
+    record.modules.push_back(perf::module_record(module, counted, record.step));
+  for (const perf::CountedGraph& each : counted)
+    record.weight_bytes =
+        std::max(record.weight_bytes, perf::parameter_bytes(*each.graph, *each.places));
+  record.cache_bytes = e.batch * models::seen_bytes(session.config(), e.length, DType::kF32);
+  return record;
+}
+
+}  // namespace
+
+std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed) {
+  Random random(seed);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>(random.below(static_cast<uint32_t>(vocabulary)));
+  return ids;
+}
+
+PhaseRecords measure_phases(const models::ModelFile& file,
+                            const Experiment& e,
+                            backends::Backend& backend,
+                            const perf::Ceilings* ceilings) {
+  // An instrument that is to see inside recordings attaches before they are made.
+  backend.instrument();
+  perf::ProcessMemory before = perf::read_process_memory();
+  Session session(file, session_options(e, e.length), backend);
+  bool was_reset = perf::reset_peak_memory();
+  Prompts p(e, file.config().vocabulary);
+  PhaseRecords records;
+  auto finish = [&](const char* task, const Measurement& measured) {
+    perf::RunRecord record = make_record(e, task, session, measured, ceilings);
+    record.memory.before = before;
+    record.memory.foreign_bytes = before.resident_bytes;
+    record.memory.after = perf::read_process_memory();
+    record.memory.peak_was_reset = was_reset;
+    return record;
+  };
+  Measurement prefill(session, [&] { p.tokens = session.start(p.prompts); });
+  prefill.run(e.repeats);
+  records.prefill = finish("prefill", prefill);
+  records.prefill.logits = session.logits(e.batch - 1);
+  records.prefill.chosen = p.tokens;
+  Measurement decode(session, [&] {
+    for (int64_t slot : p.slots) session.rewind(slot, e.length - 1);
+    session.step(p.slots, p.tokens);
+  });
+  decode.run(e.repeats);
+  records.decode = finish("decode", decode);
+  return records;
+}
+
+perf::LatencyRecord measure_latency(const models::ModelFile& file,
+                                    const Experiment& e,
+                                    int64_t tokens,
+                                    backends::Backend& backend) {
+  perf::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
+  double begin = now_ns();
+  Session session(file, session_options(e, e.length + tokens - 1), backend);
+  record.open_ns = now_ns() - begin;
+  Prompts p(e, file.config().vocabulary);
+  std::vector<double> steps;
+  auto generate = [&] {
+    double start = now_ns();
+    p.tokens = session.start(p.prompts);
+    record.ttft_ns = now_ns() - start;
+    for (int64_t i = 1; i < tokens; ++i) {
+      double step = now_ns();
+      session.step(p.slots, p.tokens);
+      steps.push_back(now_ns() - step);
+    }
+    return now_ns() - start;
+  };
+  record.first_ns = generate();
+  steps.clear();
+  record.wall_ns = generate();
+  record.tpot = perf::summarize(steps);
+  return record;
+}
+
+perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
+                                         const Experiment& e,
+                                         backends::Backend& backend) {
+  perf::CacheGainRecord record;
+  record.context = e.length;
+  Prompts p(e, file.config().vocabulary);
+  SessionOptions options = session_options(e, e.length);
+  std::vector<float> logits;
+  {
+    Session session(file, options, backend);
+    session.start(p.prompts);
+    logits = session.logits(0);
+    Measurement decode(session, [&] {
+      session.rewind(0, e.length - 1);
+      session.step(p.slots, p.tokens);
+    });
+    decode.run(e.repeats);
+    record.with = perf::summarize(decode.plain());
+    record.cache_bytes = models::cache_bytes(
+        file.config(),
+        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk));
+  }
+  options.cached = false;
+  Session session(file, options, backend);
+  Measurement whole(session, [&] { session.start(p.prompts); });
+  whole.run(e.repeats);
+  record.without = perf::summarize(whole.plain());
+  std::vector<float> other = session.logits(0);
+  for (size_t i = 0; i < logits.size(); ++i)
+    record.logits_difference =
+        std::max(record.logits_difference,
+                 std::abs(static_cast<double>(logits[i]) - static_cast<double>(other[i])));
+  return record;
+}
+
+}  // namespace ridge::serve

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// ridge generate, logits, perplexity, bench model and infer-lab from outside: what they print, and
+// what they refuse.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/program_run.h"
+
+namespace ridge::apps {
+namespace {
+
+using nlohmann::json;
+using InferenceAppTest = ProgramTest;
+
+std::string small_model(const char* name = "llama_fp32") {
+  return files::test_data(std::string("models/") + name).string();
+}
+
+json expected(const char* name) {
+  return json::parse(
+      files::contents(files::test_data(std::string("models/") + name) / "expected.json"));
+}
+
+std::string joined(const json& ids) {
+  std::string text;
+  for (const json& id : ids) text += (text.empty() ? "" : ",") + std::to_string(id.get<int>());
+  return text;
+}
+
+// SmolLM2 where this machine has it, else empty.
+std::string published() {
+  const char* folder = std::getenv("RIDGE_MODELS");
+  const char* home = std::getenv("HOME");
+  std::filesystem::path path =
+      folder != nullptr
+          ? std::filesystem::path(folder)
+          : std::filesystem::path(home != nullptr ? home : "") / ".cache/ridge/models";
+  path /= "SmolLM2-135M-Instruct.Q4_1.gguf";
+  return std::filesystem::exists(path) ? path.string() : "";
+}
+
+TEST_F(InferenceAppTest, LogitsAreThoseExpected) {
+  for (const char* name : {"llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"}) {
+    json want = expected(name);
+    Output output = run({"logits", small_model(name), "--ids", joined(want["ids"][0]), "--json",
+                         "--exact", "--top", "1000"});
+    ASSERT_EQ(output.code, 0) << output.err;
+    json got = json::parse(output.out);
+    EXPECT_EQ(got["tokens"], want["ids"][0].size());
+    EXPECT_NEAR(got["logsumexp"].get<double>(), want["logsumexp_last"][0].get<double>(), 2e-3);
+    double largest = HUGE_VAL;
+    for (const json& each : got["top"]) {
+      EXPECT_LE(each[1].get<double>(), largest) << "largest first";
+      largest = each[1].get<double>();
+      if (each[0].get<size_t>() < 8)
+        EXPECT_NEAR(largest, want["logits_last8"][0][each[0].get<size_t>()].get<double>(), 2e-3);
+    }
+    EXPECT_EQ(got["top"][0][0], want["argmax"][0].back()) << name;
+  }
+}
+
+TEST_F(InferenceAppTest, PerplexityIsTheMeanOfItsTokens) {
+  Output output = run({"perplexity", small_model(), "--ids", "5,6,7,8,9,10", "--json"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  json got = json::parse(output.out);
+  EXPECT_EQ(got["tokens"], 6);
+  EXPECT_NEAR(got["perplexity"].get<double>(), std::exp(got["nll_mean"].get<double>()), 1e-6);
+  // Random weights: nearly uniform.
+  EXPECT_NEAR(got["nll_mean"].get<double>(), std::log(160.0), 2);
+}
+
+TEST_F(InferenceAppTest, IdsThatAreNone) {
+  expect_refused({"logits", small_model(), "--ids", "1,x"}, 2, "[ids]");
+  expect_refused({"logits", small_model(), "--ids", ""}, 2, "ids");
+  expect_refused({"logits", small_model(), "--ids", "1,2,"}, 2, "[ids]");
+  expect_refused({"logits", small_model(), "--ids", "-1"}, 2, "ids");
+  expect_refused({"logits", small_model(), "--ids", "1,2000000"}, 2,
+                 "[ids] expected ids from 0 to");
+  expect_refused({"logits", small_model(), "--ids", "1,2", "--top", "0"}, 2, "[top]");
+  expect_refused({"logits", small_model(), "--ids", "1,2,3,4", "--context", "3"}, 2,
+                 "[prompt] expected at most 3 tokens");
+  expect_refused({"logits", small_model(), "--ids", "1", "--context", "99999999"}, 2, "[context]");
+  expect_refused({"logits", small_model(), "--ids", "1", "--chunk", "0"}, 2, "[chunk]");
+  expect_refused({"logits", small_model(), "--ids", "1", "--level", "fastest"}, 2, "[level]");
+  expect_refused({"logits", "nowhere", "--ids", "1"}, 3, "nowhere");
+  expect_refused({"perplexity", small_model(), "--ids", "1"}, 2, "at least 2 tokens");
+  expect_refused({"perplexity", small_model()}, 2, "either FILE or --ids");
+  expect_refused({"generate", small_model(), "Hello"}, 3, "tokenizer");
+}
+
+TEST_F(InferenceAppTest, BenchModelInThreeForms) {
+  std::vector<std::string> line{"bench", "model", small_model(), "-p", "16", "-n", "4,8",
+                                "-r",    "2",     "-b",          "2",  "-t", "1"};
+  auto with = [&](const char* format) {
+    std::vector<std::string> all = line;
+    all.insert(all.end(), {"-o", format});
+    return run(all);
+  };
+  Output md = with("md");
+  ASSERT_EQ(md.code, 0) << md.err;
+  for (const char* test : {"pp16", "tg4", "tg8", "tokens/s"})
+    EXPECT_NE(md.out.find(test), std::string::npos) << md.out;
+  json made = json::parse(with("json").out);
+  EXPECT_EQ(made["threads"], 1);
+  EXPECT_EQ(made["batch"], 2);
+  ASSERT_EQ(made["tests"].size(), 3u);
+  EXPECT_EQ(made["tests"][0]["test"], "pp16");
+  EXPECT_EQ(made["tests"][0]["samples"].size(), 2u);
+  EXPECT_GT(made["tests"][2]["tokens_per_s"], 0);
+  std::string csv = with("csv").out;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
+  EXPECT_EQ(run({"bench", "model", small_model(), "-p", "0", "-n", "2", "-d", "8", "-r", "1"}).code,
+            0);
+  expect_refused({"bench", "model", small_model(), "-p", "0", "-n", "0"}, 2, "[bench]");
+  expect_refused({"bench", "model", small_model(), "-p", "many"}, 2, "[prompt-tokens]");
+  expect_refused({"bench", "model", small_model(), "-p", "9999999"}, 2, "the model's context");
+  expect_refused({"bench", "model", small_model(), "-n", "2", "-d", "9223372036854775807"}, 2,
+                 "the model's context");
+  expect_refused({"bench", "model", small_model(), "-r", "0"}, 2, "[repeats]");
+  expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch]");
+  expect_refused({"bench", "model", small_model(), "-o", "xml"}, 2, "[output]");
+}
+
+TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
+  Output output = run({"infer-lab", small_model(), "--seq-lens", "16,32", "--batch-sizes", "1,2",
+                       "--latency-batches", "1,2", "--prompt", "8", "--tokens", "4",
+                       "--attention-lens", "64,128", "--seconds", "10", "--out", "study"});
+  ASSERT_EQ(output.code, 0) << output.err;
+  for (const char* part : {"Prefill and decode", "Attention module and MLP", "The KV cache",
+                           "Latency", "Standard against flash attention", "MFU:", "MBU:"})
+    EXPECT_NE(output.out.find(part), std::string::npos) << part;
+  for (const char* file :
+       {"performance_summary.json", "flops_profile.json", "computational_intensity.json",
+        "operators.csv", "memory.json", "trace.json", "infer_summary.json", "report.md"})
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "study" / file)) << file;
+  json runs = json::parse(files::contents(folder_ / "study" / "performance_summary.json"))["runs"];
+  EXPECT_EQ(runs.size(), 2u * (4 + 3))
+      << "every level at the first batch and length, the last level at the others";
+  for (const json& each : runs) {
+    EXPECT_LE(each["logits_difference"].get<double>(), 1e-4) << each["setting"];
+    EXPECT_EQ(each["modules"].size(), 2u);
+    EXPECT_GT(each["modules"][0]["time_ns"].get<double>(), 0);
+    EXPECT_GT(each["mbu"].get<double>(), 0);
+    EXPECT_EQ(each["memory"]["allocated_bytes"].get<int64_t>() > 0, true);
+  }
+  json study = json::parse(files::contents(folder_ / "study" / "infer_summary.json"));
+  EXPECT_EQ(study["kv_cache"].size(), 2u);
+  EXPECT_EQ(study["latency"].size(), 2u);
+  EXPECT_EQ(study["attention"].size(), 4u);
+  EXPECT_LE(study["kv_cache"][0]["logits_difference"].get<double>(), 1e-4);
+  json trace = json::parse(files::contents(folder_ / "study" / "trace.json"));
+  EXPECT_GT(trace["traceEvents"].size(), 20u);
+  // What ridge lab's readers read.
+  EXPECT_EQ(run({"diff", "study", "study"}).code, 0);
+  EXPECT_EQ(run({"explain", "study"}).code, 0);
+  expect_refused({"infer-lab", small_model(), "--out", "study"}, 2, "--force");
+  expect_refused({"infer-lab", small_model(), "--seq-lens", "9999999"}, 2, "[seq-lens]");
+  expect_refused({"infer-lab", small_model(), "--tokens", "1"}, 2, "[tokens]");
+  expect_refused({"infer-lab", small_model(), "--seconds", "0"}, 2, "[seconds]");
+}
+
+class GenerateAppTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    model_ = published();
+    if (model_.empty())
+      GTEST_SKIP()
+          << "SmolLM2-135M-Instruct.Q4_1.gguf is not on this machine: make models fetches it";
+  }
+  json generate(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"generate", model_});
+    arguments.push_back("--json");
+    Output output = run(arguments);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return output.code == 0 ? json::parse(output.out) : json();
+  }
+  std::string model_;
+};
+
+TEST_F(GenerateAppTest, PrintsWhatWasGenerated) {
+  json made = generate({"The capital of France is", "--max-tokens", "6"});
+  EXPECT_EQ(made["ids"].size(), 6u);
+  EXPECT_EQ(made["finish_reason"], "length");
+  EXPECT_NE(made["text"].get<std::string>().find("Paris"), std::string::npos);
+  EXPECT_GT(made["timings"]["ttft_ms"], 0);
+  EXPECT_EQ(generate({"The capital of France is", "--max-tokens", "6", "--no-kv-cache"})["ids"],
+            made["ids"]);
+  json stopped = generate({"The capital of France is", "--max-tokens", "6", "--stop", "Par"});
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+  EXPECT_EQ(stopped["text"].get<std::string>().find("Par"), std::string::npos);
+  json none = generate({"The capital of France is", "--max-tokens", "0"});
+  EXPECT_EQ(none["ids"].size(), 0u);
+  EXPECT_EQ(none["prompt_ids"], made["prompt_ids"]);
+  EXPECT_EQ(none["finish_reason"], "length");
+}
+
+TEST_F(GenerateAppTest, ChatsAndDraws) {
+  json chat = generate({"--chat", "Name one river.", "--max-tokens", "3"});
+  // <|im_start|> begins the rendered conversation and nothing was put before it.
+  EXPECT_EQ(chat["prompt_ids"][0], 1);
+  auto drawn = [&](const char* seed) {
+    return generate({"Once", "--max-tokens", "8", "--temperature", "1", "--top-k", "50", "--top-p",
+                     "0.95", "--min-p", "0.01", "--repeat-penalty", "1.1", "--seed", seed})["ids"];
+  };
+  EXPECT_EQ(drawn("7"), drawn("7"));
+  EXPECT_NE(drawn("7"), drawn("8"));
+}
+
+TEST_F(GenerateAppTest, RefusesWhatCannotBe) {
+  expect_refused({"generate", model_, ""}, 2, "[prompt]");
+  expect_refused({"generate", model_, "Hello", "--max-tokens", "-1"}, 2, "[max-tokens]");
+  expect_refused({"generate", model_, "Hello there, you", "--context", "2"}, 2,
+                 "[prompt] expected at most 2 tokens");
+  expect_refused({"generate", model_, "Hello", "--temperature", "-1"}, 2, "[temperature]");
+  expect_refused({"generate", model_, "Hello", "--top-p", "1.5"}, 2, "[top-p]");
+  expect_refused({"generate", model_, "Hello", "--min-p", "nan"}, 2, "[min-p]");
+  expect_refused({"generate", model_, "Hello", "--top-k", "-3"}, 2, "[top-k]");
+  expect_refused({"generate", model_, "Hello", "--repeat-penalty", "0"}, 2, "[repeat-penalty]");
+  expect_refused({"generate", model_, "Hello", "--seed", "-1"}, 2, "[seed]");
+  expect_refused({"generate", model_, "Hello", "--stop", ""}, 2, "[stop]");
+  expect_refused({"generate", model_, "Hello", "--system", "x"}, 2, "[chat]");
+  expect_refused({"generate", model_, "Hello", "--chat", "--chat-template", "none"}, 2, "none");
+}
+
+}  // namespace
+}  // namespace ridge::apps

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// What caches hold: window layers no more than their window, whatever the context; going back
+// within what is kept.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+// Positions that a session's caches have room for, by layer.
+std::vector<int64_t> rings(const models::ModelFile& file, int64_t capacity, int64_t chunk) {
+  SessionOptions options = at_level("compiled", capacity);
+  options.chunk = chunk;
+  Session session(file, options, cpu_backend());
+  std::vector<SessionRun> runs;
+  session.observe(&runs);
+  std::vector<int32_t> ids{1, 2, 3};
+  last_logits(session, ids);
+  const Graph& graph = runs.at(0).bucket->program().stage(0).graph;
+  std::vector<int64_t> rings;
+  for (int64_t layer = 0; layer < file.config().layers; ++layer) {
+    ValueId keys = graph.find("cache." + std::to_string(layer) + ".keys");
+    rings.push_back(graph.shape(keys)[0] * graph.shape(keys)[1]);
+  }
+  return rings;
+}
+
+TEST(CacheSize, WindowLayersKeepTheirWindow) {
+  models::ModelFile file = models::ModelFile::open(data_folder() + "gemma3_bf16");
+  const models::ModelConfig& config = file.config();
+  constexpr int64_t kChunk = 4;
+  std::set<bool> kinds;
+  for (int64_t capacity : {64, 128}) {
+    std::vector<int64_t> held = rings(file, capacity, kChunk);
+    int64_t sum = 0;
+    for (int64_t layer = 0; layer < config.layers; ++layer) {
+      kinds.insert(config.is_window(layer));
+      int64_t expected = config.is_window(layer) ? config.window + kChunk - 1 : capacity;
+      EXPECT_EQ(held[static_cast<size_t>(layer)], expected) << "layer " << layer;
+      sum += expected * config.kv_heads * config.head_size * 8;
+    }
+    EXPECT_EQ(
+        models::cache_bytes(config, models::contiguous_cache(1, capacity, config.window, kChunk), DType::kF32),
+        sum);
+  }
+  EXPECT_EQ(kinds.size(), 2u) << "the model has window and full layers";
+}
+
+TEST(CacheSize, ATokenSeesItsWindow) {
+  models::ModelFile file = models::ModelFile::open(data_folder() + "gemma3_bf16");
+  const models::ModelConfig& config = file.config();
+  int64_t full = 0;
+  for (int64_t layer = 0; layer < config.layers; ++layer) full += config.is_window(layer) ? 0 : 1;
+  int64_t row = config.kv_heads * config.head_size * 8;
+  EXPECT_EQ(models::seen_bytes(config, config.window, DType::kF32), config.layers * config.window * row);
+  EXPECT_EQ(models::seen_bytes(config, config.window + 100, DType::kF32),
+            (config.layers * config.window + full * 100) * row);
+}
+
+TEST(CacheSize, GoingBackGivesTheSameAgain) {
+  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+    models::ModelFile file = models::ModelFile::open(data_folder() + name);
+    SessionOptions options = at_level("compiled", 96);
+    options.chunk = 8;
+    Session session(file, options, cpu_backend());
+    std::vector<int32_t> ids(40, 7);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>((i * 37) % 150);
+    Prompt prompt{0, ids, {}};
+    std::vector<int32_t> tokens = session.start({&prompt, 1});
+    int64_t slot = 0;
+    // The token chosen last is computed at the prompt's end, twice: it is the same token only if it
+    // is chosen again.
+    session.step({&slot, 1}, tokens);
+    int32_t second = tokens[0];
+    session.step({&slot, 1}, tokens);
+    session.rewind(0, static_cast<int64_t>(ids.size()) + 1);
+    EXPECT_EQ(session.room(0), 96 - static_cast<int64_t>(ids.size()) - 1);
+    std::vector<float> want = last_logits(session, ids);
+    EXPECT_EQ(session.start({&prompt, 1}).size(), 1u);
+    session.step({&slot, 1}, tokens);
+    EXPECT_EQ(tokens[0], second);
+    EXPECT_LE(largest_difference(last_logits(session, ids), want), 0.0);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::serve

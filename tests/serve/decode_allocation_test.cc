@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decoded token allocates nothing: this program's operator new counts, and what lies below it (an
+// arena, a page) is asked for through it alone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "serve/real_model.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* memory =
+      alignment > alignof(std::max_align_t)
+          ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+          : std::malloc(bytes > 0 ? bytes : 1);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, 0); }
+void* operator new[](std::size_t bytes) { return counted(bytes, 0); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+namespace ridge::serve {
+namespace {
+
+// Allocations of `count` steps, after some that may set things up.
+int64_t allocations_of_steps(Session& session, std::span<const Prompt> prompts, int count) {
+  std::vector<int32_t> tokens = session.start(prompts);
+  std::vector<int64_t> slots;
+  for (const Prompt& prompt : prompts) slots.push_back(prompt.slot);
+  for (int i = 0; i < 4; ++i) session.step(slots, tokens);
+  int64_t before = allocations;
+  for (int i = 0; i < count; ++i) session.step(slots, tokens);
+  return allocations - before;
+}
+
+class DecodeAllocation : public testing::TestWithParam<const char*> {};
+
+TEST_P(DecodeAllocation, IsNone) {
+  models::ModelFile file = models::ModelFile::open(data_folder() + GetParam());
+  for (int64_t slots : {1, 3}) {
+    SessionOptions options = at_level("compiled", 128);
+    options.slots = slots;
+    Session session(file, options, cpu_backend());
+    std::vector<int32_t> ids{1, 2, 3, 4, 5};
+    std::vector<Prompt> prompts;
+    for (int64_t slot = 0; slot < slots; ++slot)
+      prompts.push_back({slot, ids, {.temperature = 0.8, .top_k = 5}});
+    int64_t owned = session.owned_bytes();
+    EXPECT_EQ(allocations_of_steps(session, prompts, 40), 0) << slots << " sequences";
+    EXPECT_GE(session.owned_bytes(), owned);
+    owned = session.owned_bytes();
+    EXPECT_EQ(allocations_of_steps(session, prompts, 10), 0) << slots << " sequences, again";
+    EXPECT_EQ(session.owned_bytes(), owned);
+  }
+}
+
+// Products with fp32 weights are oneDNN's, whose calls allocate inside.
+INSTANTIATE_TEST_SUITE_P(All,
+                         DecodeAllocation,
+                         testing::Values("llama3_bf16_sharded", "gemma3_bf16"));
+
+TEST(DecodeAllocationPublished, IsNone) {
+  for (const char* name : {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"}) {
+    std::string path = published_model(name);
+    if (path.empty()) GTEST_SKIP() << name << " is not on this machine: make models fetches it";
+    models::ModelFile file = models::ModelFile::open(path);
+    Session session(file, at_level("compiled", 64), cpu_backend());
+    std::vector<int32_t> ids{1, 2, 3};
+    Prompt prompt{0, ids, {}};
+    EXPECT_EQ(allocations_of_steps(session, {&prompt, 1}, 8), 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ridge::serve

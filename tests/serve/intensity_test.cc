@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// FLOPs and bytes of the attention module and the MLP against closed forms, by phase, batch and
+// length; and that MFU and MBU follow from the counts.
+#include <gtest/gtest.h>
+
+#include "backends/null/null_backend.h"
+#include "models/forward_graph.h"
+#include "ops/registry.h"
+#include "passes/pipeline.h"
+#include "perf/run_counts.h"
+#include "serve/real_model.h"
+
+namespace ridge::serve {
+namespace {
+
+models::ModelConfig llama() {
+  models::ModelConfig c;
+  c.vocabulary = 1000;
+  c.hidden = 256;
+  c.layers = 2;
+  c.heads = 8;
+  c.kv_heads = 2;
+  c.head_size = 32;
+  c.feed_forward = 640;
+  c.context = 4096;
+  return c;
+}
+
+struct Modules {
+  perf::ModuleRecord attention, mlp;
+  perf::RunRecord run;
+};
+
+// `tokens` of each of `batch` sequences whose last one sees `context` keys.
+Modules count(const models::ModelConfig& config,
+              models::InferenceTask task,
+              int64_t batch,
+              int64_t tokens,
+              int64_t context) {
+  auto target = backends::null::make_null_target();
+  models::InferenceShape shape{task, batch * tokens, context, true,
+                               models::contiguous_cache(batch, context, 0, batch * tokens)};
+  auto stored = [](const std::string& name, const Shape&) {
+    return models::StoredWeight{name, DType::kF32};
+  };
+  models::ForwardGraph forward = models::build_inference_graph(config, ops::table(), shape, stored);
+  passes::PassContext passes{ops::table(), *target, forward.load};
+  passes::Selection selection("baseline", "");
+  Graph graph = forward.graph;
+  for (passes::Stage stage :
+       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
+    graph = passes::run_stage(stage, graph, selection, passes, nullptr);
+  std::vector<perf::Place> places = perf::places(graph, target.get());
+  perf::MemoryPlan plan = perf::plan_memory(graph, places, *target);
+  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, target.get());
+  std::vector<perf::CountedGraph> graphs{{"run", 1, &graph, &places, &plan, &costs}};
+  Modules m;
+  perf::StepRecord step = perf::make_step_record(perf::count_graphs(graphs, nullptr, m.run), {});
+  m.attention = perf::module_record("attention", graphs, step);
+  m.mlp = perf::module_record("mlp", graphs, step);
+  m.run.weight_bytes = perf::parameter_bytes(graph, places);
+  return m;
+}
+
+// Of one layer, N tokens in all, each of which counts C keys.
+struct ClosedForms {
+  int64_t d, h, k, e, f;
+  explicit ClosedForms(const models::ModelConfig& c)
+      : d(c.hidden), h(c.heads), k(c.kv_heads), e(c.head_size), f(c.feed_forward) {}
+  int64_t norm_flops(int64_t n) const { return n * (4 * d + 3); }
+  int64_t mlp_macs(int64_t n) const { return 3 * n * d * f; }
+  int64_t mlp_flops(int64_t n) const { return 2 * mlp_macs(n) + 5 * n * f + norm_flops(n) + n * d; }
+  int64_t mlp_bytes(int64_t n) const { return 4 * (3 * d * f + d + 2 * n * d); }
+  int64_t attention_macs(int64_t n, int64_t c) const {
+    return n * d * (2 * h + 2 * k) * e + 2 * n * h * c * e;
+  }
+  int64_t attention_flops(int64_t n, int64_t c) const {
+    return 2 * attention_macs(n, c) + 6 * n * h * c + 3 * n * (h + k) * e + norm_flops(n) + n * d;
+  }
+  // Weights, norm, x in and out, the rotation's table; keys and values read and those of the new
+  // tokens written.
+  int64_t attention_bytes(int64_t n, int64_t keys) const {
+    return 4 * (d * (2 * h + 2 * k) * e + d + 2 * n * d + n * e + 2 * keys * k * e + 2 * n * k * e);
+  }
+};
+
+double intensity(int64_t flops, int64_t bytes) {
+  return static_cast<double>(flops) / static_cast<double>(bytes);
+}
+
+// Positions, slots and block tables come into the module too.
+constexpr double kIndices = 0.02;
+
+TEST(Intensity, OfDecodeByBatch) {
+  models::ModelConfig config = llama();
+  ClosedForms form(config);
+  for (int64_t context : {128, 1024})
+    for (int64_t batch : {1, 8, 32}) {
+      Modules m = count(config, models::InferenceTask::kDecode, batch, 1, context);
+      EXPECT_EQ(m.mlp.work.macs, config.layers * form.mlp_macs(batch));
+      EXPECT_EQ(m.mlp.work.flops, config.layers * form.mlp_flops(batch));
+      EXPECT_EQ(m.mlp.compulsory_bytes, config.layers * form.mlp_bytes(batch));
+      EXPECT_EQ(m.attention.work.macs, config.layers * form.attention_macs(batch, context));
+      EXPECT_EQ(m.attention.work.flops, config.layers * form.attention_flops(batch, context));
+      double expected = intensity(form.attention_flops(batch, context),
+                                  form.attention_bytes(batch, batch * context));
+      EXPECT_NEAR(m.attention.intensity(), expected, kIndices * expected)
+          << "batch " << batch << " at " << context;
+    }
+}
+
+TEST(Intensity, OfPrefillByBatchAndLength) {
+  models::ModelConfig config = llama();
+  ClosedForms form(config);
+  for (int64_t length : {64, 256})
+    for (int64_t batch : {1, 4}) {
+      Modules m = count(config, models::InferenceTask::kPrefill, batch, length, length);
+      // Behind the last layer's attention only the last token of each sequence goes on.
+      int64_t n = batch * length, before = config.layers - 1, dropped = n - batch;
+      EXPECT_EQ(m.mlp.work.flops, before * form.mlp_flops(n) + form.mlp_flops(batch));
+      EXPECT_EQ(m.mlp.compulsory_bytes, before * form.mlp_bytes(n) + form.mlp_bytes(batch));
+      int64_t spared = dropped * form.h * form.e * form.d;
+      EXPECT_EQ(m.attention.work.macs, config.layers * form.attention_macs(n, length) - spared);
+      int64_t flops =
+          config.layers * form.attention_flops(n, length) - 2 * spared - dropped * form.d;
+      EXPECT_EQ(m.attention.work.flops, flops);
+      int64_t bytes = config.layers * form.attention_bytes(n, n) - 4 * dropped * form.d;
+      double expected = intensity(flops, bytes);
+      EXPECT_NEAR(m.attention.intensity(), expected, kIndices * expected)
+          << "batch " << batch << " of " << length;
+    }
+}
+
+// The MLP's weights are shared by the batch, a sequence's keys and values are not: of a decode the
+// one's intensity grows in proportion, the other's hardly once the cache outweighs the weights.
+TEST(Intensity, OnlyTheMlpGainsFromTheBatch) {
+  models::ModelConfig config = llama();
+  auto at = [&](int64_t batch) {
+    return count(config, models::InferenceTask::kDecode, batch, 1, 4096);
+  };
+  Modules one = at(1), sixteen = at(16);
+  EXPECT_GT(sixteen.mlp.intensity() / one.mlp.intensity(), 15);
+  EXPECT_LT(sixteen.attention.intensity() / one.attention.intensity(), 1.5);
+}
+
+TEST(Intensity, UtilisationsFollowFromTheCounts) {
+  models::ModelConfig config = llama();
+  constexpr int64_t kBatch = 4, kContext = 512;
+  perf::RunRecord run = count(config, models::InferenceTask::kDecode, kBatch, 1, kContext).run;
+  // The table is tied to the head, so the head reads it whole.
+  EXPECT_EQ(run.weight_bytes, 4 * config.parameters());
+  run.setting.task = "decode";
+  run.setting.batch_size = kBatch;
+  run.setting.sequence = kContext;
+  run.cache_bytes = kBatch * models::seen_bytes(config, kContext, DType::kF32);
+  EXPECT_EQ(run.cache_bytes,
+            kBatch * config.layers * kContext * config.kv_heads * config.head_size * 8);
+  run.plain_wall_ns = {2e6};
+  ClosedForms form(config);
+  int64_t macs = config.layers * (form.mlp_macs(kBatch) + form.attention_macs(kBatch, kContext)) +
+                 kBatch * config.hidden * config.vocabulary;
+  EXPECT_EQ(run.model.step().macs, macs);
+  EXPECT_DOUBLE_EQ(run.tokens_per_s(), kBatch / 2e-3);
+  EXPECT_DOUBLE_EQ(run.mfu(10), 2.0 * static_cast<double>(macs) / 2e6 / 10);
+  EXPECT_DOUBLE_EQ(run.mbu(50), static_cast<double>(run.weight_bytes + run.cache_bytes) / 2e6 / 50);
+}
+
+}  // namespace
+}  // namespace ridge::serve
