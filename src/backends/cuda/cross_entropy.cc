@@ -90,6 +90,7 @@ int launches(const Call&) { return kSoftmaxCrossEntropyLaunches; }
 
 int64_t workspace(const Call& call) { return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]); }
 
+// Without a vocabulary there is no element whose kernel would refuse the labels.
 std::string unsupported(const Call& call) {
   if (call.inputs[0].shape.back() > 0) return "";
   return fmt::format("expected a vocabulary of at least one, got {}", call.inputs[0].str());
@@ -119,7 +120,8 @@ const CudaKernel& softmax_cross_entropy_backward_kernel() {
                                 .bind = bind_backward,
                                 .takes_input = takes_logits,
                                 .takes_output = puts_logits,
-                                .in_place = true};
+                                .in_place = true,
+                                .unsupported = unsupported};
   return kernel;
 }
 
@@ -147,7 +149,8 @@ const CudaKernel& nll_loss_kernel() {
 }
 
 const CudaKernel& nll_loss_backward_kernel() {
-  static const CudaKernel kernel{.op = "nll_loss_backward", .bind = bind_nll_backward};
+  static const CudaKernel kernel{
+      .op = "nll_loss_backward", .bind = bind_nll_backward, .unsupported = unsupported};
   return kernel;
 }
 
