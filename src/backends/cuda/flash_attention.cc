@@ -18,7 +18,9 @@ constexpr int64_t kSpillLimitBytes = int64_t{256} << 20;
 
 AttentionExtents extents(const Call& call, size_t first_input) {
   ops::AttentionShape s = ops::attention_shape("flash_attention", call, first_input);
-  return {s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window, static_cast<float>(s.scale)};
+  AttentionExtents e{s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window};
+  e.scale = static_cast<float>(s.scale);
+  return e;
 }
 
 // Head size 256 has no kernel that keeps them.
@@ -48,6 +50,7 @@ std::byte* aligned(std::byte* workspace) {
 
 Launch bind(const BindCall& call, BindContext& context) {
   AttentionExtents e = extents(call.call(), 0);
+  e.tf32 = context.tf32;
   DType dtype = call.inputs[0].type.dtype;
   int64_t bytes = flash_attention_forward_workspace_bytes(e, dtype);
   return [e, dtype, q = input(call.inputs[0]), k = input(call.inputs[1]), v = input(call.inputs[2]),
@@ -61,6 +64,7 @@ Launch bind(const BindCall& call, BindContext& context) {
 // Inputs do, q, k, v, o, lse.
 Launch bind_backward(const BindCall& call, BindContext& context) {
   AttentionExtents e = extents(call.call(), 1);
+  e.tf32 = context.tf32;
   DType dtype = call.inputs[0].type.dtype;
   AttentionBackward b;
   b.d_o = input(call.inputs[0]);
@@ -100,15 +104,16 @@ int64_t workspace(const Call& call) {
 }
 int64_t workspace_backward(const Call& call) {
   AttentionExtents e = extents(call, 1);
-  return flash_attention_backward_workspace_bytes(e, call.inputs[0].dtype, gradient_form(e), kSpillLimitBytes) +
-         kWorkspaceAlignment;
+  int64_t bytes =
+      flash_attention_backward_workspace_bytes(e, call.inputs[0].dtype, gradient_form(e), kSpillLimitBytes);
+  return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
-// Row statistics, then keys with dQ's product in one, or keys and queries apart.
+// Hopper's take row statistics, then keys with dQ's product in one, or keys and queries apart.
 int launches_backward(const Call& call) {
   AttentionExtents e = extents(call, 1);
-  bool is_joined = flash_attention_is_hopper(e, call.inputs[0].dtype) && gradient_form(e) == AttentionGradient::kSpill;
-  return is_joined ? 2 : 3;
+  if (flash_attention_kernels(e, call.inputs[0].dtype) != AttentionKernels::kHopper) return 1;
+  return gradient_form(e) == AttentionGradient::kSpill ? 2 : 3;
 }
 
 std::string unsupported(const Call& call) {

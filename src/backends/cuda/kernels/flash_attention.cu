@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention's front: checks operands, chooses Hopper or portable kernels, and holds what the Hopper launches need
+// Flash attention's front: checks operands, chooses the kernels, and holds what the Hopper launches need
 // from the host. No kernel here.
 #include "backends/cuda/kernels/flash_attention.h"
 
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
 #include "backends/cuda/kernels/flash_attention_portable_launch.h"
+#include "backends/cuda/kernels/flash_attention_tensor_launch.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -81,24 +82,26 @@ bool encode_tokens(CUtensorMap* map,
                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
-bool flash_attention_is_hopper(const AttentionExtents& extents, DType dtype) {
-  const bool size = extents.head_size == 64 || extents.head_size == 128 || extents.head_size == 256;
-  return dtype == DType::kBF16 && size && device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-         device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+AttentionKernels flash_attention_kernels(const AttentionExtents& extents, DType dtype) {
+  const bool is_size = extents.head_size == 64 || extents.head_size == 128 || extents.head_size == 256;
+  if (dtype == DType::kBF16 && is_size && device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
+      device_attribute(cudaDevAttrComputeCapabilityMinor) == 0)
+    return AttentionKernels::kHopper;
+  const bool has_products = dtype == DType::kBF16 || extents.tf32;
+  return has_products && extents.head_size <= 128 ? AttentionKernels::kTensor : AttentionKernels::kPortable;
 }
 
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, DType dtype) {
-  return flash_attention_is_hopper(extents, dtype) ? 256 : 0;
+  return flash_attention_kernels(extents, dtype) == AttentionKernels::kHopper ? 256 : 0;
 }
 
 int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents,
                                                  DType dtype,
                                                  AttentionGradient gradient,
                                                  int64_t spill_limit_bytes) {
-  if (flash_attention_is_hopper(extents, dtype)) {
-    return flash_attention_backward_hopper_workspace_bytes(extents, gradient, spill_limit_bytes);
-  }
-  return extents.batch * extents.heads * extents.sequence * 4;
+  return flash_attention_kernels(extents, dtype) == AttentionKernels::kHopper
+             ? flash_attention_backward_hopper_workspace_bytes(extents, gradient, spill_limit_bytes)
+             : 0;
 }
 
 cudaError_t launch_flash_attention_forward(const AttentionExtents& extents,
@@ -115,8 +118,12 @@ cudaError_t launch_flash_attention_forward(const AttentionExtents& extents,
                      is_aligned(v, dtype) && is_aligned(o, dtype) && lse != nullptr &&
                      workspace_bytes >= flash_attention_forward_workspace_bytes(extents, dtype);
   if (!valid) return cudaErrorInvalidValue;
-  if (flash_attention_is_hopper(extents, dtype)) {
-    return launch_flash_attention_forward_hopper(extents, q, k, v, o, lse, workspace, stream);
+  switch (flash_attention_kernels(extents, dtype)) {
+    case AttentionKernels::kHopper:
+      return launch_flash_attention_forward_hopper(extents, q, k, v, o, lse, workspace, stream);
+    case AttentionKernels::kTensor:
+      return launch_flash_attention_forward_tensor(extents, dtype, q, k, v, o, lse, stream);
+    case AttentionKernels::kPortable: break;
   }
   return launch_flash_attention_forward_portable(extents, dtype, q, k, v, o, lse, stream);
 }
@@ -131,25 +138,30 @@ cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
   const bool valid = are_valid(extents, dtype) && is_aligned(x.q, dtype) && is_aligned(x.k, dtype) &&
                      is_aligned(x.v, dtype) && is_aligned(x.o, dtype) && is_aligned(x.d_o, dtype) &&
                      is_aligned(x.dq, dtype) && is_aligned(x.dk, dtype) && is_aligned(x.dv, dtype) &&
-                     x.lse != nullptr && workspace != nullptr &&
+                     x.lse != nullptr &&
                      workspace_bytes >= flash_attention_backward_workspace_bytes(extents, dtype, gradient, 0);
   if (!valid) return cudaErrorInvalidValue;
-  if (flash_attention_is_hopper(extents, dtype)) {
-    return launch_flash_attention_backward_hopper(extents, x, gradient, workspace, workspace_bytes, stream);
+  switch (flash_attention_kernels(extents, dtype)) {
+    case AttentionKernels::kHopper:
+      return launch_flash_attention_backward_hopper(extents, x, gradient, workspace, workspace_bytes, stream);
+    case AttentionKernels::kTensor: return launch_flash_attention_backward_tensor(extents, dtype, x, stream);
+    case AttentionKernels::kPortable: break;
   }
-  return launch_flash_attention_backward_portable(extents, dtype, x, workspace, stream);
+  return launch_flash_attention_backward_portable(extents, dtype, x, stream);
 }
 
 int64_t flash_attention_forward_pairs(const AttentionExtents& extents, DType dtype) {
-  return flash_attention_is_hopper(extents, dtype) ? flash_attention_forward_hopper_pairs(extents)
-                                                   : flash_attention_forward_portable_pairs(extents);
+  return flash_attention_kernels(extents, dtype) == AttentionKernels::kHopper
+             ? flash_attention_forward_hopper_pairs(extents)
+             : flash_attention_forward_portable_pairs(extents);
 }
 
 AttentionPairs flash_attention_backward_pairs(const AttentionExtents& extents,
                                               DType dtype,
                                               AttentionGradient gradient) {
-  return flash_attention_is_hopper(extents, dtype) ? flash_attention_backward_hopper_pairs(extents, gradient)
-                                             : flash_attention_backward_portable_pairs(extents);
+  return flash_attention_kernels(extents, dtype) == AttentionKernels::kHopper
+             ? flash_attention_backward_hopper_pairs(extents, gradient)
+             : flash_attention_backward_portable_pairs(extents);
 }
 
 }  // namespace ridge::backends::cuda

@@ -21,6 +21,7 @@ struct AttentionExtents {
   bool causal = true;     // query t sees keys 0..t
   int64_t window = 0;     // > 0: query t sees keys t - window + 1..t (needs causal); 0: no window
   float scale = 1.0f;     // on the scores; positive
+  bool tf32 = false;      // fp32 operands may be multiplied in TF32
 };
 
 // Element (b, t, h, e) lies at data + (b T + t) token_stride + h head_stride + e, strides in elements. So an operand
@@ -36,7 +37,7 @@ struct AttentionOutput {
   int64_t head_stride = 0;
 };
 
-// How the backward kernels obtain dQ (Hopper only; the portable kernels always recompute).
+// How the backward kernels obtain dQ (Hopper only; the other kernels always recompute).
 enum class AttentionGradient {
   kRecompute,  // dQ from its own pass that forms the scores again: least memory
   kSpill,      // the key pass leaves dS (bf16) in the workspace for a product with K: fastest, needs memory
@@ -49,9 +50,10 @@ struct AttentionBackward {
   AttentionOutput dq, dk, dv;
 };
 
-// True where the Hopper kernels can run: compute capability 9.0 in use, bf16, head size 64, 128 or 256, addresses
-// and strides aligned to 16 bytes. The launches below choose by this; elsewhere the portable kernels run.
-bool flash_attention_is_hopper(const AttentionExtents& extents, DType dtype);
+// Which kernels run: Hopper's own on compute capability 9.0 for bf16 and head sizes 64, 128 and 256; mma.sync for other
+// bf16 and for TF32, head sizes up to 128; else fp32 arithmetic on any GPU.
+enum class AttentionKernels { kHopper, kTensor, kPortable };
+AttentionKernels flash_attention_kernels(const AttentionExtents& extents, DType dtype);
 
 // Bytes of workspace, aligned to 256 by the caller; contents need not survive between launches. For kSpill, more
 // than the minimum lets more heads run at a time: `flash_attention_backward_workspace_bytes` gives what holds

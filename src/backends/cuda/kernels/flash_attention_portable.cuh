@@ -63,6 +63,38 @@ struct Tile {
       *reinterpret_cast<float4*>(tile + row * kStride + column) = v;
     }
   }
+
+  // The same of the output's gradient, and delta[row] = its product with the output's row: a row's vectors lie in the
+  // lanes of one warp.
+  template <int kRows, typename T>
+  static __device__ __forceinline__ void load_with_delta(float* tile,
+                                                         float* delta,
+                                                         const Rows<const T>& rows,
+                                                         const Rows<const T>& outputs,
+                                                         int first,
+                                                         int sequence,
+                                                         int head_size) {
+    constexpr int kVectors = kE / 4;
+    constexpr int kLanes = kVectors < 32 ? kVectors : 32;
+    for (int i = threadIdx.x; i < kRows * kLanes; i += kThreads) {
+      const int row = i / kLanes;
+      float sum = 0.0f;
+#pragma unroll
+      for (int vector = 0; vector < kVectors / kLanes; ++vector) {
+        const int column = 4 * (i % kLanes + vector * kLanes);
+        float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        if (first + row < sequence && column < head_size) {
+          v = load4(rows.data + (first + row) * rows.stride + column);
+          const float4 o = load4(outputs.data + (first + row) * outputs.stride + column);
+          sum += v.x * o.x + v.y * o.y + v.z * o.z + v.w * o.w;
+        }
+        *reinterpret_cast<float4*>(tile + row * kStride + column) = v;
+      }
+#pragma unroll
+      for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+      if (i % kLanes == 0) delta[row] = sum;
+    }
+  }
 };
 
 // c[i][j] = sum_e a[ty + 16 i][e] b[tx + 16 j][e] over kE columns.

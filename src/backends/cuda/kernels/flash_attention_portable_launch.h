@@ -18,11 +18,9 @@ cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& exte
                                                     const AttentionOutput& o,
                                                     float* lse,
                                                     cudaStream_t stream);
-// workspace holds delta, [B H T] floats.
 cudaError_t launch_flash_attention_backward_portable(const AttentionExtents& extents,
                                                      DType dtype,
                                                      const AttentionBackward& operands,
-                                                     void* workspace,
                                                      cudaStream_t stream);
 int64_t flash_attention_forward_portable_pairs(const AttentionExtents& extents);
 AttentionPairs flash_attention_backward_portable_pairs(const AttentionExtents& extents);
