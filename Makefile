@@ -41,6 +41,12 @@ ifneq ($(SETUP),no)
 	@tools/setup.sh
 endif
 
+bundle: build  ## gather the program, its GPU tests and their libraries in build/ridge-bundle, for machines without packages
+	tools/bundle.sh $(BUILD) $(BUILD)/ridge-bundle
+
+hip-check:  ## compile the portable GPU kernels for AMD GPUs, where hipcc is
+	@tools/hip_check.sh
+
 models: setup  ## fetch the models that some tests and examples read
 	@if [ -x tools/fetch_models.sh ]; then tools/fetch_models.sh; else \
 	  echo "make models: tools/fetch_models.sh is not there yet; tests that need models are skipped" >&2; fi
@@ -80,4 +86,4 @@ define run_tests
 	  status=$$?; python3 tools/skipped_tests.py $(1)/test-results; exit $$status
 endef
 
-.PHONY: help lab test test-slow test-asan fuzz build setup setup-all models format tidy clean
+.PHONY: help lab test test-slow test-asan fuzz build bundle hip-check setup setup-all models format tidy clean

@@ -49,7 +49,7 @@ class Lab {
   void run() {
     OutputFolder folder(o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("lab-out"),
                         o_.force);
-    record_.ceilings = machine_ceilings(chosen_device(o_.machine), terminal_);
+    record_.ceilings = machine_ceilings({chosen_device(o_.machine), passes::Selection(levels_.back(), switches_).has("tf32")}, terminal_);
     climb();
     choose_detailed();
     for (const perf::RunRecord& run : record_.runs) warn_of_doubts(run);
@@ -145,7 +145,7 @@ class Lab {
           fmt::format("{} reached {:.0f}% of the measured peak: the peak is too low, measure it "
                       "again (ridge machine --remeasure)",
                       name, 100 * mfu));
-    if (run.step.busy_ns > run.step.wall_ns)
+    if (run.step.covered_ns() > run.step.wall_ns)
       record_.warnings.push_back(
           fmt::format("the kernels of {} took more than its wall time", name));
   }

@@ -42,7 +42,7 @@ std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& ma
   return std::nullopt;
 }
 
-perf::Ceilings measure(std::string_view device, const TerminalOptions& terminal) {
+perf::Ceilings measure(const Measured& what, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto tell = [&](double done, std::string_view step) {
@@ -50,7 +50,8 @@ perf::Ceilings measure(std::string_view device, const TerminalOptions& terminal)
     progress.tick(now - shown, step);
     shown = now;
   };
-  return device == "cuda" ? backends::cuda::measure_ceilings(tell) : backends::cpu::measure_ceilings(tell);
+  return what.device == "cuda" ? backends::cuda::measure_ceilings(what.tf32, tell)
+                               : backends::cpu::measure_ceilings(tell);
 }
 
 }  // namespace
@@ -60,12 +61,13 @@ fs::path ceilings_path(const perf::Machine& machine) {
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
 }
 
-perf::Ceilings machine_ceilings(std::string_view device, const TerminalOptions& terminal, bool remeasure) {
-  perf::Machine machine = device == "cuda" ? backends::cuda::this_machine() : backends::cpu::this_machine();
+perf::Ceilings machine_ceilings(const Measured& what, const TerminalOptions& terminal, bool remeasure) {
+  perf::Machine machine =
+      what.device == "cuda" ? backends::cuda::this_machine(what.tf32) : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;
-  perf::Ceilings ceilings = measure(device, terminal);
+  perf::Ceilings ceilings = measure(what, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());

@@ -15,7 +15,11 @@ std::filesystem::path ceilings_path(const perf::Machine& machine);
 
 // On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a progress bar) when nothing is kept
 // for this machine or `remeasure` asks for it; a folder that cannot be written costs the file, not the run.
-// `device`: "cpu" or "cuda".
-perf::Ceilings machine_ceilings(std::string_view device, const TerminalOptions& terminal, bool remeasure = false);
+// `device`: "cpu", "cuda", or "cuda" with `tf32`: fp32 products in TF32.
+struct Measured {
+  std::string device;
+  bool tf32 = false;
+};
+perf::Ceilings machine_ceilings(const Measured& what, const TerminalOptions& terminal, bool remeasure = false);
 
 }  // namespace ridge::apps

@@ -145,6 +145,7 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                       options.threads);
   if (chosen_device(options) == "cuda")
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
+                                              selection.has("branches"),
                                               selection.has("tune_gemm"),
                                               tuning_file("gemm-tuning-cuda.json")});
   return backends::cpu::make_cpu_backend({options.threads, options.isa, selection.has("tune_gemm"),

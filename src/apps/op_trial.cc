@@ -161,8 +161,10 @@ void fill_store(const Case& each, runtime::Store& store) {
 
 perf::Summary time_calls(runtime::Program& program) {
   for (int i = 0; i < kWarmups; ++i) program.run(0);
+  program.wait();
   double begin = now_ns();
   program.run(0);
+  program.wait();
   double one = std::max(now_ns() - begin, 1.0);
   int64_t repeats = std::max<int64_t>(1, std::llround(kSampleNs / one));
   std::vector<double> samples;
@@ -171,6 +173,7 @@ perf::Summary time_calls(runtime::Program& program) {
          (samples.size() < kMostSamples && now_ns() - start < kBudgetNs)) {
     begin = now_ns();
     for (int64_t i = 0; i < repeats; ++i) program.run(0);
+    program.wait();
     samples.push_back((now_ns() - begin) / static_cast<double>(repeats));
   }
   return perf::summarize(samples);

@@ -94,7 +94,7 @@ perf::Hardware hardware(const std::string& name) {
 Place this_place(const PlanOptions& o, const passes::Selection& selection, const TerminalOptions& terminal) {
   Place place;
   place.planned = make_backend(o.machine, selection);
-  place.ceilings = machine_ceilings(chosen_device(o.machine), terminal);
+  place.ceilings = machine_ceilings({chosen_device(o.machine), selection.has("tf32")}, terminal);
   place.title = place.ceilings.machine.str();
   place.memory_bytes = place.ceilings.machine.memory_bytes;
   place.target = place.planned->name();

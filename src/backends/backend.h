@@ -34,6 +34,8 @@ struct BindCall {
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::byte* workspace = nullptr;  // as large as workspace_bytes said
+  int beside = 1;                  // nodes that may run side by side, this one included
+  bool is_background = false;      // others may want the device while it runs
   const Attrs& attrs() const { return node.attrs; }
   Call call() const { return types.call(); }
   CallTypes types;
@@ -46,6 +48,8 @@ using Launch = std::function<void()>;
 struct NodeLaunch {
   NodeId node = kNoNode;
   Launch launch;
+  std::vector<int> after;      // the launches before it in their list that it must wait for
+  bool is_background = false;  // others go first where both could run
 };
 
 // Launches recorded once and replayed as one.
@@ -61,12 +65,16 @@ class Instrument {
  public:
   virtual ~Instrument() = default;
   // From here on the device's work is written down: that of launches, or that of a recording which is replayed. It costs
-  // time that is not the run's.
-  virtual void start(bool replays) = 0;
+  // time that is not the run's. True: the device waits for `release`, and what is launched before waits with it, so that
+  // the host's part of tracing a recording is over when the run begins.
+  virtual bool start(bool replays) = 0;
+  virtual void release() {}
   // Launches, made or recorded, belong to this node until the next call.
   virtual void mark(NodeId node) = 0;
+  // Whether it takes kernels side by side apart; else they must be recorded one after the other.
+  virtual bool sees_branches() const { return true; }
   // The device must be idle. The kernels since `start`, in the order they began, on a clock that reads 0 at `start`'s
-  // return. `dropped` is raised by the records that were lost.
+  // return, or at `release`. `dropped` is raised by the records that were lost.
   virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
   // What a reader of the times should know; empty for nothing.
   virtual std::string doubt() const { return ""; }
@@ -87,6 +95,7 @@ class Backend : public perf::Target {
   // Memory that reads bytes of the host where they lie; null where the device needs a copy. The bytes must outlive it.
   virtual std::unique_ptr<Memory> borrow(std::span<const std::byte>) { return nullptr; }
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
+  // Waits for what was launched before.
   virtual void copy_out(void* to, const std::byte* from, int64_t bytes) = 0;
   virtual void synchronize() = 0;
   // What could still be allocated; 0 where that is unknown.
@@ -94,8 +103,8 @@ class Backend : public perf::Target {
 
   virtual Launch bind(const BindCall& call) = 0;
 
-  // Null where launches are best made one by one. What the launches refer to
-  // must outlive the recording.
+  // Null where launches are best made one by one. What does not wait for each other may run side by side. What the
+  // launches refer to must outlive the recording.
   virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }
   // Null where a launch returns when its work is done: a clock around each tells its time. An instrument that is to see
   // inside recordings must be asked for before they are made.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_adamw: the updates of all tensors in one launch. Where the step casts a parameter to bf16, the update writes that
-// copy as well, into a state that the next step reads; a gradient that was only widened for the update is read narrow.
+// fuse_adamw: the updates of many tensors in one launch. Each launch stands where its gradients are known and its
+// parameters no longer read, so that the gradients' memory is free early, and so that a device that runs branches side by
+// side updates while it still differentiates. Where the step casts a parameter to bf16, the update writes that copy as
+// well, into a state that the next step reads; a gradient that was only widened for the update is read narrow.
+#include <algorithm>
 #include <map>
 
 #include "base/error.h"
@@ -11,32 +14,86 @@
 namespace ridge::passes {
 namespace {
 
+// Launches at most: each is some microseconds of a GPU's time, and what the last one updates nothing runs beside.
+constexpr int64_t kGroups = 8;
+// And at least this many elements each: less is over before the launch is.
+constexpr int64_t kFewElements = int64_t{1} << 20;
+
+// Updates that one launch makes, when node `ready` has run.
+struct Group {
+  NodeId ready = kNoNode;
+  std::vector<NodeId> updates;
+};
+
 class AdamwFuser {
  public:
-  AdamwFuser(const Graph& graph, PassContext& context) : graph_(graph), context_(context) {
+  AdamwFuser(const Graph& graph, PassContext& context) : graph_(graph), context_(context), users_(graph.users()) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->name == "adamw") updates_.push_back(static_cast<NodeId>(i));
       if (is_parameter_cast(node)) casts_[node.inputs[0]].push_back(static_cast<NodeId>(i));
     }
+    form_groups();
   }
 
   Graph run() {
     if (updates_.size() < 2) return graph_;
+    size_t next = 0;
     return Rewriter(graph_, context_.ops).run([&](Rewriter& rewriter, NodeId id) {
+      while (next < groups_.size() && (groups_[next].ready < id || id == updates_.back()))
+        fuse(rewriter, groups_[next++].updates);
       const Node& node = graph_.node(id);
       if (is_parameter_cast(node) && has_update(node.inputs[0])) {
         rewriter.replace(node.outputs[0], copy_state(rewriter, node.inputs[0]));
         return true;
       }
-      if (node.op->name != "adamw") return false;
-      // Where the last one stood: all gradients are known there.
-      if (id == updates_.back()) fuse(rewriter);
-      return true;
+      return node.op->name == "adamw";
     });
   }
 
  private:
+  // Consecutive updates by when they are ready, cut where each part holds its share of the elements. Those that are
+  // ready together are never parted.
+  void form_groups() {
+    std::vector<std::pair<NodeId, NodeId>> order;  // when ready, the update
+    int64_t all = 0;
+    for (NodeId id : updates_) {
+      order.emplace_back(ready(id), id);
+      all += graph_.shape(parameter_of(graph_.node(id))).elements();
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    const int64_t share = std::max(all / kGroups, kFewElements);
+    int64_t held = 0;
+    for (const auto& [when, id] : order) {
+      if (groups_.empty() || (held >= share && when != groups_.back().ready)) {
+        groups_.emplace_back();
+        held = 0;
+      }
+      groups_.back().ready = when;
+      groups_.back().updates.push_back(id);
+      held += graph_.shape(parameter_of(graph_.node(id))).elements();
+    }
+  }
+
+  // The last node that makes an operand of the update or reads the parameter that it changes.
+  NodeId ready(NodeId update) const {
+    NodeId last = last_read(parameter_of(graph_.node(update)));
+    for (ValueId input : graph_.node(update).inputs) last = std::max(last, graph_.value(input).producer);
+    return last;
+  }
+
+  // Reads of views count, and those of a bf16 copy, which changes as well.
+  NodeId last_read(ValueId value) const {
+    NodeId last = kNoNode;
+    for (NodeId user : users_[static_cast<size_t>(value)]) {
+      const Node& node = graph_.node(user);
+      if (node.op->name == "adamw") continue;
+      last = std::max(last, user);
+      if (node.op->kind == OpKind::kView || is_parameter_cast(node)) last = std::max(last, last_read(node.outputs[0]));
+    }
+    return last;
+  }
+
   bool is_parameter_cast(const Node& node) const {
     if (node.op->name != "cast" || graph_.type(node.outputs[0]).dtype != DType::kBF16) return false;
     const Value& from = graph_.value(node.inputs[0]);
@@ -74,14 +131,14 @@ class AdamwFuser {
     return rewriter.map(widened ? producer->inputs[0] : gradient);
   }
 
-  void fuse(Rewriter& rewriter) {
-    const Node& first = graph_.node(updates_[0]);
+  void fuse(Rewriter& rewriter, const std::vector<NodeId>& updates) {
+    const Node& first = graph_.node(updates[0]);
     int head = ops::adamw_tensors(first.inputs.size(), first.attrs)[0].input;
     std::vector<ValueId> inputs =
         rewriter.map(std::span<const ValueId>(first.inputs).first(static_cast<size_t>(head)));
     std::vector<int64_t> copies;
     std::vector<Origin> from;
-    for (NodeId id : updates_) {
+    for (NodeId id : updates) {
       const Node& node = graph_.node(id);
       RIDGE_CHECK(node.attrs == first.attrs, "updates with different settings");
       const ValueId* operands = &node.inputs[static_cast<size_t>(head)];
@@ -100,8 +157,8 @@ class AdamwFuser {
     attrs.set("copies", copies);
     std::vector<ValueId> made = rewriter.builder().call_all("adamw_multi", inputs, attrs);
     size_t at = 0;
-    for (size_t i = 0; i < updates_.size(); ++i) {
-      const Node& node = graph_.node(updates_[i]);
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const Node& node = graph_.node(updates[i]);
       for (size_t k = 0; k < 3; ++k) rewriter.replace(node.outputs[k], made[at + k]);
       at += copies[i] != 0 ? 4 : 3;
     }
@@ -120,7 +177,9 @@ class AdamwFuser {
 
   const Graph& graph_;
   PassContext& context_;
+  std::vector<std::vector<NodeId>> users_;
   std::vector<NodeId> updates_;
+  std::vector<Group> groups_;  // by when they are ready
   std::map<ValueId, std::vector<NodeId>> casts_;  // per parameter
 };
 
@@ -129,7 +188,7 @@ Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, c
 }  // namespace
 
 const Pass& fuse_adamw_pass() {
-  static const Pass pass{"fuse_adamw", Stage::kStep, "all tensors' updates in one launch, bf16 copies written on the way",
+  static const Pass pass{"fuse_adamw", Stage::kStep, "many tensors' updates in one launch, bf16 copies written on the way",
                          "", run};
   return pass;
 }

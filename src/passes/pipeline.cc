@@ -47,13 +47,13 @@ std::span<const Level> levels() {
       Level{"kernels",
             "hand-written kernels for what stays memory-bound",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw"}},
-      Level{"compiled", "a compiler's job: generated kernels, tuned products, the step replayed whole", {"generate_pointwise", "tune_gemm", "capture"}},
+      Level{"compiled", "a compiler's job: generated kernels, tuned products, the step replayed whole", {"generate_pointwise", "tune_gemm", "capture", "branches"}},
   };
   return levels;
 }
 
 std::span<const std::string_view> options() {
-  static const std::array<std::string_view, 3> options = {"tune_gemm", "capture", "tf32"};
+  static const std::array<std::string_view, 4> options = {"tune_gemm", "capture", "branches", "tf32"};
   return options;
 }
 

@@ -138,6 +138,8 @@ void validate(const Ceilings& ceilings) {
   expect_rate("strided_writes_per_ns", ceilings.strided_writes_per_ns, true);
   expect_rate("runs_per_ns", ceilings.runs_per_ns, true);
   expect_ns("launch_ns", ceilings.launch_ns);
+  expect_ns("round_ns", ceilings.round_ns);
+  expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
   if (ceilings.parallel_threshold_bytes < 0) refuse("parallel_threshold_bytes", "expects a size >= 0");
   if (ceilings.machine.threads < 0 || ceilings.machine.cores < 0 || ceilings.machine.memory_bytes < 0)

@@ -105,6 +105,8 @@ struct Ceilings {
   double strided_writes_per_ns = 0;
   double runs_per_ns = 0;                   // evenly spaced runs of elements begun
   double launch_ns = 0;                     // a kernel call that finds nothing to do
+  double round_ns = 0;                      // a trip to memory and back that a kernel has nothing to do beside; 0 = nothing
+  double stream_launch_ns = 0;              // the host's share of a launch outside a recording; 0 = all of launch_ns
   double parallel_ns = 0;                   // opening and closing a parallel region; 0 where launches include it
   int64_t parallel_threshold_bytes = 0;     // kernels smaller than this stay on one thread
   std::vector<std::string> notes;           // assumptions, in words

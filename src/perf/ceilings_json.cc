@@ -103,6 +103,8 @@ void read_rates(const JsonReader& r, Ceilings& c) {
   c.strided_writes_per_ns = r.number("strided_writes_per_ns");
   c.runs_per_ns = r.number("runs_per_ns");
   c.launch_ns = r.number("launch_ns");
+  c.round_ns = r.number("round_ns");
+  c.stream_launch_ns = r.number("stream_launch_ns");
   c.parallel_ns = r.number("parallel_ns");
   c.parallel_threshold_bytes = r.integer("parallel_threshold_bytes");
 }
@@ -143,6 +145,8 @@ std::string to_json(const Ceilings& c) {
             {"strided_writes_per_ns", c.strided_writes_per_ns},
             {"runs_per_ns", c.runs_per_ns},
             {"launch_ns", c.launch_ns},
+            {"round_ns", c.round_ns},
+            {"stream_launch_ns", c.stream_launch_ns},
             {"parallel_ns", c.parallel_ns},
             {"parallel_threshold_bytes", c.parallel_threshold_bytes},
             {"notes", c.notes}};

@@ -52,6 +52,7 @@ NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<Place
   }
   bool free = node.op->name == "concat" && cost.bytes() == 0;
   cost.launches = free ? 0 : target == nullptr ? 1 : target->launches(graph, node);
+  cost.rounds = free || target == nullptr ? 0 : target->rounds(graph, node);
   return cost;
 }
 
@@ -83,6 +84,7 @@ NodeCost& NodeCost::operator+=(const NodeCost& other) {
   read_bytes += other.read_bytes;
   written_bytes += other.written_bytes;
   launches += other.launches;
+  rounds += other.rounds;
   return *this;
 }
 

@@ -19,6 +19,7 @@ struct NodeCost {
   int64_t read_bytes = 0;     // planned: each operand once, gathers by rows touched
   int64_t written_bytes = 0;
   int launches = 0;
+  int rounds = 0;             // trips to memory that wait for one another
 
   int64_t bytes() const { return read_bytes + written_bytes; }
   NodeCost& operator+=(const NodeCost& other);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "perf/addresses.h"
 #include "perf/reuse.h"
 
 namespace ridge::perf {
@@ -14,69 +15,12 @@ namespace {
 
 // Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never so many that a plan
 // takes seconds.
-constexpr int64_t kSmallestPiece = 8 << 10;
+constexpr int64_t kSmallestPiece = kStoredAlignment;
 constexpr int64_t kMostTouches = 1 << 21;
 
 // A write costs at least this share of a read of the same bytes: the copy's time less the read's is a difference of
 // measurements.
 constexpr double kLeastWriteShare = 0.25;
-
-// A stretch of addresses that a node touches, with the bytes that it moves there.
-struct Access {
-  int64_t begin = 0;
-  int64_t end = 0;
-  int64_t bytes = 0;
-  bool is_write = false;
-};
-
-// Gives every value its address range.
-class Addresses {
- public:
-  Addresses(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan)
-      : graph_(graph), places_(places), plan_(plan), stored_(graph.values.size(), -1) {
-    end_ = plan.arena_bytes;
-    for (size_t i = 0; i < graph.values.size(); ++i) {
-      const Value& value = graph.values[i];
-      bool is_root = at(places, static_cast<ValueId>(i)).root == static_cast<ValueId>(i);
-      if (!is_root || value.storage == Storage::kTemporary) continue;
-      stored_[i] = end_;
-      end_ += round_up(storage_bytes(value.type.dtype, value.type.shape.elements()), kSmallestPiece);
-    }
-  }
-
-  int64_t end() const { return end_; }
-
-  Access access(ValueId value, bool is_write) const {
-    const Place& place = at(places_, value);
-    const Type& type = graph_.type(value);
-    int64_t base = stored_[static_cast<size_t>(place.root)];
-    if (base < 0) {
-      int buffer = plan_.buffer_of[static_cast<size_t>(place.root)];
-      RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
-      base = plan_.buffers[static_cast<size_t>(buffer)].offset;
-    }
-    int64_t elements = 0, last = 0;
-    if (is_block(type.dtype)) {
-      elements = type.shape.elements();
-      last = elements - 1;
-    } else {
-      elements = distinct_elements(type.shape, place.layout);
-      for (int axis = 0; axis < type.shape.rank(); ++axis) last += (type.shape[axis] - 1) * place.layout.strides[axis];
-    }
-    if (elements == 0) return {base, base, 0, is_write};
-    const DTypeInfo& dtype = info(type.dtype);
-    auto offset = [&](int64_t element) { return element / dtype.elements_per_block * dtype.bytes_per_block; };
-    int64_t begin = base + offset(place.layout.offset);
-    return {begin, begin + offset(last) + dtype.bytes_per_block, storage_bytes(type.dtype, elements), is_write};
-  }
-
- private:
-  const Graph& graph_;
-  const std::vector<Place>& places_;
-  const MemoryPlan& plan_;
-  std::vector<int64_t> stored_;  // per root: its address, -1 for temporaries
-  int64_t end_ = 0;
-};
 
 // The accesses of a node, scaled to what the cost says it moves (a gather touches less than its table).
 std::vector<Access> accesses_of(const Node& node, const NodeCost& cost, const Addresses& addresses) {

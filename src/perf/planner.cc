@@ -20,6 +20,7 @@ class Planner {
     plan_.buffer_of.assign(graph_.values.size(), -1);
     plan_.workspace_of.assign(graph_.nodes.size(), -1);
     find_last_uses();
+    find_releases();
     sum_store();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) add_node(static_cast<NodeId>(i));
     for (size_t i = 0; i < graph_.values.size(); ++i) plan_.buffer_of[i] = plan_.buffer_of[root(static_cast<ValueId>(i))];
@@ -38,6 +39,22 @@ class Planner {
         last_[root(output)] = std::max(last_[root(output)], static_cast<NodeId>(i));
     }
     for (ValueId output : graph_.outputs) last_[root(output)] = static_cast<NodeId>(graph_.nodes.size());
+  }
+
+  // The node after which the bytes of a buffer that was last used by node i may hold something else.
+  void find_releases() {
+    release_.resize(graph_.nodes.size() + 1);
+    const BranchSlack slack = target_.branch_slack();
+    std::vector<NodeId> later;  // nodes with kernels, the nearest last
+    for (size_t i = graph_.nodes.size() + 1; i-- > 0;) {
+      bool is_node = i < graph_.nodes.size();
+      bool is_update = is_node && graph_.nodes[i].phase == Phase::kOptimizer;
+      size_t count = static_cast<size_t>(is_update ? slack.updates : slack.kernels);
+      release_[i] = !slack.any()            ? static_cast<NodeId>(i)
+                    : later.size() < count ? static_cast<NodeId>(graph_.nodes.size())
+                                           : later[later.size() - count];
+      if (is_node && graph_.nodes[i].op->kind != OpKind::kView) later.push_back(static_cast<NodeId>(i));
+    }
   }
 
   void sum_store() {
@@ -106,6 +123,8 @@ class Planner {
     return to_optimizer ? MemoryClass::kGradients : MemoryClass::kActivations;
   }
 
+  NodeId release(const Buffer& buffer) const { return release_[static_cast<size_t>(buffer.last)]; }
+
   void assign_offsets() {
     std::vector<size_t> order(plan_.buffers.size());
     std::iota(order.begin(), order.end(), size_t{0});
@@ -117,7 +136,7 @@ class Planner {
       int64_t offset = 0;
       for (size_t other_index : placed) {
         const Buffer& other = plan_.buffers[other_index];
-        if (other.last < buffer.first || buffer.last < other.first) continue;
+        if (release(other) < buffer.first || release(buffer) < other.first) continue;
         if (other.offset >= offset + buffer.bytes) break;
         offset = std::max(offset, other.offset + other.bytes);
       }
@@ -140,7 +159,8 @@ class Planner {
   const std::vector<Place>& places_;
   const Target& target_;
   MemoryPlan plan_;
-  std::vector<NodeId> last_;  // per root
+  std::vector<NodeId> last_;     // per root
+  std::vector<NodeId> release_;  // per node
 };
 
 }  // namespace

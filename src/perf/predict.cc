@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "perf/dependences.h"
 #include "perf/memory_time.h"
 #include "perf/product_call.h"
 #include "perf/product_time.h"
@@ -66,7 +67,8 @@ class Predictor {
     double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
     bool parallel = threads == 1 && ceilings_.parallel_threshold_bytes > 0;
     if (cost.bytes() > 0) p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
-    p.overhead_ns = cost.launches * ceilings_.launch_ns + (parallel ? ceilings_.parallel_ns : 0);
+    p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
+                    (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory_ns * threads;
     if (node.op->name == "matmul") {
       product(node, places, near_ns, p);
@@ -76,6 +78,8 @@ class Predictor {
       p.compute_ns = is_flash(*node.op) ? attention_ns(node, cost) : threads * fused_ns(cost.work);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
+    DType dtype = graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype;
+    p.limit_ns = std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)), p.memory_ns);
     p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
               : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
                                                                   : Bound::kMemory;
@@ -201,6 +205,29 @@ double total_ns(const std::vector<NodePrediction>& predictions) {
   return sum;
 }
 
+double predict_run_ns(const Graph& graph,
+                      const std::vector<Place>& places,
+                      const MemoryPlan& plan,
+                      const std::vector<NodeCost>& costs,
+                      const std::vector<NodePrediction>& predictions,
+                      const Target& target,
+                      const Ceilings& ceilings) {
+  double launches = 0, limits = 0, longest = 0;
+  for (const NodeCost& cost : costs) launches += cost.launches;
+  if (!target.branch_slack().any()) return std::max(total_ns(predictions), launches * ceilings.stream_launch_ns);
+  std::vector<bool> has_launch;
+  for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
+  std::vector<std::vector<NodeId>> after = schedule_branches(graph, places, plan, has_launch).after;
+  std::vector<double> end(graph.nodes.size(), 0);
+  for (size_t i = 0; i < end.size(); ++i) {
+    for (NodeId before : after[i]) end[i] = std::max(end[i], end[static_cast<size_t>(before)]);
+    end[i] += predictions[i].ns;
+    limits += predictions[i].limit_ns;
+    longest = std::max(longest, end[i]);
+  }
+  return std::max(longest, limits);
+}
+
 double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, const Ceilings& ceilings) {
   // Places that the node alone needs: every operand dense in a buffer of its own.
   std::vector<Place> dense(graph.values.size());
@@ -214,7 +241,8 @@ double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, co
 double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings& ceilings) {
   std::vector<Place> where = places(graph, &target);
   MemoryPlan plan = plan_memory(graph, where, target);
-  return total_ns(predict_nodes(graph, where, plan, node_costs(graph, where, &target), ceilings));
+  std::vector<NodeCost> costs = node_costs(graph, where, &target);
+  return predict_run_ns(graph, where, plan, costs, predict_nodes(graph, where, plan, costs, ceilings), target, ceilings);
 }
 
 double predict_product_ns(const Ceilings& ceilings, DType dtype, ProductForm form, const ProductExtents& extents) {

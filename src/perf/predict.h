@@ -23,6 +23,7 @@ struct NodePrediction {
   double compute_ns = 0;
   double memory_ns = 0;
   double overhead_ns = 0;
+  double limit_ns = 0;            // with the whole device at its best rate: what no neighbour can make shorter
   Bound bound = Bound::kNone;     // the largest of the three; kNone for a node that launches nothing
   double flops_per_byte = 0;      // executed FLOPs over planned bytes; 0 without bytes
 };
@@ -35,6 +36,17 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const std::vector<NodeCost>& costs,
                                           const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
+
+// A run of the graph. Kernels come one after the other; where the target runs branches side by side, the longest chain of
+// nodes that wait for each other counts, and no less than all nodes' limits. Where each launch is made by itself, no less
+// than the host takes to make them.
+double predict_run_ns(const Graph& graph,
+                      const std::vector<Place>& places,
+                      const MemoryPlan& plan,
+                      const std::vector<NodeCost>& costs,
+                      const std::vector<NodePrediction>& predictions,
+                      const Target& target,
+                      const Ceilings& ceilings);
 
 // One node by itself: operands dense, found at the level where all of them together fit.
 double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, const Ceilings& ceilings);

@@ -18,6 +18,7 @@ Work times(int64_t n, const Work& work) {
 }  // namespace
 
 std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
+                                        const Target& target,
                                         const Ceilings* ceilings,
                                         RunRecord& record) {
   std::vector<MeasuredGraph> measured;
@@ -37,7 +38,9 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
     if (ceilings == nullptr) continue;
     measured.back().predictions =
         predict_nodes(*each.graph, *each.places, *each.plan, *each.costs, *ceilings);
-    record.predicted_ns += static_cast<double>(each.repeat) * total_ns(measured.back().predictions);
+    record.predicted_ns += static_cast<double>(each.repeat) *
+                           predict_run_ns(*each.graph, *each.places, *each.plan, *each.costs,
+                                          measured.back().predictions, target, *ceilings);
   }
   record.memory = planned_memory(planned);
   return measured;

@@ -11,6 +11,7 @@
 
 #include "perf/run_record.h"
 #include "perf/step_record.h"
+#include "perf/target.h"
 
 namespace ridge::perf {
 
@@ -26,8 +27,8 @@ struct CountedGraph {
 
 // Fills the counts, the predicted time and the planned memory of the record; returns the graphs as the step record wants
 // them. `ceilings` may be null: then nothing is predicted.
-std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs, const Ceilings* ceilings,
-                                        RunRecord& record);
+std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs, const Target& target,
+                                        const Ceilings* ceilings, RunRecord& record);
 
 // The parts of the layers whose scope ends in `name` ("layer.3/mlp"), with the times of the step's nodes; `step` is what
 // make_step_record made of the measured graphs.

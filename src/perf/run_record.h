@@ -68,15 +68,17 @@ struct GraphName {
 
 // The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle
 // half of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the
-// nodes are exact, and busy + idle + host = wall. Medians, which do not add up, stand beside with
+// nodes are exact, and busy - overlapped + idle + host = wall. Medians, which do not add up, stand beside with
 // their intervals.
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
   int64_t wall_ns = 0;  // a step, data and loss included
   int64_t busy_ns = 0;  // the sum over the nodes
-  int64_t idle_ns = 0;  // inside the graphs, between kernels
+  int64_t overlapped_ns = 0;  // of it, what kernels side by side count more than once
+  int64_t idle_ns = 0;  // inside the graphs, while no kernel ran
   int64_t host_ns = 0;  // outside the graphs: batch, learning rate, loss
+  int64_t covered_ns() const { return busy_ns - overlapped_ns; }  // while some kernel ran
   std::vector<double> wall_samples_ns;
   Summary forward;  // by the phase of the node
   Summary backward;

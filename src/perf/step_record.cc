@@ -68,6 +68,17 @@ double sum_of_walls(const InstrumentedStep& step) {
   return sum;
 }
 
+// What the sum of the spans counts more than once.
+double overlapped_ns(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
+  double end = 0, overlapped = 0;
+  for (const Span& span : spans) {
+    overlapped += std::clamp(end - span.begin_ns, 0.0, span.end_ns - span.begin_ns);
+    end = std::max(end, span.end_ns);
+  }
+  return overlapped;
+}
+
 Summary phase_summary(const StepRecord& record, std::string_view phase, size_t steps) {
   std::vector<double> sums(steps, 0.0);
   for (const NodeRecord& node : record.nodes)
@@ -115,14 +126,16 @@ StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
     node.time_ns = static_cast<int64_t>(std::floor(sum / count));
     record.busy_ns += node.time_ns;
   }
-  double wall = 0, inside = 0;
+  double wall = 0, inside = 0, overlapped = 0;
   for (size_t s : middle) {
     wall += steps[s].wall_ns;
     inside += sum_of_walls(steps[s]);
+    for (const ProfiledRun& run : steps[s].runs) overlapped += overlapped_ns(run.spans);
   }
   record.wall_ns = static_cast<int64_t>(std::floor(wall / count));
-  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.busy_ns;
-  record.host_ns = record.wall_ns - record.idle_ns - record.busy_ns;
+  record.overlapped_ns = static_cast<int64_t>(std::floor(overlapped / count));
+  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.covered_ns();
+  record.host_ns = record.wall_ns - record.idle_ns - record.covered_ns();
   record.forward = phase_summary(record, "forward", steps.size());
   record.backward = phase_summary(record, "backward", steps.size());
   record.optimizer = phase_summary(record, "optimizer", steps.size());

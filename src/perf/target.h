@@ -16,6 +16,14 @@ struct FlashScores {
   int64_t backward = 0;
 };
 
+// Where nodes without a path between them run side by side: the kernels that may start while the last user of a buffer
+// still runs, before its bytes hold something else. None: one kernel runs at a time.
+struct BranchSlack {
+  int kernels = 0;
+  int updates = 0;  // where the last user is an update of the optimizer, which no other kernel waits for
+  bool any() const { return kernels > 0; }
+};
+
 class Target {
  public:
   virtual ~Target() = default;
@@ -39,6 +47,11 @@ class Target {
 
   // Kernel calls that the node makes.
   virtual int launches(const Graph& graph, const Node& node) const = 0;
+
+  // Trips to memory that wait for one another in those calls: what a short kernel's time is made of. 0: not worth counting.
+  virtual int rounds(const Graph&, const Node&) const { return 0; }
+
+  virtual BranchSlack branch_slack() const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;
 };

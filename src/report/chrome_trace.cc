@@ -15,6 +15,7 @@ namespace ridge::report {
 namespace {
 
 enum Track { kKernels = 1, kScopes = 2, kPhases = 3 };
+constexpr int kFirstLane = 4;  // and up: more lanes of kernels
 constexpr const char* kTrackNames[] = {"", "kernels", "scopes", "phases"};
 
 // A slice that grows while the next span continues it.
@@ -47,7 +48,7 @@ class Writer {
   }
 
   void slice(int pid,
-             Track track,
+             int track,
              const std::string& name,
              int64_t begin_ns,
              int64_t end_ns,
@@ -144,22 +145,39 @@ class RunWriter {
  private:
   void write_graph(const perf::TimelineRun& each, int64_t start_ns) {
     const perf::GraphName& graph = run_.step.graphs[static_cast<size_t>(each.graph)];
-    int64_t free_ns = start_ns;  // where the last slice ended
+    int64_t free_ns = start_ns;  // where the last slice of scopes and phases ended
+    std::vector<int64_t> lanes;  // where the last slice of each lane of kernels ended
     for (const perf::Span& span : each.run.spans) {
       const perf::NodeRecord& node =
           run_.step.nodes[static_cast<size_t>(graph.record_of[static_cast<size_t>(span.node)])];
-      // Cut to whole nanoseconds and to the end of the slice before: readings of one clock may be
-      // equal.
-      int64_t begin = std::max(free_ns, start_ns + static_cast<int64_t>(std::floor(span.begin_ns)));
+      int64_t begin = start_ns + static_cast<int64_t>(std::floor(span.begin_ns));
       int64_t end = std::max(begin, start_ns + static_cast<int64_t>(std::floor(span.end_ns)));
-      free_ns = end;
-      writer_.slice(pid_, kKernels, node.op, begin, end,
+      writer_.slice(pid_, lane_of(lanes, begin, end), node.op, begin, end,
                     kernel_args(node, repeats_.at(each.graph)));
+      // The tracks below have one lane.
+      begin = std::max(free_ns, begin);
+      end = std::max(begin, end);
+      free_ns = end;
       extend(kScopes, scope_, node.scope, begin, end);
       extend(kPhases, phase_, node.phase, begin, end);
       auto live = memory_.find({graph.name, span.node});
       if (live != memory_.end()) writer_.counter(pid_, begin, counter_args(*live->second));
     }
+  }
+
+  // The first lane that is free; kernels that ran side by side lie in several.
+  int lane_of(std::vector<int64_t>& lanes, int64_t begin_ns, int64_t end_ns) {
+    size_t lane = 0;
+    while (lane < lanes.size() && lanes[lane] > begin_ns) ++lane;
+    if (lane == lanes.size()) lanes.push_back(end_ns);
+    else lanes[lane] = end_ns;
+    if (lane == 0) return kKernels;
+    int track = kFirstLane + static_cast<int>(lane) - 1;
+    if (named_lanes_ < static_cast<int>(lane)) {
+      named_lanes_ = static_cast<int>(lane);
+      writer_.name(pid_, track, "thread_name", {{"name", "kernels beside"}});
+    }
+    return track;
   }
 
   void extend(Track track,
@@ -186,6 +204,7 @@ class RunWriter {
   std::map<std::pair<std::string, NodeId>, const perf::MemoryMoment*> memory_;
   std::map<int, int64_t> repeats_;  // how often the step ran each graph
   OpenSlice scope_, phase_;
+  int named_lanes_ = 0;
 };
 
 }  // namespace

@@ -65,7 +65,7 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
       {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
       {"attributed",
        [](const auto& r) {
-         return r.step.wall_ns > 0 ? share(static_cast<double>(r.step.busy_ns) /
+         return r.step.wall_ns > 0 ? share(static_cast<double>(r.step.covered_ns()) /
                                            static_cast<double>(r.step.wall_ns))
                                    : "-";
        }},

@@ -82,6 +82,9 @@ Table operation_table(const perf::OperationTable& table,
   auto add = [&](const char* label, int64_t ns) {
     out.add({label, "", format_ns(static_cast<double>(ns)), "", share_of(ns, step.wall_ns)});
   };
+  if (step.overlapped_ns > 0)
+    out.add({"overlapped", "", "-" + format_ns(static_cast<double>(step.overlapped_ns)), "",
+             "-" + share_of(step.overlapped_ns, step.wall_ns)});
   add("idle", step.idle_ns);
   add("host", step.host_ns);
   add("step", step.wall_ns);

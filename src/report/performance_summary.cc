@@ -34,10 +34,11 @@ Json memory(const perf::MemoryRecord& memory) {
 Json attribution(const perf::StepRecord& step) {
   return {{"wall_ns", step.wall_ns},
           {"busy_ns", step.busy_ns},
+          {"overlapped_ns", step.overlapped_ns},
           {"idle_ns", step.idle_ns},
           {"host_ns", step.host_ns},
           {"attributed_share",
-           step.wall_ns > 0 ? static_cast<double>(step.busy_ns) / static_cast<double>(step.wall_ns)
+           step.wall_ns > 0 ? static_cast<double>(step.covered_ns()) / static_cast<double>(step.wall_ns)
                             : 0},
           {"instrumented_steps", step.wall_samples_ns.size()},
           {"dropped_records", step.dropped}};

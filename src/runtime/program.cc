@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/bf16.h"
 #include "base/error.h"
+#include "perf/dependences.h"
 
 namespace ridge::runtime {
 namespace {
@@ -43,17 +45,29 @@ backends::Operand Program::operand(const Stage& stage, ValueId value) const {
 }
 
 void Program::bind_stage(const Stage& stage, Bound& bound) {
-  for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
+  std::vector<bool> has_launch(stage.graph.nodes.size(), false);
+  // A concat whose parts all lie in its output has nothing to do.
+  for (size_t i = 0; i < has_launch.size(); ++i) has_launch[i] = stage.costs[i].launches > 0;
+  std::optional<perf::Schedule> branches;
+  if (backend_.branch_slack().any())
+    branches = perf::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
+  std::vector<int> index(has_launch.size(), -1);
+  for (size_t i = 0; i < has_launch.size(); ++i) {
+    if (!has_launch[i]) continue;
     const Node& node = stage.graph.nodes[i];
-    if (node.op->kind == OpKind::kView) continue;
-    // A concat whose parts all lie in its output has nothing to do.
-    if (stage.costs[i].launches == 0) continue;
-    backends::BindCall call{stage.graph, node, {}, {}, nullptr, CallTypes(stage.graph, node)};
+    backends::BindCall call{stage.graph, node, {}, {}, nullptr, 1, false, CallTypes(stage.graph, node)};
+    if (branches) call.beside = branches->beside[i], call.is_background = branches->is_background[i];
     for (ValueId input : node.inputs) call.inputs.push_back(operand(stage, input));
     for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
     int workspace = stage.plan.workspace_of[i];
     if (workspace >= 0) call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
-    bound.launches.push_back({static_cast<NodeId>(i), backend_.bind(call)});
+    index[i] = static_cast<int>(bound.launches.size());
+    backends::NodeLaunch launch{static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
+    if (branches)
+      for (NodeId before : branches->after[i]) launch.after.push_back(index[static_cast<size_t>(before)]);
+    else if (index[i] > 0)
+      launch.after = {index[i] - 1};
+    bound.launches.push_back(std::move(launch));
   }
 }
 
@@ -91,11 +105,20 @@ void Program::launch(Bound& bound, backends::Instrument* instrument) {
   }
 }
 
+// A device that waits must not wait for ever.
+void Program::launch_held(Bound& bound, backends::Instrument& instrument) {
+  try {
+    launch(bound, &instrument);
+  } catch (...) {
+    instrument.release();
+    throw;
+  }
+}
+
 void Program::run(int stage) {
   Bound& bound = bound_[static_cast<size_t>(stage)];
   offer_recording(bound);
   launch(bound, nullptr);
-  backend_.synchronize();
 }
 
 perf::ProfiledRun Program::run_profiled(int stage) {
@@ -105,9 +128,11 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   perf::ProfiledRun run;
   double begin = now_ns();
   offer_recording(bound);
-  instrument->start(bound.recording != nullptr);
+  bool is_held = instrument->start(bound.recording != nullptr);
+  if (is_held) launch_held(bound, *instrument);
   double start = now_ns();
-  launch(bound, instrument);
+  if (is_held) instrument->release();
+  else launch(bound, instrument);
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
   run.spans = instrument->stop(run.dropped);

@@ -35,8 +35,9 @@ class Program {
   // Allocates the arena and binds every node. No more graphs after it.
   void bind();
 
-  // Runs a stage once.
+  // Tells the device to run a stage once; what is read afterwards waits for it, and so does `wait`.
   void run(int stage);
+  void wait() { backend_.synchronize(); }
   // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock around each launch.
   perf::ProfiledRun run_profiled(int stage);
 
@@ -61,6 +62,7 @@ class Program {
   void offer_recording(Bound& bound);
   // Tells the device; `instrument` (or null) hears which node each launch belongs to.
   void launch(Bound& bound, backends::Instrument* instrument);
+  void launch_held(Bound& bound, backends::Instrument& instrument);
   perf::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;

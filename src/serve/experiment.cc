@@ -126,7 +126,7 @@ perf::RunRecord make_record(const Experiment& e,
   record.setting.sequence = e.length;
   record.parameters = session.config().parameters();
   std::vector<perf::CountedGraph> counted = measured.graphs();
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, backend, ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
   record.plain_wall_ns = measured.plain();
   record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);

@@ -57,7 +57,7 @@ perf::RunRecord run_experiment(const Experiment& e,
     counted.push_back(
         {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs});
   }
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, backend, ceilings, record);
   record.memory.before = before;
   record.memory.foreign_bytes = before.resident_bytes;
   record.memory.allocated_bytes = trainer.owned_bytes();
@@ -107,7 +107,7 @@ perf::RunRecord planned_run(const perf::Setting& setting,
   for (size_t i = 0; i < step.graphs.size(); ++i)
     counted.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph, &places[i],
                       &plans[i], &costs[i]});
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
   record.step = perf::make_step_record(graphs, {});
   return record;
 }

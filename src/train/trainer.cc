@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/registry.h"
@@ -36,7 +37,8 @@ Trainer::Trainer(const models::ModelConfig& config, const StepOptions& options, 
 }
 
 void Trainer::write_batch() {
-  WorkshopData::Batch batch = data_.next(options_.batch_size);
+  if (!next_batch_) next_batch_ = data_.next(options_.batch_size);
+  WorkshopData::Batch batch = *std::exchange(next_batch_, std::nullopt);
   auto write = [&](const char* name, const std::vector<int32_t>& values) {
     store_.write(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
   };
@@ -58,9 +60,12 @@ StepResult Trainer::step(bool profiled) {
       if (has_loss) write_batch();
       if (profiled) result.profiles.push_back(program_.run_profiled(i));
       else program_.run(i);
+      // While the device computes.
+      if (has_loss) next_batch_ = data_.next(options_.batch_size);
       if (has_loss) result.loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
     }
   }
+  program_.wait();
   result.elapsed_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
   for (const perf::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;

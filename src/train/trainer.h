@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/backend.h"
@@ -44,6 +45,7 @@ class Trainer {
   runtime::Store store_;
   runtime::Program program_;
   WorkshopData data_;
+  std::optional<WorkshopData::Batch> next_batch_;
   int64_t taken_ = 0;
 };
 

@@ -63,7 +63,7 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
     auto backend = cpu_backend(1);
     perf::Ceilings limits = ceilings();
     perf::RunRecord run = run_experiment(e, *backend, &limits);
-    EXPECT_EQ(run.step.busy_ns + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
+    EXPECT_EQ(run.step.covered_ns() + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
     EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
     EXPECT_EQ(run.parameters, e.config.parameters());
 

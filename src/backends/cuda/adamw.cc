@@ -21,6 +21,7 @@ AdamwStep step_inputs(const BindCall& call) {
   step.beta1 = call.attrs().real("beta1");
   step.beta2 = call.attrs().real("beta2");
   step.eps = call.attrs().real("eps");
+  step.leaves_room = call.is_background;
   return step;
 }
 
@@ -105,12 +106,12 @@ bool takes_term(const Call&, int input, const Layout&) { return input == 1; }
 }  // namespace
 
 const CudaKernel& adamw_kernel() {
-  static const CudaKernel kernel{.op = "adamw", .bind = bind, .launches = launches};
+  static const CudaKernel kernel{.op = "adamw", .bind = bind, .launches = launches, .rounds = 4};
   return kernel;
 }
 
 const CudaKernel& adamw_multi_kernel() {
-  static const CudaKernel kernel{.op = "adamw_multi", .bind = bind, .launches = launches};
+  static const CudaKernel kernel{.op = "adamw_multi", .bind = bind, .launches = launches, .rounds = 4};
   return kernel;
 }
 
@@ -118,7 +119,8 @@ const CudaKernel& sum_squares_kernel() {
   static const CudaKernel kernel{.op = "sum_squares",
                                  .bind = bind_squares,
                                  .workspace_bytes = squares_workspace,
-                                 .launches = squares_launches};
+                                 .launches = squares_launches,
+                                 .rounds = 4};
   return kernel;
 }
 

@@ -111,7 +111,8 @@ const CudaKernel& softmax_cross_entropy_kernel() {
                                 .takes_input = takes_logits,
                                 .workspace_bytes = workspace,
                                 .unsupported = unsupported,
-                                .launches = launches};
+                                .launches = launches,
+                                .rounds = 6};
   return kernel;
 }
 
@@ -130,7 +131,8 @@ const CudaKernel& log_softmax_kernel() {
                                 .bind = bind_log_softmax,
                                 .takes_input = lies_in_rows,
                                 .takes_output = output_lies_in_rows,
-                                .in_place = true};
+                                .in_place = true,
+                                .rounds = 2};
   return kernel;
 }
 
@@ -139,18 +141,19 @@ const CudaKernel& log_softmax_backward_kernel() {
                                 .bind = bind_log_softmax_backward,
                                 .takes_input = lies_in_rows,
                                 .takes_output = output_lies_in_rows,
-                                .in_place = true};
+                                .in_place = true,
+                                .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& nll_loss_kernel() {
-  static const CudaKernel kernel{.op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits};
+  static const CudaKernel kernel{.op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits, .rounds = 4};
   return kernel;
 }
 
 const CudaKernel& nll_loss_backward_kernel() {
   static const CudaKernel kernel{
-      .op = "nll_loss_backward", .bind = bind_nll_backward, .unsupported = unsupported};
+      .op = "nll_loss_backward", .bind = bind_nll_backward, .unsupported = unsupported, .rounds = 2};
   return kernel;
 }
 

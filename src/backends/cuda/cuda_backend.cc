@@ -71,6 +71,17 @@ class CudaBackend final : public Backend {
     return kernel->launches(CallTypes(graph, node).call());
   }
 
+  int rounds(const Graph&, const Node& node) const override {
+    const CudaKernel* kernel = find_kernel(node.op->name);
+    return kernel == nullptr ? 0 : kernel->rounds;
+  }
+
+  // The products of weights' gradients lag behind by some kernels, and updates by about a layer's.
+  perf::BranchSlack branch_slack() const override {
+    constexpr perf::BranchSlack kSlack{3, 16};
+    return options_.capture && options_.branches ? kSlack : perf::BranchSlack{};
+  }
+
   perf::FlashScores flash_scores(const Call& attention) const override { return cuda::flash_scores(attention); }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
@@ -90,7 +101,7 @@ class CudaBackend final : public Backend {
   void copy_out(void* to, const std::byte* from, int64_t bytes) override {
     check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, device_.stream()),
           "copying from the GPU");
-    device_.synchronize();
+    synchronize();
   }
 
   void synchronize() override {
@@ -107,7 +118,7 @@ class CudaBackend final : public Backend {
   Launch bind(const BindCall& call) override {
     const CudaKernel* kernel = find_kernel(call.node.op->name);
     RIDGE_CHECK(kernel != nullptr, "no cuda kernel for '{}'", call.node.op->name);
-    BindContext context{device_, options_.tf32, tuner_, compiler_, faults_};
+    BindContext context{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
     return kernel->bind(call, context);
   }
 
@@ -125,6 +136,7 @@ class CudaBackend final : public Backend {
   Device device_;
   StagingRing ring_;
   IndexFaults faults_;
+  Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;
   std::unique_ptr<Instrument> instrument_;

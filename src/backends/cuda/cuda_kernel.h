@@ -10,6 +10,7 @@
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/index_faults.h"
 #include "backends/cuda/kernels/rows.h"
+#include "backends/cuda/tickets.h"
 #include "backends/row_layout.h"
 
 namespace ridge::backends::cuda {
@@ -24,6 +25,7 @@ struct BindContext {
   GemmTuner& tuner;
   PointwiseCompiler& compiler;
   IndexFaults& faults;
+  Tickets& tickets;
 };
 
 struct CudaKernel {
@@ -38,6 +40,7 @@ struct CudaKernel {
   // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
   std::string (*unsupported)(const Call&) = nullptr;
   int (*launches)(const Call&) = nullptr;  // null: one
+  int rounds = 1;  // trips to memory that wait for one another: operands, then what they point to, then sums of others'
 };
 
 const CudaKernel* find_kernel(std::string_view op);

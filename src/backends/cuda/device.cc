@@ -40,6 +40,12 @@ DeviceFacts read_facts() {
 
 std::string DeviceFacts::architecture() const { return fmt::format("sm_{}{}", capability_major, capability_minor); }
 
+double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32) {
+  if (dtype == DType::kF32 && !tf32) return 256;
+  double bf16 = facts.capability_major == 9 ? 4096 : facts.capability_major == 8 && facts.capability_minor == 0 ? 2048 : 0;
+  return dtype == DType::kF32 ? bf16 / 2 : bf16;
+}
+
 std::string missing_device() {
   int driver = 0, runtime = 0, count = 0;
   cudaRuntimeGetVersion(&runtime);

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/dtype.h"
+
 namespace ridge::backends::cuda {
 
 struct DeviceFacts {
@@ -24,6 +26,9 @@ struct DeviceFacts {
 
   std::string architecture() const;  // "sm_90"
 };
+
+// FLOPs of products a clock and multiprocessor by the maker's documents; 0 where this table ends.
+double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32);
 
 // Empty where a GPU can be used, else what is missing.
 std::string missing_device();

@@ -52,12 +52,12 @@ bool takes_gradient(const Call& call, int input, const Layout& layout) {
 }  // namespace
 
 const CudaKernel& embedding_kernel() {
-  static const CudaKernel kernel{.op = "embedding", .bind = bind, .takes_output = output_lies_in_rows};
+  static const CudaKernel kernel{.op = "embedding", .bind = bind, .takes_output = output_lies_in_rows, .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& embedding_backward_kernel() {
-  static const CudaKernel kernel{.op = "embedding_backward", .bind = bind_backward, .takes_input = takes_gradient};
+  static const CudaKernel kernel{.op = "embedding_backward", .bind = bind_backward, .takes_input = takes_gradient, .rounds = 5};
   return kernel;
 }
 

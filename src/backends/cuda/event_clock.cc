@@ -25,11 +25,15 @@ class EventClock final : public Instrument {
       for (const Stamp& stamp : *stamps) cudaEventDestroy(stamp.event);
   }
 
-  void start(bool) override {
+  bool start(bool) override {
     used_ = 0;
     check(cudaEventRecord(origin_, device_.stream()), "timing the step");
     check(cudaEventSynchronize(origin_), "timing the step");
+    return false;
   }
+
+  // A stretch from node to node has one node in it only where they come one after the other.
+  bool sees_branches() const override { return false; }
 
   void mark(NodeId node) override {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -95,7 +99,7 @@ std::unique_ptr<Instrument> make_event_clock(Device& device, std::string failure
 
 std::unique_ptr<Instrument> make_kernel_clock(Device& device) {
   std::string failure;
-  if (auto clock = make_cupti_clock(failure)) return clock;
+  if (auto clock = make_cupti_clock(device, failure)) return clock;
   return make_event_clock(device, std::move(failure));
 }
 

@@ -141,7 +141,8 @@ const CudaKernel& flash_attention_kernel() {
                                  .takes_output = takes_output,
                                  .vector_bytes = kVectorBytes,
                                  .workspace_bytes = workspace,
-                                 .unsupported = unsupported};
+                                 .unsupported = unsupported,
+                                 .rounds = 5};
   return kernel;
 }
 
@@ -153,7 +154,8 @@ const CudaKernel& flash_attention_backward_kernel() {
                                  .vector_bytes = kVectorBytes,
                                  .workspace_bytes = workspace_backward,
                                  .unsupported = unsupported,
-                                 .launches = launches_backward};
+                                 .launches = launches_backward,
+                                 .rounds = 12};
   return kernel;
 }
 

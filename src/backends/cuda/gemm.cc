@@ -133,9 +133,10 @@ int64_t alignment_of(const void* address) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes)
+GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes, int multiprocessors)
     : tf32_(tf32 && shape.input == DType::kF32),
       alignment_bytes_(alignment_bytes),
+      multiprocessors_(multiprocessors),
       descriptors_(std::make_unique<Descriptors>()) {
   // The library writes columns; a result in rows is the transposed product's in columns.
   swapped_ = shape.n > 1 ? shape.c_n == 1 : shape.m > 1 && shape.c_m != 1;
@@ -153,6 +154,9 @@ GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_by
         "describing a product");
   check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSB, &b_op, sizeof b_op),
         "describing a product");
+  if (int32_t target = multiprocessors; target > 0)
+    check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof target),
+          "describing a product");
   int64_t batch = g.batch.empty() ? 1 : g.batch[0];
   descriptors_->a = layout_of(a, g.input, batch, g.batch.empty() ? 0 : g.a_batch[0]);
   descriptors_->b = layout_of(b, g.input, batch, g.batch.empty() ? 0 : g.b_batch[0]);
@@ -162,7 +166,7 @@ GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_by
 GemmProblem::~GemmProblem() = default;
 
 std::string GemmProblem::key() const {
-  return fmt::format("{}{}:align{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_);
+  return fmt::format("{}{}:align{}:sm{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_, multiprocessors_);
 }
 
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {

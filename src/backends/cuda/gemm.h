@@ -17,7 +17,8 @@
 
 namespace ridge::backends::cuda {
 
-// Scratch that products are given: what cuBLAS itself takes on Hopper.
+// Scratch that products are given: what cuBLAS itself takes on Hopper. With half of it fp32 products of a small model are
+// a quarter slower.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
 // Batch axes that step evenly are one; the largest that is left goes to the library.
@@ -36,12 +37,14 @@ using GemmAlgorithm = std::array<uint64_t, 8>;
 // The descriptors of one product of a supported shape.
 class GemmProblem {
  public:
-  // `alignment_bytes`: a power of two that divides the addresses of all three matrices.
-  GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes);
+  // `alignment_bytes`: a power of two that divides the addresses of all three matrices. `multiprocessors`: as many as the
+  // product should fill; 0: all.
+  GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes, int multiprocessors = 0);
   ~GemmProblem();
   GemmProblem(const GemmProblem&) = delete;
 
   const GemmShape& shape() const { return shape_; }
+  bool is_beside_others() const { return multiprocessors_ > 0; }
   std::string key() const;  // all that the choice of an algorithm depends on
   // The library's proposals, best guess first; empty where it has no kernel. They sum in a fixed order.
   std::vector<GemmAlgorithm> candidates(int most) const;
@@ -59,6 +62,7 @@ class GemmProblem {
   bool tf32_;
   bool swapped_;     // C^T = B^T A^T: A and B change places
   int64_t alignment_bytes_;
+  int multiprocessors_;
   std::unique_ptr<Descriptors> descriptors_;
 };
 

@@ -16,7 +16,7 @@ class GemmTuner {
  public:
   // `measures` false: nothing is measured and nothing kept. Reads earlier choices from `path` (empty: none are kept); a
   // file of another identity, or one that does not parse, is ignored and overwritten.
-  GemmTuner(const Device& device, bool measures, std::string path);
+  GemmTuner(Device& device, bool measures, std::string path);
   // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
@@ -26,7 +26,7 @@ class GemmTuner {
   std::optional<GemmAlgorithm> choose(const GemmProblem& problem);
 
  private:
-  const Device& device_;
+  Device& device_;
   bool measures_;
   std::string path_;
   std::string identity_;

@@ -13,7 +13,7 @@ namespace ridge::backends::cuda {
 std::unique_ptr<Instrument> make_kernel_clock(Device& device);
 
 // CUPTI's; null where it is missing or another profiler holds it, and then `failure` says why.
-std::unique_ptr<Instrument> make_cupti_clock(std::string& failure);
+std::unique_ptr<Instrument> make_cupti_clock(Device& device, std::string& failure);
 
 // A stretch from node to node: gaps count to the node before them.
 std::unique_ptr<Instrument> make_event_clock(Device& device, std::string failure);

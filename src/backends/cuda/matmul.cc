@@ -42,14 +42,25 @@ Launch bind_strided(const GemmShape& g, const std::byte* a, const std::byte* b, 
   return launch_on(context.device, "matmul", launch_strided_product, product);
 }
 
-Launch bind_gemm(const GemmShape& shape, const std::byte* a, const std::byte* b, std::byte* c, std::byte* workspace,
+// A short product with neighbours does best on its share of the GPU: filling all of it takes small tiles or partial sums,
+// and it is mostly latency. A long one may outlast its neighbours. 0: all multiprocessors.
+int share_of(const GemmShape& shape, int beside, const BindContext& context) {
+  constexpr double kShortNs = 12'000;  // at the makers' rate
+  if (beside < 2) return 0;
+  const DeviceFacts& facts = context.device.facts();
+  double rate = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, shape.input, context.tf32);
+  double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  return flops < kShortNs * rate ? facts.multiprocessors / beside : 0;
+}
+
+Launch bind_gemm(const GemmShape& shape, const std::byte* a, const std::byte* b, std::byte* c, const BindCall& call,
                  BindContext& context) {
   if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
-  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment);
+  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment, share_of(shape, call.beside, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);
-  return [problem, algorithm = *algorithm, a, b, c, workspace, &device = context.device] {
+  return [problem, algorithm = *algorithm, a, b, c, workspace = call.workspace, &device = context.device] {
     problem->launch(algorithm, a, b, c, workspace, device.stream());
   };
 }
@@ -82,7 +93,7 @@ Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContex
     copies[i] = i < 2 ? bind_copy(there, here, false, "matmul", context.device)
                       : bind_copy(here, there, call.inputs.size() == 3, "matmul", context.device);
   }
-  Launch gemm = bind_gemm(packed.gemm, data[0], data[1], data[2], call.workspace, context);
+  Launch gemm = bind_gemm(packed.gemm, data[0], data[1], data[2], call, context);
   std::vector<Launch> steps;
   for (Launch* step : {&copies[0], &copies[1], &gemm, &copies[2]})
     if (*step) steps.push_back(std::move(*step));
@@ -118,7 +129,7 @@ Launch bind(const BindCall& call, BindContext& context) {
       gemms.push_back(bind_gemm(batch.shape, call.inputs[0].data + storage_bytes(shape.input, step.a + batch.a[i]),
                                 call.inputs[1].data + storage_bytes(shape.input, step.b + batch.b[i]),
                                 call.outputs[0].data + storage_bytes(shape.output, step.c + batch.c[i]),
-                                call.workspace, context));
+                                call, context));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {
@@ -167,7 +178,8 @@ const CudaKernel& matmul_kernel() {
                                  .takes_output = takes_output,
                                  .workspace_bytes = workspace_bytes,
                                  .unsupported = unsupported,
-                                 .launches = launches};
+                                 .launches = launches,
+                                 .rounds = 0};
   return kernel;
 }
 

@@ -85,7 +85,8 @@ class Stand {
 
  private:
   double graph_ns(const Launch& launch, int repeats) {
-    std::vector<NodeLaunch> launches(static_cast<size_t>(repeats), NodeLaunch{kNoNode, launch});
+    std::vector<NodeLaunch> launches{{kNoNode, launch, {}, false}};
+    for (int i = 1; i < repeats; ++i) launches.push_back({kNoNode, launch, {i - 1}, false});
     std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
     recording->replay();
     std::vector<double> samples;
@@ -169,23 +170,17 @@ double product_ns(Stand& stand, const ProductExtents& e, ProductForm form, DType
   });
 }
 
-// FLOPs a clock and multiprocessor by the maker's documents; 0 where this table ends.
-double flops_per_clock(const DeviceFacts& facts, DType dtype) {
-  if (dtype == DType::kF32) return 256;
-  return facts.capability_major == 9 ? 4096 : facts.capability_major == 8 && facts.capability_minor == 0 ? 2048 : 0;
-}
-
-void measure_products(Stand& stand, DType dtype, perf::Ceilings& c) {
+void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
   stand.fill(dtype);
   perf::ProductRates rates{dtype, 0, 0, 0, {}};
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      double ns = product_ns(stand, e, form, dtype, false);
+      double ns = product_ns(stand, e, form, dtype, tf32);
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
   const DeviceFacts& facts = stand.device().facts();
-  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype);
+  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype, tf32);
   c.products.push_back(std::move(rates));
 }
 
@@ -194,8 +189,8 @@ struct AttentionTime {
 };
 
 // Causal self-attention of 8 sequences of 960 tokens, 12 heads, in one merged [N, 3 H E] buffer.
-AttentionTime attention_time(Stand& stand, DType dtype, int64_t head_size) {
-  AttentionExtents e{8, 960, 12, 12, head_size, true, 0, 0.1f};
+AttentionTime attention_time(Stand& stand, DType dtype, bool tf32, int64_t head_size) {
+  AttentionExtents e{8, 960, 12, 12, head_size, true, 0, 0.1f, tf32};
   int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
   int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
   auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
@@ -233,9 +228,9 @@ void split_rates(double ns_small, double ns_large, double flops_small, double fl
   scores_rate = scores / rest;
 }
 
-void measure_attention(Stand& stand, DType dtype, perf::Ceilings& c) {
+void measure_attention(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
   int64_t small = dtype == DType::kF32 ? 48 : 64, large = dtype == DType::kF32 ? 96 : 128;
-  AttentionTime a = attention_time(stand, dtype, small), b = attention_time(stand, dtype, large);
+  AttentionTime a = attention_time(stand, dtype, tf32, small), b = attention_time(stand, dtype, tf32, large);
   perf::AttentionRates rates;
   rates.dtype = dtype;
   auto flops = [&](double scores, int64_t head_size, int each) { return each * static_cast<double>(head_size) * scores; };
@@ -260,8 +255,16 @@ std::string measure_calls(Stand& stand, perf::Ceilings& c) {
   });
   Launch nothing = [&stand] { check(launch_nothing(stand.device().stream()), "measuring a launch"); };
   c.launch_ns = stand.ns(nothing);
+  c.stream_launch_ns = stand.stream_ns(nothing);
+  // A chain of loads each of whose addresses is the last one's value, far longer than a launch, from memory.
+  constexpr int kTrips = 1000;
+  c.round_ns = stand.ns([&stand] {
+                 check(launch_follow(stand.input(), kLargestWalk, kTrips, reinterpret_cast<uint32_t*>(stand.result()),
+                                     stand.device().stream()),
+                       "measuring a trip");
+               }) / kTrips;
   return fmt::format("a launch takes {:.0f} ns inside a graph and {:.0f} ns on a stream", c.launch_ns,
-                     stand.stream_ns(nothing));
+                     c.stream_launch_ns);
 }
 
 std::string utc_now() {
@@ -273,11 +276,11 @@ std::string utc_now() {
   return text;
 }
 
-perf::Machine machine_of(const DeviceFacts& facts) {
+perf::Machine machine_of(const DeviceFacts& facts, bool tf32) {
   auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
   perf::Machine machine;
   machine.device = facts.name;
-  machine.isa = facts.architecture();
+  machine.isa = facts.architecture() + (tf32 ? ", fp32 products in TF32" : "");
   machine.cores = facts.multiprocessors;
   machine.threads = 1;
   machine.libraries = {"CUDA " + version(facts.runtime_version), "driver for CUDA " + version(facts.driver_version),
@@ -290,30 +293,27 @@ perf::Machine machine_of(const DeviceFacts& facts) {
 
 }  // namespace
 
-perf::Machine this_machine() { return machine_of(Device().facts()); }
+perf::Machine this_machine(bool tf32) { return machine_of(Device().facts(), tf32); }
 
-perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
+perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   auto tell = [&](double done, std::string_view step) {
     if (progress) progress(done, step);
   };
   Stand stand;
   perf::Ceilings c;
-  c.machine = machine_of(stand.device().facts());
+  c.machine = machine_of(stand.device().facts(), tf32);
   c.source = "measured";
   c.measured_at = utc_now();
   tell(0, "arithmetic and launches");
   c.notes.push_back(measure_calls(stand, c));
   tell(0.1, "memory");
   measure_memory(stand, c);
-  tell(0.4, "products in f32");
-  measure_products(stand, DType::kF32, c);
-  measure_attention(stand, DType::kF32, c);
-  constexpr ProductExtents kLarge{1, 6144, 6144, 6144};
-  c.notes.push_back(fmt::format("products in TF32 reach {:.0f} GFLOP/s at 6144^3",
-                                kLarge.flops() / product_ns(stand, kLarge, ProductForm::kNT, DType::kF32, true)));
+  tell(0.4, tf32 ? "products in TF32" : "products in f32");
+  measure_products(stand, DType::kF32, tf32, c);
+  measure_attention(stand, DType::kF32, tf32, c);
   tell(0.8, "products in bf16");
-  measure_products(stand, DType::kBF16, c);
-  measure_attention(stand, DType::kBF16, c);
+  measure_products(stand, DType::kBF16, false, c);
+  measure_attention(stand, DType::kBF16, false, c);
   tell(1, "done");
   c.notes.push_back("times are medians of launches inside a graph; theoretical rates at the highest clock");
   perf::validate(c);

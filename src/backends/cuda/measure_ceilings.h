@@ -14,7 +14,8 @@ namespace ridge::backends::cuda {
 using MeasureProgress = std::function<void(double done, std::string_view step)>;
 
 // Both throw a device Error where no GPU can be used.
-perf::Machine this_machine();
-perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
+// With tf32, products of fp32 are measured in TF32, and the machine says so.
+perf::Machine this_machine(bool tf32 = false);
+perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress = {});
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capturing a stream.
+// Capturing launches into a graph whose edges are what they wait for.
 #include "backends/cuda/recording.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
 
 #include "backends/cuda/device_error.h"
 
@@ -10,7 +14,7 @@ namespace {
 class GraphRecording final : public Recording {
  public:
   GraphRecording(const Device& device, cudaGraph_t graph) : device_(device) {
-    cudaError_t status = cudaGraphInstantiate(&executable_, graph, 0);
+    cudaError_t status = cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
     cudaGraphDestroy(graph);
     check(status, "making a graph of the step");
     check(cudaGraphUpload(executable_, device.stream()), "sending the step's graph to the GPU");
@@ -23,39 +27,117 @@ class GraphRecording final : public Recording {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// Ends the capture whatever happens: a stream left capturing takes no more work.
+// Blocks of urgent launches are placed first where a multiprocessor falls free.
+enum Urgency : size_t { kBackground, kUrgent };
+constexpr size_t kUrgencies = 2;
+
+// Graph nodes that what comes next waits for, with how.
+struct Ends {
+  std::vector<cudaGraphNode_t> nodes;
+  std::vector<cudaGraphEdgeData> edges;
+};
+
+// Ends the capture whatever happens: a stream left capturing takes no more work. Launches are captured from a stream of
+// each priority, which their nodes keep; the device's own is where the capture began.
 class Capture {
  public:
-  explicit Capture(cudaStream_t stream) : stream_(stream) {
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording the step");
+  explicit Capture(Device& device) : device_(device), own_(device.stream()) {
+    int lowest = 0, highest = 0;
+    check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities");
+    for (size_t i = 0; i < kUrgencies; ++i) {
+      int priority = lowest + (highest - lowest) * static_cast<int>(i) / static_cast<int>(kUrgencies - 1);
+      check(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking, priority), "making a stream");
+    }
+    check(cudaStreamBeginCapture(own_, cudaStreamCaptureModeThreadLocal), "recording the step");
+    is_open_ = true;
+    cudaEvent_t fork = nullptr;
+    check(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming), "making an event");
+    check(cudaEventRecord(fork, own_), "recording the step");
+    for (cudaStream_t stream : streams_) check(cudaStreamWaitEvent(stream, fork), "recording the step");
+    cudaEventDestroy(fork);
   }
   ~Capture() {
-    if (stream_ == nullptr) return;
-    cudaGraph_t graph = nullptr;
-    cudaStreamEndCapture(stream_, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
+    device_.set_stream(own_);
+    if (is_open_) {
+      cudaGraph_t graph = nullptr;
+      cudaStreamEndCapture(own_, &graph);
+      if (graph != nullptr) cudaGraphDestroy(graph);
+    }
+    for (cudaStream_t stream : streams_)
+      if (stream != nullptr) cudaStreamDestroy(stream);
   }
-  cudaGraph_t end() {
+  Capture(const Capture&) = delete;
+
+  // What is launched next waits for `ends` alone.
+  void continue_after(Ends ends, Urgency urgency) {
+    device_.set_stream(streams_[urgency]);
+    set_ends(device_.stream(), ends);
+  }
+
+  // What the last launch ended with.
+  Ends ends() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const cudaGraphNode_t* nodes = nullptr;
+    const cudaGraphEdgeData* edges = nullptr;
+    size_t count = 0;
+    check(cudaStreamGetCaptureInfo(device_.stream(), &status, nullptr, nullptr, &nodes, &edges, &count),
+          "recording the step");
+    Ends ends{{nodes, nodes + count}, std::vector<cudaGraphEdgeData>(count, cudaGraphEdgeData{})};
+    if (edges != nullptr) ends.edges.assign(edges, edges + count);
+    return ends;
+  }
+
+  cudaGraph_t finish(Ends all) {
+    set_ends(own_, all);
+    for (cudaStream_t stream : streams_) set_ends(stream, all);
+    device_.set_stream(own_);
+    is_open_ = false;
     cudaGraph_t graph = nullptr;
-    check(cudaStreamEndCapture(stream_, &graph), "recording the step");
-    stream_ = nullptr;
+    check(cudaStreamEndCapture(own_, &graph), "recording the step");
     return graph;
   }
 
  private:
-  cudaStream_t stream_;
+  static void set_ends(cudaStream_t stream, Ends& ends) {
+    check(cudaStreamUpdateCaptureDependencies(stream, ends.nodes.data(), ends.edges.data(), ends.nodes.size(),
+                                              cudaStreamSetCaptureDependencies),
+          "recording the step");
+  }
+
+  Device& device_;
+  cudaStream_t own_;
+  std::array<cudaStream_t, kUrgencies> streams_{};
+  bool is_open_ = false;
 };
+
+// A launch that had nothing to do ends with what it waited for, which others may have waited for as well.
+void append(Ends& all, const Ends& more) {
+  for (size_t i = 0; i < more.nodes.size(); ++i) {
+    if (std::find(all.nodes.begin(), all.nodes.end(), more.nodes[i]) != all.nodes.end()) continue;
+    all.nodes.push_back(more.nodes[i]);
+    all.edges.push_back(more.edges[i]);
+  }
+}
 
 }  // namespace
 
 std::unique_ptr<Recording> record_graph(Device& device, std::span<const NodeLaunch> launches, Instrument* instrument) {
-  Capture capture(device.stream());
-  for (const NodeLaunch& each : launches) {
+  const bool branches = instrument == nullptr || instrument->sees_branches();
+  std::vector<Ends> ends(launches.size());
+  Ends all;
+  Capture capture(device);
+  for (size_t i = 0; i < launches.size(); ++i) {
+    const NodeLaunch& each = launches[i];
+    Ends before;
+    for (int other : each.after) append(before, ends[static_cast<size_t>(other)]);
+    if (branches) capture.continue_after(std::move(before), each.is_background ? kBackground : kUrgent);
     if (instrument != nullptr) instrument->mark(each.node);
     each.launch();
+    ends[i] = capture.ends();
+    append(all, ends[i]);
   }
   if (instrument != nullptr) instrument->mark(kNoNode);
-  return std::make_unique<GraphRecording>(device, capture.end());
+  return std::make_unique<GraphRecording>(device, capture.finish(branches ? std::move(all) : capture.ends()));
 }
 
 }  // namespace ridge::backends::cuda

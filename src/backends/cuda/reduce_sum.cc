@@ -102,7 +102,7 @@ Launch bind(const BindCall& call, BindContext& context) {
 
 const CudaKernel& reduce_sum_kernel() {
   static const CudaKernel kernel{
-      .op = "reduce_sum", .bind = bind, .workspace_bytes = workspace_bytes, .unsupported = unsupported, .launches = launches};
+      .op = "reduce_sum", .bind = bind, .workspace_bytes = workspace_bytes, .unsupported = unsupported, .launches = launches, .rounds = 2};
   return kernel;
 }
 

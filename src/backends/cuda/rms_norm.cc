@@ -55,6 +55,7 @@ Launch bind_backward(const BindCall& call, BindContext& context) {
     norm.dx = rows<T>(call.outputs[0]);
     norm.d_weight = call.outputs[1].as<float>();
     norm.workspace = reinterpret_cast<float*>(call.workspace);
+    norm.tickets = context.tickets.take();
     return launch_on(context.device, "rms_norm_backward", launch_rms_norm_backward<T>, norm);
   });
 }
@@ -68,8 +69,6 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
          output_lies_in_rows(call, output, layout);
 }
 
-int launches_backward(const Call&) { return kRmsNormBackwardLaunches; }
-
 int64_t workspace_bytes(const Call& call) {
   return rms_norm_backward_workspace_bytes(call.inputs[0].shape[0], call.inputs[0].shape[1]);
 }
@@ -78,13 +77,13 @@ int64_t workspace_bytes(const Call& call) {
 
 const CudaKernel& rms_norm_kernel() {
   static const CudaKernel kernel{
-      .op = "rms_norm", .bind = bind, .takes_input = takes_input, .takes_output = takes_output, .in_place = true};
+      .op = "rms_norm", .bind = bind, .takes_input = takes_input, .takes_output = takes_output, .in_place = true, .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& add_rms_norm_kernel() {
   static const CudaKernel kernel{
-      .op = "add_rms_norm", .bind = bind_add, .takes_input = takes_input, .takes_output = takes_output};
+      .op = "add_rms_norm", .bind = bind_add, .takes_input = takes_input, .takes_output = takes_output, .rounds = 2};
   return kernel;
 }
 
@@ -94,7 +93,7 @@ const CudaKernel& rms_norm_backward_kernel() {
                                 .takes_input = takes_input,
                                 .takes_output = takes_output,
                                 .workspace_bytes = workspace_bytes,
-                                .launches = launches_backward};
+                                .rounds = 5};
   return kernel;
 }
 

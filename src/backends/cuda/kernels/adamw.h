@@ -29,6 +29,7 @@ struct AdamwStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  bool leaves_room = false;  // few blocks a multiprocessor, for a launch beside others
 };
 
 // With g = gradient_scale gradient, all in fp32, scalars rounded from double:

@@ -71,6 +71,15 @@ __global__ void __launch_bounds__(kThreads) chain_kernel(float* sink, int iterat
   if (sum == 1.2345e33f) *sink = sum;
 }
 
+// Each launch goes on where the last one stopped: no line is met again before all caches have forgotten it.
+__global__ void follow_kernel(const uint32_t* from, uint32_t words, int trips, uint32_t* place) {
+  constexpr uint32_t kStep = 1000003;  // a prime of words
+  constexpr uint32_t kRare = 0x7fc12345u;
+  uint32_t at = *place % words;
+  for (int i = 0; i < trips; ++i) at = (at + kStep + (from[at] == kRare ? 1 : 0)) % words;
+  *place = at;
+}
+
 __global__ void nothing_kernel() {}
 
 template <typename Kernel>
@@ -105,6 +114,11 @@ cudaError_t launch_multiply_adds(float* sink, int multiprocessors, int iteration
 
 cudaError_t launch_exponentials(float* sink, int multiprocessors, int iterations, cudaStream_t stream) {
   chain_kernel<true><<<kBlocksPerMultiprocessor * multiprocessors, kThreads, 0, stream>>>(sink, iterations);
+  return cudaGetLastError();
+}
+
+cudaError_t launch_follow(const void* from, int64_t bytes, int trips, uint32_t* place, cudaStream_t stream) {
+  follow_kernel<<<1, 1, 0, stream>>>(static_cast<const uint32_t*>(from), static_cast<uint32_t>(bytes / 4), trips, place);
   return cudaGetLastError();
 }
 

@@ -25,6 +25,10 @@ int64_t chain_operations(int multiprocessors, int iterations);
 cudaError_t launch_multiply_adds(float* sink, int multiprocessors, int iterations, cudaStream_t stream);
 cudaError_t launch_exponentials(float* sink, int multiprocessors, int iterations, cudaStream_t stream);
 
+// `trips` loads of one thread, each from where the one before sends it, far apart in `bytes` bytes; *place, any number at
+// first, is where it goes on.
+cudaError_t launch_follow(const void* from, int64_t bytes, int trips, uint32_t* place, cudaStream_t stream);
+
 cudaError_t launch_nothing(cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -37,6 +37,8 @@ cudaError_t launch_add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, 
 template <typename T>
 cudaError_t launch_rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual, cudaStream_t stream);
 
+inline constexpr int kTicketWords = 2;
+
 template <typename T>
 struct RmsNormBackward {
   int64_t tokens = 0;             // N
@@ -50,13 +52,13 @@ struct RmsNormBackward {
   Rows<T> dx;                   // [N, D]; may be dy or d_residual
   float* d_weight = nullptr;    // [D], overwritten
   float* workspace = nullptr;   // rms_norm_backward_workspace_bytes, aligned to 16; contents ignored
+  int32_t* tickets = nullptr;   // kTicketWords zeros, which are zeros again when it is done
 };
 
 // A function of the extents alone.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);
 
-// Two launches: rows, with partial sums of d_weight, then those sums in order.
-inline constexpr int kRmsNormBackwardLaunches = 2;
+// One launch: rows, with partial sums of d_weight, which its last blocks add up in order.
 template <typename T>
 cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream);
 

@@ -2,6 +2,7 @@
 // RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added up in block order.
 #include <algorithm>
 
+#include "backends/cuda/kernels/last_blocks.cuh"
 #include "backends/cuda/kernels/reduce.h"
 #include "backends/cuda/kernels/rms_norm.h"
 #include "backends/cuda/kernels/row_group.cuh"
@@ -15,9 +16,50 @@ constexpr int64_t kThreadsInFlight = 132 * 2 * 256;
 constexpr int64_t most_blocks(int threads) { return kThreadsInFlight / threads; }
 constexpr int64_t kMostPartials = most_blocks(128);
 
+// The last blocks add up the partial sums: each takes 16 columns at a time, whose rows the block's threads share in a
+// fixed way. Bound: latency, two or three round trips to L2.
+constexpr int kSumColumns = 16;
+constexpr int kMostFinishers = 64;
+
+template <int kThreads>
+__device__ __forceinline__ void add_partials(const float* workspace, float* d_weight, int32_t* tickets, int64_t width) {
+  constexpr int kDeep = kThreads / kSumColumns;
+  constexpr int kTurn = 16;
+  __shared__ float sums[kDeep][kSumColumns];
+  const int blocks = static_cast<int>(gridDim.x);
+  const int slices = static_cast<int>((width + kSumColumns - 1) / kSumColumns);
+  int finishers = slices < kMostFinishers ? slices : kMostFinishers;
+  finishers = finishers < blocks ? finishers : blocks;
+  const int number = join_last_blocks(tickets, blocks, finishers);
+  if (number < 0) return;
+  const int across = static_cast<int>(threadIdx.x) % kSumColumns, deep = static_cast<int>(threadIdx.x) / kSumColumns;
+  for (int slice = number; slice < slices; slice += finishers) {
+    const int64_t column = static_cast<int64_t>(slice) * kSumColumns + across;
+    // Other blocks wrote them: not through a cache of this one.
+    const volatile float* partial = workspace + column;
+    float total = 0.0f;
+    for (int first = deep; column < width && first < blocks; first += kTurn * kDeep) {
+      float x[kTurn];
+#pragma unroll
+      for (int k = 0; k < kTurn; ++k) x[k] = first + k * kDeep < blocks ? partial[(first + k * kDeep) * width] : 0.0f;
+#pragma unroll
+      for (int k = 0; k < kTurn; ++k) total += x[k];
+    }
+    __syncthreads();
+    sums[deep][across] = total;
+    __syncthreads();
+    if (deep == 0 && column < width) {
+      for (int d = 1; d < kDeep; ++d) total += sums[d][across];
+      d_weight[column] = total;
+    }
+  }
+  leave_last_blocks(tickets, finishers);
+}
+
 // With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight = sum dy xhat. Mapping:
 // groups walk rows gridDim apart with the next row on its way; each thread keeps its columns' sums of d_weight. Bound:
-// memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials are at most 528 rows, in L2.
+// memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials are at most 528 rows, in L2. Where a launch is short, the
+// sum of the partials is half of it.
 template <typename T, int kGroup, int kCount, bool kResidual>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
@@ -104,7 +146,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
       if (vector < vectors) store_floats(partial + vector * kVector, d_weight[k]);
     }
   } else {  // the block's rows in order
-    __shared__ float sums[Group::kRows][kGroup * kCount * kVector];
+    __shared__ __align__(16) float sums[Group::kRows][kGroup * kCount * kVector];
     const int group = static_cast<int>(threadIdx.x) / kGroup;
 #pragma unroll
     for (int k = 0; k < kCount; ++k) store_floats(&sums[group][(lane + k * kGroup) * kVector], d_weight[k]);
@@ -115,6 +157,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
       partial[i] = sum;
     }
   }
+  add_partials<Group::kThreads>(p.workspace, p.d_weight, p.tickets, p.width);
 }
 
 // Any width and alignment: a block walks each of its rows twice; its partial sums grow in memory, each element always
@@ -144,6 +187,7 @@ __global__ void __launch_bounds__(256) rms_norm_backward_any_kernel(const __grid
       p.dx[row][i] = from_float<T>(v);
     }
   }
+  add_partials<256>(p.workspace, p.d_weight, p.tickets, p.width);
 }
 
 // Half of with_row_shape's vectors a thread: this kernel keeps three operands and two sets of sums.
@@ -159,11 +203,9 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
   return true;
 }
 
-// Returns the blocks launched, which is the number of partial sums.
 template <typename T>
-int64_t launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
+void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
-  int64_t blocks = 0;
   const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) && takes_vectors<kVector>(p.x) &&
                        takes_vectors<kVector>(p.weight) && takes_vectors<kVector>(p.d_residual) &&
                        takes_vectors<kVector>(p.dx);
@@ -171,17 +213,16 @@ int64_t launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
                       constexpr int kGroup = decltype(shape)::kGroupThreads;
                       constexpr int kCount = decltype(shape)::kVectors;
                       using Group = RowGroup<kGroup>;
-                      blocks = std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads));
-                      const auto grid = static_cast<unsigned>(blocks);
+                      const auto grid = static_cast<unsigned>(
+                          std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
                       if (p.d_residual)
                         rms_norm_backward_kernel<T, kGroup, kCount, true><<<grid, Group::kThreads, 0, stream>>>(p);
                       else
                         rms_norm_backward_kernel<T, kGroup, kCount, false><<<grid, Group::kThreads, 0, stream>>>(p);
                     });
-  if (held) return blocks;
-  blocks = std::min(p.tokens, most_blocks(256));
-  rms_norm_backward_any_kernel<T><<<static_cast<unsigned>(blocks), 256, 0, stream>>>(p);
-  return blocks;
+  if (held) return;
+  const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256)));
+  rms_norm_backward_any_kernel<T><<<grid, 256, 0, stream>>>(p);
 }
 
 }  // namespace
@@ -194,11 +235,11 @@ template <typename T>
 cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream) {
   if (call.tokens < 0 || call.width < 0 || call.width >= int64_t{1} << 31) return cudaErrorInvalidValue;
   if (call.width == 0) return cudaSuccess;
-  const int64_t partials = call.tokens == 0 ? 0 : launch_rows(call, stream);
-  const cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) return status;
-  return launch_sum_columns(
-      SumColumns<float, float>{partials, call.width, {call.workspace, call.width}, call.d_weight, nullptr}, stream);
+  if (call.tokens == 0)
+    return launch_sum_columns(SumColumns<float, float>{0, call.width, {call.workspace, call.width}, call.d_weight, nullptr},
+                              stream);
+  launch_rows(call, stream);
+  return cudaGetLastError();
 }
 
 template cudaError_t launch_rms_norm_backward(const RmsNormBackward<float>&, cudaStream_t);
