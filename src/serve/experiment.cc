@@ -118,6 +118,7 @@ perf::RunRecord make_record(const Experiment& e,
                             const char* task,
                             const Session& session,
                             const Measurement& measured,
+                            const perf::Target& target,
                             const perf::Ceilings* ceilings) {
   perf::RunRecord record;
   record.setting = e.setting;
@@ -126,7 +127,7 @@ perf::RunRecord make_record(const Experiment& e,
   record.setting.sequence = e.length;
   record.parameters = session.config().parameters();
   std::vector<perf::CountedGraph> counted = measured.graphs();
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, backend, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
   record.plain_wall_ns = measured.plain();
   record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
@@ -162,7 +163,7 @@ PhaseRecords measure_phases(const models::ModelFile& file,
   Prompts p(e, file.config().vocabulary);
   PhaseRecords records;
   auto finish = [&](const char* task, const Measurement& measured) {
-    perf::RunRecord record = make_record(e, task, session, measured, ceilings);
+    perf::RunRecord record = make_record(e, task, session, measured, backend, ceilings);
     record.memory.before = before;
     record.memory.foreign_bytes = before.resident_bytes;
     record.memory.after = perf::read_process_memory();

@@ -216,7 +216,7 @@ class Misbehaving final : public Backend {
     return [launch = tested_backend().bind(call), after = after_, inputs = call.inputs,
             outputs = call.outputs, &call_graph = call.graph, &node = call.node] {
       launch();
-      BindCall seen{call_graph, node, inputs, outputs, nullptr, CallTypes(call_graph, node)};
+      BindCall seen{call_graph, node, inputs, outputs, nullptr, 1, false, CallTypes(call_graph, node)};
       after(seen);
     };
   }
