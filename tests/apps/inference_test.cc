@@ -54,8 +54,9 @@ TEST_F(InferenceAppTest, LogitsAreThoseExpected) {
     for (const json& each : got["top"]) {
       EXPECT_LE(each[1].get<double>(), largest) << "largest first";
       largest = each[1].get<double>();
-      if (each[0].get<size_t>() < 8)
-        EXPECT_NEAR(largest, want["logits_last8"][0][each[0].get<size_t>()].get<double>(), 2e-3);
+      size_t id = each[0].get<size_t>();
+      if (id >= want["logits_last8"][0].size()) continue;
+      EXPECT_NEAR(largest, want["logits_last8"][0][id].get<double>(), 2e-3);
     }
     EXPECT_EQ(got["top"][0][0], want["argmax"][0].back()) << name;
   }
