@@ -30,7 +30,11 @@ template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int step) {
   return __shfl_up(value, step, kLanes);
 }
-__device__ __forceinline__ float exp2_hardware(float x) { return __builtin_amdgcn_exp2f(x); }
+__device__ __forceinline__ float exp2_hardware(float x) { return exp2f(x); }
+template <typename T>
+__device__ __forceinline__ T __ldcg(const T* p) {
+  return *p;
+}
 // Two floats rounded to nearest even, `low` in the low half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   auto round = [](float value) -> uint32_t {

@@ -18,6 +18,11 @@ inline cudaError_t cudaGetDevice(int* device) { return hipGetDevice(device); }
 inline cudaError_t cudaDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int device) {
   return hipDeviceGetAttribute(value, attribute, device);
 }
+inline constexpr auto cudaFuncAttributeMaxDynamicSharedMemorySize = hipFuncAttributeMaxDynamicSharedMemorySize;
+template <typename Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel* kernel, hipFuncAttribute attribute, int value) {
+  return hipFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
+}
 inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
     int* blocks, const void* kernel, int threads, size_t shared_bytes) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared_bytes);

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(__HIP__)
 #define RIDGE_HOST_DEVICE __host__ __device__
 #else
 #define RIDGE_HOST_DEVICE
