@@ -7,8 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,12 +36,7 @@ class Replay {
 
   // What went wrong; empty when nothing did.
   std::vector<std::string> run() {
-    std::vector<NodeId> schedule(graph_.nodes.size());
-    std::iota(schedule.begin(), schedule.end(), 0);
-    return run(schedule);
-  }
-  std::vector<std::string> run(const std::vector<NodeId>& order) {
-    for (NodeId node : order) step(node);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) step(static_cast<NodeId>(i));
     when_ = "at the end";
     for (ValueId output : graph_.outputs) check(output);
     return faults_;
@@ -181,26 +176,72 @@ std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after, con
   return order;
 }
 
-TEST(Dependences, KeepRandomGraphsIntactInAnyOrder) {
-  int64_t moved = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
+// The places of a value's elements, each by itself: what stands in different buffers of the store never meets.
+std::set<std::pair<ValueId, int64_t>> elements_of(const Graph& graph, const std::vector<Place>& places,
+                                                  const MemoryPlan& plan, ValueId value) {
+  const Place& place = at(places, value);
+  int buffer = plan.buffer_of[static_cast<size_t>(place.root)];
+  ValueId space = buffer < 0 ? place.root : kNoValue;
+  int64_t base = buffer < 0 ? 0 : plan.buffers[static_cast<size_t>(buffer)].offset / 4;
+  std::set<std::pair<ValueId, int64_t>> all;
+  const Shape& shape = graph.shape(value);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    int64_t element = place.layout.offset, rest = i;
+    for (int axis = shape.rank(); axis-- > 0; rest /= shape[axis]) element += rest % shape[axis] * place.layout.strides[axis];
+    all.insert({space, base + element});
+  }
+  return all;
+}
+
+struct Touched {
+  std::set<std::pair<ValueId, int64_t>> read, written;
+};
+
+Touched touched_by(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan, NodeId id) {
+  Touched touched;
+  for (ValueId input : graph.node(id).inputs) touched.read.merge(elements_of(graph, places, plan, input));
+  for (ValueId output : graph.node(id).outputs) touched.written.merge(elements_of(graph, places, plan, output));
+  int workspace = plan.workspace_of[static_cast<size_t>(id)];
+  if (workspace < 0) return touched;
+  const Buffer& buffer = plan.buffers[static_cast<size_t>(workspace)];
+  for (int64_t i = 0; i < buffer.bytes / 4; ++i) touched.written.insert({kNoValue, buffer.offset / 4 + i});
+  return touched;
+}
+
+bool meet(const std::set<std::pair<ValueId, int64_t>>& a, const std::set<std::pair<ValueId, int64_t>>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const auto& each) { return b.contains(each); });
+}
+
+// Two nodes of which one writes what the other touches keep their order in every order that waits.
+TEST(Dependences, OrderWhatTouchesTheSameBytes) {
+  int64_t moved = 0, swapped = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
     GreedyTarget target(static_cast<int>(seed % 5));
-    Graph graph = legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 60))), target);
+    Graph graph = legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 30))), target);
     std::vector<Place> where = places(graph, &target);
     MemoryPlan plan = plan_memory(graph, where, target);
     std::vector<bool> launches;
-    size_t count = 0;
     for (const Node& node : graph.nodes) launches.push_back(node.op->kind != OpKind::kView);
-    for (bool each : launches) count += each ? 1 : 0;
     auto after = dependences(graph, where, plan, launches);
+    std::vector<Touched> touched;
+    for (size_t i = 0; i < launches.size(); ++i)
+      touched.push_back(launches[i] ? touched_by(graph, where, plan, static_cast<NodeId>(i)) : Touched{});
     for (uint32_t order_seed = 0; order_seed < 5; ++order_seed) {
       std::vector<NodeId> order = any_order(after, launches, order_seed);
-      ASSERT_EQ(order.size(), count) << "seed " << seed;
-      ASSERT_EQ(Replay(graph, where, plan).run(order), std::vector<std::string>()) << "seed " << seed;
+      ASSERT_EQ(order.size(), static_cast<size_t>(std::count(launches.begin(), launches.end(), true)));
       moved += std::is_sorted(order.begin(), order.end()) ? 0 : 1;
+      for (size_t i = 0; i < order.size(); ++i)
+        for (size_t j = i + 1; j < order.size(); ++j) {
+          if (order[i] < order[j]) continue;  // as in the schedule
+          const Touched &x = touched[static_cast<size_t>(order[i])], &y = touched[static_cast<size_t>(order[j])];
+          bool conflict = meet(x.written, y.written) || meet(x.written, y.read) || meet(x.read, y.written);
+          ASSERT_FALSE(conflict) << "seed " << seed << ": node " << order[i] << " before node " << order[j];
+          ++swapped;
+        }
     }
   }
-  EXPECT_GT(moved, 300) << "hardly anything could run in another order";
+  EXPECT_GT(moved, 100) << "hardly anything could run in another order";
+  EXPECT_GT(swapped, 300);
 }
 
 // A chain is a chain: nothing is waited for twice.
