@@ -22,7 +22,7 @@ constexpr int64_t kFewElements = int64_t{1} << 20;
 // Updates that one launch makes, when node `ready` has run.
 struct Group {
   NodeId ready = kNoNode;
-  std::vector<NodeId> updates;
+  std::vector<NodeId> updates;  // in the schedule's order
 };
 
 class AdamwFuser {
@@ -73,6 +73,7 @@ class AdamwFuser {
       groups_.back().updates.push_back(id);
       held += graph_.shape(parameter_of(graph_.node(id))).elements();
     }
+    for (Group& group : groups_) std::sort(group.updates.begin(), group.updates.end());
   }
 
   // The last node that makes an operand of the update or reads the parameter that it changes.
