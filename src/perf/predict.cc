@@ -70,7 +70,7 @@ class Predictor {
     p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
                     (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory_ns * threads;
-    if (node.op->name == "matmul") {
+    if (node.op->name == "matmul" && !has_stored_weight(node)) {
       product(node, places, near_ns, p);
     } else if (walks_layouts(*node.op)) {
       program(node, places, cost.work, threads, p);
@@ -89,6 +89,12 @@ class Predictor {
  private:
   // Kernels below the threshold run on one thread, at one thread's share of the rates.
   bool small(const NodeCost& cost) const { return cost.bytes() < ceilings_.parallel_threshold_bytes; }
+
+  // Quantized or 16-bit under fp32 activations: another kernel than the products that were sampled. What bounds it is
+  // its own bytes and the FLOPs at the peak.
+  bool has_stored_weight(const Node& node) const {
+    return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
+  }
 
   // Samples of products include their call and their operands at hand: what is farther away adds what is not hidden.
   void product(const Node& node, const std::vector<Place>& places, double near_ns, NodePrediction& p) {
