@@ -94,6 +94,8 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
 
 // Two threads: one alone is bound by clearing and copying, not by memory.
 void MappedFile::settle() const {
+  if (is_settled_) return;
+  is_settled_ = true;
   std::atomic<size_t> next = 0;
   auto copy = [&] {
     for (size_t begin = 0; (begin = next.fetch_add(kSettledBytes)) < size_;)
@@ -124,8 +126,9 @@ void MappedFile::prefetch(std::span<const std::byte> part) const {
   advise(part, MADV_WILLNEED, false);
 }
 
+// Settled bytes could not be read again.
 void MappedFile::release(std::span<const std::byte> part) const {
-  advise(part, MADV_DONTNEED, true);
+  if (!is_settled_) advise(part, MADV_DONTNEED, true);
 }
 
 // A page shared with a neighbour may be prefetched but must not be dropped.

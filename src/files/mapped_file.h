@@ -54,6 +54,7 @@ class MappedFile {
   std::string source_;
   std::unique_ptr<const std::byte, Unmap> data_;
   size_t size_ = 0;
+  mutable bool is_settled_ = false;  // some pages are no longer the file's
 };
 
 }  // namespace ridge::files

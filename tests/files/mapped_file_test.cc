@@ -22,6 +22,25 @@ TEST(MappedFile, ShowsTheBytes) {
   EXPECT_EQ(moved.text(), "hello, bytes");
 }
 
+// Sizes around pages and around what is settled at once.
+TEST(MappedFile, SettlesInPlace) {
+  const ScratchFolder folder;
+  for (size_t size :
+       {size_t{1}, size_t{4096}, size_t{4097}, size_t{9} << 20, (size_t{4} << 20) + 5}) {
+    std::string want(size, 'x');
+    for (size_t i = 0; i < size; i += 61) want[i] = static_cast<char>(i % 251);
+    write_plain(folder / "x", want);
+    const MappedFile file(folder / "x");
+    const auto* before = file.bytes().data();
+    file.settle();
+    file.settle();
+    EXPECT_EQ(file.bytes().data(), before);
+    EXPECT_TRUE(file.text() == want) << size;
+    file.release(file.bytes());
+    EXPECT_TRUE(file.text() == want) << size << " bytes released";
+  }
+}
+
 TEST(MappedFile, RefusesPartsOutside) {
   const ScratchFolder folder;
   write_plain(folder / "x", "0123456789");
