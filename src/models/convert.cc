@@ -179,6 +179,9 @@ ConvertResult convert_to_gguf(const ModelFile& file,
                               const fs::path& out,
                               const ConvertOptions& options) {
   Conversion made(file, gguf_form(file), options);
+  // First: a vocabulary of the configuration's length is made only once the table is known to have
+  // it.
+  DType most = add_gguf_parameters(made, options);
   files::GgufWriter writer;
   std::vector<float> factors;
   if (file.is_gguf()) {
@@ -195,7 +198,6 @@ ConvertResult convert_to_gguf(const ModelFile& file,
       made.add({kFactors, DType::kF32, Shape{static_cast<int64_t>(factors.size())}, read});
     }
   }
-  DType most = add_gguf_parameters(made, options);
   made.note_unread();
   writer.set("general.file_type", gguf_file_type(most));
   writer.set("general.quantization_version", uint32_t{2});
