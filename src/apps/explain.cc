@@ -80,8 +80,8 @@ class Explanation {
 
   perf::RunRecord plan(const passes::Selection& selection) const {
     train::TrainingStep step = build(selection);
-    return train::planned_run(make_setting(choice_.name, o_.machine, selection, switches_), choice_.config,
-                              step_, step, *backend_, &ceilings_);
+    return train::planned_run(make_setting(choice_.name, o_.machine, selection, switches_),
+                              choice_.config, step_, step, *backend_, &ceilings_);
   }
 
   // Passes are added in the order of the pipeline; each rung is the whole step, gradient and update

@@ -36,7 +36,9 @@ struct Options {
 };
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 std::string today() {
@@ -49,25 +51,32 @@ std::string today() {
 }
 
 // The conversation as the model was trained on it; its special tokens are in the text.
-std::vector<int32_t> encode_chat(const Options& o, const std::string& prompt, const std::string& jinja,
+std::vector<int32_t> encode_chat(const Options& o,
+                                 const std::string& prompt,
+                                 const std::string& jinja,
                                  const text::Tokenizer& tokenizer) {
   if (jinja.empty() && o.chat_template.empty())
     throw usage_error("[chat] the model file has no chat template; --chat-template names one of {}",
                       fmt::join(text::ChatTemplate::names(), ", "));
-  text::ChatTemplate chat =
-      o.chat_template.empty() ? text::ChatTemplate::recognise(jinja) : text::ChatTemplate::named(o.chat_template);
+  text::ChatTemplate chat = o.chat_template.empty() ? text::ChatTemplate::recognise(jinja)
+                                                    : text::ChatTemplate::named(o.chat_template);
   const text::TokenizerSpec& spec = tokenizer.spec();
-  auto written = [&](int32_t id) { return id == text::kNoToken ? std::string() : spec.tokens[static_cast<size_t>(id)]; };
+  auto written = [&](int32_t id) {
+    return id == text::kNoToken ? std::string() : spec.tokens[static_cast<size_t>(id)];
+  };
   std::vector<text::ChatMessage> messages;
   if (!o.system.empty()) messages.push_back({"system", o.system});
   messages.push_back({"user", prompt});
   text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
   if (chat.uses_date()) options.date = today();
   std::string rendered = chat.render(messages, options);
-  return tokenizer.encode(rendered, {.parse_special = true, .add_bos = !chat.writes_bos() && spec.add_bos});
+  return tokenizer.encode(rendered,
+                          {.parse_special = true, .add_bos = !chat.writes_bos() && spec.add_bos});
 }
 
-std::vector<int32_t> encode(const Options& o, const text::Tokenizer& tokenizer, const std::string& jinja) {
+std::vector<int32_t> encode(const Options& o,
+                            const text::Tokenizer& tokenizer,
+                            const std::string& jinja) {
   std::string prompt = o.has_prompt ? o.prompt : read_text("-");
   if (prompt.empty()) throw usage_error("[prompt] expected a text, got none");
   if (o.chat) return encode_chat(o, prompt, jinja, tokenizer);
@@ -81,17 +90,23 @@ void show(std::string_view text) {
     size_t end = text.find_first_of("\n\t");
     std::string part = terminal_safe(text.substr(0, end));
     std::fwrite(part.data(), 1, part.size(), stdout);
-    if (end == std::string_view::npos) text = {};
-    else std::fputc(text[end], stdout), text.remove_prefix(end + 1);
+    if (end == std::string_view::npos)
+      text = {};
+    else
+      std::fputc(text[end], stdout), text.remove_prefix(end + 1);
   }
   if (!is_terminal) std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
 }
 
-double per_second(int64_t count, double ns) { return ns > 0 ? static_cast<double>(count) * 1e9 / ns : 0; }
+double per_second(int64_t count, double ns) {
+  return ns > 0 ? static_cast<double>(count) * 1e9 / ns : 0;
+}
 
-nlohmann::ordered_json timings(const serve::Generation& made, size_t prompt_tokens, double load_ns) {
+nlohmann::ordered_json timings(const serve::Generation& made,
+                               size_t prompt_tokens,
+                               double load_ns) {
   int64_t later = std::max<int64_t>(static_cast<int64_t>(made.ids.size()) - 1, 0);
   int64_t prompt = static_cast<int64_t>(prompt_tokens);
   return {{"load_ms", load_ns / 1e6},
@@ -125,8 +140,8 @@ void run(const Options& o) {
   std::string jinja = source.chat_template;
   text::Tokenizer tokenizer = models::make_tokenizer(std::move(source));
   if (tokenizer.vocab_size() > file.config().vocabulary)
-    throw file_error("[model] {}: the tokenizer has {} tokens, the model {}", o.inference.model, tokenizer.vocab_size(),
-                     file.config().vocabulary);
+    throw file_error("[model] {}: the tokenizer has {} tokens, the model {}", o.inference.model,
+                     tokenizer.vocab_size(), file.config().vocabulary);
   double read_ns = now_ns() - begin;
   std::vector<int32_t> prompt = encode(o, tokenizer, jinja);
   begin = now_ns();
@@ -138,31 +153,45 @@ void run(const Options& o) {
   if (o.inference.json) return print_json(prompt, made, load_ns);
   fmt::print("\n");
   nlohmann::ordered_json t = timings(made, prompt.size(), load_ns);
-  fmt::print(stderr, "prompt {} tokens, first after {}; {} tokens at {}/s; {}\n", prompt.size(), format_ns(made.prompt_ns),
-             made.ids.size(), format_count(t["decode_tokens_per_s"].get<double>()), made.finish_reason);
+  fmt::print(stderr, "prompt {} tokens, first after {}; {} tokens at {}/s; {}\n", prompt.size(),
+             format_ns(made.prompt_ns), made.ids.size(),
+             format_count(t["decode_tokens_per_s"].get<double>()), made.finish_reason);
 }
 
 void add_options(CLI::App& app, Options& o) {
   constexpr const char* kSampling = "Sampling";
   add_inference_options(app, o.inference);
   app.add_option("PROMPT", o.prompt, "the text to continue (default: what comes on stdin)");
-  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add")->capture_default_str();
-  app.add_option("--stop", o.generate.stop, "a text that ends the answer; may be given again")->allow_extra_args(false);
+  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add")
+      ->capture_default_str();
+  app.add_option("--stop", o.generate.stop, "a text that ends the answer; may be given again")
+      ->allow_extra_args(false);
   app.add_flag("--chat", o.chat, "the prompt is a user's message, the continuation an answer");
   app.add_option("--system", o.system, "with --chat: the system's message");
-  app.add_option("--chat-template", o.chat_template, "with --chat: a known template instead of the file's");
+  app.add_option("--chat-template", o.chat_template,
+                 "with --chat: a known template instead of the file's");
   app.add_flag("--no-kv-cache", o.no_cache, "compute every token from the whole sequence again");
   serve::SamplingOptions& s = o.generate.sampling;
-  app.add_option("--temperature", s.temperature, "0: always the most likely token")->capture_default_str()->group(kSampling);
-  app.add_option("--top-k", s.top_k, "keep the k most likely (0: all)")->capture_default_str()->group(kSampling);
-  app.add_option("--top-p", s.top_p, "keep the fewest that sum to p (0 or 1: all)")->capture_default_str()->group(kSampling);
-  app.add_option("--min-p", s.min_p, "keep those with at least p times the largest probability (0: all)")
+  app.add_option("--temperature", s.temperature, "0: always the most likely token")
       ->capture_default_str()
       ->group(kSampling);
-  app.add_option("--repeat-penalty", s.repeat_penalty, "divide the logits of the last 64 tokens by this (1: off)")
+  app.add_option("--top-k", s.top_k, "keep the k most likely (0: all)")
       ->capture_default_str()
       ->group(kSampling);
-  app.add_option("--seed", s.seed, "of the draws; the same seed gives the same text")->capture_default_str()->group(kSampling);
+  app.add_option("--top-p", s.top_p, "keep the fewest that sum to p (0 or 1: all)")
+      ->capture_default_str()
+      ->group(kSampling);
+  app.add_option("--min-p", s.min_p,
+                 "keep those with at least p times the largest probability (0: all)")
+      ->capture_default_str()
+      ->group(kSampling);
+  app.add_option("--repeat-penalty", s.repeat_penalty,
+                 "divide the logits of the last 64 tokens by this (1: off)")
+      ->capture_default_str()
+      ->group(kSampling);
+  app.add_option("--seed", s.seed, "of the draws; the same seed gives the same text")
+      ->capture_default_str()
+      ->group(kSampling);
 }
 
 }  // namespace
@@ -174,7 +203,8 @@ void register_generate(CLI::App& program, const AppContext&) {
   app->footer(
       "Examples:\n"
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
-      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --temperature 0.7 --top-p 0.9 --seed 1\n"
+      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" "
+      "--temperature 0.7 --top-p 0.9 --seed 1\n"
       "  ridge generate model/ --json < prompt.txt");
   app->callback([o, app] {
     o->has_prompt = app->count("PROMPT") > 0;

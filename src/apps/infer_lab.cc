@@ -29,7 +29,7 @@ struct InferLabOptions {
   InferenceOptions inference;
   std::string levels = "all";
   std::string batch_sizes = "1,8";
-  std::string lengths = "128,512";
+  std::string lengths;
   std::string latency_batches = "1,8,16,32";
   std::string attention_lengths = "256,512,1024,2048,4096,8192,16384,32768";
   int64_t prompt = 64;
@@ -92,7 +92,7 @@ class InferLab {
   void check() {
     levels_ = parse_levels(o_.levels, "levels");
     batches_ = parse_sizes(o_.batch_sizes, "batch-sizes");
-    lengths_ = parse_sizes(o_.lengths, "seq-lens");
+    lengths_ = o_.lengths.empty() ? usual_lengths() : parse_sizes(o_.lengths, "seq-lens");
     latency_batches_ = parse_sizes(o_.latency_batches, "latency-batches");
     attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-lens");
     if (!(o_.seconds >= 1 && o_.seconds <= 1e6))
@@ -112,6 +112,12 @@ class InferLab {
     for (int64_t batch : latency_batches_) expect_cache(batch, latency_length_);
   }
 
+  std::vector<int64_t> usual_lengths() const {
+    int64_t context = file_.config().context;
+    return context <= 128 ? std::vector<int64_t>{context}
+                          : std::vector<int64_t>{128, std::min<int64_t>(512, context)};
+  }
+
   void expect_context(const char* option, int64_t length) const {
     if (length > file_.config().context)
       throw usage_error("[{}] expected at most {} positions, the model's context, got {}", option,
@@ -123,7 +129,8 @@ class InferLab {
       throw usage_error("[batch-sizes] expected at most 4096 sequences, got {}", batch);
     int64_t needed = models::cache_bytes(
         file_.config(),
-        models::contiguous_cache(batch, length, file_.config().window, o_.inference.chunk), DType::kF32);
+        models::contiguous_cache(batch, length, file_.config().window, o_.inference.chunk),
+        DType::kF32);
     int64_t available = perf::available_memory_bytes();
     if (available > 0 && needed > available)
       throw memory_error(
@@ -276,8 +283,10 @@ void add_infer_lab_options(CLI::App& app, InferLabOptions& o) {
   app.add_option("--pass", i.level.switches,
                  "passes switched on or off: -flash_attention,-fuse_glu");
   app.add_option("--batch-sizes", o.batch_sizes, "sequences at once")->capture_default_str();
-  app.add_option("--seq-lens", o.lengths, "tokens of a prompt, and keys that a decoded token sees")
-      ->capture_default_str();
+  app.add_option(
+      "--seq-lens", o.lengths,
+      "tokens of a prompt, and keys that a decoded token sees (default: 128,512, or what "
+      "the model's context allows)");
   app.add_option("--chunk", i.chunk, "most tokens that are computed at once")
       ->capture_default_str();
   app.add_option("--latency-batches", o.latency_batches, "sequences of the latency check")

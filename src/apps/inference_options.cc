@@ -20,13 +20,20 @@ constexpr size_t kMostTextBytes = size_t{256} << 20;
 }  // namespace
 
 void add_inference_options(CLI::App& app, InferenceOptions& o) {
-  app.add_option("MODEL", o.model, "a .gguf file, or a folder with config.json and safetensors")->required();
-  app.add_option("--context", o.context, "positions to keep (default: what is needed, at most the model's context)");
-  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")->capture_default_str();
+  app.add_option("MODEL", o.model, "a .gguf file, or a folder with config.json and safetensors")
+      ->required();
+  app.add_option("--context", o.context,
+                 "positions to keep (default: what is needed, at most the model's context)");
+  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")
+      ->capture_default_str();
   app.add_flag("--exact", o.exact, "fp32 activations everywhere");
   app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
-  app.add_option("--level", o.level.level, "baseline, fused, kernels or compiled")->capture_default_str()->group("Level");
-  app.add_option("--pass", o.level.switches, "passes switched on or off: -flash_attention,-fuse_glu")->group("Level");
+  app.add_option("--level", o.level.level, "baseline, fused, kernels or compiled")
+      ->capture_default_str()
+      ->group("Level");
+  app.add_option("--pass", o.level.switches,
+                 "passes switched on or off: -flash_attention,-fuse_glu")
+      ->group("Level");
   add_machine_options(app, o.machine);
 }
 
@@ -35,25 +42,32 @@ passes::Selection inference_selection(const InferenceOptions& o, const std::stri
   return passes::Selection(level, switches + o.level.switches);
 }
 
-std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& o, int64_t needed, bool cached,
+std::unique_ptr<OpenModel> open_model(models::ModelFile file,
+                                      const InferenceOptions& o,
+                                      int64_t needed,
+                                      bool cached,
                                       int64_t slots) {
   serve::SessionOptions options;
   options.selection = inference_selection(o, o.level.level);
   const models::ModelConfig& config = file.config();
   if (o.context < 0 || o.context > config.context)
-    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}", config.context, o.context);
+    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}",
+                      config.context, o.context);
   options.capacity = o.context > 0 ? o.context : std::clamp<int64_t>(needed, 1, config.context);
   options.slots = slots;
   options.chunk = o.chunk;
   options.cached = cached;
   int64_t chunk = std::clamp<int64_t>(o.chunk, 1, options.capacity);
-  models::CacheShape cache = models::contiguous_cache(slots, options.capacity, config.window, chunk);
+  models::CacheShape cache =
+      models::contiguous_cache(slots, options.capacity, config.window, chunk);
   int64_t wanted = models::cache_bytes(config, cache, DType::kF32);
   int64_t available = perf::available_memory_bytes();
   if (available > 0 && wanted > available)
-    throw memory_error("[memory] the KV cache of {} positions needs {}, and {} are left on this machine", options.capacity,
-                       format_bytes(wanted), format_bytes(available));
-  auto model = std::make_unique<OpenModel>(OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
+    throw memory_error(
+        "[memory] the KV cache of {} positions needs {}, and {} are left on this machine",
+        options.capacity, format_bytes(wanted), format_bytes(available));
+  auto model = std::make_unique<OpenModel>(
+      OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
   model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
   return model;
 }
@@ -62,8 +76,9 @@ std::string read_text(const std::string& path) {
   if (path != "-") {
     files::MappedFile file(path);
     if (file.text().size() > kMostTextBytes)
-      throw usage_error("[text] expected at most {}, {} has {}", format_bytes(static_cast<int64_t>(kMostTextBytes)),
-                        printable(path), format_bytes(static_cast<int64_t>(file.text().size())));
+      throw usage_error("[text] expected at most {}, {} has {}",
+                        format_bytes(static_cast<int64_t>(kMostTextBytes)), printable(path),
+                        format_bytes(static_cast<int64_t>(file.text().size())));
     return std::string(file.text());
   }
   std::string text;
@@ -71,7 +86,8 @@ std::string read_text(const std::string& path) {
   while (size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
     text.append(part.data(), size);
     if (text.size() > kMostTextBytes)
-      throw usage_error("[stdin] expected at most {}", format_bytes(static_cast<int64_t>(kMostTextBytes)));
+      throw usage_error("[stdin] expected at most {}",
+                        format_bytes(static_cast<int64_t>(kMostTextBytes)));
   }
   if (std::ferror(stdin) != 0) throw runtime_error("[stdin] cannot read");
   return text;
@@ -79,7 +95,9 @@ std::string read_text(const std::string& path) {
 
 std::vector<int32_t> parse_ids(const std::string& text) {
   std::vector<int32_t> ids;
-  auto refuse = [&] { throw usage_error("[ids] expected numbers with commas between, got {}", printable(text)); };
+  auto refuse = [&] {
+    throw usage_error("[ids] expected numbers with commas between, got {}", printable(text));
+  };
   const char *at = text.data(), *end = at + text.size();
   while (at != end) {
     int32_t id = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands that run a model file share: options, and opening a session. Not a subcommand.
+// What the subcommands that run a model file share: options, and opening a session. Not a
+// subcommand.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -24,8 +25,8 @@ struct InferenceOptions {
 // MODEL, --context, --chunk, --exact, --json, --level, --pass and the machine's.
 void add_inference_options(CLI::App& app, InferenceOptions& options);
 
-// The passes of inference at a level, with the options' switches. Products are not tuned: that takes longer than most
-// answers.
+// The passes of inference at a level, with the options' switches. Products are not tuned: that
+// takes longer than most answers.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 
 // A model file with a session on it.
@@ -34,9 +35,12 @@ struct OpenModel {
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<serve::Session> session;
 };
-// `slots` sequences of `needed` positions, at most the model's context unless --context asks otherwise; an out-of-memory Error where the cache
-// does not fit into what the machine has left.
-std::unique_ptr<OpenModel> open_model(models::ModelFile file, const InferenceOptions& options, int64_t needed, bool cached = true,
+// `slots` sequences of `needed` positions, at most the model's context unless --context asks
+// otherwise; an out-of-memory Error where the cache does not fit into what the machine has left.
+std::unique_ptr<OpenModel> open_model(models::ModelFile file,
+                                      const InferenceOptions& options,
+                                      int64_t needed,
+                                      bool cached = true,
                                       int64_t slots = 1);
 
 // A file's text, or what comes on stdin for "-".

@@ -33,7 +33,9 @@ std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
   std::iota(order.begin(), order.end(), size_t{0});
   size_t kept = std::min(order.size(), static_cast<size_t>(count));
   std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(),
-                    [&](size_t a, size_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
+                    [&](size_t a, size_t b) {
+                      return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+                    });
   order.resize(kept);
   return order;
 }
@@ -41,19 +43,23 @@ std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
 void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
   std::vector<int32_t> ids = parse_ids(o.ids);
-  auto model = open_model(models::ModelFile::open(o.inference.model), o.inference, static_cast<int64_t>(ids.size()));
+  auto model = open_model(models::ModelFile::open(o.inference.model), o.inference,
+                          static_cast<int64_t>(ids.size()));
   serve::Prompt prompt{0, ids, {}};
   model->session->start({&prompt, 1});
   std::vector<float> logits = model->session->logits(0);
   double sum = log_sum_exp(logits);
   std::vector<size_t> order = largest(logits, o.top);
   if (!o.inference.json) {
-    fmt::print("log-sum-exp {:.5f} after {} token{}\n", sum, ids.size(), ids.size() == 1 ? "" : "s");
+    fmt::print("log-sum-exp {:.5f} after {} token{}\n", sum, ids.size(),
+               ids.size() == 1 ? "" : "s");
     for (size_t id : order)
-      fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%\n", id, logits[id], 100 * std::exp(static_cast<double>(logits[id]) - sum));
+      fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%\n", id, logits[id],
+                 100 * std::exp(static_cast<double>(logits[id]) - sum));
     return;
   }
-  nlohmann::ordered_json json{{"tokens", ids.size()}, {"logsumexp", sum}, {"top", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{
+      {"tokens", ids.size()}, {"logsumexp", sum}, {"top", nlohmann::ordered_json::array()}};
   for (size_t id : order) json["top"].push_back({id, logits[id]});
   fmt::print("{}\n", json.dump());
 }

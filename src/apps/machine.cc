@@ -23,9 +23,13 @@ struct MachineCommand {
   bool json = false;
 };
 
-std::string rate(double per_ns, const char* unit) { return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-"; }
+std::string rate(double per_ns, const char* unit) {
+  return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
+}
 
-std::string share(double part, double whole) { return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-"; }
+std::string share(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-";
+}
 
 void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
   Table table({{"memory", Align::kLeft}, {"capacity"}, {"read"}, {"copy"}, {"theoretical"}});
@@ -36,14 +40,21 @@ void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
 }
 
 void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
-  Table table({{"products", Align::kLeft}, {"96^3"}, {"384^3"}, {"1000^3"}, {"best"}, {"theoretical"}, {"share"}});
+  Table table({{"products", Align::kLeft},
+               {"96^3"},
+               {"384^3"},
+               {"1000^3"},
+               {"best"},
+               {"theoretical"},
+               {"share"}});
   for (const perf::ProductRates& p : c.products) {
     auto at = [&](int64_t n) {
       double ns = perf::predict_product_ns(c, p.dtype, perf::ProductForm::kNT, {1, n, n, n});
       return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
     };
-    table.add({std::string(name(p.dtype)), at(96), at(384), at(1000), rate(p.peak_flops_per_ns, "FLOP/s"),
-               rate(p.theoretical_flops_per_ns, "FLOP/s"), share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
+    table.add({std::string(name(p.dtype)), at(96), at(384), at(1000),
+               rate(p.peak_flops_per_ns, "FLOP/s"), rate(p.theoretical_flops_per_ns, "FLOP/s"),
+               share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
   }
   fmt::print("{}\n", table.text(terminal));
 }
@@ -51,18 +62,22 @@ void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
 void print_rest(const perf::Ceilings& c, const TerminalOptions& terminal) {
   Table table({{"else", Align::kLeft}, {"measured"}});
   table.add({"vector arithmetic from registers", rate(c.fused_flops_per_ns, "FLOP/s")});
-  table.add({"vector arithmetic from L1, an operation at a time", rate(c.arithmetic_flops_per_ns, "FLOP/s")});
+  table.add({"vector arithmetic from L1, an operation at a time",
+             rate(c.arithmetic_flops_per_ns, "FLOP/s")});
   table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
   for (const perf::AttentionRates& a : c.attention) {
-    table.add({fmt::format("attention forward {}, head size 80", name(a.dtype)),
-               rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns), "FLOP/s")});
+    table.add(
+        {fmt::format("attention forward {}, head size 80", name(a.dtype)),
+         rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns), "FLOP/s")});
     table.add({fmt::format("attention backward {}, head size 80", name(a.dtype)),
-               rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns), "FLOP/s")});
+               rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
+                    "FLOP/s")});
   }
   table.add({"kernel call", format_ns(c.launch_ns)});
   if (c.parallel_ns > 0) table.add({"parallel region", format_ns(c.parallel_ns)});
   table.add({"ridge point, f32", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kF32))});
-  table.add({"ridge point, bf16", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kBF16))});
+  table.add(
+      {"ridge point, bf16", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kBF16))});
   fmt::print("{}\n", table.text(terminal));
 }
 
@@ -76,14 +91,16 @@ std::string age(const std::string& measured_at) {
 }
 
 void run(const MachineCommand& o, const TerminalOptions& terminal) {
-  auto backend = make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
+  auto backend =
+      make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
   perf::Ceilings c = machine_ceilings({chosen_device(o.machine)}, terminal, o.remeasure);
   if (o.json) {
     fmt::print("{}", perf::to_json(c));
     return;
   }
   fmt::print("{}\n", c.machine.str());
-  if (c.machine.clock_ghz > 0) fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
+  if (c.machine.clock_ghz > 0)
+    fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
   fmt::print("\n");
   print_memory(c, terminal);
   print_products(c, terminal);
@@ -99,11 +116,14 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
 
 void register_machine(CLI::App& program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
-  CLI::App* app = program.add_subcommand("machine", "Measure what this machine reaches at best: bandwidths, products, calls");
+  CLI::App* app = program.add_subcommand(
+      "machine", "Measure what this machine reaches at best: bandwidths, products, calls");
   add_machine_options(*app, options->machine);
   app->add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
   app->add_flag("--json", options->json, "the whole record as JSON");
-  app->footer("Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine --remeasure --json > machine.json");
+  app->footer(
+      "Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine "
+      "--remeasure --json > machine.json");
   app->callback([options, &context] { run(*options, context.terminal); });
 }
 

@@ -61,9 +61,11 @@ fs::path ceilings_path(const perf::Machine& machine) {
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
 }
 
-perf::Ceilings machine_ceilings(const Measured& what, const TerminalOptions& terminal, bool remeasure) {
-  perf::Machine machine =
-      what.device == "cuda" ? backends::cuda::this_machine(what.tf32) : backends::cpu::this_machine();
+perf::Ceilings machine_ceilings(const Measured& what,
+                                const TerminalOptions& terminal,
+                                bool remeasure) {
+  perf::Machine machine = what.device == "cuda" ? backends::cuda::this_machine(what.tf32)
+                                                : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;

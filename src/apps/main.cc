@@ -49,11 +49,11 @@ int run(int argc, char** argv) {
       "5 device.\n"
       "Start with: ridge lab --preset tiny");
   apps::AppContext context{terminal_options_from_environment(), command_line(argc, argv)};
-  for (apps::Register add : {apps::register_lab, apps::register_infer_lab, apps::register_train, apps::register_generate,
-                             apps::register_logits, apps::register_perplexity, apps::register_explain,
-                             apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan,
-                             apps::register_inspect, apps::register_convert,
-                             apps::register_tokenizer})
+  for (apps::Register add :
+       {apps::register_lab, apps::register_infer_lab, apps::register_train, apps::register_generate,
+        apps::register_logits, apps::register_perplexity, apps::register_explain,
+        apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan,
+        apps::register_inspect, apps::register_convert, apps::register_tokenizer})
     add(program, context);
   try {
     program.parse(arguments(argc, argv));

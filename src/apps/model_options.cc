@@ -107,9 +107,10 @@ void add_switch_options(CLI::App& app, LevelOptions& options) {
   app.add_option("--pass", options.switches,
                  "passes switched on or off: +recompute,-fuse_glu (ridge explain lists them)")
       ->group(kLevelGroup);
-  app.add_option("--dtype", options.dtype,
-                 "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
-                 "TF32) or bf16 (fp32 masters)")
+  app.add_option(
+         "--dtype", options.dtype,
+         "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
+         "TF32) or bf16 (fp32 masters)")
       ->capture_default_str()
       ->group(kLevelGroup);
 }
@@ -145,11 +146,10 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                       options.threads);
   if (chosen_device(options) == "cuda")
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
-                                              selection.has("branches"),
-                                              selection.has("tune_gemm"),
+                                              selection.has("branches"), selection.has("tune_gemm"),
                                               tuning_file("gemm-tuning-cuda.json")});
-  return backends::cpu::make_cpu_backend({options.threads, options.isa, selection.has("tune_gemm"),
-                                          tuning_file("gemm-tuning.json")});
+  return backends::cpu::make_cpu_backend(
+      {options.threads, options.isa, selection.has("tune_gemm"), tuning_file("gemm-tuning.json")});
 }
 
 perf::Setting make_setting(const std::string& model,
@@ -207,13 +207,14 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
 }
 
 void expect_fits(const train::Experiment& e, const backends::Backend& backend) {
-  train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), backend);
+  train::TrainingStep step =
+      train::build_step(e.config, e.step, e.selection, ops::table(), backend);
   perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
   int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
-    throw memory_error("[memory] {} needs {}, and {} are left on this {}",
-                       planned.setting.str(), format_bytes(planned.memory.owned_bytes),
-                       format_bytes(available), e.setting.device == "cuda" ? "GPU" : "machine");
+    throw memory_error("[memory] {} needs {}, and {} are left on this {}", planned.setting.str(),
+                       format_bytes(planned.memory.owned_bytes), format_bytes(available),
+                       e.setting.device == "cuda" ? "GPU" : "machine");
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);
 }

@@ -46,7 +46,7 @@ std::string switch_text(const LevelOptions& options);
 // --device, --threads, --isa
 struct MachineOptions {
   std::string device;  // "cpu", "cuda"; empty: a GPU where one is found
-  int threads = 0;  // 0: all
+  int threads = 0;     // 0: all
   std::string isa;
 };
 void add_machine_options(CLI::App& app, MachineOptions& options);

@@ -27,15 +27,14 @@ struct PerplexityOptions {
 std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile& file) {
   if (o.has_ids) return parse_ids(o.ids);
   text::Tokenizer tokenizer = models::load_tokenizer(file.path());
-  std::vector<int32_t> ids = tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
-  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
-  return ids;
+  return tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
 }
 
 void run(const PerplexityOptions& o) {
   if (o.has_ids == !o.file.empty()) throw usage_error("[perplexity] expected either FILE or --ids");
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   std::vector<int32_t> ids = encode(o, file);
+  if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
   auto model = open_model(std::move(file), o.inference, static_cast<int64_t>(ids.size()));
   auto begin = std::chrono::steady_clock::now();
   // A text longer than the context is cut into pieces, each without what came before.
@@ -52,16 +51,23 @@ void run(const PerplexityOptions& o) {
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   double mean = sum.nll / static_cast<double>(sum.tokens);
   if (o.inference.json) {
-    nlohmann::ordered_json json{{"tokens", ids.size()},     {"counted", sum.tokens}, {"pieces", pieces},
-                                {"nll_mean", mean},         {"perplexity", std::exp(mean)},
-                                {"seconds", seconds},       {"tokens_per_s", static_cast<double>(ids.size()) / seconds}};
+    nlohmann::ordered_json json{{"tokens", ids.size()},
+                                {"counted", sum.tokens},
+                                {"pieces", pieces},
+                                {"nll_mean", mean},
+                                {"perplexity", std::exp(mean)},
+                                {"seconds", seconds},
+                                {"tokens_per_s", static_cast<double>(ids.size()) / seconds}};
     fmt::print("{}\n", json.dump());
     return;
   }
-  fmt::print("perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} tokens/s\n", std::exp(mean),
-             mean, format_integer(sum.tokens), format_integer(static_cast<int64_t>(ids.size())),
-             pieces > 1 ? fmt::format(" in {} pieces", pieces) : "",
-             format_count(static_cast<double>(ids.size()) / seconds));
+  fmt::print(
+      "perplexity {:.4f}, mean negative log-likelihood {:.5f} over {} of {} tokens{}; {} "
+      "tokens/s\n",
+      std::exp(mean), mean, format_integer(sum.tokens),
+      format_integer(static_cast<int64_t>(ids.size())),
+      pieces > 1 ? fmt::format(" in {} pieces", pieces) : "",
+      format_count(static_cast<double>(ids.size()) / seconds));
 }
 
 }  // namespace
@@ -73,7 +79,8 @@ void register_perplexity(CLI::App& program, const AppContext&) {
   app->add_option("FILE", o->file, "a text file, or - for stdin");
   CLI::Option* ids = app->add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
   app->footer(
-      "Natural logarithms, over the second to the last token. A text longer than the context is cut into pieces.\n"
+      "Natural logarithms, over the second to the last token. A text longer than the context is "
+      "cut into pieces.\n"
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge plan: what a training run needs and how long it takes, from the graph and a machine's ceilings. Nothing is run.
+// ridge plan: what a training run needs and how long it takes, from the graph and a machine's
+// ceilings. Nothing is run.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -67,9 +68,12 @@ struct Plan {
   double flops_per_token() const {
     return static_cast<double>(record.palm_flops()) / static_cast<double>(record.setting.tokens());
   }
-  double tokens_per_s() const { return static_cast<double>(record.setting.tokens()) * 1e9 / record.predicted_ns; }
+  double tokens_per_s() const {
+    return static_cast<double>(record.setting.tokens()) * 1e9 / record.predicted_ns;
+  }
   double mfu() const {
-    return static_cast<double>(record.palm_flops()) * 1e9 / record.predicted_ns / theoretical_flops_per_s;
+    return static_cast<double>(record.palm_flops()) * 1e9 / record.predicted_ns /
+           theoretical_flops_per_s;
   }
 };
 
@@ -87,11 +91,15 @@ std::string file_text(const std::filesystem::path& path) {
 perf::Hardware hardware(const std::string& name) {
   if (const perf::Hardware* known = perf::find_hardware(name)) return *known;
   std::error_code error;
-  if (std::filesystem::is_regular_file(name, error)) return perf::hardware_from_json(file_text(name), name);
-  throw usage_error("[hardware] expected this, {}, or a file, got {}", perf::hardware_names(), printable(name));
+  if (std::filesystem::is_regular_file(name, error))
+    return perf::hardware_from_json(file_text(name), name);
+  throw usage_error("[hardware] expected this, {}, or a file, got {}", perf::hardware_names(),
+                    printable(name));
 }
 
-Place this_place(const PlanOptions& o, const passes::Selection& selection, const TerminalOptions& terminal) {
+Place this_place(const PlanOptions& o,
+                 const passes::Selection& selection,
+                 const TerminalOptions& terminal) {
   Place place;
   place.planned = make_backend(o.machine, selection);
   place.ceilings = machine_ceilings({chosen_device(o.machine), selection.has("tf32")}, terminal);
@@ -140,7 +148,9 @@ perf::BytesPerParameter bytes_per_parameter(const perf::RunRecord& record) {
 
 class Planner {
  public:
-  Planner(const ModelChoice& choice, const train::StepOptions& step, const passes::Selection& selection,
+  Planner(const ModelChoice& choice,
+          const train::StepOptions& step,
+          const passes::Selection& selection,
           const Place& place)
       : choice_(choice), step_(step), selection_(selection), place_(place) {}
 
@@ -159,14 +169,16 @@ class Planner {
     plan.dtype = selection_.has("autocast_bf16") ? DType::kBF16 : DType::kF32;
     const perf::ProductRates& rates = place_.ceilings.product(plan.dtype);
     plan.theoretical_flops_per_s =
-        1e9 * (rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns : rates.peak_flops_per_ns);
+        1e9 * (rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns
+                                                  : rates.peak_flops_per_ns);
     double devices = static_cast<double>(o.devices);
-    plan.days = perf::training_days(plan.flops_per_token(), o.tokens, devices, plan.theoretical_flops_per_s, plan.mfu());
-    plan.assumed_days =
-        perf::training_days(plan.flops_per_token(), o.tokens, devices, plan.theoretical_flops_per_s, o.assumed_mfu);
-    plan.largest_batch = perf::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
-      return record(batch, setting, false).memory.owned_bytes;
-    });
+    plan.days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
+                                    plan.theoretical_flops_per_s, plan.mfu());
+    plan.assumed_days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
+                                            plan.theoretical_flops_per_s, o.assumed_mfu);
+    plan.largest_batch = perf::largest_fitting(
+        place_.memory_bytes, kLargestBatch,
+        [&](int64_t batch) { return record(batch, setting, false).memory.owned_bytes; });
     plan.bytes_per_parameter = bytes_per_parameter(plan.record);
     plan.largest_model = perf::largest_model(place_.memory_bytes, plan.bytes_per_parameter);
     return plan;
@@ -193,37 +205,36 @@ nlohmann::ordered_json memory_json(const perf::MemoryRecord& memory) {
 void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
   const perf::RunRecord& r = plan.record;
   Work model = r.model.step();
-  nlohmann::ordered_json json{
-      {"model", r.setting.model},
-      {"parameters", r.parameters},
-      {"level", r.setting.level},
-      {"dtype", r.setting.dtype},
-      {"batch_size", r.setting.batch_size},
-      {"sequence", r.setting.sequence},
-      {"hardware", place.title},
-      {"hardware_source", place.source},
-      {"assumptions", place.ceilings.notes},
-      {"model_flops", model.flops},
-      {"model_macs", model.macs},
-      {"executed_flops", r.executed.flops},
-      {"planned_bytes", r.planned_bytes},
-      {"compulsory_bytes", r.compulsory_bytes},
-      {"launches", r.launches},
-      {"memory", memory_json(r.memory)},
-      {"memory_capacity_bytes", place.memory_bytes},
-      {"predicted_step_ns", r.predicted_ns},
-      {"predicted_tokens_per_s", plan.tokens_per_s()},
-      {"predicted_mfu", plan.mfu()},
-      {"mfu_convention", perf::kMfuConvention},
-      {"peak_flops_per_s", plan.theoretical_flops_per_s},
-      {"tokens", o.tokens},
-      {"devices", o.devices},
-      {"predicted_days", plan.days},
-      {"assumed_mfu", o.assumed_mfu},
-      {"assumed_mfu_days", plan.assumed_days},
-      {"largest_batch_size", plan.largest_batch},
-      {"bytes_per_parameter", plan.bytes_per_parameter.total()},
-      {"largest_model_parameters", plan.largest_model}};
+  nlohmann::ordered_json json{{"model", r.setting.model},
+                              {"parameters", r.parameters},
+                              {"level", r.setting.level},
+                              {"dtype", r.setting.dtype},
+                              {"batch_size", r.setting.batch_size},
+                              {"sequence", r.setting.sequence},
+                              {"hardware", place.title},
+                              {"hardware_source", place.source},
+                              {"assumptions", place.ceilings.notes},
+                              {"model_flops", model.flops},
+                              {"model_macs", model.macs},
+                              {"executed_flops", r.executed.flops},
+                              {"planned_bytes", r.planned_bytes},
+                              {"compulsory_bytes", r.compulsory_bytes},
+                              {"launches", r.launches},
+                              {"memory", memory_json(r.memory)},
+                              {"memory_capacity_bytes", place.memory_bytes},
+                              {"predicted_step_ns", r.predicted_ns},
+                              {"predicted_tokens_per_s", plan.tokens_per_s()},
+                              {"predicted_mfu", plan.mfu()},
+                              {"mfu_convention", perf::kMfuConvention},
+                              {"peak_flops_per_s", plan.theoretical_flops_per_s},
+                              {"tokens", o.tokens},
+                              {"devices", o.devices},
+                              {"predicted_days", plan.days},
+                              {"assumed_mfu", o.assumed_mfu},
+                              {"assumed_mfu_days", plan.assumed_days},
+                              {"largest_batch_size", plan.largest_batch},
+                              {"bytes_per_parameter", plan.bytes_per_parameter.total()},
+                              {"largest_model_parameters", plan.largest_model}};
   fmt::print("{}\n", json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
 }
 
@@ -239,40 +250,54 @@ void print_memory(const Place& place, const Plan& plan, const TerminalOptions& t
   perf::MemoryMoment peaks = memory.class_peaks();
   Table table({{"memory", Align::kLeft}, {"most at any time"}});
   for (int i = 0; i < perf::kMemoryClasses; ++i)
-    table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))), format_bytes(peaks.bytes[i])});
+    table.add(
+        {std::string(perf::name(static_cast<perf::MemoryClass>(i))), format_bytes(peaks.bytes[i])});
   table.add_rule();
   table.add({"owned (store and arena)", format_bytes(memory.owned_bytes)});
   table.add({"of the hardware's", format_bytes(place.memory_bytes)});
   fmt::print("{}\n", table.text(terminal));
 }
 
-void print_text(const PlanOptions& o, const Place& place, const Plan& plan, const TerminalOptions& terminal) {
+void print_text(const PlanOptions& o,
+                const Place& place,
+                const Plan& plan,
+                const TerminalOptions& terminal) {
   const perf::RunRecord& r = plan.record;
   Work model = r.model.step();
   auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
-  fmt::print("{}, {} parameters, on {}\n", r.setting.str(), format_integer(r.parameters), place.title);
+  fmt::print("{}, {} parameters, on {}\n", r.setting.str(), format_integer(r.parameters),
+             place.title);
   fmt::print("source: {}\n", place.source);
   for (const std::string& note : place.ceilings.notes) fmt::print("{}\n", note);
   fmt::print("\n");
   Table table({{"a step", Align::kLeft}, {""}, {"", Align::kLeft}});
   table.add({"model FLOPs", flops(model.flops), "forward and backward, whatever kernels do"});
   table.add({"  of them in products", flops(2 * model.macs), "2 a MAC"});
-  table.add({"executed FLOPs", flops(r.executed.flops), "optimizer and recomputation in, hidden tiles out"});
+  table.add({"executed FLOPs", flops(r.executed.flops),
+             "optimizer and recomputation in, hidden tiles out"});
   table.add({"planned bytes", format_bytes(r.planned_bytes), "each operand of each kernel once"});
-  table.add({"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
+  table.add(
+      {"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
   table.add({"kernel calls", format_integer(r.launches), ""});
-  table.add({"predicted time", format_ns(r.predicted_ns), format_rate(plan.tokens_per_s(), "tokens/s")});
+  table.add(
+      {"predicted time", format_ns(r.predicted_ns), format_rate(plan.tokens_per_s(), "tokens/s")});
   table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()),
-             fmt::format("of {} {}", format_rate(plan.theoretical_flops_per_s, "FLOP/s"), name(plan.dtype))});
+             fmt::format("of {} {}", format_rate(plan.theoretical_flops_per_s, "FLOP/s"),
+                         name(plan.dtype))});
   fmt::print("{}\n", table.text(terminal));
   print_memory(place, plan, terminal);
-  fmt::print("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n", format_count(o.tokens), o.devices,
-             o.devices == 1 ? "device" : "devices", days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
-  fmt::print("largest batch that fits: {} sequences of {}\n", plan.largest_batch, r.setting.sequence);
-  fmt::print("largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients {:.1f}, moments "
-             "{:.1f}), activations not counted\n",
-             format_count(static_cast<double>(plan.largest_model)), plan.bytes_per_parameter.total(),
-             plan.bytes_per_parameter.weights, plan.bytes_per_parameter.gradients, plan.bytes_per_parameter.moments);
+  fmt::print("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
+             format_count(o.tokens), o.devices, o.devices == 1 ? "device" : "devices",
+             days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
+  fmt::print("largest batch that fits: {} sequences of {}\n", plan.largest_batch,
+             r.setting.sequence);
+  fmt::print(
+      "largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients "
+      "{:.1f}, moments "
+      "{:.1f}), activations not counted\n",
+      format_count(static_cast<double>(plan.largest_model)), plan.bytes_per_parameter.total(),
+      plan.bytes_per_parameter.weights, plan.bytes_per_parameter.gradients,
+      plan.bytes_per_parameter.moments);
 }
 
 void run(const PlanOptions& o, const CLI::App& app, const TerminalOptions& terminal) {
@@ -283,32 +308,41 @@ void run(const PlanOptions& o, const CLI::App& app, const TerminalOptions& termi
   step.sequence = checked(app, "--seq-len", o.sequence, choice.sequence);
   std::string switches = switch_text(o.level);
   passes::Selection selection(o.level.level, switches);
-  Place place = o.hardware == "this" ? this_place(o, selection, terminal) : data_sheet_place(hardware(o.hardware));
+  Place place = o.hardware == "this" ? this_place(o, selection, terminal)
+                                     : data_sheet_place(hardware(o.hardware));
   perf::Setting setting = make_setting(choice.name, o.machine, selection, switches);
   setting.device = place.target;
   Plan plan = Planner(choice, step, selection, place).plan(o, setting);
-  if (o.json) print_json(o, place, plan);
-  else print_text(o, place, plan, terminal);
+  if (o.json)
+    print_json(o, place, plan);
+  else
+    print_text(o, place, plan, terminal);
 }
 
 }  // namespace
 
 void register_plan(CLI::App& program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* app = program.add_subcommand("plan", "Predict time, memory and cost of a training run without running it");
+  CLI::App* app = program.add_subcommand(
+      "plan", "Predict time, memory and cost of a training run without running it");
   add_model_options(*app, options->model);
   add_level_options(*app, options->level);
   add_machine_options(*app, options->machine);
-  app->add_option("--hardware", options->hardware, "this, " + perf::hardware_names() + ", or a JSON file")
+  app->add_option("--hardware", options->hardware,
+                  "this, " + perf::hardware_names() + ", or a JSON file")
       ->capture_default_str();
   app->add_option("--batch-size", options->batch_size, "sequences a step (default: the model's)");
   app->add_option("--seq-len", options->sequence, "tokens a sequence (default: the model's)");
   app->add_option("--tokens", options->tokens, "token budget")->capture_default_str();
-  app->add_option("--mfu", options->assumed_mfu, "assumed MFU for the second estimate of days")->capture_default_str();
-  app->add_option("--devices", options->devices, "devices that share the budget without loss")->capture_default_str();
+  app->add_option("--mfu", options->assumed_mfu, "assumed MFU for the second estimate of days")
+      ->capture_default_str();
+  app->add_option("--devices", options->devices, "devices that share the budget without loss")
+      ->capture_default_str();
   app->add_flag("--json", options->json, "the plan as JSON");
-  app->footer("Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
-              "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json");
+  app->footer(
+      "Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype "
+      "bf16 --tokens 20e9\n"
+      "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json");
   app->callback([options, app, &context] { run(*options, *app, context.terminal); });
 }
 

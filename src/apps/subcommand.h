@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a subcommand joins the program: it declares its options and says what to run. main.cc lists them.
+// How a subcommand joins the program: it declares its options and says what to run. main.cc lists
+// them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,8 +18,8 @@ struct AppContext {
   std::string command;  // as typed, for reports
 };
 
-// Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown. The context outlives
-// the callback.
+// Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown.
+// The context outlives the callback.
 using Register = void (*)(CLI::App& program, const AppContext& context);
 
 void register_bench(CLI::App& program, const AppContext& context);

@@ -71,14 +71,14 @@ class Training {
     experiment_.setting = make_setting(choice_.name, o_.machine, experiment_.selection, switches_);
     expect_fits(experiment_, *backend);
     if (experiment_.instrument)
-      record_.ceilings =
-          machine_ceilings({chosen_device(o_.machine), experiment_.selection.has("tf32")}, terminal_);
+      record_.ceilings = machine_ceilings(
+          {chosen_device(o_.machine), experiment_.selection.has("tf32")}, terminal_);
     if (experiment_.instrument) record_.detailed = {0};
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
-    record_.runs.push_back(
-        train::run_experiment(experiment_, *backend, record_.limits(),
-                              [&](const train::StepEvent& event) { show(event, progress); },
-                              [&](train::Trainer& trainer) { save(trainer); }));
+    record_.runs.push_back(train::run_experiment(
+        experiment_, *backend, record_.limits(),
+        [&](const train::StepEvent& event) { show(event, progress); },
+        [&](train::Trainer& trainer) { save(trainer); }));
     progress.hide();
     record_.finished_at = utc_now();
     if (!o_.json) summarize();
@@ -202,7 +202,8 @@ void add_options(CLI::App& app, TrainOptions& o) {
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
-  app.add_option("--save", o.save, "write the trained model into this new folder, for transformers");
+  app.add_option("--save", o.save,
+                 "write the trained model into this new folder, for transformers");
   app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
   add_level_options(app, o.level);
   add_optimizer_options(app, o.optimizer);
@@ -222,7 +223,8 @@ void register_train(CLI::App& program, const AppContext& context) {
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
-      "  ridge train --preset tiny --steps 200 --save model/         then: ridge logits model/ --ids 1,2,3");
+      "  ridge train --preset tiny --steps 200 --save model/         then: ridge logits model/ "
+      "--ids 1,2,3");
   app->callback([options, app, &context] { Training(*options, *app, context).run(); });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a backend besides perf::Target: memory, binding of nodes to kernels, waiting.
+// What the runtime asks of a backend besides perf::Target: memory, binding of nodes to kernels,
+// waiting.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@
 
 namespace ridge::backends {
 
-// An operand with its pointer fixed: element i lies at data + (sum of i[axis] * strides[axis]) elements.
+// An operand with its pointer fixed: element i lies at data + (sum of i[axis] * strides[axis])
+// elements.
 struct Operand {
   std::byte* data = nullptr;
   Type type;
@@ -64,17 +66,19 @@ class Recording {
 class Instrument {
  public:
   virtual ~Instrument() = default;
-  // From here on the device's work is written down: that of launches, or that of a recording which is replayed. It costs
-  // time that is not the run's. True: the device waits for `release`, and what is launched before waits with it, so that
-  // the host's part of tracing a recording is over when the run begins.
+  // From here on the device's work is written down: that of launches, or that of a recording which
+  // is replayed. It costs time that is not the run's. True: the device waits for `release`, and
+  // what is launched before waits with it, so that the host's part of tracing a recording is over
+  // when the run begins.
   virtual bool start(bool replays) = 0;
   virtual void release() {}
   // Launches, made or recorded, belong to this node until the next call.
   virtual void mark(NodeId node) = 0;
   // Whether it takes kernels side by side apart; else they must be recorded one after the other.
   virtual bool sees_branches() const { return true; }
-  // The device must be idle. The kernels since `start`, in the order they began, on a clock that reads 0 at `start`'s
-  // return, or at `release`. `dropped` is raised by the records that were lost.
+  // The device must be idle. The kernels since `start`, in the order they began, on a clock that
+  // reads 0 at `start`'s return, or at `release`. `dropped` is raised by the records that were
+  // lost.
   virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
   // What a reader of the times should know; empty for nothing.
   virtual std::string doubt() const { return ""; }
@@ -92,7 +96,8 @@ class Backend : public perf::Target {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;
-  // Memory that reads bytes of the host where they lie; null where the device needs a copy. The bytes must outlive it.
+  // Memory that reads bytes of the host where they lie; null where the device needs a copy. The
+  // bytes must outlive it.
   virtual std::unique_ptr<Memory> borrow(std::span<const std::byte>) { return nullptr; }
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
   // Waits for what was launched before.
@@ -103,11 +108,11 @@ class Backend : public perf::Target {
 
   virtual Launch bind(const BindCall& call) = 0;
 
-  // Null where launches are best made one by one. What does not wait for each other may run side by side. What the
-  // launches refer to must outlive the recording.
+  // Null where launches are best made one by one. What does not wait for each other may run side by
+  // side. What the launches refer to must outlive the recording.
   virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }
-  // Null where a launch returns when its work is done: a clock around each tells its time. An instrument that is to see
-  // inside recordings must be asked for before they are made.
+  // Null where a launch returns when its work is done: a clock around each tells its time. An
+  // instrument that is to see inside recordings must be asked for before they are made.
   virtual Instrument* instrument() { return nullptr; }
 };
 

@@ -22,10 +22,15 @@ struct Axis {
   int64_t in_second = 0;
 };
 
-// Joins the letters into one axis that steps evenly in both operands, taking them from the innermost out; letters
-// that do not join are returned in `rest`.
-Axis join(const std::string& letters, const EinsumExtents& extents, const std::string& first,
-          const Strides& first_strides, const std::string& second, const Strides& second_strides, std::string& rest) {
+// Joins the letters into one axis that steps evenly in both operands, taking them from the
+// innermost out; letters that do not join are returned in `rest`.
+Axis join(const std::string& letters,
+          const EinsumExtents& extents,
+          const std::string& first,
+          const Strides& first_strides,
+          const std::string& second,
+          const Strides& second_strides,
+          std::string& rest) {
   // Order by the first operand's stride, innermost last.
   std::string order = letters;
   std::stable_sort(order.begin(), order.end(), [&](char x, char y) {
@@ -35,10 +40,14 @@ Axis join(const std::string& letters, const EinsumExtents& extents, const std::s
   for (size_t i = order.size(); i-- > 0;) {
     char letter = order[i];
     if (extents[letter] == 1) continue;
-    int64_t a = stride_of(first, first_strides, letter), b = stride_of(second, second_strides, letter);
-    if (axis.extent == 1) axis = {extents[letter], a, b};
-    else if (a == axis.in_first * axis.extent && b == axis.in_second * axis.extent) axis.extent *= extents[letter];
-    else rest += letter;
+    int64_t a = stride_of(first, first_strides, letter),
+            b = stride_of(second, second_strides, letter);
+    if (axis.extent == 1)
+      axis = {extents[letter], a, b};
+    else if (a == axis.in_first * axis.extent && b == axis.in_second * axis.extent)
+      axis.extent *= extents[letter];
+    else
+      rest += letter;
   }
   // A single element: any stride does; 1 keeps the descriptor dense.
   if (axis.extent == 1) axis = {1, 1, 1};
@@ -48,13 +57,15 @@ Axis join(const std::string& letters, const EinsumExtents& extents, const std::s
 }  // namespace
 
 std::string GemmShape::key() const {
-  return fmt::format("m{}n{}k{}:a{},{}:b{},{}:c{},{}:[{}]:[{}]:[{}]:[{}]:{}-{}{}", m, n, k, a_m, a_k, b_k, b_n, c_m, c_n,
-                     fmt::join(batch, ","), fmt::join(a_batch, ","), fmt::join(b_batch, ","), fmt::join(c_batch, ","),
-                     ridge::name(input), ridge::name(output), accumulate ? "+" : "");
+  return fmt::format("m{}n{}k{}:a{},{}:b{},{}:c{},{}:[{}]:[{}]:[{}]:[{}]:{}-{}{}", m, n, k, a_m,
+                     a_k, b_k, b_n, c_m, c_n, fmt::join(batch, ","), fmt::join(a_batch, ","),
+                     fmt::join(b_batch, ","), fmt::join(c_batch, ","), ridge::name(input),
+                     ridge::name(output), accumulate ? "+" : "");
 }
 
 ProductLayouts dense_layouts(const Call& call) {
-  return {dense_strides(call.inputs[0].shape), dense_strides(call.inputs[1].shape), dense_strides(call.outputs[0].shape)};
+  return {dense_strides(call.inputs[0].shape), dense_strides(call.inputs[1].shape),
+          dense_strides(call.outputs[0].shape)};
 }
 
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts) {
@@ -67,7 +78,8 @@ ProductPlan plan_product(const Call& call, const ProductLayouts& layouts) {
   Axis k = join(e.k, extents, e.a, layouts.a, e.b, layouts.b, plan.loop);
   GemmShape& g = plan.gemm;
   for (char letter : e.batch + m_rest + n_rest) {
-    if (stride_of(e.a, layouts.a, letter) == 0 && stride_of(e.b, layouts.b, letter) == 0 && extents[letter] > 1) {
+    if (stride_of(e.a, layouts.a, letter) == 0 && stride_of(e.b, layouts.b, letter) == 0 &&
+        extents[letter] > 1) {
       plan.copies += letter;
       continue;
     }
@@ -85,7 +97,9 @@ ProductPlan plan_product(const Call& call, const ProductLayouts& layouts) {
   return plan;
 }
 
-std::vector<ProductStep> product_steps(const Call& call, const ProductLayouts& layouts, const ProductPlan& plan) {
+std::vector<ProductStep> product_steps(const Call& call,
+                                       const ProductLayouts& layouts,
+                                       const ProductPlan& plan) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   bool accumulate = call.inputs.size() == 3;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one matmul node asks of a product library: an einsum as batched strided products [batch..., M, K] x
-// [batch..., K, N], and a loop where axes do not join. Not the calling of any library.
+// What one matmul node asks of a product library: an einsum as batched strided products [batch...,
+// M, K] x [batch..., K, N], and a loop where axes do not join. Not the calling of any library.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace ridge::backends {
 
-// Extents and strides in elements. A is [batch..., m, k], B [batch..., k, n], C [batch..., m, n]; a batch stride of 0
-// in A or B repeats the matrix.
+// Extents and strides in elements. A is [batch..., m, k], B [batch..., k, n], C [batch..., m, n]; a
+// batch stride of 0 in A or B repeats the matrix.
 struct GemmShape {
   std::vector<int64_t> batch, a_batch, b_batch, c_batch;
   int64_t m = 1, n = 1, k = 1;
@@ -34,17 +34,21 @@ ProductLayouts dense_layouts(const Call& call);
 
 struct ProductPlan {
   GemmShape gemm;
-  std::string loop;    // summed letters left over: one accumulating product for each of their values
-  std::string copies;  // batch letters that repeat both operands: one product for each of their values
+  std::string loop;  // summed letters left over: one accumulating product for each of their values
+  std::string
+      copies;  // batch letters that repeat both operands: one product for each of their values
 };
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts);
 
-// One product of the loops: where its operands begin, in elements, and whether it adds to what is there.
+// One product of the loops: where its operands begin, in elements, and whether it adds to what is
+// there.
 struct ProductStep {
   int64_t a = 0, b = 0, c = 0;
   bool accumulate = false;
 };
-std::vector<ProductStep> product_steps(const Call& call, const ProductLayouts& layouts, const ProductPlan& plan);
+std::vector<ProductStep> product_steps(const Call& call,
+                                       const ProductLayouts& layouts,
+                                       const ProductPlan& plan);
 
 // Whether the product is empty: nothing to do, or the sum of nothing.
 bool is_empty_product(const Call& call);

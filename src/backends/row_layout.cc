@@ -14,8 +14,10 @@ std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout) {
   int64_t count = 1;
   for (int axis = rank - 2; axis >= 0; --axis) {
     if (shape[axis] == 1) continue;
-    if (count == 1) stride = layout.strides[axis];
-    else if (layout.strides[axis] != stride * count) return std::nullopt;
+    if (count == 1)
+      stride = layout.strides[axis];
+    else if (layout.strides[axis] != stride * count)
+      return std::nullopt;
     count *= std::max<int64_t>(shape[axis], 1);  // as dense_strides
   }
   return stride;
@@ -29,7 +31,9 @@ bool output_lies_in_rows(const Call& call, int output, const Layout& layout) {
   return row_stride(call.outputs[static_cast<size_t>(output)].shape, layout).has_value();
 }
 
-int64_t row_stride(const Operand& operand) { return row_stride(operand.type.shape, {0, operand.strides}).value(); }
+int64_t row_stride(const Operand& operand) {
+  return row_stride(operand.type.shape, {0, operand.strides}).value();
+}
 
 bool lies_in_heads(const Shape& shape, const Layout& layout) {
   return shape.rank() == 3 && (shape[2] == 1 || layout.strides[2] == 1);

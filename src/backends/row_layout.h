@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout tests that the bindings of row kernels share: values that are rows of a contiguous last axis, evenly spaced.
+// Layout tests that the bindings of row kernels share: values that are rows of a contiguous last
+// axis, evenly spaced.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,9 @@ namespace ridge::backends {
 
 // The distance between rows when a value lies in rows; nothing otherwise.
 std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout);
-bool lies_in_rows(const Call& call, int input, const Layout& layout);          // takes_input for row kernels
+bool lies_in_rows(const Call& call,
+                  int input,
+                  const Layout& layout);  // takes_input for row kernels
 bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  // takes_output
 
 // An operand as rows; it must lie in rows.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IEEE half precision in integer arithmetic: not every compiler that builds Ridge has a 16-bit float on every machine.
+// IEEE half precision in integer arithmetic: not every compiler that builds Ridge has a 16-bit
+// float on every machine.
 #include "base/bf16.h"
 
 namespace ridge {
@@ -12,7 +13,8 @@ constexpr uint32_t kBias = (127 - 15) << 23;
 constexpr uint32_t kFloatInfinity = 0x7f800000, kHalfInfinity = 0x7c00, kHalfQuiet = 0x0200;
 constexpr uint32_t kHalfSmallestNormal = 0x0400;
 constexpr uint32_t kSmallestNormal = 0x38800000;  // 2^-14, below which halves have steps of 2^-24
-constexpr uint32_t kOverflow = 0x477ff000;        // 65520, midway between the largest half and the next step
+constexpr uint32_t kOverflow =
+    0x477ff000;  // 65520, midway between the largest half and the next step
 
 }  // namespace
 
@@ -20,9 +22,12 @@ float f16_to_float(uint16_t bits) {
   uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
   uint32_t magnitude = bits & 0x7fff;
   if (magnitude > kHalfInfinity) magnitude |= kHalfQuiet;
-  if (magnitude >= kHalfInfinity) return std::bit_cast<float>(sign | kFloatInfinity | (magnitude << kShift));
-  if (magnitude >= kHalfSmallestNormal) return std::bit_cast<float>(sign | ((magnitude << kShift) + kBias));
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
+  if (magnitude >= kHalfInfinity)
+    return std::bit_cast<float>(sign | kFloatInfinity | (magnitude << kShift));
+  if (magnitude >= kHalfSmallestNormal)
+    return std::bit_cast<float>(sign | ((magnitude << kShift) + kBias));
+  return std::bit_cast<float>(sign |
+                              std::bit_cast<uint32_t>(static_cast<float>(magnitude) * 0x1p-24f));
 }
 
 uint16_t float_to_f16(float value) {
@@ -36,7 +41,8 @@ uint16_t float_to_f16(float value) {
     half = kHalfInfinity;
   } else if (magnitude < kSmallestNormal) {
     // The steps of floats from 0.5 on are 2^-24 too, so the addition rounds as is wanted.
-    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - std::bit_cast<uint32_t>(0.5f);
+    half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
+           std::bit_cast<uint32_t>(0.5f);
   } else {
     half = (magnitude + ((1u << (kShift - 1)) - 1) + ((magnitude >> kShift) & 1) - kBias) >> kShift;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and their storage. Block types (GGUF's) hold `elements_per_block` in `bytes_per_block`;
-// for plain types a block is one element. This file holds no arithmetic on elements.
+// Element types and their storage. Block types (GGUF's) hold `elements_per_block` in
+// `bytes_per_block`; for plain types a block is one element. This file holds no arithmetic on
+// elements.
 #pragma once
 
 #include <cstdint>
@@ -51,10 +52,12 @@ std::optional<DType> parse_dtype(std::string_view name);
 inline std::string_view name(DType dtype) { return info(dtype).name; }
 inline bool is_block(DType dtype) { return info(dtype).elements_per_block > 1; }
 inline bool is_float(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF64;
+  return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16 ||
+         dtype == DType::kF64;
 }
 
-// Bytes of `elements` elements; elements must be whole blocks (checked), the product must not overflow.
+// Bytes of `elements` elements; elements must be whole blocks (checked), the product must not
+// overflow.
 int64_t storage_bytes(DType dtype, int64_t elements);
 
 }  // namespace base

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: the user's fault or the world's is an `Error` with an exit code; our own fault is RIDGE_CHECK.
-// Libraries throw and never print or exit; the program's `main` turns an Error into its exit code.
+// Errors: the user's fault or the world's is an `Error` with an exit code; our own fault is
+// RIDGE_CHECK. Libraries throw and never print or exit; the program's `main` turns an Error into
+// its exit code.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,8 +13,16 @@
 namespace ridge {
 inline namespace base {
 
-// The process's exit codes (design: fine, run-time failure, usage, bad file, out of memory, device).
-enum class ExitCode { kFine = 0, kRuntime = 1, kUsage = 2, kBadFile = 3, kOutOfMemory = 4, kDevice = 5 };
+// The process's exit codes (design: fine, run-time failure, usage, bad file, out of memory,
+// device).
+enum class ExitCode {
+  kFine = 0,
+  kRuntime = 1,
+  kUsage = 2,
+  kBadFile = 3,
+  kOutOfMemory = 4,
+  kDevice = 5
+};
 
 // A fault outside Ridge. The message names what was expected and what was found.
 class Error : public std::runtime_error {
@@ -50,15 +59,17 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
-[[noreturn]] void check_failed(const char* file, int line, const char* condition,
+[[noreturn]] void check_failed(const char* file,
+                               int line,
+                               const char* condition,
                                const std::string& message);
 
 }  // namespace base
 }  // namespace ridge
 
 // RIDGE_CHECK(condition, "format", args...): throws InternalError with file and line when it fails.
-#define RIDGE_CHECK(condition, ...)                                                       \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
+#define RIDGE_CHECK(condition, ...)                                                          \
+  do {                                                                                       \
+    if (!(condition)) [[unlikely]]                                                           \
       ::ridge::base::check_failed(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -11,8 +11,9 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-// silu: negate, exp, add, divide. gelu_tanh: cube, scale, add, scale, tanh, add, halve, multiply. The two gradients:
-// sigmoid (4) and dy * s * (1 + x * (1 - s)) (5); tanh's argument (5), 1 - t^2 (2), its slope (4), halves (6), dy (1).
+// silu: negate, exp, add, divide. gelu_tanh: cube, scale, add, scale, tanh, add, halve, multiply.
+// The two gradients: sigmoid (4) and dy * s * (1 + x * (1 - s)) (5); tanh's argument (5), 1 - t^2
+// (2), its slope (4), halves (6), dy (1).
 constexpr std::array kTable = {
     PointwiseInfo{Pointwise::kAdd, "add", 2, false, 1, 0},
     PointwiseInfo{Pointwise::kSub, "sub", 2, false, 1, 0},
@@ -71,26 +72,46 @@ std::optional<Pointwise> parse_pointwise(std::string_view name) {
 
 double evaluate(Pointwise function, double a, double b, double parameter) {
   switch (function) {
-    case Pointwise::kAdd: return a + b;
-    case Pointwise::kSub: return a - b;
-    case Pointwise::kMul: return a * b;
-    case Pointwise::kDiv: return a / b;
-    case Pointwise::kNeg: return -a;
-    case Pointwise::kScale: return a * parameter;
-    case Pointwise::kAddScalar: return a + parameter;
-    case Pointwise::kSquare: return a * a;
-    case Pointwise::kExp: return std::exp(a);
-    case Pointwise::kLog: return std::log(a);
-    case Pointwise::kTanh: return std::tanh(a);
-    case Pointwise::kSqrt: return std::sqrt(a);
-    case Pointwise::kRsqrt: return 1.0 / std::sqrt(a);
-    case Pointwise::kReciprocal: return 1.0 / a;
-    case Pointwise::kSigmoid: return sigmoid(a);
-    case Pointwise::kSilu: return a * sigmoid(a);
-    case Pointwise::kGeluTanh: return gelu_tanh(a);
-    case Pointwise::kSiluBackward: return silu_backward(a, b);
-    case Pointwise::kGeluTanhBackward: return gelu_tanh_backward(a, b);
-    case Pointwise::kCast: return a;
+    case Pointwise::kAdd:
+      return a + b;
+    case Pointwise::kSub:
+      return a - b;
+    case Pointwise::kMul:
+      return a * b;
+    case Pointwise::kDiv:
+      return a / b;
+    case Pointwise::kNeg:
+      return -a;
+    case Pointwise::kScale:
+      return a * parameter;
+    case Pointwise::kAddScalar:
+      return a + parameter;
+    case Pointwise::kSquare:
+      return a * a;
+    case Pointwise::kExp:
+      return std::exp(a);
+    case Pointwise::kLog:
+      return std::log(a);
+    case Pointwise::kTanh:
+      return std::tanh(a);
+    case Pointwise::kSqrt:
+      return std::sqrt(a);
+    case Pointwise::kRsqrt:
+      return 1.0 / std::sqrt(a);
+    case Pointwise::kReciprocal:
+      return 1.0 / a;
+    case Pointwise::kSigmoid:
+      return sigmoid(a);
+    case Pointwise::kSilu:
+      return a * sigmoid(a);
+    case Pointwise::kGeluTanh:
+      return gelu_tanh(a);
+    case Pointwise::kSiluBackward:
+      return silu_backward(a, b);
+    case Pointwise::kGeluTanhBackward:
+      return gelu_tanh_backward(a, b);
+    case Pointwise::kCast:
+      return a;
   }
   return a;
 }

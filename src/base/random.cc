@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes of docs/accounting.md's oracle section: uniform floats, blockwise normals, permutations.
+// The recipes of docs/accounting.md's oracle section: uniform floats, blockwise normals,
+// permutations.
 #include "base/random.h"
 
 #include <bit>
@@ -11,8 +12,8 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-constexpr int kBlock = 16;     // PyTorch draws normals in blocks of 16 ...
-constexpr int kHalf = 8;       // ... whose halves are radius and angle
+constexpr int kBlock = 16;  // PyTorch draws normals in blocks of 16 ...
+constexpr int kHalf = 8;    // ... whose halves are radius and angle
 constexpr float kTwoPi = 6.283185307179586f;
 
 void to_normals(float* block, float std) {

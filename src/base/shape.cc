@@ -22,9 +22,7 @@ bool Dims::operator==(const Dims& other) const {
   return std::equal(begin(), end(), other.begin(), other.end());
 }
 
-std::string Dims::str() const {
-  return fmt::format("[{}]", fmt::join(begin(), end(), ","));
-}
+std::string Dims::str() const { return fmt::format("[{}]", fmt::join(begin(), end(), ",")); }
 
 Shape::Shape(std::span<const int64_t> dims) : Dims(dims) {
   int64_t elements = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes and strides: small fixed-capacity lists of 64-bit extents. Sizes are checked for overflow where
-// a shape is made, so that a product of extents is always safe afterwards.
+// Shapes and strides: small fixed-capacity lists of 64-bit extents. Sizes are checked for overflow
+// where a shape is made, so that a product of extents is always safe afterwards.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ inline constexpr int kMaxRank = 6;  // batch, KV head, group, query, key + one s
 class Dims {
  public:
   Dims() = default;
-  Dims(std::initializer_list<int64_t> dims) : Dims(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  Dims(std::initializer_list<int64_t> dims)
+      : Dims(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Dims(std::span<const int64_t> dims);
 
   int rank() const { return rank_; }
@@ -43,7 +44,8 @@ class Dims {
 class Shape : public Dims {
  public:
   Shape() = default;
-  Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
+  Shape(std::initializer_list<int64_t> dims)
+      : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
 
   // Read only: an extent that is set later would escape the check.
@@ -51,8 +53,8 @@ class Shape : public Dims {
   void push_back(int64_t dim) = delete;
 
   int64_t elements() const;
-  Shape with(int axis, int64_t extent) const;    // the same shape with one extent changed
-  int axis(int axis_or_negative) const;          // -1 is the last; throws a usage Error out of range
+  Shape with(int axis, int64_t extent) const;  // the same shape with one extent changed
+  int axis(int axis_or_negative) const;        // -1 is the last; throws a usage Error out of range
 };
 
 // Steps in elements between neighbours along each axis; 0 repeats one element (a broadcast).

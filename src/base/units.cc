@@ -42,7 +42,8 @@ std::string format_bytes(int64_t bytes) {
     value /= 1024;
     ++i;
   }
-  return i == 0 ? fmt::format("{} B", bytes) : fmt::format("{} {}", three_digits(value), kBinary[i]);
+  return i == 0 ? fmt::format("{} B", bytes)
+                : fmt::format("{} {}", three_digits(value), kBinary[i]);
 }
 
 std::string format_count(double count) {

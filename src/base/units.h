@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as people read them. Three significant digits, binary units for bytes of memory, decimal for rates.
+// Numbers as people read them. Three significant digits, binary units for bytes of memory, decimal
+// for rates.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,11 @@
 namespace ridge {
 inline namespace base {
 
-std::string format_bytes(int64_t bytes);            // "122 MiB"
-std::string format_count(double count);             // "32.0 M", "203 G"
+std::string format_bytes(int64_t bytes);                       // "122 MiB"
+std::string format_count(double count);                        // "32.0 M", "203 G"
 std::string format_rate(double per_second, const char* unit);  // "214 GFLOP/s" for unit "FLOP/s"
-std::string format_ns(double ns);                   // "1.43 s", "12.1 ms", "850 us"
-std::string format_integer(int64_t value);          // "31,977,984"
+std::string format_ns(double ns);                              // "1.43 s", "12.1 ms", "850 us"
+std::string format_integer(int64_t value);                     // "31,977,984"
 
 }  // namespace base
 }  // namespace ridge

@@ -15,8 +15,9 @@ Attrs::Attrs(std::initializer_list<std::pair<std::string, AttrValue>> attrs) {
 }
 
 void Attrs::set(std::string name, AttrValue value) {
-  auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
-                             [](const auto& entry, const std::string& key) { return entry.first < key; });
+  auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const auto& entry, const std::string& key) { return entry.first < key; });
   if (at != entries_.end() && at->first == name) {
     at->second = std::move(value);
   } else {

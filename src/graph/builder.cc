@@ -20,9 +20,10 @@ void check_input_count(const Op& op, size_t count) {
   bool few = count < static_cast<size_t>(op.min_inputs);
   bool many = op.max_inputs >= 0 && count > static_cast<size_t>(op.max_inputs);
   if (!few && !many) return;
-  std::string expected = op.max_inputs < 0                ? fmt::format("at least {}", op.min_inputs)
-                         : op.min_inputs == op.max_inputs ? fmt::format("{}", op.min_inputs)
-                                                          : fmt::format("{} to {}", op.min_inputs, op.max_inputs);
+  std::string expected = op.max_inputs < 0 ? fmt::format("at least {}", op.min_inputs)
+                         : op.min_inputs == op.max_inputs
+                             ? fmt::format("{}", op.min_inputs)
+                             : fmt::format("{} to {}", op.min_inputs, op.max_inputs);
   throw usage_error("[{}] expected {} inputs, got {}", op.name, expected, count);
 }
 
@@ -31,7 +32,8 @@ constexpr int64_t kMostElements = int64_t{1} << 52;
 
 void check_size(const Type& type, std::string_view what) {
   if (type.shape.elements() > kMostElements)
-    throw memory_error("[graph] expected at most {} elements, {} is {}", kMostElements, what, type.str());
+    throw memory_error("[graph] expected at most {} elements, {} is {}", kMostElements, what,
+                       type.str());
 }
 
 }  // namespace
@@ -64,8 +66,8 @@ ValueId Builder::named(std::string name, Type type, Storage storage) {
   ValueId existing = graph_.find(name);
   if (existing != kNoValue) {
     const Value& value = graph_.value(existing);
-    RIDGE_CHECK(value.type == type && value.storage == storage, "'{}' is declared twice, as {} and {}", name,
-                value.type.str(), type.str());
+    RIDGE_CHECK(value.type == type && value.storage == storage,
+                "'{}' is declared twice, as {} and {}", name, value.type.str(), type.str());
     return existing;
   }
   check_size(type, name);
@@ -89,7 +91,9 @@ ValueId Builder::call(std::string_view op, std::vector<ValueId> inputs, Attrs at
   return outputs[0];
 }
 
-std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<ValueId> inputs, Attrs attrs) {
+std::vector<ValueId> Builder::call_all(std::string_view op_name,
+                                       std::vector<ValueId> inputs,
+                                       Attrs attrs) {
   const Op& op = ops_.at(op_name);
   check_input_count(op, inputs.size());
   Node node{&op, std::move(inputs), {}, complete_attrs(op, std::move(attrs)), scope_, phase_, {}};
@@ -104,11 +108,13 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<Val
   for (const Type& type : types.outputs) check_size(type, op.name);
   for (const Type& type : types.outputs) {
     // A view of stored bytes is stored too: an update through it must be seen as one.
-    Storage storage = op.kind == OpKind::kView ? graph_.value(node.inputs[0]).storage : Storage::kTemporary;
+    Storage storage =
+        op.kind == OpKind::kView ? graph_.value(node.inputs[0]).storage : Storage::kTemporary;
     graph_.values.push_back({type, storage, "", static_cast<NodeId>(graph_.nodes.size())});
     node.outputs.push_back(static_cast<ValueId>(graph_.values.size() - 1));
   }
-  for (const Alias& alias : op.aliases == nullptr ? std::vector<Alias>{} : op.aliases(types.call())) {
+  for (const Alias& alias :
+       op.aliases == nullptr ? std::vector<Alias>{} : op.aliases(types.call())) {
     Storage storage = graph_.value(node.inputs[static_cast<size_t>(alias.input)]).storage;
     graph_.value(node.outputs[static_cast<size_t>(alias.output)]).storage = storage;
   }
@@ -123,7 +129,8 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name, std::vector<Val
   return graph_.nodes.back().outputs;
 }
 
-Builder::Scope::Scope(Builder& builder, std::string_view name) : builder_(builder), previous_(builder.scope_) {
+Builder::Scope::Scope(Builder& builder, std::string_view name)
+    : builder_(builder), previous_(builder.scope_) {
   builder.scope_ = previous_.empty() ? std::string(name) : previous_ + "/" + std::string(name);
 }
 

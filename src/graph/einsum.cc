@@ -10,14 +10,17 @@ namespace ridge {
 inline namespace graph {
 namespace {
 
-bool has(std::string_view letters, char letter) { return letters.find(letter) != std::string_view::npos; }
+bool has(std::string_view letters, char letter) {
+  return letters.find(letter) != std::string_view::npos;
+}
 
 void check_letters(std::string_view text, std::string_view letters) {
   for (size_t i = 0; i < letters.size(); ++i) {
     if (letters[i] < 'a' || letters[i] > 'z')
       throw usage_error("[einsum] expected letters a to z in '{}', got '{}'", text, letters[i]);
     if (has(letters.substr(0, i), letters[i]))
-      throw usage_error("[einsum] the letter '{}' stands twice in one operand of '{}'", letters[i], text);
+      throw usage_error("[einsum] the letter '{}' stands twice in one operand of '{}'", letters[i],
+                        text);
   }
 }
 
@@ -34,14 +37,19 @@ Einsum parse_einsum(std::string_view text) {
   e.out = text.substr(arrow + 2);
   for (std::string_view letters : {e.a, e.b, e.out}) check_letters(text, letters);
   for (char letter : e.out) {
-    if (has(e.a, letter) && has(e.b, letter)) e.batch += letter;
-    else if (has(e.a, letter)) e.m += letter;
-    else if (has(e.b, letter)) e.n += letter;
-    else throw usage_error("[einsum] '{}' of '{}' is in no operand", letter, text);
+    if (has(e.a, letter) && has(e.b, letter))
+      e.batch += letter;
+    else if (has(e.a, letter))
+      e.m += letter;
+    else if (has(e.b, letter))
+      e.n += letter;
+    else
+      throw usage_error("[einsum] '{}' of '{}' is in no operand", letter, text);
   }
   for (char letter : e.a) {
     if (has(e.out, letter)) continue;
-    if (!has(e.b, letter)) throw usage_error("[einsum] '{}' of '{}' is in one operand only", letter, text);
+    if (!has(e.b, letter))
+      throw usage_error("[einsum] '{}' of '{}' is in one operand only", letter, text);
     e.k += letter;
   }
   for (char letter : e.b)
@@ -54,7 +62,8 @@ EinsumExtents::EinsumExtents(const Einsum& einsum, const Shape& a, const Shape& 
   extents_.fill(-1);
   auto bind = [&](const std::string& letters, const Shape& shape) {
     if (static_cast<int>(letters.size()) != shape.rank())
-      throw usage_error("[einsum] '{}' names {} axes, the operand is {}", letters, letters.size(), shape.str());
+      throw usage_error("[einsum] '{}' names {} axes, the operand is {}", letters, letters.size(),
+                        shape.str());
     for (int axis = 0; axis < shape.rank(); ++axis) {
       int64_t& extent = extents_[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
       if (extent >= 0 && extent != shape[axis])

@@ -76,7 +76,8 @@ std::vector<std::vector<NodeId>> Graph::users() const {
   for (size_t i = 0; i < nodes.size(); ++i)
     for (ValueId input : nodes[i].inputs) {
       auto& list = users[static_cast<size_t>(input)];
-      if (list.empty() || list.back() != static_cast<NodeId>(i)) list.push_back(static_cast<NodeId>(i));
+      if (list.empty() || list.back() != static_cast<NodeId>(i))
+        list.push_back(static_cast<NodeId>(i));
     }
   return users;
 }

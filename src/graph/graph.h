@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: values and nodes in SSA form; the node list is the schedule. It knows no kernels and no devices.
+// The graph: values and nodes in SSA form; the node list is the schedule. It knows no kernels and
+// no devices.
 #pragma once
 
 #include <compare>
@@ -29,8 +30,8 @@ std::string_view name(Phase phase);
 struct Value {
   Type type;
   Storage storage = Storage::kTemporary;
-  std::string name;            // of parameters, inputs and states; temporaries have none
-  NodeId producer = kNoNode;   // index into nodes, kNoNode for parameters, inputs, states
+  std::string name;           // of parameters, inputs and states; temporaries have none
+  NodeId producer = kNoNode;  // index into nodes, kNoNode for parameters, inputs, states
 };
 
 // A share in the work of a node that a model built: its id and whether forward or backward.
@@ -45,9 +46,9 @@ struct Node {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::string scope;           // "layer.3/attention"
+  std::string scope;  // "layer.3/attention"
   Phase phase = Phase::kForward;
-  std::vector<Origin> from;    // sorted, distinct
+  std::vector<Origin> from;  // sorted, distinct
 };
 
 // What a model built, as it stood when it was built: model FLOPs are sums over these.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of an op: what a node may be, what it costs, how it differentiates, and how to test it. Ops
-// themselves live in ops/, kernels in the backends.
+// The interface of an op: what a node may be, what it costs, how it differentiates, and how to test
+// it. Ops themselves live in ops/, kernels in the backends.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,9 @@ struct Type {
   std::string str() const;  // "f32[1024,512]"
 };
 
-// Arithmetic of one node. flops counts everything, 2 * macs included; `transcendentals` (exp, log, tanh, ...
-// evaluated) are part of flops by the table in docs/accounting.md and are kept apart because they cost time.
+// Arithmetic of one node. flops counts everything, 2 * macs included; `transcendentals` (exp, log,
+// tanh, ... evaluated) are part of flops by the table in docs/accounting.md and are kept apart
+// because they cost time.
 struct Work {
   int64_t macs = 0;
   int64_t flops = 0;
@@ -42,7 +43,9 @@ struct Work {
   bool operator==(const Work& other) const = default;
 };
 inline Work products(int64_t macs) { return {macs, 2 * macs, 0}; }
-inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) { return {0, flops, transcendentals}; }
+inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) {
+  return {0, flops, transcendentals};
+}
 inline Work operator+(Work a, const Work& b) { return a += b; }
 
 // What a node reads and writes once, in bytes, when the default (each operand once) is wrong.
@@ -102,7 +105,8 @@ struct Tensor64 {
 // How a test fills an input.
 struct Fill {
   enum Kind { kNormal, kPositive, kIds, kPositions, kConstant, kDistinct } kind = kNormal;
-  double parameter = 1;   // normal: std; ids: exclusive bound; positions: sequence length; constant: value
+  double parameter =
+      1;  // normal: std; ids: exclusive bound; positions: sequence length; constant: value
   bool differentiable = true;
 };
 struct CaseInput {
@@ -123,12 +127,12 @@ struct Op {
   std::string name = {};
   OpKind kind = OpKind::kPrimitive;
   int min_inputs = 1;
-  int max_inputs = 1;                      // -1 = any number
+  int max_inputs = 1;  // -1 = any number
   std::vector<AttrSpec> attrs = {};
-  std::string formula = {};                     // the cost in words, for `ridge explain`
+  std::string formula = {};  // the cost in words, for `ridge explain`
   // Output types; throws a usage Error that names the op for shapes that do not fit.
   std::vector<Type> (*infer)(const Call&) = nullptr;
-  Work (*work)(const Call&) = nullptr;     // null: none (views, copies, gathers)
+  Work (*work)(const Call&) = nullptr;                       // null: none (views, copies, gathers)
   std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: each operand once
   ModelWork (*model_work)(const Call&) = nullptr;            // null: {work, 2 * work for products}
   // The gradients of the inputs (kNoValue for none), appended through the builder in the call.
@@ -140,7 +144,9 @@ struct Op {
   // Which outputs update which inputs in place, for this call.
   std::vector<Alias> (*aliases)(const Call&) = nullptr;
   // The op in double precision; outputs arrive with their types set and data sized.
-  void (*reference)(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) = nullptr;
+  void (*reference)(const Call&,
+                    std::span<const Tensor64* const> inputs,
+                    std::span<Tensor64> outputs) = nullptr;
   std::vector<Case> (*cases)() = nullptr;
 };
 

@@ -53,7 +53,9 @@ Pattern Pattern::once() && {
   return std::move(*this);
 }
 
-std::vector<Match> Pattern::match_value(const Graph& graph, ValueId value, const Users& users,
+std::vector<Match> Pattern::match_value(const Graph& graph,
+                                        ValueId value,
+                                        const Users& users,
                                         const Match& so_far) const {
   if (op_.empty()) {
     Match match = so_far;
@@ -66,7 +68,9 @@ std::vector<Match> Pattern::match_value(const Graph& graph, ValueId value, const
   return match_node(graph, *producer, users, so_far);
 }
 
-std::vector<Match> Pattern::match_node(const Graph& graph, const Node& node, const Users& users,
+std::vector<Match> Pattern::match_node(const Graph& graph,
+                                       const Node& node,
+                                       const Users& users,
                                        const Match& so_far) const {
   if (node.op->name != op_ || node.inputs.size() != inputs_.size()) return {};
   std::vector<Match> found;
@@ -75,7 +79,8 @@ std::vector<Match> Pattern::match_node(const Graph& graph, const Node& node, con
     for (size_t i = 0; i < inputs_.size(); ++i) {
       std::vector<Match> longer;
       for (const Match& match : partial)
-        for (Match& each : inputs_[i].match_value(graph, node.inputs[swapped ? inputs_.size() - 1 - i : i], users, match))
+        for (Match& each : inputs_[i].match_value(
+                 graph, node.inputs[swapped ? inputs_.size() - 1 - i : i], users, match))
           longer.push_back(std::move(each));
       partial = std::move(longer);
     }
@@ -90,7 +95,8 @@ std::vector<Match> Pattern::match_node(const Graph& graph, const Node& node, con
   return found;
 }
 
-std::optional<Match> Pattern::match(const Graph& graph, const Node& root,
+std::optional<Match> Pattern::match(const Graph& graph,
+                                    const Node& root,
                                     const std::vector<std::vector<NodeId>>& users) const {
   std::vector<Match> found = match_node(graph, root, users, Match());
   if (found.empty()) return std::nullopt;

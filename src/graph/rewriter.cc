@@ -43,8 +43,8 @@ void Rewriter::replace(ValueId old_value, ValueId new_value) {
 }
 
 void Rewriter::retype(ValueId old_value, ValueId new_value) {
-  RIDGE_CHECK(old_.shape(old_value) == graph_.shape(new_value), "%{} of {} replaced by {}", old_value,
-              old_.type(old_value).str(), graph_.type(new_value).str());
+  RIDGE_CHECK(old_.shape(old_value) == graph_.shape(new_value), "%{} of {} replaced by {}",
+              old_value, old_.type(old_value).str(), graph_.type(new_value).str());
   map_[static_cast<size_t>(old_value)] = new_value;
 }
 
@@ -61,8 +61,11 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
 
 namespace {
 
-// The nodes listed, in that order, with ids renumbered; values without a producer stay unless dropped.
-Graph with_nodes(const Graph& graph, std::span<const NodeId> order, std::span<const ValueId> dropped) {
+// The nodes listed, in that order, with ids renumbered; values without a producer stay unless
+// dropped.
+Graph with_nodes(const Graph& graph,
+                 std::span<const NodeId> order,
+                 std::span<const ValueId> dropped) {
   Graph result;
   result.origins = graph.origins;
   std::vector<ValueId> map(graph.values.size(), kNoValue);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites a graph by building a new one: a pass walks the old nodes in order and either lets each be copied or
-// says what stands for its outputs. Nodes that nothing needs any more fall away at the end.
+// Rewrites a graph by building a new one: a pass walks the old nodes in order and either lets each
+// be copied or says what stands for its outputs. Nodes that nothing needs any more fall away at the
+// end.
 #pragma once
 
 #include <functional>
@@ -23,12 +24,15 @@ class Rewriter {
   // The new graph's value for an old one (its producer must have been copied or replaced already).
   ValueId map(ValueId old_value) const;
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
-  bool is_mapped(ValueId old_value) const { return map_[static_cast<size_t>(old_value)] != kNoValue; }
+  bool is_mapped(ValueId old_value) const {
+    return map_[static_cast<size_t>(old_value)] != kNoValue;
+  }
 
-  // Copies a node with its inputs mapped. The same node with other attributes or inputs may be passed.
+  // Copies a node with its inputs mapped. The same node with other attributes or inputs may be
+  // passed.
   std::vector<ValueId> copy(const Node& node);
-  // From here on `new_value` stands for `old_value`; types must be equal, but for passes that change element types
-  // (retype), where shapes must be.
+  // From here on `new_value` stands for `old_value`; types must be equal, but for passes that
+  // change element types (retype), where shapes must be.
   void replace(ValueId old_value, ValueId new_value);
   void retype(ValueId old_value, ValueId new_value);
   // A parameter, input or state that the rewritten graph no longer has.
@@ -45,8 +49,8 @@ class Rewriter {
   std::vector<ValueId> dropped_;
 };
 
-// The graph without nodes whose outputs nobody reads and that update nothing. Named values that lose all
-// their readers stay, unless dropped: a parameter exists whether it is read or not.
+// The graph without nodes whose outputs nobody reads and that update nothing. Named values that
+// lose all their readers stay, unless dropped: a parameter exists whether it is read or not.
 Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped = {});
 
 // The graph with its nodes in the order given (a permutation that keeps producers before users).

@@ -36,7 +36,9 @@ std::string print_attr(const AttrValue& value) {
     std::string operator()(double v) const { return print_real(v); }
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(const std::string& v) const { return quote(v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ",")); }
+    std::string operator()(const std::vector<int64_t>& v) const {
+      return fmt::format("[{}]", fmt::join(v, ","));
+    }
     std::string operator()(const NestedGraph& v) const {
       return v == nullptr ? "graph {}" : "graph {\n" + print(*v, {.origins = false}) + "}";
     }
@@ -46,7 +48,8 @@ std::string print_attr(const AttrValue& value) {
 
 std::string print_attrs(const Attrs& attrs) {
   std::string text;
-  for (const auto& [name, value] : attrs) text += (text.empty() ? "" : ", ") + name + "=" + print_attr(value);
+  for (const auto& [name, value] : attrs)
+    text += (text.empty() ? "" : ", ") + name + "=" + print_attr(value);
   return text.empty() ? "" : " {" + text + "}";
 }
 
@@ -73,7 +76,8 @@ std::string print(const Graph& graph, const Node& node, const PrintOptions& opti
   std::string text;
   for (ValueId output : node.outputs)
     text += fmt::format("{}%{} : {}", text.empty() ? "" : ", ", output, graph.type(output).str());
-  text += fmt::format(" = {}({}){}", node.op->name, print_values(node.inputs), print_attrs(node.attrs));
+  text +=
+      fmt::format(" = {}({}){}", node.op->name, print_values(node.inputs), print_attrs(node.attrs));
   if (options.scopes) text += fmt::format(" @ {}", quote(node.scope));
   text += fmt::format(" #{}", name(node.phase));
   if (options.origins && !node.from.empty()) text += print_origins(node.from);
@@ -84,8 +88,9 @@ std::string print(const Graph& graph, const PrintOptions& options) {
   std::string text;
   for (size_t i = 0; options.origins && i < graph.origins.size(); ++i) {
     const OriginRecord& record = graph.origins[i];
-    text += fmt::format("origin {} {} {} #{} {} {}\n", i, record.op, quote(record.scope), name(record.phase),
-                        print_work(record.work.forward), print_work(record.work.backward));
+    text += fmt::format("origin {} {} {} #{} {} {}\n", i, record.op, quote(record.scope),
+                        name(record.phase), print_work(record.work.forward),
+                        print_work(record.work.backward));
   }
   // Values in the order of their ids, so that reading the text gives them the same ones.
   size_t next = 0;
@@ -93,7 +98,8 @@ std::string print(const Graph& graph, const PrintOptions& options) {
     for (; next < end; ++next) {
       const Value& value = graph.values[next];
       if (value.producer != kNoNode) continue;
-      text += fmt::format("%{} = {} {} {}\n", next, name(value.storage), value.type.str(), quote(value.name));
+      text += fmt::format("%{} = {} {} {}\n", next, name(value.storage), value.type.str(),
+                          quote(value.name));
     }
   };
   for (const Node& node : graph.nodes) {

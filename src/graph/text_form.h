@@ -6,7 +6,8 @@
 //   %2 : f32[1024,512] = embedding(%0, %1) {scale=1.0} @ "embedding" #forward <0f>
 //   return %2
 //
-// `<0f,3b>` are the origins: 0 forward, 3 backward. Origin records print as `origin` lines with their model work.
+// `<0f,3b>` are the origins: 0 forward, 3 backward. Origin records print as `origin` lines with
+// their model work.
 #pragma once
 
 #include <string>
@@ -18,7 +19,7 @@ namespace ridge {
 inline namespace graph {
 
 struct PrintOptions {
-  bool origins = true;   // records and `from` sets
+  bool origins = true;  // records and `from` sets
   bool scopes = true;
 };
 std::string print(const Graph& graph, const PrintOptions& options = {});

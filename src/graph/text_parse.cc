@@ -37,7 +37,8 @@ class Parser {
   }
 
   void skip_space() {
-    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
+    while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
+      ++at_;
   }
   bool accept(std::string_view token) {
     skip_space();
@@ -53,7 +54,9 @@ class Parser {
     return at_ < text_.size() && text_[at_] == c;
   }
 
-  static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+  static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  }
   std::string word() {
     skip_space();
     size_t begin = at_;
@@ -154,12 +157,18 @@ class Parser {
     while (!accept(">")) {
       int32_t id = number<int32_t>("an origin id");
       Phase found = Phase::kLoad;
-      if (accept("f")) found = Phase::kForward;
-      else if (accept("b")) found = Phase::kBackward;
-      else if (accept("o")) found = Phase::kOptimizer;
-      else expect("l");
-      if (id < 0 || static_cast<size_t>(id) >= known) fail("the id of an origin above, before this");
-      if (!from.empty() && !(from.back() < Origin{id, found})) fail("ascending origins before this");
+      if (accept("f"))
+        found = Phase::kForward;
+      else if (accept("b"))
+        found = Phase::kBackward;
+      else if (accept("o"))
+        found = Phase::kOptimizer;
+      else
+        expect("l");
+      if (id < 0 || static_cast<size_t>(id) >= known)
+        fail("the id of an origin above, before this");
+      if (!from.empty() && !(from.back() < Origin{id, found}))
+        fail("ascending origins before this");
       from.push_back({id, found});
       if (!peek('>')) expect(",");
     }
@@ -204,11 +213,16 @@ class Parser {
     std::string storage = word();
     Type declared = type();
     std::string label = string();
-    if (builder.graph().find(label) != kNoValue) fail(fmt::format("a new name, '{}' is taken", label));
-    if (storage == "parameter") define(names, id, builder.parameter(label, declared));
-    else if (storage == "input") define(names, id, builder.input(label, declared));
-    else if (storage == "state") define(names, id, builder.state(label, declared));
-    else fail("parameter, input or state");
+    if (builder.graph().find(label) != kNoValue)
+      fail(fmt::format("a new name, '{}' is taken", label));
+    if (storage == "parameter")
+      define(names, id, builder.parameter(label, declared));
+    else if (storage == "input")
+      define(names, id, builder.input(label, declared));
+    else if (storage == "state")
+      define(names, id, builder.state(label, declared));
+    else
+      fail("parameter, input or state");
   }
 
   void parse_node(Builder& builder, Names& names, int64_t first_id, int nesting) {
@@ -247,7 +261,8 @@ class Parser {
     Names names;
     while (!accept("return")) {
       if (accept("origin")) {
-        if (integer() != static_cast<int64_t>(graph.origins.size())) fail("origins in order before this");
+        if (integer() != static_cast<int64_t>(graph.origins.size()))
+          fail("origins in order before this");
         graph.origins.push_back(origin_record());
         continue;
       }
@@ -274,7 +289,9 @@ class Parser {
 
 }  // namespace
 
-Graph parse_graph(std::string_view text, const OpTable& ops) { return Parser(text, ops).parse_all(); }
+Graph parse_graph(std::string_view text, const OpTable& ops) {
+  return Parser(text, ops).parse_all();
+}
 
 }  // namespace graph
 }  // namespace ridge

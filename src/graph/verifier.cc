@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of rules and the one check that needs the whole schedule: no read of an overwritten version.
+// The table of rules and the one check that needs the whole schedule: no read of an overwritten
+// version.
 #include "graph/verifier.h"
 
 #include <algorithm>
@@ -15,8 +16,10 @@ namespace {
 
 std::string producers_first(const Graph& graph, NodeId id) {
   for (ValueId input : graph.node(id).inputs) {
-    if (input < 0 || input >= static_cast<ValueId>(graph.values.size())) return "an input is no value";
-    if (graph.value(input).producer >= id) return fmt::format("%{} is read before it is made", input);
+    if (input < 0 || input >= static_cast<ValueId>(graph.values.size()))
+      return "an input is no value";
+    if (graph.value(input).producer >= id)
+      return fmt::format("%{} is read before it is made", input);
   }
   return "";
 }
@@ -34,7 +37,8 @@ std::string shapes_follow_the_op(const Graph& graph, NodeId id) {
   std::vector<Type> inferred = graph.node(id).op->infer(types.call());
   if (inferred.size() != outputs.size()) return fmt::format("{} outputs inferred", inferred.size());
   for (size_t i = 0; i < inferred.size(); ++i)
-    if (inferred[i] != outputs[i]) return fmt::format("output {} should be {}", i, inferred[i].str());
+    if (inferred[i] != outputs[i])
+      return fmt::format("output {} should be {}", i, inferred[i].str());
   return "";
 }
 
@@ -61,7 +65,8 @@ std::string updates_match_types(const Graph& graph, NodeId id) {
   for (const Alias& alias : aliases(graph, node)) {
     ValueId output = node.outputs[static_cast<size_t>(alias.output)];
     ValueId input = node.inputs[static_cast<size_t>(alias.input)];
-    if (graph.type(output) != graph.type(input)) return fmt::format("%{} and %{} differ in type", output, input);
+    if (graph.type(output) != graph.type(input))
+      return fmt::format("%{} and %{} differ in type", output, input);
     if (graph.value(input).storage == Storage::kInput) return fmt::format("%{} is an input", input);
   }
   return "";
@@ -70,28 +75,39 @@ std::string updates_match_types(const Graph& graph, NodeId id) {
 constexpr std::array kRules = {
     Rule{"producers_first", "the node list is the schedule", producers_first},
     Rule{"outputs_are_its_own", "values are in SSA form: one producer each", outputs_are_its_own},
-    Rule{"shapes_follow_the_op", "kernels trust the types that the op infers", shapes_follow_the_op},
-    Rule{"attrs_are_declared", "an attribute that no op declares would be silently ignored", attrs_are_declared},
-    Rule{"work_has_origins", "model FLOPs are the sum over origins: work without one is lost", work_has_origins},
-    Rule{"updates_match_types", "an update in place writes the bytes that were there; inputs belong to the host",
+    Rule{"shapes_follow_the_op", "kernels trust the types that the op infers",
+         shapes_follow_the_op},
+    Rule{"attrs_are_declared", "an attribute that no op declares would be silently ignored",
+         attrs_are_declared},
+    Rule{"work_has_origins", "model FLOPs are the sum over origins: work without one is lost",
+         work_has_origins},
+    Rule{"updates_match_types",
+         "an update in place writes the bytes that were there; inputs belong to the host",
          updates_match_types},
 };
 
-[[noreturn]] void violated(const Graph& graph, NodeId id, std::string_view rule, std::string_view reason,
+[[noreturn]] void violated(const Graph& graph,
+                           NodeId id,
+                           std::string_view rule,
+                           std::string_view reason,
                            const std::string& what) {
-  throw InternalError(
-      fmt::format("[verifier] {}: {} ({}) at node {}: {}", rule, what, reason, id, print(graph, graph.node(id))));
+  throw InternalError(fmt::format("[verifier] {}: {} ({}) at node {}: {}", rule, what, reason, id,
+                                  print(graph, graph.node(id))));
 }
 
-// For each value the buffer it lies in (through views and updates in place), named by its first value.
+// For each value the buffer it lies in (through views and updates in place), named by its first
+// value.
 std::vector<ValueId> buffers(const Graph& graph) {
   std::vector<ValueId> root(graph.values.size());
   for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<ValueId>(i);
-  auto join = [&](ValueId output, ValueId input) { root[static_cast<size_t>(output)] = root[static_cast<size_t>(input)]; };
+  auto join = [&](ValueId output, ValueId input) {
+    root[static_cast<size_t>(output)] = root[static_cast<size_t>(input)];
+  };
   for (const Node& node : graph.nodes) {
     if (node.op->kind == OpKind::kView) join(node.outputs[0], node.inputs[0]);
     for (const Alias& alias : aliases(graph, node))
-      join(node.outputs[static_cast<size_t>(alias.output)], node.inputs[static_cast<size_t>(alias.input)]);
+      join(node.outputs[static_cast<size_t>(alias.output)],
+           node.inputs[static_cast<size_t>(alias.input)]);
   }
   return root;
 }
@@ -101,16 +117,23 @@ void verify_versions(const Graph& graph) {
   std::vector<ValueId> root = buffers(graph);
   std::vector<int> buffer_version(graph.values.size(), 0);
   std::vector<int> value_version(graph.values.size(), 0);
-  auto version = [&](ValueId value) -> int& { return buffer_version[static_cast<size_t>(root[static_cast<size_t>(value)])]; };
-  auto stale = [&](ValueId value) { return value_version[static_cast<size_t>(value)] != version(value); };
+  auto version = [&](ValueId value) -> int& {
+    return buffer_version[static_cast<size_t>(root[static_cast<size_t>(value)])];
+  };
+  auto stale = [&](ValueId value) {
+    return value_version[static_cast<size_t>(value)] != version(value);
+  };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (ValueId input : node.inputs)
       if (stale(input))
-        violated(graph, static_cast<NodeId>(i), "no_stale_reads", "an update in place ends the old version",
+        violated(graph, static_cast<NodeId>(i), "no_stale_reads",
+                 "an update in place ends the old version",
                  fmt::format("%{} was overwritten before", input));
-    for (const Alias& alias : aliases(graph, node)) ++version(node.inputs[static_cast<size_t>(alias.input)]);
-    for (ValueId output : node.outputs) value_version[static_cast<size_t>(output)] = version(output);
+    for (const Alias& alias : aliases(graph, node))
+      ++version(node.inputs[static_cast<size_t>(alias.input)]);
+    for (ValueId output : node.outputs)
+      value_version[static_cast<size_t>(output)] = version(output);
   }
   for (ValueId output : graph.outputs)
     RIDGE_CHECK(!stale(output), "[verifier] the graph returns %{}, which was overwritten", output);
@@ -135,8 +158,9 @@ void verify_origins(const Graph& before, const Graph& after) {
   for (const Origin& origin : old_origins) {
     if (std::binary_search(new_origins.begin(), new_origins.end(), origin)) continue;
     const OriginRecord& record = before.origins[static_cast<size_t>(origin.id)];
-    throw InternalError(fmt::format("[verifier] no_lost_origin: {} '{}' in '{}' ({}) is gone after the rewrite",
-                                    record.op, origin.id, record.scope, name(origin.phase)));
+    throw InternalError(
+        fmt::format("[verifier] no_lost_origin: {} '{}' in '{}' ({}) is gone after the rewrite",
+                    record.op, origin.id, record.scope, name(origin.phase)));
   }
 }
 

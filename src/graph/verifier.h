@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier: what a legal graph is, as a table of rules. It runs after every pass; a violation is Ridge's
-// own fault (an InternalError that prints the node).
+// The verifier: what a legal graph is, as a table of rules. It runs after every pass; a violation
+// is Ridge's own fault (an InternalError that prints the node).
 #pragma once
 
 #include <span>
@@ -24,7 +24,8 @@ std::span<const Rule> rules();
 // Throws InternalError with the rule, its reason and the node in text form.
 void verify(const Graph& graph);
 
-// Throws unless every origin that `before` holds is still in `after`: a rewrite may move work, not lose it.
+// Throws unless every origin that `before` holds is still in `after`: a rewrite may move work, not
+// lose it.
 void verify_origins(const Graph& before, const Graph& after);
 
 }  // namespace graph

@@ -20,7 +20,8 @@ int64_t layer_bytes(const ModelConfig& config, int64_t positions, DType dtype) {
 }
 
 void add(int64_t& sum, int64_t bytes) {
-  if (__builtin_add_overflow(sum, bytes, &sum)) throw memory_error("[memory] {} does not fit in 63 bits", kWhat);
+  if (__builtin_add_overflow(sum, bytes, &sum))
+    throw memory_error("[memory] {} does not fit in 63 bits", kWhat);
 }
 
 }  // namespace
@@ -29,7 +30,8 @@ int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dt
   int64_t sum = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const CacheBlocks& blocks = config.is_window(layer) ? cache.window : cache.full;
-    add(sum, layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat), dtype));
+    add(sum,
+        layer_bytes(config, checked_product(blocks.blocks, blocks.block_tokens, kWhat), dtype));
   }
   return sum;
 }
@@ -37,7 +39,9 @@ int64_t cache_bytes(const ModelConfig& config, const CacheShape& cache, DType dt
 int64_t seen_bytes(const ModelConfig& config, int64_t context, DType dtype) {
   int64_t sum = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer)
-    add(sum, layer_bytes(config, config.is_window(layer) ? std::min(config.window, context) : context, dtype));
+    add(sum,
+        layer_bytes(config, config.is_window(layer) ? std::min(config.window, context) : context,
+                    dtype));
   return sum;
 }
 

@@ -17,7 +17,11 @@ void expect_between(const char* field, int64_t value, int64_t most) {
     throw usage_error("[config] expected {} between 1 and {}, got {}", field, most, value);
 }
 
-Preset make_preset(std::string name, int64_t hidden, int64_t layers, int64_t feed_forward, int64_t batch,
+Preset make_preset(std::string name,
+                   int64_t hidden,
+                   int64_t layers,
+                   int64_t feed_forward,
+                   int64_t batch,
                    int64_t sequence) {
   ModelConfig config;
   config.name = std::move(name);
@@ -55,14 +59,19 @@ void validate(const ModelConfig& c) {
   expect_between("head_dim", c.head_size, kMostHeadSize);
   expect_between("intermediate_size", c.feed_forward, kMostExtent);
   if (c.heads % c.kv_heads != 0)
-    throw usage_error("[config] expected num_attention_heads as a multiple of num_key_value_heads, got {} and {}",
-                      c.heads, c.kv_heads);
-  if (c.head_size % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", c.head_size);
-  if (!(c.rope_theta > 0)) throw usage_error("[config] expected rope_theta > 0, got {}", c.rope_theta);
+    throw usage_error(
+        "[config] expected num_attention_heads as a multiple of num_key_value_heads, got {} and {}",
+        c.heads, c.kv_heads);
+  if (c.head_size % 2 != 0)
+    throw usage_error("[rope] expected an even head size, got {}", c.head_size);
+  if (!(c.rope_theta > 0))
+    throw usage_error("[config] expected rope_theta > 0, got {}", c.rope_theta);
   if (!c.is_window_layer.empty() && static_cast<int64_t>(c.is_window_layer.size()) != c.layers)
-    throw usage_error("[config] expected {} layer_types, got {}", c.layers, c.is_window_layer.size());
+    throw usage_error("[config] expected {} layer_types, got {}", c.layers,
+                      c.is_window_layer.size());
   if (c.window < 0) throw usage_error("[config] expected sliding_window >= 0, got {}", c.window);
-  if (!(c.norm_eps >= 0)) throw usage_error("[config] expected rms_norm_eps >= 0, got {}", c.norm_eps);
+  if (!(c.norm_eps >= 0))
+    throw usage_error("[config] expected rms_norm_eps >= 0, got {}", c.norm_eps);
 }
 
 std::span<const Preset> presets() {

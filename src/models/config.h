@@ -35,15 +35,16 @@ struct ModelConfig {
   bool rope_interleaved = false;  // pairs (x[2i], x[2i+1]) instead of (x[i], x[i+E/2])
   RopeScaling rope_scaling;
   double norm_eps = 1e-6;
-  double norm_offset = 0;       // added to a norm's weight: 1 where a file stores w of Gemma's (1 + w)
+  double norm_offset = 0;  // added to a norm's weight: 1 where a file stores w of Gemma's (1 + w)
   bool tied_head = true;
   bool attention_bias = false;  // on q, k, v and o
   bool mlp_bias = false;        // on gate, up and down
-  // Gemma 3: norms before and after each half of a layer and on every head of q and k, windows, and its own constants.
+  // Gemma 3: norms before and after each half of a layer and on every head of q and k, windows, and
+  // its own constants.
   std::vector<bool> is_window_layer;  // per layer; empty: none
   int64_t window = 0;
-  double window_rope_theta = 1e4;     // of window layers
-  double attention_scale = 0;         // 0: 1 / sqrt(E)
+  double window_rope_theta = 1e4;  // of window layers
+  double attention_scale = 0;      // 0: 1 / sqrt(E)
 
   bool is_window(int64_t layer) const {
     return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];
@@ -51,8 +52,8 @@ struct ModelConfig {
   int64_t parameters() const;  // the closed form of the architecture
 };
 
-// Throws a usage Error that names the field: extents positive and bounded, heads a multiple of KV heads, an even head
-// size.
+// Throws a usage Error that names the field: extents positive and bounded, heads a multiple of KV
+// heads, an even head size.
 void validate(const ModelConfig& config);
 
 // tiny, small, medium, large: the sizes of the published training workshop.

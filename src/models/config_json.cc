@@ -18,7 +18,8 @@ using nlohmann::json;
 class Reader {
  public:
   Reader(const json& object, std::string source) : object_(object), source_(std::move(source)) {
-    if (!object.is_object()) throw file_error("[config] {}: expected an object, found {}", source_, object.type_name());
+    if (!object.is_object())
+      throw file_error("[config] {}: expected an object, found {}", source_, object.type_name());
   }
 
   bool has(const char* key) const { return object_.contains(key) && !object_[key].is_null(); }
@@ -26,10 +27,13 @@ class Reader {
   int64_t integer(const char* key) const {
     const json& value = at(key);
     if (!value.is_number_integer()) wrong(key, "an integer");
-    if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX) wrong(key, "a smaller integer");
+    if (value.is_number_unsigned() && value.get<uint64_t>() > INT64_MAX)
+      wrong(key, "a smaller integer");
     return value.get<int64_t>();
   }
-  int64_t integer_or(const char* key, int64_t fallback) const { return has(key) ? integer(key) : fallback; }
+  int64_t integer_or(const char* key, int64_t fallback) const {
+    return has(key) ? integer(key) : fallback;
+  }
 
   double real(const char* key) const {
     const json& value = at(key);
@@ -58,7 +62,8 @@ class Reader {
     return object_[key];
   }
   [[noreturn]] void wrong(const char* key, const char* expected) const {
-    std::string found = object_[key].dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 60);
+    std::string found =
+        object_[key].dump(-1, ' ', true, json::error_handler_t::replace).substr(0, 60);
     throw file_error("[config] {}: expected {} as '{}', found {}", source_, expected, key, found);
   }
   const std::string& source() const { return source_; }
@@ -68,16 +73,20 @@ class Reader {
   std::string source_;
 };
 
-// "rope_scaling" of old files and "rope_parameters" of new ones; both name the kind "rope_type" or "type".
+// "rope_scaling" of old files and "rope_parameters" of new ones; both name the kind "rope_type" or
+// "type".
 void read_scaling(const Reader& rope, RopeScaling& scaling) {
-  std::string kind = rope.has("rope_type") ? rope.text_or("rope_type", "") : rope.text_or("type", "default");
+  std::string kind =
+      rope.has("rope_type") ? rope.text_or("rope_type", "") : rope.text_or("type", "default");
   if (kind == "default") return;
   if (kind != "linear" && kind != "llama3")
-    throw file_error("[config] {}: expected the rope type 'default', 'linear' or 'llama3', found '{}'", rope.source(),
-                     kind);
+    throw file_error(
+        "[config] {}: expected the rope type 'default', 'linear' or 'llama3', found '{}'",
+        rope.source(), kind);
   scaling.kind = kind;
   scaling.factor = rope.real("factor");
-  if (!(scaling.factor > 0)) throw file_error("[config] {}: expected factor > 0, found {}", rope.source(), scaling.factor);
+  if (!(scaling.factor > 0))
+    throw file_error("[config] {}: expected factor > 0, found {}", rope.source(), scaling.factor);
   if (kind == "linear") return;
   scaling.original_context = rope.real("original_max_position_embeddings");
   scaling.low_frequency_factor = rope.real("low_freq_factor");
@@ -96,7 +105,8 @@ void read_rope(const Reader& file, ModelConfig& c) {
     Reader full = rope.object("full_attention");
     c.rope_theta = full.real("rope_theta");
     read_scaling(full, c.rope_scaling);
-    if (rope.has("sliding_attention")) c.window_rope_theta = rope.object("sliding_attention").real("rope_theta");
+    if (rope.has("sliding_attention"))
+      c.window_rope_theta = rope.object("sliding_attention").real("rope_theta");
     return;
   }
   c.rope_theta = rope.real_or("rope_theta", c.rope_theta);
@@ -111,15 +121,20 @@ void read_windows(const Reader& file, ModelConfig& c) {
     if (!types.is_array()) file.wrong("layer_types", "a list");
     for (const json& type : types) {
       bool known = type == "sliding_attention" || type == "full_attention";
-      if (!known) file.wrong("layer_types", "'sliding_attention' or 'full_attention' for each layer");
+      if (!known)
+        file.wrong("layer_types", "'sliding_attention' or 'full_attention' for each layer");
       c.is_window_layer.push_back(type == "sliding_attention");
     }
     return;
   }
-  int64_t pattern = file.integer_or("sliding_window_pattern", file.integer_or("_sliding_window_pattern", 6));
-  if (pattern < 1) throw file_error("[config] {}: expected sliding_window_pattern >= 1, found {}", file.source(), pattern);
+  int64_t pattern =
+      file.integer_or("sliding_window_pattern", file.integer_or("_sliding_window_pattern", 6));
+  if (pattern < 1)
+    throw file_error("[config] {}: expected sliding_window_pattern >= 1, found {}", file.source(),
+                     pattern);
   if (c.layers > 4096) return;  // refused by validate
-  for (int64_t layer = 0; layer < c.layers; ++layer) c.is_window_layer.push_back((layer + 1) % pattern != 0);
+  for (int64_t layer = 0; layer < c.layers; ++layer)
+    c.is_window_layer.push_back((layer + 1) % pattern != 0);
 }
 
 void read_activation(const Reader& file, const ModelConfig& c) {
@@ -127,7 +142,8 @@ void read_activation(const Reader& file, const ModelConfig& c) {
   const char* expected = c.family == Family::kGemma3 ? "gelu_pytorch_tanh" : "silu";
   std::string found = file.text_or(key, expected);
   if (found != expected)
-    throw file_error("[config] {}: expected '{}' as '{}', found '{}'", file.source(), expected, key, found);
+    throw file_error("[config] {}: expected '{}' as '{}', found '{}'", file.source(), expected, key,
+                     found);
 }
 
 }  // namespace
@@ -137,7 +153,8 @@ ModelConfig parse_config(const json& document, std::string_view source) {
   ModelConfig c;
   std::string type = file.text_or("model_type", "llama");
   if (type != "llama" && type != "gemma3_text")
-    throw file_error("[config] {}: expected the model_type 'llama' or 'gemma3_text', found '{}'", source, type);
+    throw file_error("[config] {}: expected the model_type 'llama' or 'gemma3_text', found '{}'",
+                     source, type);
   c.family = type == "llama" ? Family::kLlama : Family::kGemma3;
   c.name = file.text_or("_name_or_path", type.c_str());
   c.vocabulary = file.integer("vocab_size");
@@ -146,8 +163,9 @@ ModelConfig parse_config(const json& document, std::string_view source) {
   c.heads = file.integer("num_attention_heads");
   c.kv_heads = file.integer_or("num_key_value_heads", c.heads);
   if (!file.has("head_dim") && (c.heads < 1 || c.hidden % c.heads != 0))
-    throw file_error("[config] {}: expected hidden_size as a multiple of num_attention_heads, found {} and {}", source,
-                     c.hidden, c.heads);
+    throw file_error(
+        "[config] {}: expected hidden_size as a multiple of num_attention_heads, found {} and {}",
+        source, c.hidden, c.heads);
   c.head_size = file.has("head_dim") ? file.integer("head_dim") : c.hidden / c.heads;
   c.feed_forward = file.integer("intermediate_size");
   c.context = file.integer_or("max_position_embeddings", 2048);

@@ -10,7 +10,8 @@
 namespace ridge::models {
 namespace {
 
-// Products read these where they lie; what else a file may hold is turned into fp32 when it is loaded.
+// Products read these where they lie; what else a file may hold is turned into fp32 when it is
+// loaded.
 bool is_read_as_stored(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }
@@ -19,7 +20,8 @@ bool is_read_as_stored(DType dtype) {
 
 ValueId Decoder::parameter(const std::string& name, const Type& type, const StoredWeight& stored) {
   if (stored.dtype != type.dtype && !is_float(stored.dtype))
-    throw file_error("[weights] expected '{}' in a floating-point type, found {}", stored.name, ridge::name(stored.dtype));
+    throw file_error("[weights] expected '{}' in a floating-point type, found {}", stored.name,
+                     ridge::name(stored.dtype));
   ValueId value = b.parameter(name, type);
   out.parameters.push_back(value);
   ValueId file_value = load_.input(stored.name, {stored.dtype, type.shape});
@@ -46,9 +48,11 @@ ValueId Decoder::norm(ValueId x, const std::string& name) {
 }
 
 ValueId Decoder::project(ValueId x, const std::string& name, int64_t extent, bool bias) {
-  ValueId product = ops::matmul(b, "nd,fd->nf", x, matrix(name + ".weight", {extent, b.shape(x)[1]}));
+  ValueId product =
+      ops::matmul(b, "nd,fd->nf", x, matrix(name + ".weight", {extent, b.shape(x)[1]}));
   if (!bias) return product;
-  return ops::add(b, product, ops::broadcast_rows(b, vector(name + ".bias", extent), b.shape(product)));
+  return ops::add(b, product,
+                  ops::broadcast_rows(b, vector(name + ".bias", extent), b.shape(product)));
 }
 
 ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads) {
@@ -57,11 +61,14 @@ ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads
 }
 
 Decoder::Rotation Decoder::rotation(ValueId positions, double theta, const RopeScaling& s) {
-  std::vector<ValueId> table = b.call_all(
-      "rope_table", {positions},
-      {{"head_size", config.head_size}, {"theta", theta}, {"scaling", s.kind}, {"factor", s.factor},
-       {"original_context", s.original_context}, {"low_frequency_factor", s.low_frequency_factor},
-       {"high_frequency_factor", s.high_frequency_factor}});
+  std::vector<ValueId> table = b.call_all("rope_table", {positions},
+                                          {{"head_size", config.head_size},
+                                           {"theta", theta},
+                                           {"scaling", s.kind},
+                                           {"factor", s.factor},
+                                           {"original_context", s.original_context},
+                                           {"low_frequency_factor", s.low_frequency_factor},
+                                           {"high_frequency_factor", s.high_frequency_factor}});
   return {table[0], table[1]};
 }
 
@@ -73,7 +80,8 @@ ValueId Decoder::rotate(ValueId x, int64_t layer) {
 ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
   double scale = config.attention_scale;
   if (scale == 0) scale = 1.0 / std::sqrt(static_cast<double>(config.head_size));
-  ValueId mixed = attention_.attend(b, q, k, v, {layer, config.is_window(layer) ? config.window : 0, scale});
+  ValueId mixed =
+      attention_.attend(b, q, k, v, {layer, config.is_window(layer) ? config.window : 0, scale});
   return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
 }
 
@@ -94,7 +102,9 @@ ValueId Decoder::embed(ValueId table, ValueId ids) {
   Attrs attrs;
   if (!is_f32) attrs.set("dtype", std::string("f32"));
   ValueId x = b.call("embedding", {table, ids}, attrs);
-  return config.family == Family::kGemma3 ? ops::scale(b, x, std::sqrt(static_cast<double>(config.hidden))) : x;
+  return config.family == Family::kGemma3
+             ? ops::scale(b, x, std::sqrt(static_cast<double>(config.hidden)))
+             : x;
 }
 
 ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
@@ -105,20 +115,23 @@ ValueId Decoder::build_layers(ValueId ids, ValueId positions, ValueId rows) {
     auto scope = b.scope("embedding");
     x = embed(table_, ids);
     bool windows = false;
-    for (int64_t layer = 0; layer < config.layers; ++layer) windows = windows || config.is_window(layer);
+    for (int64_t layer = 0; layer < config.layers; ++layer)
+      windows = windows || config.is_window(layer);
     full_ = rotation(positions, config.rope_theta, config.rope_scaling);
     if (windows) window_ = rotation(positions, config.window_rope_theta, {});
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     auto scope = b.scope(fmt::format("layer.{}", layer));
-    x = config.family == Family::kGemma3 ? build_gemma3_layer(*this, x, layer) : build_llama_layer(*this, x, layer);
+    x = config.family == Family::kGemma3 ? build_gemma3_layer(*this, x, layer)
+                                         : build_llama_layer(*this, x, layer);
   }
   return x;
 }
 
 ValueId Decoder::build_head(ValueId x) {
   x = norm(x, "model.norm.weight");
-  ValueId head = config.tied_head ? table_ : matrix("lm_head.weight", {config.vocabulary, config.hidden});
+  ValueId head =
+      config.tied_head ? table_ : matrix("lm_head.weight", {config.vocabulary, config.hidden});
   return ops::matmul(b, "nd,vd->nv", x, head);
 }
 

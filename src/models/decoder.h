@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that decoder families share while a graph is built: weights, norms, projections, rotation, heads. Which parts
-// make a layer is the family's own business (llama.cc, gemma3.cc).
+// The parts that decoder families share while a graph is built: weights, norms, projections,
+// rotation, heads. Which parts make a layer is the family's own business (llama.cc, gemma3.cc).
 #pragma once
 
 #include <string>
@@ -24,27 +24,35 @@ class AttentionForm {
 
 class Decoder {
  public:
-  Decoder(const ModelConfig& model, const OpTable& ops, WeightLookup weights, AttentionForm& attention)
-      : config(model), b(out.graph, ops), load_(out.load.graph, ops), lookup_(std::move(weights)),
+  Decoder(const ModelConfig& model,
+          const OpTable& ops,
+          WeightLookup weights,
+          AttentionForm& attention)
+      : config(model),
+        b(out.graph, ops),
+        load_(out.load.graph, ops),
+        lookup_(std::move(weights)),
         attention_(attention) {
     load_.set_phase(Phase::kLoad);
   }
 
-  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm; with `rows` i32[M] those of the tokens
-  // that it names [M,D], and nothing of the last layer is computed that only others need.
+  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm; with `rows`
+  // i32[M] those of the tokens that it names [M,D], and nothing of the last layer is computed that
+  // only others need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
   // For families.
-  ValueId matrix(const std::string& name, Shape shape);   // as the file stores it
+  ValueId matrix(const std::string& name, Shape shape);     // as the file stores it
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
-  ValueId norm(ValueId x, const std::string& name);       // over the last axis of [N,D] or [N,heads,E]
+  ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
-  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);     // [N,D] -> [N,heads,E]
+  ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   ValueId rotate(ValueId x, int64_t layer);
-  ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);               // -> [N,H*E]
-  // What goes on behind the attention of a layer: of the last one, the wanted tokens. [N,...] -> [N or M,...]
+  ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
+  // What goes on behind the attention of a layer: of the last one, the wanted tokens. [N,...] -> [N
+  // or M,...]
   ValueId wanted(ValueId x, int64_t layer);
   ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
 

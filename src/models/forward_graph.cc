@@ -16,15 +16,17 @@ class WholeSequences final : public AttentionForm {
   explicit WholeSequences(int64_t sequence) : sequence_(sequence) {}
 
   ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
-    return b.call("attention", {q, k, v},
-                  {{"sequence", sequence_}, {"causal", true}, {"window", o.window}, {"scale", o.scale}});
+    return b.call(
+        "attention", {q, k, v},
+        {{"sequence", sequence_}, {"causal", true}, {"window", o.window}, {"scale", o.scale}});
   }
 
  private:
   int64_t sequence_;
 };
 
-// Tokens of any mix of sequences; each layer's keys and values are appended to its cache and read from there.
+// Tokens of any mix of sequences; each layer's keys and values are appended to its cache and read
+// from there.
 class CachedSequences final : public AttentionForm {
  public:
   CachedSequences(const CacheShape& cache, int64_t context) : cache_(cache), context_(context) {}
@@ -34,16 +36,18 @@ class CachedSequences final : public AttentionForm {
     slots_ = slots;
     full_table_ = b.input(kBlockTable, {DType::kI32, {cache_.slots, cache_.full.blocks_per_slot}});
     if (has_windows)
-      window_table_ = b.input(kWindowBlockTable, {DType::kI32, {cache_.slots, cache_.window.blocks_per_slot}});
+      window_table_ =
+          b.input(kWindowBlockTable, {DType::kI32, {cache_.slots, cache_.window.blocks_per_slot}});
   }
 
   ValueId attend(Builder& b, ValueId q, ValueId k, ValueId v, const Options& o) override {
     const CacheBlocks& blocks = o.window > 0 ? cache_.window : cache_.full;
     ValueId table = o.window > 0 ? window_table_ : full_table_;
     Type type{b.type(k).dtype, {blocks.blocks, blocks.block_tokens, b.shape(k)[1], b.shape(k)[2]}};
-    std::vector<ValueId> cache = b.call_all(
-        "kv_append", {b.state(cache_state(o.layer, "keys"), type), b.state(cache_state(o.layer, "values"), type), k, v,
-                      positions_, slots_, table});
+    std::vector<ValueId> cache =
+        b.call_all("kv_append", {b.state(cache_state(o.layer, "keys"), type),
+                                 b.state(cache_state(o.layer, "values"), type), k, v, positions_,
+                                 slots_, table});
     return b.call("cached_attention", {q, cache[0], cache[1], positions_, slots_, table},
                   {{"window", o.window}, {"scale", o.scale}, {"context", context_}});
   }
@@ -51,16 +55,23 @@ class CachedSequences final : public AttentionForm {
  private:
   CacheShape cache_;
   int64_t context_;
-  ValueId positions_ = kNoValue, slots_ = kNoValue, full_table_ = kNoValue, window_table_ = kNoValue;
+  ValueId positions_ = kNoValue, slots_ = kNoValue, full_table_ = kNoValue,
+          window_table_ = kNoValue;
 };
 
-StoredWeight as_named(const std::string& parameter, const Shape&) { return {parameter, DType::kF32}; }
+StoredWeight as_named(const std::string& parameter, const Shape&) {
+  return {parameter, DType::kF32};
+}
 
 class InferenceBuilder {
  public:
-  InferenceBuilder(const ModelConfig& config, const OpTable& ops, const InferenceShape& shape,
+  InferenceBuilder(const ModelConfig& config,
+                   const OpTable& ops,
+                   const InferenceShape& shape,
                    const WeightLookup& weights)
-      : shape_(shape), cached_(shape.cache, shape.context), whole_(shape.tokens),
+      : shape_(shape),
+        cached_(shape.cache, shape.context),
+        whole_(shape.tokens),
         d_(config, ops, weights, shape.cached ? static_cast<AttentionForm&>(cached_) : whole_) {}
 
   ForwardGraph build() {
@@ -99,9 +110,10 @@ class InferenceBuilder {
 
   void build_sample() {
     int64_t s = shape_.cache.slots;
-    d_.b.call_all("sample", {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
-                             d_.b.input(kNextPositions, per_slot()),
-                             d_.b.input(kSampling, {DType::kF32, {s, 5}}), d_.b.input(kSeeds, per_slot())});
+    d_.b.call_all("sample",
+                  {d_.out.logits, tokens_, d_.b.state(kRecent, {DType::kI32, {s, kRecentTokens}}),
+                   d_.b.input(kNextPositions, per_slot()),
+                   d_.b.input(kSampling, {DType::kF32, {s, 5}}), d_.b.input(kSeeds, per_slot())});
   }
 
   const InferenceShape& shape_;
@@ -113,12 +125,16 @@ class InferenceBuilder {
 
 }  // namespace
 
-ForwardGraph build_training_graph(const ModelConfig& config, const OpTable& ops, int64_t batch, int64_t sequence) {
+ForwardGraph build_training_graph(const ModelConfig& config,
+                                  const OpTable& ops,
+                                  int64_t batch,
+                                  int64_t sequence) {
   validate(config);
   if (config.family != Family::kLlama)
     throw usage_error("[train] expected a Llama configuration: other families are not trained yet");
   if (batch < 1 || sequence < 1)
-    throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}", batch, sequence);
+    throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}",
+                      batch, sequence);
   WholeSequences attention(sequence);
   Decoder d(config, ops, as_named, attention);
   Type tokens{DType::kI32, {checked_product(batch, sequence, "batch x sequence")}};
@@ -132,11 +148,13 @@ ForwardGraph build_training_graph(const ModelConfig& config, const OpTable& ops,
   return std::move(d.out);
 }
 
-ForwardGraph build_inference_graph(const ModelConfig& config, const OpTable& ops, const InferenceShape& shape,
+ForwardGraph build_inference_graph(const ModelConfig& config,
+                                   const OpTable& ops,
+                                   const InferenceShape& shape,
                                    const WeightLookup& weights) {
   validate(config);
-  RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots, "decode of {} tokens in {} slots",
-              shape.tokens, shape.cache.slots);
+  RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots,
+              "decode of {} tokens in {} slots", shape.tokens, shape.cache.slots);
   return InferenceBuilder(config, ops, shape, weights).build();
 }
 

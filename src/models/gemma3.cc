@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of Gemma 3: norms before and after each half and on every head of q and k, window and full layers with their
-// own rotations, a gated GELU. The scale of the embedding and the (1 + w) of norms are the decoder's.
+// A layer of Gemma 3: norms before and after each half and on every head of q and k, window and
+// full layers with their own rotations, a gated GELU. The scale of the embedding and the (1 + w) of
+// norms are the decoder's.
 #include <fmt/format.h>
 
 #include "models/decoder.h"
@@ -18,8 +19,10 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
   ValueId turned_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
   ValueId turned_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
   ValueId mixed = d.wanted(d.attend(turned_q, turned_k, v, layer), layer);
-  ValueId projected = d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias);
-  return ops::add(d.b, d.wanted(x, layer), d.norm(projected, prefix + "post_attention_layernorm.weight"));
+  ValueId projected =
+      d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias);
+  return ops::add(d.b, d.wanted(x, layer),
+                  d.norm(projected, prefix + "post_attention_layernorm.weight"));
 }
 
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of an inference graph's inputs and states, which the host writes and reads. Inputs whose extent differs
-// from bucket to bucket carry it, since all graphs of a program share one store.
+// The names of an inference graph's inputs and states, which the host writes and reads. Inputs
+// whose extent differs from bucket to bucket carry it, since all graphs of a program share one
+// store.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,9 +12,12 @@
 
 namespace ridge::models {
 
-inline constexpr std::string_view kIds = "ids", kPositions = "positions", kSlots = "slots", kLabels = "labels";
+inline constexpr std::string_view kIds = "ids", kPositions = "positions", kSlots = "slots",
+                                  kLabels = "labels";
 // "ids.512" for N = 512.
-inline std::string bucket_input(std::string_view name, int64_t tokens) { return fmt::format("{}.{}", name, tokens); }
+inline std::string bucket_input(std::string_view name, int64_t tokens) {
+  return fmt::format("{}.{}", name, tokens);
+}
 
 inline constexpr const char* kRows = "rows";
 inline constexpr const char* kNextPositions = "next_positions";
@@ -22,12 +26,15 @@ inline constexpr const char* kSeeds = "seeds";
 inline constexpr const char* kBlockTable = "block_table";
 inline constexpr const char* kWindowBlockTable = "window_block_table";
 
-// States: the last sampled token of each slot i32[S], and its last tokens i32[S,kRecentTokens] (cell p mod
-// kRecentTokens holds the token at position p, -1 = none), which the repeat penalty looks at.
+// States: the last sampled token of each slot i32[S], and its last tokens i32[S,kRecentTokens]
+// (cell p mod kRecentTokens holds the token at position p, -1 = none), which the repeat penalty
+// looks at.
 inline constexpr const char* kTokens = "tokens";
 inline constexpr const char* kRecent = "recent";
 inline constexpr int64_t kRecentTokens = 64;
 
-inline std::string cache_state(int64_t layer, std::string_view part) { return fmt::format("cache.{}.{}", layer, part); }
+inline std::string cache_state(int64_t layer, std::string_view part) {
+  return fmt::format("cache.{}.{}", layer, part);
+}
 
 }  // namespace ridge::models

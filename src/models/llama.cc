@@ -16,7 +16,9 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
   ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
   ValueId turned_q = d.rotate(q, layer), turned_k = d.rotate(k, layer);
   ValueId mixed = d.wanted(d.attend(turned_q, turned_k, v, layer), layer);
-  return ops::add(d.b, d.wanted(x, layer), d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias));
+  return ops::add(
+      d.b, d.wanted(x, layer),
+      d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias));
 }
 
 ValueId build_mlp(Decoder& d, ValueId x, const std::string& prefix) {

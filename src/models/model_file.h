@@ -28,7 +28,9 @@ class ModelFile {
   const files::TensorTable& tensors() const;
   bool is_gguf() const { return std::holds_alternative<files::GgufFile>(file_); }
   const files::GgufFile& gguf() const { return std::get<files::GgufFile>(file_); }
-  const files::SafetensorsFile& safetensors() const { return std::get<files::SafetensorsFile>(file_); }
+  const files::SafetensorsFile& safetensors() const {
+    return std::get<files::SafetensorsFile>(file_);
+  }
 
   // For build_inference_graph: a bad-file Error names a tensor that is missing or has another
   // shape. The file must outlive the result.

@@ -29,8 +29,9 @@ json read_if_there(const fs::path& path) {
 
 int32_t id_of(const TokenizerSpec& spec, std::string_view token) {
   auto found = std::find(spec.tokens.begin(), spec.tokens.end(), token);
-  return token.empty() || found == spec.tokens.end() ? text::kNoToken
-                                                     : static_cast<int32_t>(found - spec.tokens.begin());
+  return token.empty() || found == spec.tokens.end()
+             ? text::kNoToken
+             : static_cast<int32_t>(found - spec.tokens.begin());
 }
 
 // A special token of tokenizer_config.json: its text, or an object with the text as "content".
@@ -39,13 +40,13 @@ void read_named(const JsonField& config, const char* key, const TokenizerSpec& s
   JsonField value = config.at(key);
   std::string token = value.is_object() ? value.at("content").text() : value.text();
   id = id_of(spec, token);
-  if (id == text::kNoToken)
-    throw value.fault("a token of the vocabulary", printable(token));
+  if (id == text::kNoToken) throw value.fault("a token of the vocabulary", printable(token));
 }
 
 void add_end(TokenizerSpec& spec, int32_t id) {
   std::vector<int32_t>& ends = spec.end_of_generation;
-  if (id != text::kNoToken && std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
+  if (id != text::kNoToken && std::find(ends.begin(), ends.end(), id) == ends.end())
+    ends.push_back(id);
 }
 
 // "eos_token_id" is one id or a list of them.
@@ -56,7 +57,8 @@ void read_ends(const JsonField& config, TokenizerSpec& spec) {
   if (!value.is_array()) return add_end(spec, static_cast<int32_t>(value.integer(0, last)));
   if (value.size() > kMostEnds)
     throw value.fault(fmt::format("at most {} ids", kMostEnds), fmt::to_string(value.size()));
-  for (size_t i = 0; i < value.size(); ++i) add_end(spec, static_cast<int32_t>(value.at(i).integer(0, last)));
+  for (size_t i = 0; i < value.size(); ++i)
+    add_end(spec, static_cast<int32_t>(value.at(i).integer(0, last)));
 }
 
 // The template is text, or a list of named ones, of which "default" is meant.
@@ -105,7 +107,8 @@ void read_generation(const fs::path& folder, TokenizerSpec& spec) {
   for (size_t id = 0; id < spec.types.size(); ++id)
     if (spec.types[id] == text::TokenType::kControl && ends_generation(spec.tokens[id]))
       add_end(spec, static_cast<int32_t>(id));
-  if (spec.eos == text::kNoToken && !spec.end_of_generation.empty()) spec.eos = spec.end_of_generation.front();
+  if (spec.eos == text::kNoToken && !spec.end_of_generation.empty())
+    spec.eos = spec.end_of_generation.front();
 }
 
 TokenizerFile read_folder(const fs::path& path) {
@@ -141,8 +144,9 @@ text::Tokenizer make_tokenizer(TokenizerFile file) {
 }
 
 bool ends_generation(std::string_view token) {
-  constexpr std::array<std::string_view, 6> kNames = {"<|eot_id|>",    "<|eom_id|>",    "<|im_end|>",
-                                                      "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>"};
+  constexpr std::array<std::string_view, 6> kNames = {"<|eot_id|>",    "<|eom_id|>",
+                                                      "<|im_end|>",    "<end_of_turn>",
+                                                      "<|endoftext|>", "<|end_of_text|>"};
   return std::find(kNames.begin(), kNames.end(), token) != kNames.end();
 }
 

@@ -38,7 +38,8 @@ constexpr std::array<GgufPreTokenizer, 5> kGgufPreTokenizers = {{
 
 class Reader {
  public:
-  explicit Reader(const files::GgufFile& file) : m_(file.metadata()), source_(file.tensors().source()) {}
+  explicit Reader(const files::GgufFile& file)
+      : m_(file.metadata()), source_(file.tensors().source()) {}
 
   TokenizerFile read() {
     read_kind();
@@ -50,8 +51,9 @@ class Reader {
     read_ids();
     std::string_view chat_template = m_.string_or(kChatTemplate, "");
     if (chat_template.size() > text::ChatTemplate::kMaxTemplateBytes)
-      throw fault(kChatTemplate, fmt::format("expected at most {} bytes, found {}", text::ChatTemplate::kMaxTemplateBytes,
-                                             chat_template.size()));
+      throw fault(kChatTemplate,
+                  fmt::format("expected at most {} bytes, found {}",
+                              text::ChatTemplate::kMaxTemplateBytes, chat_template.size()));
     return {std::move(spec_), std::string(chat_template), source_};
   }
 
@@ -67,7 +69,8 @@ class Reader {
       return;
     }
     if (model != "gpt2")
-      throw fault("tokenizer.ggml.model", fmt::format("expected \"gpt2\" or \"llama\", found {}", printable(model)));
+      throw fault("tokenizer.ggml.model",
+                  fmt::format("expected \"gpt2\" or \"llama\", found {}", printable(model)));
     spec_.kind = TokenizerKind::kByteLevelBpe;
     std::string_view pre = m_.string("tokenizer.ggml.pre");
     std::string known;
@@ -78,7 +81,8 @@ class Reader {
       spec_.whole_piece_first = each.whole_piece_first;
       return;
     }
-    throw fault("tokenizer.ggml.pre", fmt::format("expected one of {}, found {}", known, printable(pre)));
+    throw fault("tokenizer.ggml.pre",
+                fmt::format("expected one of {}, found {}", known, printable(pre)));
   }
 
   void read_tokens() {
@@ -101,8 +105,9 @@ class Reader {
     return static_cast<int32_t>(m_.integer(key, {0, std::min<int64_t>(count, INT32_MAX) - 1}));
   }
 
-  // What a file leaves out means what SentencePiece's own models had: <unk>, <s>, </s> first, a space before the text
-  // and <s> before that. Byte-level files that leave it out have none of it, but for Llama 3, whose models want BOS.
+  // What a file leaves out means what SentencePiece's own models had: <unk>, <s>, </s> first, a
+  // space before the text and <s> before that. Byte-level files that leave it out have none of it,
+  // but for Llama 3, whose models want BOS.
   void read_ids() {
     bool pieces = spec_.kind == TokenizerKind::kSentencePieceBpe;
     spec_.unknown = id("tokenizer.ggml.unknown_token_id", pieces ? 0 : text::kNoToken);
@@ -111,9 +116,13 @@ class Reader {
     spec_.padding = id("tokenizer.ggml.padding_token_id");
     spec_.add_space_prefix = m_.boolean_or("tokenizer.ggml.add_space_prefix", pieces);
     bool wants_bos = pieces || spec_.pre_tokenizer == PreTokenizer::kLlama3;
-    spec_.add_bos = m_.boolean_or("tokenizer.ggml.add_bos_token", wants_bos) && spec_.bos != text::kNoToken;
-    spec_.add_eos = m_.boolean_or("tokenizer.ggml.add_eos_token", false) && spec_.eos != text::kNoToken;
-    for (int32_t end : {spec_.eos, id("tokenizer.ggml.eot_token_id"), id("tokenizer.ggml.eom_token_id")}) add_end(end);
+    spec_.add_bos =
+        m_.boolean_or("tokenizer.ggml.add_bos_token", wants_bos) && spec_.bos != text::kNoToken;
+    spec_.add_eos =
+        m_.boolean_or("tokenizer.ggml.add_eos_token", false) && spec_.eos != text::kNoToken;
+    for (int32_t end :
+         {spec_.eos, id("tokenizer.ggml.eot_token_id"), id("tokenizer.ggml.eom_token_id")})
+      add_end(end);
     for (size_t token = 0; token < spec_.types.size() && token < spec_.tokens.size(); ++token)
       if (spec_.types[token] == TokenType::kControl && ends_generation(spec_.tokens[token]))
         add_end(static_cast<int32_t>(token));
@@ -121,7 +130,8 @@ class Reader {
 
   void add_end(int32_t token) {
     std::vector<int32_t>& ends = spec_.end_of_generation;
-    if (token != text::kNoToken && std::find(ends.begin(), ends.end(), token) == ends.end()) ends.push_back(token);
+    if (token != text::kNoToken && std::find(ends.begin(), ends.end(), token) == ends.end())
+      ends.push_back(token);
   }
 
   const GgufMetadata& m_;
@@ -132,12 +142,15 @@ class Reader {
 std::string_view pre_name(const TokenizerSpec& spec) {
   if (spec.kind == TokenizerKind::kSentencePieceBpe) return "default";
   for (const GgufPreTokenizer& each : kGgufPreTokenizers)
-    if (each.kind == spec.pre_tokenizer && each.whole_piece_first == spec.whole_piece_first) return each.name;
-  throw usage_error("[tokenizer] GGUF has no name for the pre-tokenizer {}{}", text::name(spec.pre_tokenizer),
-                    spec.whole_piece_first ? " with whole pieces first" : " without whole pieces first");
+    if (each.kind == spec.pre_tokenizer && each.whole_piece_first == spec.whole_piece_first)
+      return each.name;
+  throw usage_error(
+      "[tokenizer] GGUF has no name for the pre-tokenizer {}{}", text::name(spec.pre_tokenizer),
+      spec.whole_piece_first ? " with whole pieces first" : " without whole pieces first");
 }
 
-// GGUF numbers its types from 1 in the order of TokenType. A hole must have a name of its own there.
+// GGUF numbers its types from 1 in the order of TokenType. A hole must have a name of its own
+// there.
 void set_vocabulary(files::GgufWriter& writer, const TokenizerSpec& spec) {
   std::vector<std::string> tokens = spec.tokens;
   std::vector<int32_t> types;
@@ -158,7 +171,9 @@ void set_vocabulary(files::GgufWriter& writer, const TokenizerSpec& spec) {
 
 TokenizerFile read_tokenizer(const files::GgufFile& file) { return Reader(file).read(); }
 
-void set_tokenizer(files::GgufWriter& writer, const TokenizerSpec& spec, std::string_view chat_template) {
+void set_tokenizer(files::GgufWriter& writer,
+                   const TokenizerSpec& spec,
+                   std::string_view chat_template) {
   bool pieces = spec.kind == TokenizerKind::kSentencePieceBpe;
   writer.set("tokenizer.ggml.model", files::GgufValue(pieces ? "llama" : "gpt2"));
   writer.set("tokenizer.ggml.pre", files::GgufValue(pre_name(spec)));
@@ -174,7 +189,8 @@ void set_tokenizer(files::GgufWriter& writer, const TokenizerSpec& spec, std::st
   set_id("tokenizer.ggml.eos_token_id", spec.eos);
   set_id("tokenizer.ggml.unknown_token_id", spec.unknown);
   set_id("tokenizer.ggml.padding_token_id", spec.padding);
-  // Readers find ends of a turn by name; one beyond EOS that they would not find has a key of its own.
+  // Readers find ends of a turn by name; one beyond EOS that they would not find has a key of its
+  // own.
   for (int32_t end : spec.end_of_generation)
     if (end != spec.eos && !ends_generation(spec.tokens[static_cast<size_t>(end)])) {
       set_id("tokenizer.ggml.eot_token_id", end);

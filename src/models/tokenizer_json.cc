@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's tokenizer.json, of byte-level BPE and of SentencePiece-style BPE. Whatever Ridge would do otherwise than
-// the file says (another normalizer, another cut, lossy options) is refused; nothing is guessed.
+// Hugging Face's tokenizer.json, of byte-level BPE and of SentencePiece-style BPE. Whatever Ridge
+// would do otherwise than the file says (another normalizer, another cut, lossy options) is
+// refused; nothing is guessed.
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -25,9 +26,11 @@ constexpr const char* kSpaceMarkName = "\"\\xe2\\x96\\x81\"";  // U+2581 as mess
 // Llama 3's pattern as its files write it; kLlama3Pattern says the same without the case flag.
 constexpr std::string_view kLlama3AsWritten =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kGpt2AsWritten = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kGpt2AsWritten =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// A normalizer, pre-tokenizer or post-processor as a list of steps, whether it is none, one or a "Sequence".
+// A normalizer, pre-tokenizer or post-processor as a list of steps, whether it is none, one or a
+// "Sequence".
 std::vector<JsonField> steps(const JsonField& file, const char* key, const char* members) {
   if (!file.has(key)) return {};
   JsonField one = file.at(key);
@@ -66,11 +69,13 @@ class Reader {
     if (type.text() != "BPE") throw type.fault("\"BPE\"");
     for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
       if (!model_.text_or(key, "").empty()) throw model_.at(key).fault("none");
-    if (model_.has("dropout") && model_.at("dropout").value() != 0.0) throw model_.at("dropout").fault("none");
+    if (model_.has("dropout") && model_.at("dropout").value() != 0.0)
+      throw model_.at("dropout").fault("none");
     bool pieces = model_.flag_or("byte_fallback", false);
     spec_.kind = pieces ? TokenizerKind::kSentencePieceBpe : TokenizerKind::kByteLevelBpe;
     spec_.whole_piece_first = model_.flag_or("ignore_merges", false);
-    if (pieces && spec_.whole_piece_first) throw model_.at("ignore_merges").fault("false beside byte_fallback");
+    if (pieces && spec_.whole_piece_first)
+      throw model_.at("ignore_merges").fault("false beside byte_fallback");
   }
 
   size_t checked_id(const JsonField& where, int64_t id, int64_t limit) const {
@@ -97,7 +102,8 @@ class Reader {
     int64_t limit = id_limit();
     ids_.reserve(vocab.object().size());
     for (const auto& [token, value] : vocab.object().items()) {
-      if (!value.is_number_integer()) throw vocab.fault("an integer for " + printable(token), value.type_name());
+      if (!value.is_number_integer())
+        throw vocab.fault("an integer for " + printable(token), value.type_name());
       size_t id = checked_id(vocab, value.get<int64_t>(), limit);
       grow_to(id);
       if (!spec_.tokens[id].empty())
@@ -105,7 +111,8 @@ class Reader {
                           fmt::format("{} and {}", printable(spec_.tokens[id]), printable(token)));
       spec_.tokens[id] = token;
       ids_.emplace(token, static_cast<int32_t>(id));
-      if (spec_.kind == TokenizerKind::kSentencePieceBpe && text::byte_of(token) >= 0) spec_.types[id] = TokenType::kByte;
+      if (spec_.kind == TokenizerKind::kSentencePieceBpe && text::byte_of(token) >= 0)
+        spec_.types[id] = TokenType::kByte;
     }
   }
 
@@ -127,13 +134,15 @@ class Reader {
       ids_.emplace(content, static_cast<int32_t>(id));
       bool special = each.flag_or("special", false);
       spec_.types[id] = special ? TokenType::kControl : TokenType::kUserDefined;
-      // In SentencePiece's files a run of spaces is written with its mark, but found in text as it is.
+      // In SentencePiece's files a run of spaces is written with its mark, but found in text as it
+      // is.
       if (!special && spec_.kind == TokenizerKind::kSentencePieceBpe) unescape(spec_.tokens[id]);
     }
   }
 
   static void unescape(std::string& token) {
-    for (size_t at = token.find(text::kSpaceMark); at != std::string::npos; at = token.find(text::kSpaceMark, at))
+    for (size_t at = token.find(text::kSpaceMark); at != std::string::npos;
+         at = token.find(text::kSpaceMark, at))
       token.replace(at, text::kSpaceMark.size(), " ");
   }
 
@@ -147,16 +156,19 @@ class Reader {
       throw file_.at("normalizer").fault("none for byte-level BPE");
     std::vector<JsonField> cuts = steps(file_, "pre_tokenizer", "pretokenizers");
     if (cuts.empty() || !is_type(cuts.back(), "ByteLevel"))
-      throw file_.fault("a pre_tokenizer that ends in ByteLevel, or byte_fallback in the model", "neither");
+      throw file_.fault("a pre_tokenizer that ends in ByteLevel, or byte_fallback in the model",
+                        "neither");
     const JsonField& bytes = cuts.back();
-    if (bytes.flag_or("add_prefix_space", true)) throw bytes.fault("add_prefix_space false", "true");
+    if (bytes.flag_or("add_prefix_space", true))
+      throw bytes.fault("add_prefix_space false", "true");
     bool gpt2_cuts = bytes.flag_or("use_regex", true);
     if (cuts.size() == 1 && gpt2_cuts) {
       spec_.pre_tokenizer = PreTokenizer::kGpt2;
     } else if (cuts.size() == 1) {
       spec_.pre_tokenizer = PreTokenizer::kNone;
     } else if (cuts.size() == 2 && is_type(cuts[0], "Digits") && gpt2_cuts) {
-      if (!cuts[0].flag_or("individual_digits", false)) throw cuts[0].fault("individual_digits true", "false");
+      if (!cuts[0].flag_or("individual_digits", false))
+        throw cuts[0].fault("individual_digits true", "false");
       spec_.pre_tokenizer = PreTokenizer::kSmolLm;
     } else if (cuts.size() == 2 && is_type(cuts[0], "Split") && !gpt2_cuts) {
       spec_.pre_tokenizer = pattern(cuts[0]);
@@ -167,7 +179,8 @@ class Reader {
   }
 
   static PreTokenizer pattern(const JsonField& split) {
-    if (split.text_or("behavior", "") != "Isolated") throw split.fault("the behavior \"Isolated\"", "another");
+    if (split.text_or("behavior", "") != "Isolated")
+      throw split.fault("the behavior \"Isolated\"", "another");
     if (split.flag_or("invert", false)) throw split.at("invert").fault("false");
     const std::string& regex = split.at("pattern").at("Regex").text();
     if (regex == kLlama3AsWritten || regex == text::kLlama3Pattern) return PreTokenizer::kLlama3;
@@ -180,11 +193,14 @@ class Reader {
     bool marks_spaces = false;
     for (const JsonField& step : steps(file_, "normalizer", "normalizers")) {
       if (is_type(step, "Prepend")) {
-        if (step.at("prepend").text() != text::kSpaceMark) throw step.at("prepend").fault(kSpaceMarkName);
+        if (step.at("prepend").text() != text::kSpaceMark)
+          throw step.at("prepend").fault(kSpaceMarkName);
         spec_.add_space_prefix = true;
       } else if (is_type(step, "Replace")) {
-        if (step.at("pattern").at("String").text() != " ") throw step.at("pattern").at("String").fault("\" \"");
-        if (step.at("content").text() != text::kSpaceMark) throw step.at("content").fault(kSpaceMarkName);
+        if (step.at("pattern").at("String").text() != " ")
+          throw step.at("pattern").at("String").fault("\" \"");
+        if (step.at("content").text() != text::kSpaceMark)
+          throw step.at("content").fault(kSpaceMarkName);
         marks_spaces = true;
       } else {
         throw step.at("type").fault("\"Prepend\" or \"Replace\"");
@@ -194,20 +210,26 @@ class Reader {
       if (is_type(step, "Metaspace")) {
         read_metaspace(step);
         marks_spaces = true;
-      } else if (!is_type(step, "Split") || step.at("pattern").at("String").text() != " " || !marks_spaces) {
+      } else if (!is_type(step, "Split") || step.at("pattern").at("String").text() != " " ||
+                 !marks_spaces) {
         // A cut at spaces finds none once they are marked (Gemma's files have it).
-        throw step.fault("Metaspace, or a Split at \" \" behind a normalizer that replaces it", "another step");
+        throw step.fault("Metaspace, or a Split at \" \" behind a normalizer that replaces it",
+                         "another step");
       }
     }
-    if (!marks_spaces) throw file_.fault(fmt::format("spaces that become {}", kSpaceMarkName), "no step that does it");
+    if (!marks_spaces)
+      throw file_.fault(fmt::format("spaces that become {}", kSpaceMarkName),
+                        "no step that does it");
     if (!model_.has("unk_token")) return;
     spec_.unknown = find(model_.at("unk_token").text());
-    if (spec_.unknown == text::kNoToken) throw model_.at("unk_token").fault("a token of the vocabulary");
+    if (spec_.unknown == text::kNoToken)
+      throw model_.at("unk_token").fault("a token of the vocabulary");
     spec_.types[static_cast<size_t>(spec_.unknown)] = TokenType::kUnknown;
   }
 
   void read_metaspace(const JsonField& step) {
-    if (step.text_or("replacement", "\u2581") != text::kSpaceMark) throw step.at("replacement").fault(kSpaceMarkName);
+    if (step.text_or("replacement", "\u2581") != text::kSpaceMark)
+      throw step.at("replacement").fault(kSpaceMarkName);
     if (step.flag_or("split", true)) throw step.fault("split false", "true");
     bool prefix = step.flag_or("add_prefix_space", true);
     if (step.has("prepend_scheme")) {
@@ -225,15 +247,18 @@ class Reader {
     JsonField merges = model_.at("merges");
     const json& list = merges.list();
     if (list.size() > text::kMaxTokens)
-      throw merges.fault(fmt::format("at most {} merges", text::kMaxTokens), fmt::to_string(list.size()));
+      throw merges.fault(fmt::format("at most {} merges", text::kMaxTokens),
+                         fmt::to_string(list.size()));
     for (size_t rank = 0; rank < list.size(); ++rank) {
       const json& merge = list[rank];
       if (merge.is_string()) {
         std::string_view pair = merge.get_ref<const std::string&>();
         size_t space = pair.find(' ');
-        if (space == std::string_view::npos) throw merges.at(rank).fault("two tokens with a space between");
+        if (space == std::string_view::npos)
+          throw merges.at(rank).fault("two tokens with a space between");
         take(rank, pair.substr(0, space), pair.substr(space + 1));
-      } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+      } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+                 merge[1].is_string()) {
         take(rank, std::string_view(merge[0].get_ref<const std::string&>()),
              std::string_view(merge[1].get_ref<const std::string&>()));
       } else {
@@ -271,7 +296,8 @@ class Reader {
   void read_post_processor() {
     for (const JsonField& step : steps(file_, "post_processor", "processors")) {
       if (is_type(step, "ByteLevel")) continue;
-      if (!is_type(step, "TemplateProcessing")) throw step.at("type").fault("\"TemplateProcessing\" or \"ByteLevel\"");
+      if (!is_type(step, "TemplateProcessing"))
+        throw step.at("type").fault("\"TemplateProcessing\" or \"ByteLevel\"");
       JsonField single = step.at("single");
       bool behind = false;
       for (size_t i = 0; i < single.list().size(); ++i) {

@@ -21,20 +21,26 @@ using text::TokenizerSpec;
 using text::TokenType;
 
 std::string json_text(std::string_view text) {
-  if (!text::is_valid_utf8(text)) throw usage_error("[tokenizer] JSON cannot say {}, which is not UTF-8", printable(text));
+  if (!text::is_valid_utf8(text))
+    throw usage_error("[tokenizer] JSON cannot say {}, which is not UTF-8", printable(text));
   return json(text).dump();
 }
 
 bool is_pieces(const TokenizerSpec& spec) { return spec.kind == TokenizerKind::kSentencePieceBpe; }
 
-bool is_special(TokenType type) { return type == TokenType::kControl || type == TokenType::kUnknown; }
+bool is_special(TokenType type) {
+  return type == TokenType::kControl || type == TokenType::kUnknown;
+}
 
 const std::string* name_of(const TokenizerSpec& spec, int32_t id) {
   return id == text::kNoToken ? nullptr : &spec.tokens[static_cast<size_t>(id)];
 }
 
 json byte_level_step(bool use_regex) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", use_regex}};
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
+          {"use_regex", use_regex}};
 }
 
 json pre_tokenizer(const TokenizerSpec& spec) {
@@ -60,7 +66,8 @@ json pre_tokenizer(const TokenizerSpec& spec) {
 
 json normalizer(const TokenizerSpec& spec) {
   if (!is_pieces(spec)) return nullptr;
-  json replace = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", text::kSpaceMark}};
+  json replace = {
+      {"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", text::kSpaceMark}};
   if (!spec.add_space_prefix) return replace;
   json prepend = {{"type", "Prepend"}, {"prepend", text::kSpaceMark}};
   return {{"type", "Sequence"}, {"normalizers", {prepend, replace}}};
@@ -68,10 +75,12 @@ json normalizer(const TokenizerSpec& spec) {
 
 json decoder(const TokenizerSpec& spec) {
   if (!is_pieces(spec)) return byte_level_step(true);
-  json steps = json::array({{{"type", "Replace"}, {"pattern", {{"String", text::kSpaceMark}}}, {"content", " "}},
-                            {{"type", "ByteFallback"}},
-                            {{"type", "Fuse"}}});
-  if (spec.add_space_prefix) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  json steps = json::array(
+      {{{"type", "Replace"}, {"pattern", {{"String", text::kSpaceMark}}}, {"content", " "}},
+       {{"type", "ByteFallback"}},
+       {{"type", "Fuse"}}});
+  if (spec.add_space_prefix)
+    steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   return {{"type", "Sequence"}, {"decoders", steps}};
 }
 
@@ -95,7 +104,10 @@ json post_processor(const TokenizerSpec& spec) {
     if (part.contains("Sequence")) part["Sequence"]["id"] = "B";
     pair.push_back(part);
   }
-  json words = {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+  json words = {{"type", "TemplateProcessing"},
+                {"single", single},
+                {"pair", pair},
+                {"special_tokens", tokens}};
   if (bytes.is_null()) return words;
   return {{"type", "Sequence"}, {"processors", {bytes, words}}};
 }
@@ -104,7 +116,8 @@ json added_tokens(const TokenizerSpec& spec) {
   json list = json::array();
   for (size_t id = 0; id < spec.types.size(); ++id) {
     bool special = is_special(spec.types[id]);
-    if (spec.tokens[id].empty() || (!special && spec.types[id] != TokenType::kUserDefined)) continue;
+    if (spec.tokens[id].empty() || (!special && spec.types[id] != TokenType::kUserDefined))
+      continue;
     list.push_back({{"id", id},
                     {"content", spec.tokens[id]},
                     {"single_word", false},
@@ -121,7 +134,8 @@ std::string vocabulary_text(const TokenizerSpec& spec, std::string_view indent) 
   std::string out = "{";
   for (size_t id = 0; id < spec.tokens.size(); ++id)
     if (!spec.tokens[id].empty())
-      out += fmt::format("{}\n{}  {}: {}", out.size() > 1 ? "," : "", indent, json_text(spec.tokens[id]), id);
+      out += fmt::format("{}\n{}  {}: {}", out.size() > 1 ? "," : "", indent,
+                         json_text(spec.tokens[id]), id);
   return out + fmt::format("\n{}}}", indent);
 }
 
@@ -150,14 +164,16 @@ std::vector<Pair> pairs_by_score(const TokenizerSpec& spec) {
       if (index.find(token.substr(0, cut)) >= 0 && index.find(token.substr(cut)) >= 0)
         pairs.push_back({spec.scores[id], static_cast<int32_t>(id), static_cast<uint32_t>(cut)});
   }
-  std::stable_sort(pairs.begin(), pairs.end(), [](const Pair& a, const Pair& b) { return a.score > b.score; });
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const Pair& a, const Pair& b) { return a.score > b.score; });
   return pairs;
 }
 
 std::string merges_text(const TokenizerSpec& spec) {
   std::string out = "[";
   auto add = [&](std::string_view left, std::string_view right) {
-    out += fmt::format("{}\n      [{}, {}]", out.size() > 1 ? "," : "", json_text(left), json_text(right));
+    out += fmt::format("{}\n      [{}, {}]", out.size() > 1 ? "," : "", json_text(left),
+                       json_text(right));
   };
   if (is_pieces(spec)) {
     for (const Pair& pair : pairs_by_score(spec)) {
@@ -179,7 +195,8 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   auto add = [&](const char* key, const json& value) {
     out += fmt::format("  \"{}\": {},\n", key, value.dump());
   };
-  for (const std::string& token : spec.tokens) json_text(token);  // refuses before json meets what it cannot say
+  for (const std::string& token : spec.tokens)
+    json_text(token);  // refuses before json meets what it cannot say
   add("added_tokens", added_tokens(spec));
   add("normalizer", normalizer(spec));
   add("pre_tokenizer", pre_tokenizer(spec));
@@ -188,8 +205,10 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   json unk_token = is_pieces(spec) && unknown != nullptr ? json(*unknown) : json();
   out += fmt::format(
       "  \"model\": {{\n    \"type\": \"BPE\",\n    \"dropout\": null,\n    \"unk_token\": {},\n"
-      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    \"fuse_unk\": {},\n"
-      "    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n    \"vocab\": {},\n    \"merges\": {}\n  }}\n}}\n",
+      "    \"continuing_subword_prefix\": null,\n    \"end_of_word_suffix\": null,\n    "
+      "\"fuse_unk\": {},\n"
+      "    \"byte_fallback\": {},\n    \"ignore_merges\": {},\n    \"vocab\": {},\n    \"merges\": "
+      "{}\n  }}\n}}\n",
       unk_token.dump(), is_pieces(spec), is_pieces(spec), spec.whole_piece_first,
       vocabulary_text(spec, "    "), merges_text(spec));
   return out;

@@ -38,7 +38,8 @@ constexpr std::string_view kLayers = "model.layers.";
 
 std::string_view in_layer(Family family, std::string_view part) {
   // The same name in Hugging Face's files, two places in the layer.
-  if (part == "post_attention_layernorm") return family == Family::kGemma3 ? "post_attention_norm" : "ffn_norm";
+  if (part == "post_attention_layernorm")
+    return family == Family::kGemma3 ? "post_attention_norm" : "ffn_norm";
   for (const Names& names : kInLayer)
     if (names.parameter == part) return names.gguf;
   return {};
@@ -56,7 +57,8 @@ std::string gguf_name(Family family, std::string_view parameter) {
   } else {
     std::string_view rest = stem.substr(kLayers.size());
     size_t end = rest.find('.');
-    std::string_view name = end == std::string_view::npos ? std::string_view() : in_layer(family, rest.substr(end + 1));
+    std::string_view name =
+        end == std::string_view::npos ? std::string_view() : in_layer(family, rest.substr(end + 1));
     if (!name.empty()) return fmt::format("blk.{}.{}{}", rest.substr(0, end), name, suffix);
   }
   RIDGE_CHECK(false, "GGUF has no name for '{}'", parameter);

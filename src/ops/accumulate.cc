@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// accumulate: total += x in place, for gradients summed over micro-batches (inputs total, x; output the new total), and
-// zero, which clears a total for the next step.
+// accumulate: total += x in place, for gradients summed over micro-batches (inputs total, x; output
+// the new total), and zero, which clears a total for the next step.
 #include <algorithm>
 #include <vector>
 
@@ -21,7 +21,8 @@ Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements())
 std::vector<Alias> aliases(const Call&) { return {{0, 0}}; }
 
 void reference(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
-  for (size_t i = 0; i < outputs[0].data.size(); ++i) outputs[0].data[i] = inputs[0]->data[i] + inputs[1]->data[i];
+  for (size_t i = 0; i < outputs[0].data.size(); ++i)
+    outputs[0].data[i] = inputs[0]->data[i] + inputs[1]->data[i];
 }
 
 std::vector<Case> cases() { return {{"matrix", {{f32({7, 19}), {}, false}, {f32({7, 19})}}, {}}}; }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// adamw: one tensor's update with decoupled decay, and adamw_multi: all tensors' in one launch. Inputs: learning rate
-// f32[], step f32[] (1 at the first update), with `clip` the factor f32[] on every gradient, then per tensor the parameter,
-// gradient, first and second moment and, where `copies` says so, a low-precision copy. Outputs: new versions of parameter,
-// moments and copy. The order of operations is PyTorch's:
+// adamw: one tensor's update with decoupled decay, and adamw_multi: all tensors' in one launch.
+// Inputs: learning rate f32[], step f32[] (1 at the first update), with `clip` the factor f32[] on
+// every gradient, then per tensor the parameter, gradient, first and second moment and, where
+// `copies` says so, a low-precision copy. Outputs: new versions of parameter, moments and copy. The
+// order of operations is PyTorch's:
 //   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 #include <algorithm>
@@ -33,10 +34,12 @@ namespace {
 void check_tensor(const Call& call, const AdamwTensor& tensor) {
   size_t at = static_cast<size_t>(tensor.input);
   if (at + (tensor.copy ? 5 : 4) > call.inputs.size())
-    throw usage_error("[adamw] expected 4 inputs a tensor (5 with a copy), got {} in all", call.inputs.size());
+    throw usage_error("[adamw] expected 4 inputs a tensor (5 with a copy), got {} in all",
+                      call.inputs.size());
   const Type& parameter = call.inputs[at];
   expect_dtype("adamw", parameter, DType::kF32, "the parameter");
-  for (size_t i = 1; i < 4; ++i) expect_shape("adamw", call.inputs[at + i], parameter.shape, "gradient and moments");
+  for (size_t i = 1; i < 4; ++i)
+    expect_shape("adamw", call.inputs[at + i], parameter.shape, "gradient and moments");
   expect_float("adamw", call.inputs[at + 1], "the gradient");
   for (size_t i = 2; i < 4; ++i) expect_dtype("adamw", call.inputs[at + i], DType::kF32, "moments");
   if (!tensor.copy) return;
@@ -75,7 +78,8 @@ int64_t elements(const Call& call) {
   return total;
 }
 
-// decay 1, m 3, v 4, sqrt, correction, eps, divide, step size, subtract 6; one more to scale the gradient.
+// decay 1, m 3, v 4, sqrt, correction, eps, divide, step size, subtract 6; one more to scale the
+// gradient.
 Work work(const Call& call) {
   int64_t n = elements(call);
   return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);
@@ -93,7 +97,10 @@ std::optional<Traffic> traffic(const Call& call) {
   return traffic;
 }
 
-void update(const Call& call, const AdamwTensor& t, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
+void update(const Call& call,
+            const AdamwTensor& t,
+            std::span<const Tensor64* const> in,
+            std::span<Tensor64> out) {
   double rate = in[0]->data[0], step = in[1]->data[0];
   double factor = call.attrs.flag("clip") ? in[2]->data[0] : 1;
   double b1 = call.attrs.real("beta1"), b2 = call.attrs.real("beta2");
@@ -112,8 +119,11 @@ void update(const Call& call, const AdamwTensor& t, std::span<const Tensor64* co
   }
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
-  for (const AdamwTensor& t : adamw_tensors(inputs.size(), call.attrs)) update(call, t, inputs, outputs);
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
+  for (const AdamwTensor& t : adamw_tensors(inputs.size(), call.attrs))
+    update(call, t, inputs, outputs);
 }
 
 Case sample(std::string name, std::vector<Shape> shapes, bool clip, bool copy) {
@@ -138,7 +148,8 @@ std::vector<Case> cases() {
 }
 
 std::vector<Case> cases_multi() {
-  return {sample("three", {{7, 19}, {1}, {131}}, false, false), sample("all", {{7, 19}, {64}}, true, true)};
+  return {sample("three", {{7, 19}, {1}, {131}}, false, false),
+          sample("all", {{7, 19}, {64}}, true, true)};
 }
 
 Op make(std::string name, OpKind kind, std::vector<Case> (*cases)()) {

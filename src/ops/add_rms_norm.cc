@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_rms_norm (put there by fuse_rms_norm): sum = x + residual, y = rms_norm(sum), in one pass over the row.
-// Outputs sum, y and rstd f32[N,1]. The gradient is rms_norm_backward with the sum's own gradient added.
+// add_rms_norm (put there by fuse_rms_norm): sum = x + residual, y = rms_norm(sum), in one pass
+// over the row. Outputs sum, y and rstd f32[N,1]. The gradient is rms_norm_backward with the sum's
+// own gradient added.
 #include <vector>
 
 #include "ops/build.h"
@@ -32,9 +33,12 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   return {made[0], made[0], made[1]};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int64_t n = call.inputs[0].shape[0], d = call.inputs[0].shape[1];
-  for (size_t i = 0; i < outputs[0].data.size(); ++i) outputs[0].data[i] = inputs[0]->data[i] + inputs[1]->data[i];
+  for (size_t i = 0; i < outputs[0].data.size(); ++i)
+    outputs[0].data[i] = inputs[0]->data[i] + inputs[1]->data[i];
   for (int64_t r = 0; r < n; ++r) {
     size_t at = static_cast<size_t>(r * d);
     outputs[2].data[static_cast<size_t>(r)] =
@@ -46,7 +50,8 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
 std::vector<Case> cases() {
   std::vector<Case> cases;
   for (const Shape& shape : {Shape{1, 1}, Shape{3, 17}, Shape{5, 131}})
-    cases.push_back({shape.str(), {{f32(shape)}, {f32(shape)}, {f32({shape[1]}), {}, false}}, {{"eps", 1e-3}}});
+    cases.push_back(
+        {shape.str(), {{f32(shape)}, {f32(shape)}, {f32({shape[1]}), {}, false}}, {{"eps", 1e-3}}});
   return cases;
 }
 

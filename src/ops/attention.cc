@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention (composite): softmax(scale q k^T + mask) v over sequences of equal length, with grouped KV heads and
-// an optional window. It expands to the S x S form of an eager framework.
+// attention (composite): softmax(scale q k^T + mask) v over sequences of equal length, with grouped
+// KV heads and an optional window. It expands to the S x S form of an eager framework.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -25,13 +25,17 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
   if (k.shape[0] != q.shape[0] || k.shape[2] != q.shape[2] || k.dtype != q.dtype)
     throw usage_error("[{}] expected k like q {}, got {}", op, q.str(), k.str());
   if (k.shape[1] <= 0 || q.shape[1] % k.shape[1] != 0)
-    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op, q.shape[1], k.shape[1]);
+    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op,
+                      q.shape[1], k.shape[1]);
   int64_t window = call.attrs.integer("window");
   if (window < 0) throw usage_error("[{}] expected a window >= 0, got {}", op, window);
-  // Counts of the full square must fit: 10 MACs an element of it, forward and backward, are 20 FLOPs.
+  // Counts of the full square must fit: 10 MACs an element of it, forward and backward, are 20
+  // FLOPs.
   int64_t square = checked_product(q.shape.elements(), t, "attention");
   checked_product(square, 32, "attention");
-  return {q.shape[0] / t, t,      q.shape[1], k.shape[1], q.shape[2], call.attrs.flag("causal"),
+  return {q.shape[0] / t, t,
+          q.shape[1],     k.shape[1],
+          q.shape[2],     call.attrs.flag("causal"),
           window,         call.attrs.real("scale")};
 }
 
@@ -53,8 +57,13 @@ ModelWork attention_model_work(const AttentionShape& s) {
   return {attention_work(s, scores), attention_backward_work(s, scores)};
 }
 
-void attention_reference(const AttentionShape& s, const Tensor64& q, const Tensor64& k, const Tensor64& v,
-                         std::vector<double>& o, std::vector<double>* lse, std::vector<double>* probabilities) {
+void attention_reference(const AttentionShape& s,
+                         const Tensor64& q,
+                         const Tensor64& k,
+                         const Tensor64& v,
+                         std::vector<double>& o,
+                         std::vector<double>* lse,
+                         std::vector<double>* probabilities) {
   int64_t t_count = s.sequence, e_count = s.head_size, group = s.heads / s.kv_heads;
   std::fill(o.begin(), o.end(), 0.0);
   auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {
@@ -80,7 +89,8 @@ void attention_reference(const AttentionShape& s, const Tensor64& q, const Tenso
           const double* v_row = &v.data[row(b, j, h / group, s.kv_heads)];
           for (int64_t e = 0; e < e_count; ++e) o_row[e] += p[static_cast<size_t>(j)] * v_row[e];
         }
-        if (lse != nullptr) (*lse)[static_cast<size_t>((b * t_count + i) * s.heads + h)] = top + std::log(sum);
+        if (lse != nullptr)
+          (*lse)[static_cast<size_t>((b * t_count + i) * s.heads + h)] = top + std::log(sum);
         if (probabilities != nullptr)
           std::copy(p.begin(), p.end(),
                     probabilities->begin() + ((b * s.heads + h) * t_count + i) * t_count);
@@ -88,17 +98,24 @@ void attention_reference(const AttentionShape& s, const Tensor64& q, const Tenso
 }
 
 std::vector<AttrSpec> attention_attrs() {
-  return {{"sequence", int64_t{0}}, {"causal", false}, {"window", int64_t{0}, false}, {"scale", 0.0}};
+  return {
+      {"sequence", int64_t{0}}, {"causal", false}, {"window", int64_t{0}, false}, {"scale", 0.0}};
 }
 
 std::vector<Case> attention_cases() {
-  struct Row { int64_t b, t, h, k, e, window; bool causal; };
+  struct Row {
+    int64_t b, t, h, k, e, window;
+    bool causal;
+  };
   std::vector<Case> cases;
-  for (Row r : {Row{1, 1, 1, 1, 8, 0, true}, Row{2, 7, 4, 2, 8, 0, true}, Row{1, 17, 2, 1, 16, 5, true},
-                Row{1, 9, 3, 3, 24, 0, false}, Row{1, 65, 2, 2, 8, 0, true}})
-    cases.push_back({fmt::format("b{}t{}h{}k{}e{}w{}{}", r.b, r.t, r.h, r.k, r.e, r.window, r.causal ? "causal" : ""),
-                     {{f32({r.b * r.t, r.h, r.e})}, {f32({r.b * r.t, r.k, r.e})}, {f32({r.b * r.t, r.k, r.e})}},
-                     {{"sequence", r.t}, {"causal", r.causal}, {"window", r.window}, {"scale", 0.35}}});
+  for (Row r :
+       {Row{1, 1, 1, 1, 8, 0, true}, Row{2, 7, 4, 2, 8, 0, true}, Row{1, 17, 2, 1, 16, 5, true},
+        Row{1, 9, 3, 3, 24, 0, false}, Row{1, 65, 2, 2, 8, 0, true}})
+    cases.push_back(
+        {fmt::format("b{}t{}h{}k{}e{}w{}{}", r.b, r.t, r.h, r.k, r.e, r.window,
+                     r.causal ? "causal" : ""),
+         {{f32({r.b * r.t, r.h, r.e})}, {f32({r.b * r.t, r.k, r.e})}, {f32({r.b * r.t, r.k, r.e})}},
+         {{"sequence", r.t}, {"causal", r.causal}, {"window", r.window}, {"scale", 0.35}}});
   return cases;
 }
 
@@ -114,7 +131,9 @@ Work work(const Call& call) {
   return attention_work(shape, shape.sequence * shape.sequence);
 }
 
-ModelWork model_work(const Call& call) { return attention_model_work(attention_shape("attention", call)); }
+ModelWork model_work(const Call& call) {
+  return attention_model_work(attention_shape("attention", call));
+}
 
 // q [N,H,E] as [B,T,K,G,E]: the group axis keeps KV heads unrepeated.
 std::vector<ValueId> expand(Builder& b, const Node& node) {
@@ -132,9 +151,11 @@ std::vector<ValueId> expand(Builder& b, const Node& node) {
   return {reshape(b, mixed, b.shape(node.inputs[0]))};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
-  attention_reference(attention_shape("attention", call), *inputs[0], *inputs[1], *inputs[2], outputs[0].data, nullptr,
-                      nullptr);
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
+  attention_reference(attention_shape("attention", call), *inputs[0], *inputs[1], *inputs[2],
+                      outputs[0].data, nullptr, nullptr);
 }
 
 }  // namespace

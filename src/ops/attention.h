@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention and flash_attention share: extents, shape rule, closed forms and the double reference.
+// What attention and flash_attention share: extents, shape rule, closed forms and the double
+// reference.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace ridge::ops {
 
-// q [N,H,E], k and v [N,K,E] with N = B T; query head h reads KV head h / (H/K). Query i sees key j of its own
-// sequence when j <= i (causal) and j > i - window (window > 0).
+// q [N,H,E], k and v [N,K,E] with N = B T; query head h reads KV head h / (H/K). Query i sees key j
+// of its own sequence when j <= i (causal) and j > i - window (window > 0).
 struct AttentionShape {
   int64_t batch, sequence, heads, kv_heads, head_size;
   bool causal;
@@ -32,8 +33,13 @@ Work attention_work(const AttentionShape& shape, int64_t scores);
 Work attention_backward_work(const AttentionShape& shape, int64_t scores);
 
 // o[N,H,E] and lse[N,H]; probabilities[B,H,T,T] when asked for.
-void attention_reference(const AttentionShape& shape, const Tensor64& q, const Tensor64& k, const Tensor64& v,
-                         std::vector<double>& o, std::vector<double>* lse, std::vector<double>* probabilities);
+void attention_reference(const AttentionShape& shape,
+                         const Tensor64& q,
+                         const Tensor64& k,
+                         const Tensor64& v,
+                         std::vector<double>& o,
+                         std::vector<double>* lse,
+                         std::vector<double>* probabilities);
 
 // Cases that both ops are tested on.
 std::vector<Case> attention_cases();

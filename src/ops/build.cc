@@ -10,7 +10,8 @@ ValueId cast(Builder& b, ValueId x, DType dtype) {
 }
 
 ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y, DType output) {
-  return b.call("matmul", {x, y}, {{"einsum", std::move(einsum)}, {"dtype", std::string(name(output))}});
+  return b.call("matmul", {x, y},
+                {{"einsum", std::move(einsum)}, {"dtype", std::string(name(output))}});
 }
 
 ValueId reshape(Builder& b, ValueId x, const Shape& shape) {

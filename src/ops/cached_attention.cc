@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cached_attention (composite): each token's softmax(scale q k^T) v over the keys and values that its slot's cache holds at
-// its position and before, or within a window. Kept whole (attribute `fused`) it never writes the N x C matrix of scores.
-// Inference only: it has no gradient.
+// cached_attention (composite): each token's softmax(scale q k^T) v over the keys and values that
+// its slot's cache holds at its position and before, or within a window. Kept whole (attribute
+// `fused`) it never writes the N x C matrix of scores. Inference only: it has no gradient.
 #include "ops/cached_attention.h"
 
 #include <cmath>
@@ -18,12 +18,14 @@ CachedAttention cached_attention_shape(const Call& call) {
   expect_float(kOp, q, "q");
   expect_rank(kOp, q, 3, "q");
   expect_same(kOp, call.inputs[1], call.inputs[2], "the caches of keys and values");
-  CachedAttention s{cache_extents(kOp, call, call.inputs[1], 3), q.shape[1], call.attrs.integer("window"),
-                    call.attrs.integer("context"), call.attrs.real("scale")};
+  CachedAttention s{cache_extents(kOp, call, call.inputs[1], 3), q.shape[1],
+                    call.attrs.integer("window"), call.attrs.integer("context"),
+                    call.attrs.real("scale")};
   expect_dtype(kOp, call.inputs[1], q.dtype, "the caches");
   expect_shape(kOp, q, {s.cache.tokens, s.heads, s.cache.head_size}, "q");
   if (s.heads < 1 || s.heads % s.cache.kv_heads != 0)
-    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", kOp, s.heads, s.cache.kv_heads);
+    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", kOp, s.heads,
+                      s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);
   if (!(s.scale > 0)) throw usage_error("[{}] expected a scale > 0, got {}", kOp, s.scale);
   if (s.context < 1) throw usage_error("[{}] expected a context >= 1, got {}", kOp, s.context);
@@ -50,21 +52,29 @@ ModelWork model_work(const Call& call) { return {work(call), {}}; }
 std::optional<Traffic> traffic(const Call& call) {
   CachedAttention s = cached_attention_shape(call);
   int64_t q_bytes = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape.elements());
-  int64_t rows = std::min(s.cache.tokens, s.cache.slots) * std::min(s.columns(), s.keys() + s.cache.tokens - 1);
-  int64_t cached = 2 * storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
-  return Traffic{q_bytes + cached + 8 * s.cache.tokens + 4 * call.inputs[5].shape.elements(), q_bytes};
+  int64_t rows = std::min(s.cache.tokens, s.cache.slots) *
+                 std::min(s.columns(), s.keys() + s.cache.tokens - 1);
+  int64_t cached =
+      2 * storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
+  return Traffic{q_bytes + cached + 8 * s.cache.tokens + 4 * call.inputs[5].shape.elements(),
+                 q_bytes};
 }
 
 std::vector<ValueId> expand(Builder& b, const Node& node) {
   CallTypes types(b.graph(), node);
   CachedAttention s = cached_attention_shape(types.call());
   const std::vector<ValueId>& in = node.inputs;
-  ValueId scores = b.call("cached_scores", {in[0], in[1], in[3], in[4], in[5]}, {{"columns", s.columns()}});
-  ValueId hidden = b.call("cached_mask", {scale(b, scores, s.scale), in[3]}, {{"window", s.window}, {"ring", s.cache.ring()}});
+  ValueId scores =
+      b.call("cached_scores", {in[0], in[1], in[3], in[4], in[5]}, {{"columns", s.columns()}});
+  ValueId hidden = b.call("cached_mask", {scale(b, scores, s.scale), in[3]},
+                          {{"window", s.window}, {"ring", s.cache.ring()}});
   return {b.call("cached_mix", {b.call("softmax", {hidden}), in[2], in[3], in[4], in[5]})};
 }
 
-void attend_token(const CachedAttention& s, std::span<const Tensor64* const> inputs, int64_t n, std::vector<double>& o) {
+void attend_token(const CachedAttention& s,
+                  std::span<const Tensor64* const> inputs,
+                  int64_t n,
+                  std::vector<double>& o) {
   int64_t position = static_cast<int64_t>(inputs[3]->data[static_cast<size_t>(n)]);
   int64_t slot = static_cast<int64_t>(inputs[4]->data[static_cast<size_t>(n)]);
   int64_t e_count = s.cache.head_size, group = s.heads / s.cache.kv_heads;
@@ -74,33 +84,46 @@ void attend_token(const CachedAttention& s, std::span<const Tensor64* const> inp
     std::vector<size_t> at;
     for (int64_t cell = 0; cell < s.columns(); ++cell) {
       if (!s.sees(position, cell)) continue;
-      at.push_back(static_cast<size_t>((cache_row(s.cache, *inputs[5], slot, cell) * s.cache.kv_heads + h / group) * e_count));
+      at.push_back(static_cast<size_t>(
+          (cache_row(s.cache, *inputs[5], slot, cell) * s.cache.kv_heads + h / group) * e_count));
       double score = 0;
-      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e) score += inputs[0]->data[row + e] * inputs[1]->data[at.back() + e];
+      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e)
+        score += inputs[0]->data[row + e] * inputs[1]->data[at.back() + e];
       p.push_back(s.scale * score);
     }
     double top = p.empty() ? 0 : *std::max_element(p.begin(), p.end()), sum = 0;
     for (double& each : p) sum += each = std::exp(each - top);
     for (size_t j = 0; j < p.size(); ++j)
-      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e) o[row + e] += p[j] / sum * inputs[2]->data[at[j] + e];
+      for (size_t e = 0; e < static_cast<size_t>(e_count); ++e)
+        o[row + e] += p[j] / sum * inputs[2]->data[at[j] + e];
   }
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   CachedAttention s = cached_attention_shape(call);
   std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
   for (int64_t n = 0; n < s.cache.tokens; ++n) attend_token(s, inputs, n, outputs[0].data);
 }
 
 std::vector<Case> cases() {
-  struct Row { int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, window, context; };
+  struct Row {
+    int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, window, context;
+  };
   std::vector<Case> cases;
-  for (Row r : {Row{1, 1, 1, 1, 1, 1, 8, 0, 1}, Row{5, 1, 1, 40, 4, 2, 8, 0, 32}, Row{9, 2, 1, 24, 3, 3, 16, 5, 64},
-                Row{7, 3, 8, 4, 6, 1, 24, 0, 32}, Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200}}) {
-    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}), {Fill::kNormal, 1, false}};
-    cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads, r.kv_heads, r.head_size, r.window),
-                     {{f32({r.tokens, r.heads, r.head_size}), {Fill::kNormal, 1, false}}, cache, cache,
-                      sample_positions(r.tokens, r.context), sample_slots(r.tokens, r.slots),
+  for (Row r : {Row{1, 1, 1, 1, 1, 1, 8, 0, 1}, Row{5, 1, 1, 40, 4, 2, 8, 0, 32},
+                Row{9, 2, 1, 24, 3, 3, 16, 5, 64}, Row{7, 3, 8, 4, 6, 1, 24, 0, 32},
+                Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200}}) {
+    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}),
+                    {Fill::kNormal, 1, false}};
+    cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads,
+                                 r.kv_heads, r.head_size, r.window),
+                     {{f32({r.tokens, r.heads, r.head_size}), {Fill::kNormal, 1, false}},
+                      cache,
+                      cache,
+                      sample_positions(r.tokens, r.context),
+                      sample_slots(r.tokens, r.slots),
                       sample_block_table(r.slots, r.per_slot)},
                      {{"window", r.window}, {"context", r.context}, {"scale", 0.35}}});
   }
@@ -110,22 +133,23 @@ std::vector<Case> cases() {
 }  // namespace
 
 const Op& cached_attention_op() {
-  static const Op op{.name = "cached_attention",
-                     .kind = OpKind::kComposite,
-                     .min_inputs = 6,
-                     .max_inputs = 6,
-                     .attrs = {{"window", int64_t{0}, false},
-                               {"scale", 0.0},
-                               {"context", int64_t{0}},
-                               {"fused", false, false}},
-                     .formula = "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides",
-                     .infer = infer,
-                     .work = work,
-                     .traffic = traffic,
-                     .model_work = model_work,
-                     .expand = expand,
-                     .reference = reference,
-                     .cases = cases};
+  static const Op op{
+      .name = "cached_attention",
+      .kind = OpKind::kComposite,
+      .min_inputs = 6,
+      .max_inputs = 6,
+      .attrs = {{"window", int64_t{0}, false},
+                {"scale", 0.0},
+                {"context", int64_t{0}},
+                {"fused", false, false}},
+      .formula = "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides",
+      .infer = infer,
+      .work = work,
+      .traffic = traffic,
+      .model_work = model_work,
+      .expand = expand,
+      .reference = reference,
+      .cases = cases};
   return op;
 }
 

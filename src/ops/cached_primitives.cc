@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cached_attention expands to besides scale and softmax, one kernel each with the N x C matrix of scores in memory:
-// cached_scores (q times the keys in the cells of its token's slot), cached_mask (hides the cells that a token does not
-// see) and cached_mix (probabilities times values). C columns are the first C cells of a slot's ring.
+// What cached_attention expands to besides scale and softmax, one kernel each with the N x C matrix
+// of scores in memory: cached_scores (q times the keys in the cells of its token's slot),
+// cached_mask (hides the cells that a token does not see) and cached_mix (probabilities times
+// values). C columns are the first C cells of a slot's ring.
 #include <limits>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace {
 
 void expect_heads(std::string_view op, int64_t heads, int64_t kv_heads) {
   if (heads < 1 || heads % kv_heads != 0)
-    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op, heads, kv_heads);
+    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op, heads,
+                      kv_heads);
 }
 
 void expect_columns(std::string_view op, int64_t columns, const CacheExtents& cache) {
@@ -37,7 +39,8 @@ CacheExtents mix_extents(const Call& call) {
   CacheExtents e = cache_extents("cached_mix", call, call.inputs[1], 2);
   const Type& p = call.inputs[0];
   expect_rank("cached_mix", p, 3, "the probabilities");
-  expect_type("cached_mix", p, {call.inputs[1].dtype, {e.tokens, p.shape[1], p.shape[2]}}, "the probabilities");
+  expect_type("cached_mix", p, {call.inputs[1].dtype, {e.tokens, p.shape[1], p.shape[2]}},
+              "the probabilities");
   expect_heads("cached_mix", p.shape[1], e.kv_heads);
   expect_columns("cached_mix", p.shape[2], e);
   return e;
@@ -59,10 +62,15 @@ std::vector<Type> infer_mix(const Call& call) {
 Work work_scores(const Call& call) {
   return products(call.inputs[0].shape.elements() * call.attrs.integer("columns"));
 }
-Work work_mix(const Call& call) { return products(call.inputs[0].shape.elements() * call.inputs[1].shape[3]); }
+Work work_mix(const Call& call) {
+  return products(call.inputs[0].shape.elements() * call.inputs[1].shape[3]);
+}
 
 // The first C cells of each slot that a token may belong to.
-std::optional<Traffic> traffic(const Call& call, const CacheExtents& e, int64_t columns, const Type& out) {
+std::optional<Traffic> traffic(const Call& call,
+                               const CacheExtents& e,
+                               int64_t columns,
+                               const Type& out) {
   auto bytes = [](const Type& type) { return storage_bytes(type.dtype, type.shape.elements()); };
   int64_t rows = std::min(e.tokens, e.slots) * columns;
   int64_t cached = storage_bytes(call.inputs[1].dtype, rows * e.kv_heads * e.head_size);
@@ -77,37 +85,49 @@ std::optional<Traffic> traffic_mix(const Call& call) {
 
 // Calls visit(row of q or o, head's row in the cache, column) for each token that is not padding.
 template <typename Visit>
-void visit_cells(const CacheExtents& e, int64_t heads, int64_t columns, const Tensor64& positions,
-                 const Tensor64& slots, const Tensor64& table, const Visit& visit) {
+void visit_cells(const CacheExtents& e,
+                 int64_t heads,
+                 int64_t columns,
+                 const Tensor64& positions,
+                 const Tensor64& slots,
+                 const Tensor64& table,
+                 const Visit& visit) {
   for (int64_t n = 0; n < e.tokens; ++n) {
     if (positions.data[static_cast<size_t>(n)] < 0) continue;
     int64_t slot = static_cast<int64_t>(slots.data[static_cast<size_t>(n)]);
     for (int64_t h = 0; h < heads; ++h)
       for (int64_t c = 0; c < columns; ++c)
-        visit(n * heads + h, cache_row(e, table, slot, c) * e.kv_heads + h / (heads / e.kv_heads), c);
+        visit(n * heads + h, cache_row(e, table, slot, c) * e.kv_heads + h / (heads / e.kv_heads),
+              c);
   }
 }
 
-void reference_scores(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
+void reference_scores(const Call& call,
+                      std::span<const Tensor64* const> in,
+                      std::span<Tensor64> out) {
   CacheExtents e = score_extents(call);
   int64_t columns = call.attrs.integer("columns");
   std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-  visit_cells(e, call.inputs[0].shape[1], columns, *in[2], *in[3], *in[4], [&](int64_t row, int64_t cached, int64_t c) {
-    for (int64_t i = 0; i < e.head_size; ++i)
-      out[0].data[static_cast<size_t>(row * columns + c)] += in[0]->data[static_cast<size_t>(row * e.head_size + i)] *
-                                                             in[1]->data[static_cast<size_t>(cached * e.head_size + i)];
-  });
+  visit_cells(e, call.inputs[0].shape[1], columns, *in[2], *in[3], *in[4],
+              [&](int64_t row, int64_t cached, int64_t c) {
+                for (int64_t i = 0; i < e.head_size; ++i)
+                  out[0].data[static_cast<size_t>(row * columns + c)] +=
+                      in[0]->data[static_cast<size_t>(row * e.head_size + i)] *
+                      in[1]->data[static_cast<size_t>(cached * e.head_size + i)];
+              });
 }
 
 void reference_mix(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
   CacheExtents e = mix_extents(call);
   int64_t columns = call.inputs[0].shape[2];
   std::fill(out[0].data.begin(), out[0].data.end(), 0.0);
-  visit_cells(e, call.inputs[0].shape[1], columns, *in[2], *in[3], *in[4], [&](int64_t row, int64_t cached, int64_t c) {
-    for (int64_t i = 0; i < e.head_size; ++i)
-      out[0].data[static_cast<size_t>(row * e.head_size + i)] += in[0]->data[static_cast<size_t>(row * columns + c)] *
-                                                                 in[1]->data[static_cast<size_t>(cached * e.head_size + i)];
-  });
+  visit_cells(e, call.inputs[0].shape[1], columns, *in[2], *in[3], *in[4],
+              [&](int64_t row, int64_t cached, int64_t c) {
+                for (int64_t i = 0; i < e.head_size; ++i)
+                  out[0].data[static_cast<size_t>(row * e.head_size + i)] +=
+                      in[0]->data[static_cast<size_t>(row * columns + c)] *
+                      in[1]->data[static_cast<size_t>(cached * e.head_size + i)];
+              });
 }
 
 // Inputs scores [N,H,C], positions.
@@ -116,25 +136,32 @@ std::vector<Type> infer_mask(const Call& call) {
   expect_rank("cached_mask", call.inputs[0], 3, "the scores");
   expect_type("cached_mask", call.inputs[1], i32({call.inputs[0].shape[0]}), "positions");
   if (call.attrs.integer("window") < 0 || call.attrs.integer("ring") < 1)
-    throw usage_error("[cached_mask] expected a window >= 0 and a ring >= 1, got {} and {}", call.attrs.integer("window"),
-                      call.attrs.integer("ring"));
+    throw usage_error("[cached_mask] expected a window >= 0 and a ring >= 1, got {} and {}",
+                      call.attrs.integer("window"), call.attrs.integer("ring"));
   return {call.inputs[0]};
 }
 
-void reference_mask(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
+void reference_mask(const Call& call,
+                    std::span<const Tensor64* const> in,
+                    std::span<Tensor64> out) {
   const Shape& shape = call.inputs[0].shape;
   int64_t window = call.attrs.integer("window"), ring = call.attrs.integer("ring");
   for (size_t i = 0; i < out[0].data.size(); ++i) {
     int64_t cell = static_cast<int64_t>(i) % shape[2];
-    int64_t position = static_cast<int64_t>(in[1]->data[i / static_cast<size_t>(shape[1] * shape[2])]);
+    int64_t position =
+        static_cast<int64_t>(in[1]->data[i / static_cast<size_t>(shape[1] * shape[2])]);
     int64_t key = position_in_cell(position, cell, ring);
     bool seen = position >= 0 && key >= 0 && (window == 0 || key > position - window);
     out[0].data[i] = seen ? in[0]->data[i] : -std::numeric_limits<double>::infinity();
   }
 }
 
-struct Row { int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns; };
-constexpr Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, 1}, {7, 2, 3, 4, 6, 2, 9, 10}, {5, 1, 1, 70, 4, 1, 16, 70}};
+struct Row {
+  int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, columns;
+};
+constexpr Row kRows[] = {{1, 1, 1, 1, 1, 1, 1, 1},
+                         {7, 2, 3, 4, 6, 2, 9, 10},
+                         {5, 1, 1, 70, 4, 1, 16, 70}};
 
 CaseInput plain(const Shape& shape) { return {f32(shape), {Fill::kNormal, 1, false}}; }
 

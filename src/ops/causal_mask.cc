@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_mask: scores [..., Tq, Tkv] where key j is hidden from query i: j > i, or j <= i - window (0 = no window).
-// Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No arithmetic is counted: it selects.
+// causal_mask: scores [..., Tq, Tkv] where key j is hidden from query i: j > i, or j <= i - window
+// (0 = no window). Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No
+// arithmetic is counted: it selects.
 #include <limits>
 #include <vector>
 
@@ -26,7 +27,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   return {call.builder.call("causal_mask", {call.output_gradients[0]}, attrs)};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int64_t t = call.inputs[0].shape.back();
   int64_t window = call.attrs.integer("window");
   for (size_t i = 0; i < outputs[0].data.size(); ++i) {
@@ -46,14 +49,14 @@ std::vector<Case> cases() {
 }  // namespace
 
 const Op& causal_mask_op() {
-  static const Op op{
-      .name = "causal_mask",
-      .attrs = {{"window", int64_t{0}, false}, {"value", -std::numeric_limits<double>::infinity(), false}},
-      .formula = "no FLOPs: a selection",
-      .infer = infer,
-      .gradient = gradient,
-      .reference = reference,
-      .cases = cases};
+  static const Op op{.name = "causal_mask",
+                     .attrs = {{"window", int64_t{0}, false},
+                               {"value", -std::numeric_limits<double>::infinity(), false}},
+                     .formula = "no FLOPs: a selection",
+                     .infer = infer,
+                     .gradient = gradient,
+                     .reference = reference,
+                     .cases = cases};
   return op;
 }
 

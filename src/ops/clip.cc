@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient clipping by global norm: sum_squares over any number of tensors -> f32[], and clip_coefficient, the factor
-// min(1, max_norm / (sqrt(sum) + 1e-6)) that the optimizer applies to each gradient.
+// Gradient clipping by global norm: sum_squares over any number of tensors -> f32[], and
+// clip_coefficient, the factor min(1, max_norm / (sqrt(sum) + 1e-6)) that the optimizer applies to
+// each gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -24,7 +25,9 @@ Work work_squares(const Call& call) {
   return arithmetic(2 * elements);
 }
 
-void reference_squares(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_squares(const Call&,
+                       std::span<const Tensor64* const> inputs,
+                       std::span<Tensor64> outputs) {
   outputs[0].data[0] = 0;
   for (const Tensor64* input : inputs)
     for (double x : input->data) outputs[0].data[0] += x * x;
@@ -44,7 +47,9 @@ std::vector<Type> infer_clip(const Call& call) {
 
 Work work_clip(const Call&) { return arithmetic(4, 2); }
 
-void reference_clip(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_clip(const Call& call,
+                    std::span<const Tensor64* const> inputs,
+                    std::span<Tensor64> outputs) {
   double norm = std::sqrt(inputs[0]->data[0]);
   outputs[0].data[0] = std::min(1.0, call.attrs.real("max_norm") / (norm + kNormEpsilon));
 }

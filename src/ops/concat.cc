@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat: parts side by side along one axis. Free where the planner places the parts inside the output; the
-// bytes counted are those of the parts that it could not place (perf/cost.h).
+// concat: parts side by side along one axis. Free where the planner places the parts inside the
+// output; the bytes counted are those of the parts that it could not place (perf/cost.h).
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,9 @@ std::vector<Type> infer(const Call& call) {
     bool fits = part.dtype == first.dtype && part.shape.rank() == first.shape.rank();
     for (int i = 0; fits && i < first.shape.rank(); ++i)
       fits = i == axis || part.shape[i] == first.shape[i];
-    if (!fits) throw usage_error("[concat] {} and {} do not join along axis {}", first.str(), part.str(), axis);
+    if (!fits)
+      throw usage_error("[concat] {} and {} do not join along axis {}", first.str(), part.str(),
+                        axis);
     extent += part.shape[axis];
   }
   return {{first.dtype, first.shape.with(axis, extent)}};
@@ -36,7 +38,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   return parts;
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int axis = static_cast<int>(call.attrs.integer("axis"));
   const Shape& shape = call.outputs[0].shape;
   int64_t outer = 1, inner = 1;

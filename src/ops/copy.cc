@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy: the same elements in a dense buffer of their own; `legalize` puts it where a kernel takes no view.
+// copy: the same elements in a dense buffer of their own; `legalize` puts it where a kernel takes
+// no view.
 #include <vector>
 
 #include "ops/build.h"
@@ -16,7 +17,9 @@ void reference(const Call&, std::span<const Tensor64* const> inputs, std::span<T
   outputs[0].data = inputs[0]->data;
 }
 
-std::vector<Case> cases() { return {{"vector", {{f32({1023})}}, {}}, {"matrix", {{f32({13, 130})}}, {}}}; }
+std::vector<Case> cases() {
+  return {{"vector", {{f32({1023})}}, {}}, {"matrix", {{f32({13, 130})}}, {}}};
+}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// embedding: rows of a table [V,D] by ids i32[N]; an id of -1 gives zeros. Its gradient adds rows in a fixed order;
-// with a third operand it adds onto that (a tied head's gradient).
+// embedding: rows of a table [V,D] by ids i32[N]; an id of -1 gives zeros. Its gradient adds rows
+// in a fixed order; with a third operand it adds onto that (a tied head's gradient).
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,8 @@ std::vector<Type> infer(const Call& call) {
   Type out{call.inputs[0].dtype, {call.inputs[1].shape[0], call.inputs[0].shape[1]}};
   if (!call.attrs.text("dtype").empty()) {
     auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype)) throw usage_error("[embedding] unknown type '{}'", call.attrs.text("dtype"));
+    if (!dtype || !is_float(*dtype))
+      throw usage_error("[embedding] unknown type '{}'", call.attrs.text("dtype"));
     out.dtype = *dtype;
   }
   return {out};
@@ -31,16 +32,21 @@ std::optional<Traffic> traffic(const Call& call) {
                  storage_bytes(call.outputs[0].dtype, out.elements())};
 }
 
-ModelWork model_work(const Call& call) { return {{}, arithmetic(call.outputs[0].shape.elements())}; }
+ModelWork model_work(const Call& call) {
+  return {{}, arithmetic(call.outputs[0].shape.elements())};
+}
 
 std::vector<ValueId> gradient(const GradientCall& call) {
   Builder& b = call.builder;
   int64_t vocabulary = b.shape(call.node.inputs[0])[0];
-  return {b.call("embedding_backward", {call.node.inputs[1], call.output_gradients[0]}, {{"vocabulary", vocabulary}}),
+  return {b.call("embedding_backward", {call.node.inputs[1], call.output_gradients[0]},
+                 {{"vocabulary", vocabulary}}),
           kNoValue};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int64_t d = call.inputs[0].shape[1];
   std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
   for (size_t n = 0; n < inputs[1]->data.size(); ++n)
@@ -49,7 +55,9 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
                   outputs[0].data.begin() + static_cast<int64_t>(n) * d);
 }
 
-CaseInput ids(int64_t n, int64_t v) { return {i32({n}), {Fill::kIds, static_cast<double>(v), false}}; }
+CaseInput ids(int64_t n, int64_t v) {
+  return {i32({n}), {Fill::kIds, static_cast<double>(v), false}};
+}
 
 std::vector<Case> cases() {
   return {{"rows", {{f32({13, 17})}, ids(29, 13)}, {}},
@@ -63,7 +71,8 @@ std::vector<Type> infer_backward(const Call& call) {
   expect_float("embedding_backward", call.inputs[1], "the gradient");
   expect_shape("embedding_backward", call.inputs[0], Shape{call.inputs[1].shape[0]}, "ids");
   Type table = f32({call.attrs.integer("vocabulary"), call.inputs[1].shape[1]});
-  if (call.inputs.size() == 3) expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");
+  if (call.inputs.size() == 3)
+    expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");
   return {table};
 }
 
@@ -73,7 +82,8 @@ Work work_backward(const Call& call) { return arithmetic(call.inputs[1].shape.el
 std::optional<Traffic> traffic_backward(const Call& call) {
   int64_t rows = storage_bytes(call.inputs[1].dtype, call.inputs[1].shape.elements());
   int64_t touched = 4 * call.inputs[1].shape.elements();
-  if (call.inputs.size() == 3) return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
+  if (call.inputs.size() == 3)
+    return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
   return Traffic{rows + 4 * call.inputs[0].shape[0], 4 * call.outputs[0].shape.elements()};
 }
 
@@ -81,10 +91,14 @@ std::vector<Alias> aliases_backward(const Call& call) {
   return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
 }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   int64_t d = call.inputs[1].shape[1];
-  if (inputs.size() == 3) outputs[0].data = inputs[2]->data;
-  else std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
+  if (inputs.size() == 3)
+    outputs[0].data = inputs[2]->data;
+  else
+    std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
   for (size_t n = 0; n < inputs[0]->data.size(); ++n)
     for (int64_t i = 0; inputs[0]->data[n] >= 0 && i < d; ++i)
       outputs[0].data[static_cast<size_t>(static_cast<int64_t>(inputs[0]->data[n]) * d + i)] +=

@@ -11,7 +11,8 @@ namespace {
 
 std::vector<Type> infer(const Call& call) {
   auto dtype = parse_dtype(call.attrs.text("dtype"));
-  if (!dtype || is_block(*dtype)) throw usage_error("[fill] unknown type '{}'", call.attrs.text("dtype"));
+  if (!dtype || is_block(*dtype))
+    throw usage_error("[fill] unknown type '{}'", call.attrs.text("dtype"));
   return {{*dtype, Shape(call.attrs.integers("shape"))}};
 }
 
@@ -21,7 +22,8 @@ void reference(const Call& call, std::span<const Tensor64* const>, std::span<Ten
 
 std::vector<Case> cases() {
   auto filled = [](std::string dtype, double value) {
-    return Case{dtype, {}, {{"shape", std::vector<int64_t>{3, 7}}, {"value", value}, {"dtype", dtype}}};
+    return Case{
+        dtype, {}, {{"shape", std::vector<int64_t>{3, 7}}, {"value", value}, {"dtype", dtype}}};
   };
   return {filled("f32", 0.5), filled("bf16", -3.25), filled("i32", 7)};
 }
@@ -29,14 +31,15 @@ std::vector<Case> cases() {
 }  // namespace
 
 const Op& fill_op() {
-  static const Op op{.name = "fill",
-                     .min_inputs = 0,
-                     .max_inputs = 0,
-                     .attrs = {{"shape", std::vector<int64_t>{}}, {"value", 0.0}, {"dtype", std::string()}},
-                     .formula = "no FLOPs; writes each element once",
-                     .infer = infer,
-                     .reference = reference,
-                     .cases = cases};
+  static const Op op{
+      .name = "fill",
+      .min_inputs = 0,
+      .max_inputs = 0,
+      .attrs = {{"shape", std::vector<int64_t>{}}, {"value", 0.0}, {"dtype", std::string()}},
+      .formula = "no FLOPs; writes each element once",
+      .infer = infer,
+      .reference = reference,
+      .cases = cases};
   return op;
 }
 

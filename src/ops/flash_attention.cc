@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flash_attention (put there by the pass of that name): attention in tiles that never writes the S x S matrix.
-// Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from lse. Tiles that are wholly
-// hidden are skipped: `scores` and `scores_backward` say how many scores a head computes for one sequence.
+// flash_attention (put there by the pass of that name): attention in tiles that never writes the S
+// x S matrix. Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from
+// lse. Tiles that are wholly hidden are skipped: `scores` and `scores_backward` say how many scores
+// a head computes for one sequence.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -33,12 +34,15 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   const Node& n = call.node;
   return call.builder.call_all(
       "flash_attention_backward",
-      {call.output_gradients[0], n.inputs[0], n.inputs[1], n.inputs[2], n.outputs[0], n.outputs[1]}, n.attrs);
+      {call.output_gradients[0], n.inputs[0], n.inputs[1], n.inputs[2], n.outputs[0], n.outputs[1]},
+      n.attrs);
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
-  attention_reference(attention_shape("flash_attention", call), *inputs[0], *inputs[1], *inputs[2], outputs[0].data,
-                      &outputs[1].data, nullptr);
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
+  attention_reference(attention_shape("flash_attention", call), *inputs[0], *inputs[1], *inputs[2],
+                      outputs[0].data, &outputs[1].data, nullptr);
 }
 
 std::vector<AttrSpec> attrs() {
@@ -53,20 +57,24 @@ std::vector<Type> infer_backward(const Call& call) {
   AttentionShape s = attention_shape("flash_attention_backward", call, 1);
   expect_same("flash_attention_backward", call.inputs[0], call.inputs[1], "do and q");
   expect_same("flash_attention_backward", call.inputs[4], call.inputs[1], "o and q");
-  expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}), "lse");
+  expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}),
+              "lse");
   return {call.inputs[1], call.inputs[2], call.inputs[3]};
 }
 
-// Four products as in the gradient of attention, one more to recompute the scores, and exp again; do * o a row.
+// Four products as in the gradient of attention, one more to recompute the scores, and exp again;
+// do * o a row.
 Work work_backward(const Call& call) {
   AttentionShape s = attention_shape("flash_attention_backward", call, 1);
   int64_t count = scores(call, s, "scores_backward");
   int64_t all = s.batch * s.heads * count;
-  return attention_backward_work(s, count) + products(all * s.head_size) + arithmetic(3 * all, all) +
-         arithmetic(2 * call.inputs[0].shape.elements());
+  return attention_backward_work(s, count) + products(all * s.head_size) +
+         arithmetic(3 * all, all) + arithmetic(2 * call.inputs[0].shape.elements());
 }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   AttentionShape s = attention_shape("flash_attention_backward", call, 1);
   const Tensor64 &d_o = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3];
   std::vector<double> o(q.data.size());
@@ -85,7 +93,8 @@ void reference_backward(const Call& call, std::span<const Tensor64* const> input
         for (int64_t e = 0; e < s.head_size; ++e) delta += d_o.data[qi + e] * o[qi + e];
         for (int64_t j = 0; j < s.sequence; ++j) {
           size_t kj = row(b, j, h / group, s.kv_heads);
-          double weight = p[static_cast<size_t>(((b * s.heads + h) * s.sequence + i) * s.sequence + j)];
+          double weight =
+              p[static_cast<size_t>(((b * s.heads + h) * s.sequence + i) * s.sequence + j)];
           double dp = 0;
           for (int64_t e = 0; e < s.head_size; ++e) dp += d_o.data[qi + e] * v.data[kj + e];
           double ds = s.scale * weight * (dp - delta);
@@ -106,7 +115,9 @@ const Op& flash_attention_op() {
                      .min_inputs = 3,
                      .max_inputs = 3,
                      .attrs = attrs(),
-                     .formula = "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs a score besides",
+                     .formula =
+                         "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs "
+                         "a score besides",
                      .infer = infer,
                      .work = work,
                      .gradient = gradient,
@@ -116,7 +127,8 @@ const Op& flash_attention_op() {
 }
 
 const Op& flash_attention_backward_op() {
-  // Its inputs o and lse must fit q, k and v, so it has no free-standing cases: flash_attention's gradient tests it.
+  // Its inputs o and lse must fit q, k and v, so it has no free-standing cases: flash_attention's
+  // gradient tests it.
   static const Op op{.name = "flash_attention_backward",
                      .kind = OpKind::kFused,
                      .min_inputs = 6,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// generated_pointwise (put there by generate_pointwise): a cluster of pointwise ops as one kernel. Its program is a
-// nested graph: inputs named "0", "1", ... in the order of the node's inputs, all of one shape, pointwise nodes only.
+// generated_pointwise (put there by generate_pointwise): a cluster of pointwise ops as one kernel.
+// Its program is a nested graph: inputs named "0", "1", ... in the order of the node's inputs, all
+// of one shape, pointwise nodes only.
 #include <charconv>
 #include <vector>
 
@@ -18,21 +19,24 @@ size_t operand_named(const std::string& name, size_t operands) {
   size_t number = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size() || number >= operands)
-    throw usage_error("[generated_pointwise] expected program inputs named 0 to {}, got '{}'", operands - 1, name);
+    throw usage_error("[generated_pointwise] expected program inputs named 0 to {}, got '{}'",
+                      operands - 1, name);
   return number;
 }
 
 void check_program(const Graph& graph, const Shape& shape) {
   for (const Value& value : graph.values)
     if (value.type.shape != shape)
-      throw usage_error("[generated_pointwise] expected one shape {}, got {}", shape.str(), value.type.str());
+      throw usage_error("[generated_pointwise] expected one shape {}, got {}", shape.str(),
+                        value.type.str());
   for (const Node& node : graph.nodes)
     if (node.op->kind != OpKind::kPointwise)
       throw usage_error("[generated_pointwise] expected pointwise ops, got '{}'", node.op->name);
 }
 
 std::vector<Type> infer(const Call& call) {
-  if (std::get<NestedGraph>(*call.attrs.find("program")) == nullptr || program(call).outputs.empty())
+  if (std::get<NestedGraph>(*call.attrs.find("program")) == nullptr ||
+      program(call).outputs.empty())
     throw usage_error("[generated_pointwise] expected a program with a result");
   const Graph& graph = program(call);
   size_t inputs = 0;
@@ -43,7 +47,8 @@ std::vector<Type> infer(const Call& call) {
     ++inputs;
   }
   if (inputs != call.inputs.size())
-    throw usage_error("[generated_pointwise] expected {} program inputs, got {}", call.inputs.size(), inputs);
+    throw usage_error("[generated_pointwise] expected {} program inputs, got {}",
+                      call.inputs.size(), inputs);
   check_program(graph, graph.shape(graph.outputs[0]));
   std::vector<Type> outputs;
   for (ValueId output : graph.outputs) outputs.push_back(graph.type(output));
@@ -52,17 +57,22 @@ std::vector<Type> infer(const Call& call) {
 
 Work work(const Call& call) {
   Work total;
-  for (const Node& node : program(call).nodes) total += node.op->work(CallTypes(program(call), node).call());
+  for (const Node& node : program(call).nodes)
+    total += node.op->work(CallTypes(program(call), node).call());
   return total;
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   const Graph& graph = program(call);
   std::vector<Tensor64> values(graph.values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].type = graph.values[i].type;
-    if (graph.values[i].producer == kNoNode) values[i].data = inputs[std::stoul(graph.values[i].name)]->data;
-    else values[i].data.resize(static_cast<size_t>(values[i].type.shape.elements()));
+    if (graph.values[i].producer == kNoNode)
+      values[i].data = inputs[std::stoul(graph.values[i].name)]->data;
+    else
+      values[i].data.resize(static_cast<size_t>(values[i].type.shape.elements()));
   }
   for (const Node& node : graph.nodes) {
     std::vector<const Tensor64*> in;
@@ -70,7 +80,8 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
     Tensor64& out = values[static_cast<size_t>(node.outputs[0])];
     node.op->reference(CallTypes(graph, node).call(), in, {&out, 1});
   }
-  for (size_t i = 0; i < outputs.size(); ++i) outputs[i].data = values[static_cast<size_t>(graph.outputs[i])].data;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    outputs[i].data = values[static_cast<size_t>(graph.outputs[i])].data;
 }
 
 }  // namespace

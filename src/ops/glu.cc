@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// glu (composite): activation(gate) * up, both [N,F]; the activation is silu (SwiGLU) or gelu_tanh. Also its
-// fused gradient.
+// glu (composite): activation(gate) * up, both [N,F]; the activation is silu (SwiGLU) or gelu_tanh.
+// Also its fused gradient.
 #include <vector>
 
 #include "base/pointwise.h"
@@ -13,7 +13,8 @@ namespace {
 Pointwise activation(const Attrs& attrs) { return *parse_pointwise(attrs.text("activation")); }
 
 Pointwise activation_backward(const Attrs& attrs) {
-  return activation(attrs) == Pointwise::kSilu ? Pointwise::kSiluBackward : Pointwise::kGeluTanhBackward;
+  return activation(attrs) == Pointwise::kSilu ? Pointwise::kSiluBackward
+                                               : Pointwise::kGeluTanhBackward;
 }
 
 void expect_activation(const Attrs& attrs) {
@@ -51,7 +52,8 @@ ModelWork model_work(const Call& call) {
 
 std::vector<ValueId> gradient(const GradientCall& call) {
   const Node& node = call.node;
-  return call.builder.call_all("glu_backward", {call.output_gradients[0], node.inputs[0], node.inputs[1]},
+  return call.builder.call_all("glu_backward",
+                               {call.output_gradients[0], node.inputs[0], node.inputs[1]},
                                {{"activation", node.attrs.text("activation")}});
 }
 
@@ -59,16 +61,20 @@ std::vector<ValueId> expand(Builder& b, const Node& node) {
   return {mul(b, unary(b, node.attrs.text("activation"), node.inputs[0]), node.inputs[1])};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   for (size_t i = 0; i < outputs[0].data.size(); ++i)
-    outputs[0].data[i] = evaluate(activation(call.attrs), inputs[0]->data[i], 0, 0) * inputs[1]->data[i];
+    outputs[0].data[i] =
+        evaluate(activation(call.attrs), inputs[0]->data[i], 0, 0) * inputs[1]->data[i];
 }
 
 std::vector<Case> cases() {
   std::vector<Case> cases;
   for (const char* name : {"silu", "gelu_tanh"})
     for (const Shape& shape : {Shape{1, 1}, Shape{3, 17}, Shape{5, 131}})
-      cases.push_back({shape.str() + name, {{f32(shape)}, {f32(shape)}}, {{"activation", std::string(name)}}});
+      cases.push_back(
+          {shape.str() + name, {{f32(shape)}, {f32(shape)}}, {{"activation", std::string(name)}}});
   return cases;
 }
 
@@ -80,9 +86,13 @@ std::vector<Type> infer_backward(const Call& call) {
   return {call.inputs[1], call.inputs[2]};
 }
 
-Work work_backward(const Call& call) { return backward_work(call.attrs, call.inputs[0].shape.elements()); }
+Work work_backward(const Call& call) {
+  return backward_work(call.attrs, call.inputs[0].shape.elements());
+}
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   for (size_t i = 0; i < outputs[0].data.size(); ++i) {
     double dy = inputs[0]->data[i], gate = inputs[1]->data[i], up = inputs[2]->data[i];
     outputs[0].data[i] = evaluate(activation_backward(call.attrs), gate, dy * up, 0);
@@ -120,16 +130,17 @@ const Op& glu_op() {
 }
 
 const Op& glu_backward_op() {
-  static const Op op{.name = "glu_backward",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 3,
-                     .max_inputs = 3,
-                     .attrs = {{"activation", std::string()}},
-                     .formula = "the activation and its slope (silu 4 + 9, gelu_tanh 8 + 18) and 2 an element",
-                     .infer = infer_backward,
-                     .work = work_backward,
-                     .reference = reference_backward,
-                     .cases = cases_backward};
+  static const Op op{
+      .name = "glu_backward",
+      .kind = OpKind::kFused,
+      .min_inputs = 3,
+      .max_inputs = 3,
+      .attrs = {{"activation", std::string()}},
+      .formula = "the activation and its slope (silu 4 + 9, gelu_tanh 8 + 18) and 2 an element",
+      .infer = infer_backward,
+      .work = work_backward,
+      .reference = reference_backward,
+      .cases = cases_backward};
   return op;
 }
 

@@ -10,19 +10,28 @@ void expect_rank(std::string_view op, const Type& type, int rank, std::string_vi
 }
 
 void expect_same(std::string_view op, const Type& a, const Type& b, std::string_view what) {
-  if (!(a == b)) throw usage_error("[{}] expected {} of one type, got {} and {}", op, what, a.str(), b.str());
+  if (!(a == b))
+    throw usage_error("[{}] expected {} of one type, got {} and {}", op, what, a.str(), b.str());
 }
 
 int expect_axis(std::string_view op, const Shape& shape, int64_t axis) {
-  if (axis < 0 || axis >= shape.rank()) throw usage_error("[{}] expected an axis of {}, got {}", op, shape.str(), axis);
+  if (axis < 0 || axis >= shape.rank())
+    throw usage_error("[{}] expected an axis of {}, got {}", op, shape.str(), axis);
   return static_cast<int>(axis);
 }
 
-void expect_type(std::string_view op, const Type& type, const Type& expected, std::string_view what) {
-  if (!(type == expected)) throw usage_error("[{}] expected {} as {}, got {}", op, what, expected.str(), type.str());
+void expect_type(std::string_view op,
+                 const Type& type,
+                 const Type& expected,
+                 std::string_view what) {
+  if (!(type == expected))
+    throw usage_error("[{}] expected {} as {}, got {}", op, what, expected.str(), type.str());
 }
 
-void expect_shape(std::string_view op, const Type& type, const Shape& shape, std::string_view what) {
+void expect_shape(std::string_view op,
+                  const Type& type,
+                  const Shape& shape,
+                  std::string_view what) {
   if (!(type.shape == shape))
     throw usage_error("[{}] expected {} of shape {}, got {}", op, what, shape.str(), type.str());
 }

@@ -16,7 +16,10 @@ namespace ridge::ops {
 void expect_rank(std::string_view op, const Type& type, int rank, std::string_view what);
 void expect_same(std::string_view op, const Type& a, const Type& b, std::string_view what);
 int expect_axis(std::string_view op, const Shape& shape, int64_t axis);  // 0 <= axis < rank
-void expect_type(std::string_view op, const Type& type, const Type& expected, std::string_view what);
+void expect_type(std::string_view op,
+                 const Type& type,
+                 const Type& expected,
+                 std::string_view what);
 void expect_shape(std::string_view op, const Type& type, const Shape& shape, std::string_view what);
 void expect_float(std::string_view op, const Type& type, std::string_view what);
 void expect_dtype(std::string_view op, const Type& type, DType dtype, std::string_view what);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// kv_append: writes the keys and values of N tokens into their cells of a cache, in place and in the order of the tokens.
-// Inputs: key cache, value cache [blocks,block_tokens,K,E], k and v [N,K,E], positions, slots i32[N], block table
-// i32[S,blocks_per_slot]. Outputs: new versions of the caches. Also what ops on a cache share.
+// kv_append: writes the keys and values of N tokens into their cells of a cache, in place and in
+// the order of the tokens. Inputs: key cache, value cache [blocks,block_tokens,K,E], k and v
+// [N,K,E], positions, slots i32[N], block table i32[S,blocks_per_slot]. Outputs: new versions of
+// the caches. Also what ops on a cache share.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace ridge::ops {
 CacheExtents cache_extents(std::string_view op, const Call& call, const Type& cache, size_t index) {
   expect_float(op, cache, "the cache");
   expect_rank(op, cache, 4, "the cache");
-  const Type &positions = call.inputs[index], &slots = call.inputs[index + 1], &table = call.inputs[index + 2];
+  const Type &positions = call.inputs[index], &slots = call.inputs[index + 1],
+             &table = call.inputs[index + 2];
   for (const Type* type : {&positions, &slots}) {
     expect_rank(op, *type, 1, "positions and slots");
     expect_dtype(op, *type, DType::kI32, "positions and slots");
@@ -22,10 +24,12 @@ CacheExtents cache_extents(std::string_view op, const Call& call, const Type& ca
   expect_rank(op, table, 2, "the block table");
   expect_dtype(op, table, DType::kI32, "the block table");
   CacheExtents e{positions.shape[0], table.shape[0], table.shape[1], cache.shape[0],
-                 cache.shape[1], cache.shape[2], cache.shape[3]};
-  for (int64_t extent : {e.slots, e.blocks_per_slot, e.blocks, e.block_tokens, e.kv_heads, e.head_size})
+                 cache.shape[1],     cache.shape[2], cache.shape[3]};
+  for (int64_t extent :
+       {e.slots, e.blocks_per_slot, e.blocks, e.block_tokens, e.kv_heads, e.head_size})
     if (extent < 1)
-      throw usage_error("[{}] expected a cache and a table that are not empty, got {} and {}", op, cache.str(), table.str());
+      throw usage_error("[{}] expected a cache and a table that are not empty, got {} and {}", op,
+                        cache.str(), table.str());
   checked_product(e.blocks_per_slot, e.block_tokens, "a ring");
   return e;
 }
@@ -42,7 +46,9 @@ CaseInput sample_slots(int64_t tokens, int64_t slots) {
   return {i32({tokens}), {Fill::kPositions, static_cast<double>(slots), false}, false};
 }
 CaseInput sample_block_table(int64_t slots, int64_t blocks_per_slot) {
-  return {i32({slots, blocks_per_slot}), {Fill::kPositions, static_cast<double>(slots * blocks_per_slot), false}, false};
+  return {i32({slots, blocks_per_slot}),
+          {Fill::kPositions, static_cast<double>(slots * blocks_per_slot), false},
+          false};
 }
 
 namespace {
@@ -51,7 +57,8 @@ CacheExtents extents(const Call& call) {
   expect_same("kv_append", call.inputs[0], call.inputs[1], "the caches of keys and values");
   expect_same("kv_append", call.inputs[2], call.inputs[3], "k and v");
   CacheExtents e = cache_extents("kv_append", call, call.inputs[0], 4);
-  expect_type("kv_append", call.inputs[2], {call.inputs[0].dtype, {e.tokens, e.kv_heads, e.head_size}}, "k");
+  expect_type("kv_append", call.inputs[2],
+              {call.inputs[0].dtype, {e.tokens, e.kv_heads, e.head_size}}, "k");
   return e;
 }
 
@@ -68,7 +75,9 @@ std::optional<Traffic> traffic(const Call& call) {
   return Traffic{rows + 8 * call.inputs[4].shape[0] + 4 * call.inputs[6].shape.elements(), rows};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   CacheExtents e = extents(call);
   int64_t width = e.kv_heads * e.head_size;
   for (size_t part = 0; part < 2; ++part) outputs[part].data = inputs[part]->data;
@@ -78,20 +87,25 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
     if (position < 0) continue;
     int64_t row = cache_row(e, *inputs[6], slot, position % e.ring());
     for (size_t part = 0; part < 2; ++part)
-      std::copy_n(inputs[2 + part]->data.begin() + n * width, width, outputs[part].data.begin() + row * width);
+      std::copy_n(inputs[2 + part]->data.begin() + n * width, width,
+                  outputs[part].data.begin() + row * width);
   }
 }
 
 std::vector<Case> cases() {
-  struct Row { int64_t tokens, slots, per_slot, block, kv_heads, head_size; };
+  struct Row {
+    int64_t tokens, slots, per_slot, block, kv_heads, head_size;
+  };
   std::vector<Case> cases;
   for (Row r : {Row{1, 1, 1, 1, 1, 2}, Row{7, 2, 1, 5, 2, 8}, Row{23, 3, 4, 2, 1, 16}}) {
-    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}), {Fill::kNormal, 1, false}};
+    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}),
+                    {Fill::kNormal, 1, false}};
     CaseInput rows{f32({r.tokens, r.kv_heads, r.head_size}), {Fill::kNormal, 1, false}};
-    cases.push_back({fmt::format("n{}s{}b{}", r.tokens, r.slots, r.block),
-                     {cache, cache, rows, rows, sample_positions(r.tokens, 2 * r.per_slot * r.block),
-                      sample_slots(r.tokens, r.slots), sample_block_table(r.slots, r.per_slot)},
-                     {}});
+    cases.push_back(
+        {fmt::format("n{}s{}b{}", r.tokens, r.slots, r.block),
+         {cache, cache, rows, rows, sample_positions(r.tokens, 2 * r.per_slot * r.block),
+          sample_slots(r.tokens, r.slots), sample_block_table(r.slots, r.per_slot)},
+         {}});
   }
   return cases;
 }

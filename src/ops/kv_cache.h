@@ -9,9 +9,10 @@
 
 namespace ridge::ops {
 
-// A cache [blocks, block_tokens, K, E]; a slot's ring of cells is its row of the block table [S, blocks_per_slot].
-// Position p of slot s lies in cell p mod ring. positions[N] and slots[N] say which token each row of the flat axis is;
-// position -1 is padding: never written, never counted, and zero where it is an output.
+// A cache [blocks, block_tokens, K, E]; a slot's ring of cells is its row of the block table [S,
+// blocks_per_slot]. Position p of slot s lies in cell p mod ring. positions[N] and slots[N] say
+// which token each row of the flat axis is; position -1 is padding: never written, never counted,
+// and zero where it is an output.
 struct CacheExtents {
   int64_t tokens, slots, blocks_per_slot, blocks, block_tokens, kv_heads, head_size;
   int64_t ring() const { return blocks_per_slot * block_tokens; }

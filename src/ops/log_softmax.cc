@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax over the last axis, and its gradient: what an eager framework's cross-entropy computes first.
+// log_softmax over the last axis, and its gradient: what an eager framework's cross-entropy
+// computes first.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -23,10 +24,13 @@ Work work(const Call& call) {
 }
 
 std::vector<ValueId> gradient(const GradientCall& call) {
-  return {call.builder.call("log_softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
+  return {
+      call.builder.call("log_softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   Rows rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
@@ -39,11 +43,14 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
 }
 
 std::vector<Case> cases() {
-  return {{"rows", {{f32({5, 67})}}, {}}, {"one", {{f32({1, 1})}}, {}}, {"wide", {{f32({3, 1000})}}, {}}};
+  return {{"rows", {{f32({5, 67})}}, {}},
+          {"one", {{f32({1, 1})}}, {}},
+          {"wide", {{f32({3, 1000})}}, {}}};
 }
 
 std::vector<Type> infer_backward(const Call& call) {
-  expect_same("log_softmax_backward", call.inputs[0], call.inputs[1], "the result and its gradient");
+  expect_same("log_softmax_backward", call.inputs[0], call.inputs[1],
+              "the result and its gradient");
   return {call.inputs[0]};
 }
 
@@ -53,7 +60,9 @@ Work work_backward(const Call& call) {
   return arithmetic(4 * elements, elements);
 }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   Rows rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];

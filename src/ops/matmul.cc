@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the product is added to
-// it in place (gradient accumulation, tied weights).
+// matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
+// product is added to it in place (gradient accumulation, tied weights).
 #include <vector>
 
 #include "graph/einsum.h"
@@ -16,17 +16,21 @@ std::vector<Type> infer(const Call& call) {
   const Type& b = call.inputs[1];
   expect_float("matmul", a, "the first operand");
   // A weight may stay as its file stores it.
-  bool is_stored = is_block(b.dtype) || (a.dtype == DType::kF32 && (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
+  bool is_stored = is_block(b.dtype) ||
+                   (a.dtype == DType::kF32 && (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
   if (a.dtype != b.dtype && !is_stored)
-    throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(), b.str());
+    throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(),
+                      b.str());
   EinsumExtents extents(einsum, a.shape, b.shape);
   Type out{a.dtype, extents.shape(einsum.out)};
   if (!call.attrs.text("dtype").empty()) {
     auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype)) throw usage_error("[matmul] unknown type '{}'", call.attrs.text("dtype"));
+    if (!dtype || !is_float(*dtype))
+      throw usage_error("[matmul] unknown type '{}'", call.attrs.text("dtype"));
     out.dtype = *dtype;
   }
-  if (call.inputs.size() == 3) expect_same("matmul", call.inputs[2], out, "the accumulated operand and the product");
+  if (call.inputs.size() == 3)
+    expect_same("matmul", call.inputs[2], out, "the accumulated operand and the product");
   return {out};
 }
 
@@ -44,8 +48,8 @@ std::vector<Alias> aliases(const Call& call) {
   return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
 }
 
-// d a = out b and d b = a out, as einsums in the letters of the forward product. The gradient of a weight stays in
-// the operand's type.
+// d a = out b and d b = a out, as einsums in the letters of the forward product. The gradient of a
+// weight stays in the operand's type.
 std::vector<ValueId> gradient(const GradientCall& call) {
   RIDGE_CHECK(call.node.inputs.size() == 2, "no gradient of an accumulating matmul");
   Einsum e = parse_einsum(call.node.attrs.text("einsum"));
@@ -63,7 +67,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 }
 
 // Walks output and summed letters; `at` gives an operand's offset for the current letters.
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   Shape sum_shape = extents.shape(e.k);
@@ -78,7 +84,8 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
   auto at = [&](const std::string& letters, const Shape& shape) {
     int64_t flat = 0;
     for (int axis = 0; axis < shape.rank(); ++axis)
-      flat = flat * shape[axis] + index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
+      flat =
+          flat * shape[axis] + index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
     return static_cast<size_t>(flat);
   };
   for (int64_t o = 0; o < out_shape.elements(); ++o) {
@@ -86,7 +93,8 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
     double sum = inputs.size() == 3 ? inputs[2]->data[static_cast<size_t>(o)] : 0;
     for (int64_t k = 0; k < sum_shape.elements(); ++k) {
       place(e.k, sum_shape, k);
-      sum += inputs[0]->data[at(e.a, call.inputs[0].shape)] * inputs[1]->data[at(e.b, call.inputs[1].shape)];
+      sum += inputs[0]->data[at(e.a, call.inputs[0].shape)] *
+             inputs[1]->data[at(e.b, call.inputs[1].shape)];
     }
     outputs[0].data[static_cast<size_t>(o)] = sum;
   }
@@ -109,23 +117,26 @@ std::vector<Case> cases() {
           sample("scores", "btkge,bske->bkgts", {2, 5, 2, 3, 8}, {2, 7, 2, 8}),
           sample("mix", "bkgts,bske->btkge", {2, 2, 3, 5, 7}, {2, 7, 2, 8}),
           sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
-          accumulate, wide};
+          accumulate,
+          wide};
 }
 
 }  // namespace
 
 const Op& matmul_op() {
-  static const Op op{.name = "matmul",
-                     .min_inputs = 2,
-                     .max_inputs = 3,
-                     .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}},
-                     .formula = "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",
-                     .infer = infer,
-                     .work = work,
-                     .gradient = gradient,
-                     .aliases = aliases,
-                     .reference = reference,
-                     .cases = cases};
+  static const Op op{
+      .name = "matmul",
+      .min_inputs = 2,
+      .max_inputs = 3,
+      .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}},
+      .formula =
+          "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",
+      .infer = infer,
+      .work = work,
+      .gradient = gradient,
+      .aliases = aliases,
+      .reference = reference,
+      .cases = cases};
   return op;
 }
 

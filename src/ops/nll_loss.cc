@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nll_loss: log probabilities [N,V] and labels i32[N] -> the mean of -log p[label] over rows with a label >= 0,
-// and their number i32[]. Also its gradient, which is zero but at the labels.
+// nll_loss: log probabilities [N,V] and labels i32[N] -> the mean of -log p[label] over rows with a
+// label >= 0, and their number i32[]. Also its gradient, which is zero but at the labels.
 #include <algorithm>
 #include <vector>
 
@@ -31,15 +31,19 @@ std::optional<Traffic> traffic(const Call& call) {
 }
 
 std::vector<ValueId> gradient(const GradientCall& call) {
-  return {call.builder.call("nll_loss_backward", {call.node.inputs[0], call.node.inputs[1], call.node.outputs[1], call.output_gradients[0]}),
+  return {call.builder.call("nll_loss_backward", {call.node.inputs[0], call.node.inputs[1],
+                                                  call.node.outputs[1], call.output_gradients[0]}),
           kNoValue};
 }
 
 double count_labels(const Tensor64& labels) {
-  return static_cast<double>(std::count_if(labels.data.begin(), labels.data.end(), [](double l) { return l >= 0; }));
+  return static_cast<double>(
+      std::count_if(labels.data.begin(), labels.data.end(), [](double l) { return l >= 0; }));
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int64_t v = call.inputs[0].shape[1];
   double sum = 0;
   for (size_t n = 0; n < inputs[1]->data.size(); ++n)
@@ -55,7 +59,8 @@ CaseInput labels(int64_t n, int64_t v) {
 }
 
 std::vector<Case> cases() {
-  return {{"rows", {{f32({7, 67}), {}, false}, labels(7, 67)}, {}}, {"one", {{f32({1, 1}), {}, false}, labels(1, 1)}, {}}};
+  return {{"rows", {{f32({7, 67}), {}, false}, labels(7, 67)}, {}},
+          {"one", {{f32({1, 1}), {}, false}, labels(1, 1)}, {}}};
 }
 
 // Inputs: log probabilities (for their shape), labels, the count, the loss's gradient.
@@ -71,7 +76,9 @@ std::optional<Traffic> traffic_backward(const Call& call) {
   return Traffic{4 * n + 4, storage_bytes(call.outputs[0].dtype, call.outputs[0].shape.elements())};
 }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   int64_t v = call.inputs[0].shape[1];
   std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
   double count = inputs[2]->data[0];
@@ -82,7 +89,12 @@ void reference_backward(const Call& call, std::span<const Tensor64* const> input
 }
 
 std::vector<Case> cases_backward() {
-  return {{"rows", {{f32({7, 67}), {}, false}, labels(7, 67), {i32({}), {Fill::kConstant, 7, false}}, {f32({}), {}, false}}, {}}};
+  return {{"rows",
+           {{f32({7, 67}), {}, false},
+            labels(7, 67),
+            {i32({}), {Fill::kConstant, 7, false}},
+            {f32({}), {}, false}},
+           {}}};
 }
 
 }  // namespace

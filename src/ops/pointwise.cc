@@ -23,7 +23,8 @@ std::vector<Type> infer(const Call& call) {
   if (kFunction == Pointwise::kCast) {
     auto dtype = parse_dtype(call.attrs.text("dtype"));
     if (!dtype || !is_float(*dtype))
-      throw usage_error("[cast] expected a floating-point type, got '{}'", call.attrs.text("dtype"));
+      throw usage_error("[cast] expected a floating-point type, got '{}'",
+                        call.attrs.text("dtype"));
     type.dtype = *dtype;
   }
   return {type};
@@ -36,7 +37,8 @@ Work work(const Call& call) {
   return arithmetic(elements * row.flops, elements * row.transcendentals);
 }
 
-// As a model asks for it: sums pass their gradient on, other functions cost about once more backward.
+// As a model asks for it: sums pass their gradient on, other functions cost about once more
+// backward.
 template <Pointwise kFunction>
 ModelWork model_work(const Call& call) {
   bool passes = kFunction == Pointwise::kAdd || kFunction == Pointwise::kSub ||
@@ -46,7 +48,9 @@ ModelWork model_work(const Call& call) {
 }
 
 template <Pointwise kFunction>
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   double parameter = pointwise_parameter(call.attrs);
   for (size_t i = 0; i < outputs[0].data.size(); ++i) {
     double b = inputs.size() > 1 ? inputs[1]->data[i] : 0;
@@ -55,24 +59,44 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
 }
 
 // One-operand gradients as functions of (x, y, dy).
-ValueId unary_gradient(Builder& b, Pointwise function, double parameter, ValueId x, ValueId y, ValueId dy) {
+ValueId unary_gradient(Builder& b,
+                       Pointwise function,
+                       double parameter,
+                       ValueId x,
+                       ValueId y,
+                       ValueId dy) {
   switch (function) {
-    case Pointwise::kNeg: return unary(b, "neg", dy);
-    case Pointwise::kScale: return scale(b, dy, parameter);
-    case Pointwise::kAddScalar: return dy;
-    case Pointwise::kSquare: return scale(b, mul(b, x, dy), 2);
-    case Pointwise::kExp: return mul(b, y, dy);
-    case Pointwise::kLog: return b.call("div", {dy, x});
-    case Pointwise::kTanh: return sub(b, dy, mul(b, unary(b, "square", y), dy));
-    case Pointwise::kSqrt: return scale(b, b.call("div", {dy, y}), 0.5);
+    case Pointwise::kNeg:
+      return unary(b, "neg", dy);
+    case Pointwise::kScale:
+      return scale(b, dy, parameter);
+    case Pointwise::kAddScalar:
+      return dy;
+    case Pointwise::kSquare:
+      return scale(b, mul(b, x, dy), 2);
+    case Pointwise::kExp:
+      return mul(b, y, dy);
+    case Pointwise::kLog:
+      return b.call("div", {dy, x});
+    case Pointwise::kTanh:
+      return sub(b, dy, mul(b, unary(b, "square", y), dy));
+    case Pointwise::kSqrt:
+      return scale(b, b.call("div", {dy, y}), 0.5);
     // d x^(-1/2) = -1/2 y^3
-    case Pointwise::kRsqrt: return scale(b, mul(b, mul(b, unary(b, "square", y), y), dy), -0.5);
-    case Pointwise::kReciprocal: return unary(b, "neg", mul(b, unary(b, "square", y), dy));
-    case Pointwise::kSigmoid: return mul(b, sub(b, y, unary(b, "square", y)), dy);
-    case Pointwise::kSilu: return b.call("silu_backward", {x, dy});
-    case Pointwise::kGeluTanh: return b.call("gelu_tanh_backward", {x, dy});
-    case Pointwise::kCast: return cast(b, dy, b.type(x).dtype);
-    default: throw InternalError("no gradient of this pointwise function");
+    case Pointwise::kRsqrt:
+      return scale(b, mul(b, mul(b, unary(b, "square", y), y), dy), -0.5);
+    case Pointwise::kReciprocal:
+      return unary(b, "neg", mul(b, unary(b, "square", y), dy));
+    case Pointwise::kSigmoid:
+      return mul(b, sub(b, y, unary(b, "square", y)), dy);
+    case Pointwise::kSilu:
+      return b.call("silu_backward", {x, dy});
+    case Pointwise::kGeluTanh:
+      return b.call("gelu_tanh_backward", {x, dy});
+    case Pointwise::kCast:
+      return cast(b, dy, b.type(x).dtype);
+    default:
+      throw InternalError("no gradient of this pointwise function");
   }
 }
 
@@ -82,20 +106,28 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   ValueId dy = call.output_gradients[0];
   ValueId x = call.node.inputs[0];
   if (info(kFunction).arity == 1)
-    return {unary_gradient(b, kFunction, pointwise_parameter(call.node.attrs), x, call.node.outputs[0], dy)};
+    return {unary_gradient(b, kFunction, pointwise_parameter(call.node.attrs), x,
+                           call.node.outputs[0], dy)};
   ValueId y = call.node.inputs[1];
   auto when = [&](size_t input, auto make) { return call.needed[input] ? make() : kNoValue; };
   switch (kFunction) {
-    case Pointwise::kAdd: return {dy, dy};
-    case Pointwise::kSub: return {dy, when(1, [&] { return unary(b, "neg", dy); })};
+    case Pointwise::kAdd:
+      return {dy, dy};
+    case Pointwise::kSub:
+      return {dy, when(1, [&] { return unary(b, "neg", dy); })};
     case Pointwise::kMul:
       return {when(0, [&] { return mul(b, dy, y); }), when(1, [&] { return mul(b, dy, x); })};
     case Pointwise::kDiv:
-      return {when(0, [&] { return b.call("div", {dy, y}); }), when(1, [&] {
+      return {when(0,
+                   [&] {
+                     return b.call("div", {dy, y});
+                   }),
+              when(1, [&] {
                 ValueId ratio = b.call("div", {call.node.outputs[0], y});
                 return unary(b, "neg", mul(b, dy, ratio));
               })};
-    default: throw InternalError("no gradient of this pointwise function");
+    default:
+      throw InternalError("no gradient of this pointwise function");
   }
 }
 
@@ -105,8 +137,8 @@ constexpr bool is_differentiable(Pointwise function) {
 
 // Logarithms, roots and divisors are sampled where they are smooth.
 constexpr bool needs_positive(Pointwise f) {
-  return f == Pointwise::kLog || f == Pointwise::kSqrt || f == Pointwise::kRsqrt || f == Pointwise::kReciprocal ||
-         f == Pointwise::kDiv;
+  return f == Pointwise::kLog || f == Pointwise::kSqrt || f == Pointwise::kRsqrt ||
+         f == Pointwise::kReciprocal || f == Pointwise::kDiv;
 }
 
 template <Pointwise kFunction>
@@ -115,7 +147,9 @@ std::vector<Case> cases() {
   Fill fill{needs_positive(kFunction) ? Fill::kPositive : Fill::kNormal};
   std::vector<Case> cases;
   for (const Shape& shape : {Shape{1}, Shape{17}, Shape{3, 67}, Shape{2, 5, 129}}) {
-    Case sample{shape.str(), std::vector<CaseInput>(static_cast<size_t>(row.arity), {f32(shape), fill}), {}};
+    Case sample{shape.str(),
+                std::vector<CaseInput>(static_cast<size_t>(row.arity), {f32(shape), fill}),
+                {}};
     if (row.has_parameter) sample.attrs.set("parameter", 0.75);
     if (kFunction == Pointwise::kCast) sample.attrs.set("dtype", std::string("f32"));
     cases.push_back(std::move(sample));
@@ -159,7 +193,8 @@ std::span<const Op> pointwise_ops() {
 
 Pointwise pointwise_function(const Op& op) {
   auto function = parse_pointwise(op.name);
-  RIDGE_CHECK(op.kind == OpKind::kPointwise && function.has_value(), "'{}' is not pointwise", op.name);
+  RIDGE_CHECK(op.kind == OpKind::kPointwise && function.has_value(), "'{}' is not pointwise",
+              op.name);
   return *function;
 }
 

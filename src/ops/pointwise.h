@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All pointwise ops, made from the table in base/pointwise.h. Operands have one shape and one element type;
-// broadcasting is a view put before. `cast` takes the new element type.
+// All pointwise ops, made from the table in base/pointwise.h. Operands have one shape and one
+// element type; broadcasting is a view put before. `cast` takes the new element type.
 #pragma once
 
 #include <span>

@@ -20,10 +20,13 @@ std::vector<Type> infer(const Call& call) {
 Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements()); }
 
 std::vector<ValueId> gradient(const GradientCall& call) {
-  return {broadcast(call.builder, call.output_gradients[0], call.builder.shape(call.node.inputs[0]))};
+  return {
+      broadcast(call.builder, call.output_gradients[0], call.builder.shape(call.node.inputs[0]))};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   const Shape& from = call.inputs[0].shape;
   const Shape& to = call.outputs[0].shape;
   Strides in_strides = dense_strides(from), out_strides = dense_strides(to);

@@ -13,9 +13,20 @@ void expect_rms_norm(std::string_view op, const Type& x, const Type& weight, con
 Work rms_norm_work(const Shape& x);
 Work rms_norm_backward_work(const Shape& x);
 // Writes y[D] and returns rstd.
-double rms_norm_row(const double* x, const double* weight, int64_t d, double eps, double offset, double* y);
+double rms_norm_row(const double* x,
+                    const double* weight,
+                    int64_t d,
+                    double eps,
+                    double offset,
+                    double* y);
 // Adds to dx[D] and d_weight[D].
-void rms_norm_backward_row(const double* dy, const double* x, const double* weight, double rstd, int64_t d,
-                           double offset, double* dx, double* d_weight);
+void rms_norm_backward_row(const double* dy,
+                           const double* x,
+                           const double* weight,
+                           double rstd,
+                           int64_t d,
+                           double offset,
+                           double* dx,
+                           double* d_weight);
 
 }  // namespace ridge::ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope (composite): rotates pairs of x[N,heads,E] by the angles whose cos and sin [N,E/2] are given. Pairs are
-// (x[2i], x[2i+1]) when interleaved, else (x[i], x[i+E/2]).
-// Kept whole (attribute `fused`) it carries its own gradient: the rotation back (attribute `inverse`).
+// rope (composite): rotates pairs of x[N,heads,E] by the angles whose cos and sin [N,E/2] are
+// given. Pairs are (x[2i], x[2i+1]) when interleaved, else (x[i], x[i+E/2]). Kept whole (attribute
+// `fused`) it carries its own gradient: the rotation back (attribute `inverse`).
 #include <vector>
 
 #include "ops/build.h"
@@ -10,8 +10,13 @@
 
 namespace ridge::ops {
 
-void rotate_row(const double* x, const double* cos, const double* sin, int64_t head_size, bool interleaved,
-                bool inverse, double* y) {
+void rotate_row(const double* x,
+                const double* cos,
+                const double* sin,
+                int64_t head_size,
+                bool interleaved,
+                bool inverse,
+                double* y) {
   int64_t half = head_size / 2;
   for (int64_t i = 0; i < half; ++i) {
     int64_t first = interleaved ? 2 * i : i;
@@ -62,7 +67,8 @@ std::vector<ValueId> expand(Builder& b, const Node& node) {
     return broadcast(b, reshape(b, cast(b, value, dtype), {shape[0], 1, half}), halves);
   };
   ValueId cos = table(node.inputs[1]);
-  ValueId sin = table(node.attrs.flag("inverse") ? unary(b, "neg", node.inputs[2]) : node.inputs[2]);
+  ValueId sin =
+      table(node.attrs.flag("inverse") ? unary(b, "neg", node.inputs[2]) : node.inputs[2]);
   std::vector<ValueId> x = split_pairs(b, node.inputs[0], interleaved);
   ValueId first = sub(b, mul(b, x[0], cos), mul(b, x[1], sin));
   ValueId second = add(b, mul(b, x[1], cos), mul(b, x[0], sin));
@@ -74,11 +80,14 @@ std::vector<ValueId> expand(Builder& b, const Node& node) {
 std::vector<ValueId> gradient(const GradientCall& call) {
   Attrs attrs = call.node.attrs;
   attrs.set("inverse", !attrs.flag("inverse"));
-  return {call.builder.call("rope", {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]}, attrs),
+  return {call.builder.call(
+              "rope", {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]}, attrs),
           kNoValue, kNoValue};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   const Shape& shape = call.inputs[0].shape;
   int64_t half = shape[2] / 2;
   for (int64_t n = 0; n < shape[0]; ++n)
@@ -105,19 +114,20 @@ std::vector<Case> cases() {
 }  // namespace
 
 const Op& rope_op() {
-  static const Op op{.name = "rope",
-                     .kind = OpKind::kComposite,
-                     .min_inputs = 3,
-                     .max_inputs = 3,
-                     .attrs = {{"interleaved", false}, {"inverse", false, false}, {"fused", false, false}},
-                     .formula = "3 FLOPs an element: 4 products and 2 sums a pair",
-                     .infer = infer,
-                     .work = work,
-                     .model_work = model_work,
-                     .gradient = gradient,
-                     .expand = expand,
-                     .reference = reference,
-                     .cases = cases};
+  static const Op op{
+      .name = "rope",
+      .kind = OpKind::kComposite,
+      .min_inputs = 3,
+      .max_inputs = 3,
+      .attrs = {{"interleaved", false}, {"inverse", false, false}, {"fused", false, false}},
+      .formula = "3 FLOPs an element: 4 products and 2 sums a pair",
+      .infer = infer,
+      .work = work,
+      .model_work = model_work,
+      .gradient = gradient,
+      .expand = expand,
+      .reference = reference,
+      .cases = cases};
   return op;
 }
 

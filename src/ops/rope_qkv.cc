@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope_qkv (put there by fuse_rope): a merged projection [N,(H+2K)E] with its q and k heads rotated and its v heads
-// copied, in one pass; attention reads q, k and v as views of the result. The gradient rotates back.
+// rope_qkv (put there by fuse_rope): a merged projection [N,(H+2K)E] with its q and k heads rotated
+// and its v heads copied, in one pass; attention reads q, k and v as views of the result. The
+// gradient rotates back.
 #include <algorithm>
 #include <vector>
 
@@ -19,10 +20,12 @@ std::vector<Type> check(std::string_view name, const Call& call) {
   int64_t columns = x.shape[1];
   bool fits = heads > 0 && kv_heads > 0 && heads <= columns && kv_heads <= columns;
   if (!fits || columns % (heads + 2 * kv_heads) != 0)
-    throw usage_error("[{}] {} columns do not hold {} + 2 x {} heads", name, columns, heads, kv_heads);
+    throw usage_error("[{}] {} columns do not hold {} + 2 x {} heads", name, columns, heads,
+                      kv_heads);
   int64_t e = columns / (heads + 2 * kv_heads);
   if (e % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", e);
-  for (size_t i = 1; i < 3; ++i) expect_type(name, call.inputs[i], f32({x.shape[0], e / 2}), "cos and sin");
+  for (size_t i = 1; i < 3; ++i)
+    expect_type(name, call.inputs[i], f32({x.shape[0], e / 2}), "cos and sin");
   return {x};
 }
 
@@ -38,26 +41,35 @@ Work work(const Call& call) {
 
 std::vector<ValueId> gradient(const GradientCall& call) {
   return {call.builder.call("rope_qkv_backward",
-                            {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]}, call.node.attrs),
+                            {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]},
+                            call.node.attrs),
           kNoValue, kNoValue};
 }
 
-void rotate_all(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs, bool inverse) {
+void rotate_all(const Call& call,
+                std::span<const Tensor64* const> inputs,
+                std::span<Tensor64> outputs,
+                bool inverse) {
   int64_t heads = call.attrs.integer("heads"), kv_heads = call.attrs.integer("kv_heads");
   int64_t width = heads + 2 * kv_heads, e = call.inputs[0].shape[1] / width;
   outputs[0].data = inputs[0]->data;
   for (int64_t n = 0; n < call.inputs[0].shape[0]; ++n)
     for (int64_t h = 0; h < heads + kv_heads; ++h) {
-      size_t at = static_cast<size_t>((n * width + h) * e), table = static_cast<size_t>(n * (e / 2));
+      size_t at = static_cast<size_t>((n * width + h) * e),
+             table = static_cast<size_t>(n * (e / 2));
       rotate_row(&inputs[0]->data[at], &inputs[1]->data[table], &inputs[2]->data[table], e,
                  call.attrs.flag("interleaved"), inverse, &outputs[0].data[at]);
     }
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   rotate_all(call, inputs, outputs, false);
 }
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   rotate_all(call, inputs, outputs, true);
 }
 

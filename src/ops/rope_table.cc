@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope_table: positions i32[N] -> cos and sin f32[N,E/2] of position * frequency, frequency_i = theta^(-2i/E), with
-// the scalings of published models: "linear" (divide by factor) and "llama3" (divide the low frequencies only).
+// rope_table: positions i32[N] -> cos and sin f32[N,E/2] of position * frequency, frequency_i =
+// theta^(-2i/E), with the scalings of published models: "linear" (divide by factor) and "llama3"
+// (divide the low frequencies only).
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -18,10 +19,12 @@ std::vector<double> rope_frequencies(const Attrs& attrs) {
   double factor = attrs.real("factor");
   std::vector<double> frequencies;
   for (int64_t i = 0; i < half; ++i) {
-    double frequency = std::pow(attrs.real("theta"), -static_cast<double>(i) / static_cast<double>(half));
+    double frequency =
+        std::pow(attrs.real("theta"), -static_cast<double>(i) / static_cast<double>(half));
     if (scaling == "linear") frequency /= factor;
     if (scaling == "llama3") {
-      // Wavelengths over original/low are divided by the factor, those under original/high kept, between blended.
+      // Wavelengths over original/low are divided by the factor, those under original/high kept,
+      // between blended.
       double original = attrs.real("original_context");
       double turns = original * frequency / (2 * std::numbers::pi);
       double low = attrs.real("low_frequency_factor"), high = attrs.real("high_frequency_factor");
@@ -40,7 +43,8 @@ std::vector<Type> infer(const Call& call) {
   expect_dtype("rope_table", call.inputs[0], DType::kI32, "positions");
   int64_t e = call.attrs.integer("head_size");
   if (e <= 0 || e % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", e);
-  if (!(call.attrs.real("theta") > 0)) throw usage_error("[rope] expected theta > 0, got {}", call.attrs.real("theta"));
+  if (!(call.attrs.real("theta") > 0))
+    throw usage_error("[rope] expected theta > 0, got {}", call.attrs.real("theta"));
   const std::string& scaling = call.attrs.text("scaling");
   if (!scaling.empty() && scaling != "linear" && scaling != "llama3")
     throw usage_error("[rope] expected the scaling 'linear' or 'llama3', got '{}'", scaling);
@@ -56,7 +60,9 @@ Work work(const Call& call) {
 
 ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   std::vector<double> frequencies = rope_frequencies(call.attrs);
   size_t half = frequencies.size();
   for (size_t n = 0; n < inputs[0]->data.size(); ++n)

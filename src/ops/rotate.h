@@ -7,7 +7,12 @@
 namespace ridge::ops {
 
 // y = x rotated by the angles whose cos and sin [E/2] are given; `inverse` rotates back.
-void rotate_row(const double* x, const double* cos, const double* sin, int64_t head_size, bool interleaved,
-                bool inverse, double* y);
+void rotate_row(const double* x,
+                const double* cos,
+                const double* sin,
+                int64_t head_size,
+                bool interleaved,
+                bool inverse,
+                double* y);
 
 }  // namespace ridge::ops

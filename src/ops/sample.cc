@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample: chooses each slot's next token from its logits [S,V], in place of the last one. Inputs: logits; states tokens
-// i32[S] and recent i32[S,R] (cell p mod R holds the token at position p, -1 = none); next_positions i32[S] (-1: the slot
-// is left alone); settings f32[S,5]: temperature (0: the largest logit), top-k, top-p, min-p, repeat penalty, each off at 0;
-// seeds i32[S]. Outputs: tokens and recent with the token written.
+// sample: chooses each slot's next token from its logits [S,V], in place of the last one. Inputs:
+// logits; states tokens i32[S] and recent i32[S,R] (cell p mod R holds the token at position p, -1
+// = none); next_positions i32[S] (-1: the slot is left alone); settings f32[S,5]: temperature (0:
+// the largest logit), top-k, top-p, min-p, repeat penalty, each off at 0; seeds i32[S]. Outputs:
+// tokens and recent with the token written.
 //
-// In this order: the logits of recent tokens are divided by the penalty (multiplied where negative); the k largest stay;
-// of them the fewest whose probabilities sum to top-p; of them those with at least min-p times the largest probability.
-// One of these is drawn with weights exp(logit / temperature), walking by id, by a number in [0, 1) that depends on seed
-// and position alone. Equal logits: the lower id is the larger.
+// In this order: the logits of recent tokens are divided by the penalty (multiplied where
+// negative); the k largest stay; of them the fewest whose probabilities sum to top-p; of them those
+// with at least min-p times the largest probability. One of these is drawn with weights exp(logit /
+// temperature), walking by id, by a number in [0, 1) that depends on seed and position alone. Equal
+// logits: the lower id is the larger.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -28,10 +30,12 @@ std::vector<Type> infer(const Call& call) {
   expect_rank("sample", logits, 2, "the logits");
   expect_dtype("sample", logits, DType::kF32, "the logits");
   int64_t slots = logits.shape[0];
-  if (logits.shape[1] < 1) throw usage_error("[sample] expected a vocabulary, got {}", logits.str());
+  if (logits.shape[1] < 1)
+    throw usage_error("[sample] expected a vocabulary, got {}", logits.str());
   expect_rank("sample", call.inputs[2], 2, "recent tokens");
   int64_t recent = call.inputs[2].shape[1];
-  if (recent < 1) throw usage_error("[sample] expected room for a recent token, got {}", call.inputs[2].str());
+  if (recent < 1)
+    throw usage_error("[sample] expected room for a recent token, got {}", call.inputs[2].str());
   expect_type("sample", call.inputs[1], i32({slots}), "tokens");
   expect_type("sample", call.inputs[2], i32({slots, recent}), "recent tokens");
   expect_type("sample", call.inputs[3], i32({slots}), "next positions");
@@ -59,7 +63,8 @@ void penalize(std::vector<double>& logits, const double* recent, int64_t count, 
 std::vector<size_t> kept(const std::vector<double>& logits, const double* settings) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return logits[a] > logits[b]; });
   if (settings[0] <= 0) return {order[0]};
   double top_k = std::floor(settings[1]);
   if (top_k >= 1) order.resize(std::min(order.size(), static_cast<size_t>(top_k)));
@@ -68,10 +73,12 @@ std::vector<size_t> kept(const std::vector<double>& logits, const double* settin
   if (settings[2] > 0 && settings[2] < 1) {
     double covered = 0;
     size_t count = 0;
-    while (count < order.size() && covered < settings[2] * sum) covered += std::exp(logits[order[count++]] - top);
+    while (count < order.size() && covered < settings[2] * sum)
+      covered += std::exp(logits[order[count++]] - top);
     order.resize(count);
   }
-  while (settings[3] > 0 && order.size() > 1 && std::exp(logits[order.back()] - top) < settings[3]) order.pop_back();
+  while (settings[3] > 0 && order.size() > 1 && std::exp(logits[order.back()] - top) < settings[3])
+    order.pop_back();
   return order;
 }
 
@@ -97,10 +104,13 @@ void reference(const Call& call, std::span<const Tensor64* const> in, std::span<
     size_t slot = static_cast<size_t>(s);
     int64_t position = static_cast<int64_t>(in[3]->data[slot]);
     if (position < 0) continue;
-    std::vector<double> logits(in[0]->data.begin() + s * vocabulary, in[0]->data.begin() + (s + 1) * vocabulary);
+    std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
+                               in[0]->data.begin() + (s + 1) * vocabulary);
     const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
-    if (settings[4] > 0) penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
-    double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])), static_cast<uint32_t>(position));
+    if (settings[4] > 0)
+      penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
+    double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])),
+                             static_cast<uint32_t>(position));
     double token = static_cast<double>(choose(logits, settings, draw));
     out[0].data[slot] = token;
     out[1].data[static_cast<size_t>(s * recent + position % recent)] = token;
@@ -109,16 +119,26 @@ void reference(const Call& call, std::span<const Tensor64* const> in, std::span<
 
 std::vector<Case> cases() {
   std::vector<Case> cases;
-  struct Row { const char* name; int64_t slots, vocabulary, recent; double setting; };
-  // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with a penalty.
-  for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0}, Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
+  struct Row {
+    const char* name;
+    int64_t slots, vocabulary, recent;
+    double setting;
+  };
+  // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with a
+  // penalty.
+  for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
+                       Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
     CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};
     auto ids = [](const Shape& shape, int64_t bound) {
       return CaseInput{i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};
     };
     cases.push_back({r.name,
-                     {logits, ids({r.slots}, r.vocabulary), ids({r.slots, r.recent}, r.vocabulary), ids({r.slots}, 50),
-                      {f32({r.slots, kSettings}), {Fill::kConstant, r.setting, false}, false}, ids({r.slots}, 1000)},
+                     {logits,
+                      ids({r.slots}, r.vocabulary),
+                      ids({r.slots, r.recent}, r.vocabulary),
+                      ids({r.slots}, 50),
+                      {f32({r.slots, kSettings}), {Fill::kConstant, r.setting, false}, false},
+                      ids({r.slots}, 1000)},
                      {}});
   }
   return cases;

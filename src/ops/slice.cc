@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// slice: elements begin..end of one axis; a view. Its gradient is assembled by differentiate: slices that tile a
-// value become one concat, so a split costs no zero-filled copies.
+// slice: elements begin..end of one axis; a view. Its gradient is assembled by differentiate:
+// slices that tile a value become one concat, so a split costs no zero-filled copies.
 #include <vector>
 
 #include "ops/build.h"
@@ -14,12 +14,13 @@ std::vector<Type> infer(const Call& call) {
   int64_t begin = call.attrs.integer("begin"), end = call.attrs.integer("end");
   int axis = expect_axis("slice", shape, call.attrs.integer("axis"));
   if (begin < 0 || begin >= end || end > shape[axis])
-    throw usage_error("[slice] expected 0 <= begin < end <= {}, got {} and {}", shape[axis], begin, end);
+    throw usage_error("[slice] expected 0 <= begin < end <= {}, got {} and {}", shape[axis], begin,
+                      end);
   const DTypeInfo& dtype = info(call.inputs[0].dtype);
   bool whole_blocks = begin % dtype.elements_per_block == 0 && end % dtype.elements_per_block == 0;
   if (axis == shape.rank() - 1 && !whole_blocks)
-    throw usage_error("[slice] expected whole blocks of {} elements, got {} to {}", dtype.elements_per_block,
-                      begin, end);
+    throw usage_error("[slice] expected whole blocks of {} elements, got {} to {}",
+                      dtype.elements_per_block, begin, end);
   return {{call.inputs[0].dtype, shape.with(axis, end - begin)}};
 }
 
@@ -28,7 +29,9 @@ std::optional<Layout> view(const Call& call, const Layout& input) {
   return Layout{input.offset + call.attrs.integer("begin") * input.strides[axis], input.strides};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   const Shape& shape = call.inputs[0].shape;
   int axis = static_cast<int>(call.attrs.integer("axis"));
   int64_t begin = call.attrs.integer("begin"), end = call.attrs.integer("end");

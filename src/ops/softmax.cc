@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax over the last axis, and its gradient. Rows that are wholly masked (all -inf) become zeros.
+// softmax over the last axis, and its gradient. Rows that are wholly masked (all -inf) become
+// zeros.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,8 +24,8 @@ Work work(const Call& call) {
   return arithmetic(5 * elements, 2 * elements);
 }
 
-// `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and writes it twice. One
-// kernel that keeps the row in cache reads and writes once.
+// `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and writes
+// it twice. One kernel that keeps the row in cache reads and writes once.
 std::optional<Traffic> traffic(const Call& call) {
   if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
   int64_t bytes = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape.elements());
@@ -35,7 +36,9 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   return {call.builder.call("softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   Rows rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
@@ -65,7 +68,9 @@ std::vector<Type> infer_backward(const Call& call) {
 // dy * y, sum, subtract, multiply.
 Work work_backward(const Call& call) { return arithmetic(4 * call.inputs[0].shape.elements()); }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   Rows rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];

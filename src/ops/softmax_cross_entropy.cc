@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax_cross_entropy (composite): logits [N,V] and labels i32[N] (-1 = not counted) -> the mean loss f32[], lse
-// f32[N,1] and the number of counted rows i32[]. Kept whole it never writes probabilities: the gradient recomputes them from lse.
+// softmax_cross_entropy (composite): logits [N,V] and labels i32[N] (-1 = not counted) -> the mean
+// loss f32[], lse f32[N,1] and the number of counted rows i32[]. Kept whole it never writes
+// probabilities: the gradient recomputes them from lse.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -35,12 +36,14 @@ ModelWork model_work(const Call& call) { return {work(call), backward_work(call.
 
 std::vector<ValueId> gradient(const GradientCall& call) {
   const Node& n = call.node;
-  return {call.builder.call("softmax_cross_entropy_backward",
-                            {n.inputs[0], n.inputs[1], n.outputs[1], n.outputs[2], call.output_gradients[0]}),
-          kNoValue};
+  return {
+      call.builder.call("softmax_cross_entropy_backward", {n.inputs[0], n.inputs[1], n.outputs[1],
+                                                           n.outputs[2], call.output_gradients[0]}),
+      kNoValue};
 }
 
-// log_softmax and nll_loss in fp32, as an eager framework runs it. lse is not available there: it has no reader.
+// log_softmax and nll_loss in fp32, as an eager framework runs it. lse is not available there: it
+// has no reader.
 std::vector<ValueId> expand(Builder& b, const Node& node) {
   ValueId log_probabilities = b.call("log_softmax", {cast(b, node.inputs[0], DType::kF32)});
   std::vector<ValueId> made = b.call_all("nll_loss", {log_probabilities, node.inputs[1]});
@@ -53,7 +56,9 @@ double row_lse(const double* x, int64_t v) {
   return top + std::log(sum);
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   int64_t n = call.inputs[0].shape[0], v = call.inputs[0].shape[1];
   double sum = 0, count = 0;
   for (int64_t r = 0; r < n; ++r) {
@@ -69,7 +74,9 @@ void reference(const Call& call, std::span<const Tensor64* const> inputs, std::s
   outputs[2].data[0] = count;
 }
 
-CaseInput labels(int64_t n, int64_t v) { return {i32({n}), {Fill::kIds, static_cast<double>(v), false}}; }
+CaseInput labels(int64_t n, int64_t v) {
+  return {i32({n}), {Fill::kIds, static_cast<double>(v), false}};
+}
 
 std::vector<Case> cases() {
   std::vector<Case> cases;
@@ -81,7 +88,8 @@ std::vector<Case> cases() {
 // Inputs logits, labels, lse, the count, the loss's gradient.
 std::vector<Type> infer_backward(const Call& call) {
   expect_logits("softmax_cross_entropy_backward", call.inputs[0], call.inputs[1]);
-  expect_type("softmax_cross_entropy_backward", call.inputs[2], f32({call.inputs[0].shape[0], 1}), "lse");
+  expect_type("softmax_cross_entropy_backward", call.inputs[2], f32({call.inputs[0].shape[0], 1}),
+              "lse");
   expect_type("softmax_cross_entropy_backward", call.inputs[3], i32({}), "the count");
   expect_type("softmax_cross_entropy_backward", call.inputs[4], f32({}), "the loss's gradient");
   return {call.inputs[0]};
@@ -89,7 +97,9 @@ std::vector<Type> infer_backward(const Call& call) {
 
 Work work_backward(const Call& call) { return backward_work(call.inputs[0].shape); }
 
-void reference_backward(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference_backward(const Call& call,
+                        std::span<const Tensor64* const> inputs,
+                        std::span<Tensor64> outputs) {
   int64_t n = call.inputs[0].shape[0], v = call.inputs[0].shape[1];
   double count = inputs[3]->data[0];
   for (int64_t r = 0; r < n; ++r) {
@@ -105,7 +115,10 @@ void reference_backward(const Call& call, std::span<const Tensor64* const> input
 
 std::vector<Case> cases_backward() {
   return {{"rows",
-           {{f32({7, 67})}, labels(7, 67), {f32({7, 1}), {Fill::kConstant, 5}, false}, {i32({}), {Fill::kConstant, 7, false}},
+           {{f32({7, 67})},
+            labels(7, 67),
+            {f32({7, 1}), {Fill::kConstant, 5}, false},
+            {i32({}), {Fill::kConstant, 7, false}},
             {f32({}), {}, false}},
            {}}};
 }

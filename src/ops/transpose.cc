@@ -38,14 +38,17 @@ std::vector<ValueId> gradient(const GradientCall& call) {
   return {transpose(call.builder, call.output_gradients[0], inverse)};
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
+void reference(const Call& call,
+               std::span<const Tensor64* const> inputs,
+               std::span<Tensor64> outputs) {
   Layout dense{0, dense_strides(call.inputs[0].shape)};
   Layout from = *view(call, dense);
   const Shape& shape = call.outputs[0].shape;
   Strides to = dense_strides(shape);
   for (int64_t i = 0; i < shape.elements(); ++i) {
     int64_t at = 0;
-    for (int axis = 0; axis < shape.rank(); ++axis) at += i / to[axis] % shape[axis] * from.strides[axis];
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      at += i / to[axis] % shape[axis] * from.strides[axis];
     outputs[0].data[static_cast<size_t>(i)] = inputs[0]->data[static_cast<size_t>(at)];
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16: activations and products in bf16 with fp32 masters. Weights of products are cast once a step;
-// norms keep fp32 weights and statistics, the loss is fp32.
+// autocast_bf16: activations and products in bf16 with fp32 masters. Weights of products are cast
+// once a step; norms keep fp32 weights and statistics, the loss is fp32.
 #include <map>
 
 #include "graph/rewriter.h"
@@ -42,13 +42,16 @@ class Autocast {
 
 Graph run(const Graph& graph, PassContext& context) {
   Autocast autocast(graph);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) { return autocast.visit(rewriter, id); });
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    return autocast.visit(rewriter, id);
+  });
 }
 
 }  // namespace
 
 const Pass& autocast_bf16_pass() {
-  static const Pass pass{"autocast_bf16", Stage::kForward, "activations and products in bf16, masters in fp32",
+  static const Pass pass{"autocast_bf16", Stage::kForward,
+                         "activations and products in bf16, masters in fp32",
                          "precision: the loss stays within 0.02 of fp32's", run};
   return pass;
 }

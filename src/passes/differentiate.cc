@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk over the nodes backwards. Gradients that reach a value from several readers are summed when its producer is
-// reached; those that reach it through slices are joined by one concat instead of being padded with zeros.
+// One walk over the nodes backwards. Gradients that reach a value from several readers are summed
+// when its producer is reached; those that reach it through slices are joined by one concat instead
+// of being padded with zeros.
 #include "passes/differentiate.h"
 
 #include <algorithm>
@@ -38,12 +39,15 @@ class Differentiator {
     const Node* last = graph_.producer(loss);
     RIDGE_CHECK(last != nullptr, "the loss has no producer");
     add(loss, {in_backward_of(origins_behind(loss), last->scope, [&] {
-          return builder_.call("fill", {}, {{"shape", graph_.shape(loss).to_vector()}, {"value", seed},
-                                            {"dtype", std::string(name(graph_.type(loss).dtype))}});
+          return builder_.call("fill", {},
+                               {{"shape", graph_.shape(loss).to_vector()},
+                                {"value", seed},
+                                {"dtype", std::string(name(graph_.type(loss).dtype))}});
         })});
     for (NodeId id = forward_nodes; id-- > 0;) visit(id);
     std::vector<ValueId> gradients;
-    for (ValueId value : wanted) gradients.push_back(contributions_[index(value)].empty() ? kNoValue : total(value));
+    for (ValueId value : wanted)
+      gradients.push_back(contributions_[index(value)].empty() ? kNoValue : total(value));
     return gradients;
   }
 
@@ -56,12 +60,14 @@ class Differentiator {
     for (ValueId value : wanted) needed_[index(value)] = true;
     for (NodeId id = 0; id < forward_nodes; ++id) {
       const Node& node = graph_.node(id);
-      bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return needed_[index(v)]; });
+      bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                             [&](ValueId v) { return needed_[index(v)]; });
       for (ValueId output : node.outputs) needed_[index(output)] = any;
     }
   }
 
-  // Of the node that makes a value, or, since a view does no work, of the node whose result it shows.
+  // Of the node that makes a value, or, since a view does no work, of the node whose result it
+  // shows.
   std::vector<Origin> origins_behind(ValueId value) const {
     const Node* node = graph_.producer(value);
     while (node != nullptr && node->op->kind == OpKind::kView && node->from.empty())
@@ -70,15 +76,19 @@ class Differentiator {
   }
 
   // What the gradient of a node belongs to; a view's, to those who read it.
-  std::vector<Origin> origins_of(const Node& node, std::span<const ValueId> output_gradients) const {
+  std::vector<Origin> origins_of(const Node& node,
+                                 std::span<const ValueId> output_gradients) const {
     std::vector<Origin> from = node.from;
     for (size_t i = 0; node.from.empty() && i < output_gradients.size(); ++i)
-      if (output_gradients[i] != kNoValue) from = merge_origins(from, origins_behind(output_gradients[i]));
+      if (output_gradients[i] != kNoValue)
+        from = merge_origins(from, origins_behind(output_gradients[i]));
     return from;
   }
 
   template <typename Make>
-  std::invoke_result_t<Make> in_backward_of(std::vector<Origin> from, const std::string& scope, const Make& make) {
+  std::invoke_result_t<Make> in_backward_of(std::vector<Origin> from,
+                                            const std::string& scope,
+                                            const Make& make) {
     for (Origin& origin : from) origin.phase = Phase::kBackward;
     auto derive = builder_.derive(std::move(from), scope, Phase::kBackward);
     return make();
@@ -93,7 +103,8 @@ class Differentiator {
     const Node node = graph_.node(id);  // a copy: appending moves the list
     bool reached = std::any_of(node.outputs.begin(), node.outputs.end(),
                                [&](ValueId v) { return !contributions_[index(v)].empty(); });
-    bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return needed_[index(v)]; });
+    bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(),
+                              [&](ValueId v) { return needed_[index(v)]; });
     if (!reached || !wanted) return;
     std::vector<ValueId> output_gradients;
     for (ValueId output : node.outputs)
@@ -106,9 +117,11 @@ class Differentiator {
     RIDGE_CHECK(node.op->gradient != nullptr, "op '{}' has no gradient", node.op->name);
     auto needed = std::make_unique<bool[]>(node.inputs.size());
     for (size_t i = 0; i < node.inputs.size(); ++i) needed[i] = needed_[index(node.inputs[i])];
-    std::vector<ValueId> gradients = in_backward_of(origins_of(node, output_gradients), node.scope, [&] {
-      return node.op->gradient({builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
-    });
+    std::vector<ValueId> gradients =
+        in_backward_of(origins_of(node, output_gradients), node.scope, [&] {
+          return node.op->gradient(
+              {builder_, node, output_gradients, {needed.get(), node.inputs.size()}});
+        });
     for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
   }
 
@@ -118,7 +131,8 @@ class Differentiator {
     std::string scope;
     for (const Contribution& part : parts) {
       const Node* producer = graph_.producer(part.gradient);
-      while (producer != nullptr && producer->op->kind == OpKind::kView) producer = graph_.producer(producer->inputs[0]);
+      while (producer != nullptr && producer->op->kind == OpKind::kView)
+        producer = graph_.producer(producer->inputs[0]);
       if (producer == nullptr) continue;
       from = merge_origins(from, producer->from);
       scope = producer->scope;
@@ -134,8 +148,10 @@ class Differentiator {
     std::vector<Contribution> slices;
     ValueId whole = kNoValue;
     for (const Contribution& part : parts) {
-      if (part.axis < 0) whole = part.gradient;
-      else slices.push_back(part);
+      if (part.axis < 0)
+        whole = part.gradient;
+      else
+        slices.push_back(part);
     }
     if (!slices.empty()) {
       ValueId joined = join(value, slices);
@@ -148,9 +164,12 @@ class Differentiator {
   void sum_equal_parts(std::vector<Contribution>& parts) {
     std::vector<Contribution> sums;
     for (const Contribution& part : parts) {
-      auto same = std::find_if(sums.begin(), sums.end(), [&](const Contribution& c) { return c.same_part(part); });
-      if (same == sums.end()) sums.push_back(part);
-      else same->gradient = sum(same->gradient, part.gradient);
+      auto same = std::find_if(sums.begin(), sums.end(),
+                               [&](const Contribution& c) { return c.same_part(part); });
+      if (same == sums.end())
+        sums.push_back(part);
+      else
+        same->gradient = sum(same->gradient, part.gradient);
     }
     parts = std::move(sums);
   }
@@ -159,23 +178,28 @@ class Differentiator {
   ValueId sum(ValueId first, ValueId second) {
     NodeId maker = graph_.value(second).producer;
     Node& node = graph_.node(maker);
-    bool accumulates = (node.op->name == "matmul" || node.op->name == "embedding_backward") && node.inputs.size() == 2;
-    if (!accumulates || graph_.type(first) != graph_.type(second) || !may_be_overwritten(first, maker))
+    bool accumulates = (node.op->name == "matmul" || node.op->name == "embedding_backward") &&
+                       node.inputs.size() == 2;
+    if (!accumulates || graph_.type(first) != graph_.type(second) ||
+        !may_be_overwritten(first, maker))
       return ops::add(builder_, first, second);
     node.inputs.push_back(first);
     return second;
   }
 
-  // Whether nothing but the sum at hand needs the bytes of a gradient: no node reads it, no other value waits for it.
+  // Whether nothing but the sum at hand needs the bytes of a gradient: no node reads it, no other
+  // value waits for it.
   bool may_be_overwritten(ValueId gradient, NodeId by) const {
     const Value& value = graph_.value(gradient);
     if (value.storage != Storage::kTemporary || value.producer >= by) return false;
     if (graph_.node(value.producer).op->kind == OpKind::kView) return false;
     for (const Node& node : graph_.nodes)
-      if (std::find(node.inputs.begin(), node.inputs.end(), gradient) != node.inputs.end()) return false;
+      if (std::find(node.inputs.begin(), node.inputs.end(), gradient) != node.inputs.end())
+        return false;
     int64_t holders = 0;
     for (const std::vector<Contribution>& parts : contributions_)
-      holders += std::count_if(parts.begin(), parts.end(), [&](const Contribution& c) { return c.gradient == gradient; });
+      holders += std::count_if(parts.begin(), parts.end(),
+                               [&](const Contribution& c) { return c.gradient == gradient; });
     return holders <= 1;
   }
 
@@ -183,14 +207,16 @@ class Differentiator {
   ValueId join(ValueId value, std::vector<Contribution> slices) {
     const Type type = graph_.type(value);
     int axis = slices[0].axis;
-    std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+    std::sort(slices.begin(), slices.end(),
+              [](const auto& a, const auto& b) { return a.begin < b.begin; });
     std::vector<ValueId> parts;
     int64_t at = 0;
     auto zeros_until = [&](int64_t end) {
       if (at == end) return;
-      parts.push_back(builder_.call("fill", {}, {{"shape", type.shape.with(axis, end - at).to_vector()},
-                                                 {"value", 0.0},
-                                                 {"dtype", std::string(name(type.dtype))}}));
+      parts.push_back(builder_.call("fill", {},
+                                    {{"shape", type.shape.with(axis, end - at).to_vector()},
+                                     {"value", 0.0},
+                                     {"dtype", std::string(name(type.dtype))}}));
       at = end;
     };
     for (const Contribution& slice : slices) {
@@ -211,7 +237,10 @@ class Differentiator {
 
 }  // namespace
 
-std::vector<ValueId> differentiate(Graph& graph, const OpTable& ops, ValueId loss, std::span<const ValueId> wanted,
+std::vector<ValueId> differentiate(Graph& graph,
+                                   const OpTable& ops,
+                                   ValueId loss,
+                                   std::span<const ValueId> wanted,
                                    double seed) {
   return Differentiator(graph, ops).run(loss, wanted, seed);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reverse-mode differentiation on the graph: appends the backward nodes of a scalar loss. Each carries the origins of
-// the forward node that it belongs to, with the phase backward.
+// Reverse-mode differentiation on the graph: appends the backward nodes of a scalar loss. Each
+// carries the origins of the forward node that it belongs to, with the phase backward.
 #pragma once
 
 #include <span>
@@ -10,8 +10,9 @@
 
 namespace ridge::passes {
 
-// Appends to `graph` and returns d loss / d wanted[i] in the type of wanted[i]; kNoValue where the loss does not depend
-// on it. `seed` is the loss's own gradient (1/m when m micro-batches are averaged).
+// Appends to `graph` and returns d loss / d wanted[i] in the type of wanted[i]; kNoValue where the
+// loss does not depend on it. `seed` is the loss's own gradient (1/m when m micro-batches are
+// averaged).
 std::vector<ValueId> differentiate(Graph& graph,
                                    const OpTable& ops,
                                    ValueId loss,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expand: composites that no pass chose to keep whole (attribute `fused`) become primitives. The off switch of each
-// fused op is this form.
+// expand: composites that no pass chose to keep whole (attribute `fused`) become primitives. The
+// off switch of each fused op is this form.
 #include "graph/rewriter.h"
 #include "passes/passes.h"
 
@@ -26,8 +26,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& expand_pass() {
-  static const Pass pass{"expand", Stage::kForward, "turn the composites that are left into primitives",
-                         "the primitive form is the baseline: every other form is measured against it", run};
+  static const Pass pass{
+      "expand", Stage::kForward, "turn the composites that are left into primitives",
+      "the primitive form is the baseline: every other form is measured against it", run};
   return pass;
 }
 

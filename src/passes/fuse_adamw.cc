@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_adamw: the updates of many tensors in one launch. Each launch stands where its gradients are known and its
-// parameters no longer read, so that the gradients' memory is free early, and so that a device that runs branches side by
-// side updates while it still differentiates. Where the step casts a parameter to bf16, the update writes that copy as
-// well, into a state that the next step reads; a gradient that was only widened for the update is read narrow.
+// fuse_adamw: the updates of many tensors in one launch. Each launch stands where its gradients are
+// known and its parameters no longer read, so that the gradients' memory is free early, and so that
+// a device that runs branches side by side updates while it still differentiates. Where the step
+// casts a parameter to bf16, the update writes that copy as well, into a state that the next step
+// reads; a gradient that was only widened for the update is read narrow.
 #include <algorithm>
 #include <map>
 
@@ -14,7 +15,8 @@
 namespace ridge::passes {
 namespace {
 
-// Launches at most: each is some microseconds of a GPU's time, and what the last one updates nothing runs beside.
+// Launches at most: each is some microseconds of a GPU's time, and what the last one updates
+// nothing runs beside.
 constexpr int64_t kGroups = 8;
 // And at least this many elements each: less is over before the launch is.
 constexpr int64_t kFewElements = int64_t{1} << 20;
@@ -27,7 +29,8 @@ struct Group {
 
 class AdamwFuser {
  public:
-  AdamwFuser(const Graph& graph, PassContext& context) : graph_(graph), context_(context), users_(graph.users()) {
+  AdamwFuser(const Graph& graph, PassContext& context)
+      : graph_(graph), context_(context), users_(graph.users()) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->name == "adamw") updates_.push_back(static_cast<NodeId>(i));
@@ -52,8 +55,8 @@ class AdamwFuser {
   }
 
  private:
-  // Consecutive updates by when they are ready, cut where each part holds its share of the elements. Those that are
-  // ready together are never parted.
+  // Consecutive updates by when they are ready, cut where each part holds its share of the
+  // elements. Those that are ready together are never parted.
   void form_groups() {
     std::vector<std::pair<NodeId, NodeId>> order;  // when ready, the update
     int64_t all = 0;
@@ -61,7 +64,8 @@ class AdamwFuser {
       order.emplace_back(ready(id), id);
       all += graph_.shape(parameter_of(graph_.node(id))).elements();
     }
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
     const int64_t share = std::max(all / kGroups, kFewElements);
     int64_t held = 0;
     for (const auto& [when, id] : order) {
@@ -79,7 +83,8 @@ class AdamwFuser {
   // The last node that makes an operand of the update or reads the parameter that it changes.
   NodeId ready(NodeId update) const {
     NodeId last = last_read(parameter_of(graph_.node(update)));
-    for (ValueId input : graph_.node(update).inputs) last = std::max(last, graph_.value(input).producer);
+    for (ValueId input : graph_.node(update).inputs)
+      last = std::max(last, graph_.value(input).producer);
     return last;
   }
 
@@ -90,7 +95,8 @@ class AdamwFuser {
       const Node& node = graph_.node(user);
       if (node.op->name == "adamw") continue;
       last = std::max(last, user);
-      if (node.op->kind == OpKind::kView || is_parameter_cast(node)) last = std::max(last, last_read(node.outputs[0]));
+      if (node.op->kind == OpKind::kView || is_parameter_cast(node))
+        last = std::max(last, last_read(node.outputs[0]));
     }
     return last;
   }
@@ -108,7 +114,8 @@ class AdamwFuser {
   }
 
   static ValueId parameter_of(const Node& adamw) {
-    return adamw.inputs[static_cast<size_t>(ops::adamw_tensors(adamw.inputs.size(), adamw.attrs)[0].input)];
+    return adamw
+        .inputs[static_cast<size_t>(ops::adamw_tensors(adamw.inputs.size(), adamw.attrs)[0].input)];
   }
 
   // The bf16 copy as stored: "<name>.bf16", loaded from the same file tensor.
@@ -118,8 +125,8 @@ class AdamwFuser {
     if (!context_.load.stored.contains(name)) {
       Builder load(context_.load.graph, context_.ops);
       load.set_phase(Phase::kLoad);
-      context_.load.stored[name] =
-          load.call("cast", {context_.load.stored.at(value.name)}, {{"dtype", std::string("bf16")}});
+      context_.load.stored[name] = load.call("cast", {context_.load.stored.at(value.name)},
+                                             {{"dtype", std::string("bf16")}});
     }
     return rewriter.builder().parameter(name, {DType::kBF16, value.type.shape});
   }
@@ -172,7 +179,8 @@ class AdamwFuser {
     if (found != casts_.end())
       for (NodeId id : found->second) from = merge_origins(from, graph_.node(id).from);
     const Node* producer = graph_.producer(gradient);
-    if (producer != nullptr && producer->op->name == "cast") from = merge_origins(from, producer->from);
+    if (producer != nullptr && producer->op->name == "cast")
+      from = merge_origins(from, producer->from);
     return from;
   }
 
@@ -180,7 +188,7 @@ class AdamwFuser {
   PassContext& context_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<NodeId> updates_;
-  std::vector<Group> groups_;  // by when they are ready
+  std::vector<Group> groups_;                     // by when they are ready
   std::map<ValueId, std::vector<NodeId>> casts_;  // per parameter
 };
 
@@ -189,8 +197,9 @@ Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, c
 }  // namespace
 
 const Pass& fuse_adamw_pass() {
-  static const Pass pass{"fuse_adamw", Stage::kStep, "many tensors' updates in one launch, bf16 copies written on the way",
-                         "", run};
+  static const Pass pass{"fuse_adamw", Stage::kStep,
+                         "many tensors' updates in one launch, bf16 copies written on the way", "",
+                         run};
   return pass;
 }
 

@@ -7,7 +7,9 @@ namespace ridge::passes {
 namespace {
 
 // The rms_norm that alone among the readers of an add's sum normalises it, or null.
-const Node* norm_of_sum(const Graph& graph, const Node& add, const std::vector<std::vector<NodeId>>& users) {
+const Node* norm_of_sum(const Graph& graph,
+                        const Node& add,
+                        const std::vector<std::vector<NodeId>>& users) {
   const Node* norm = nullptr;
   for (NodeId user : users[static_cast<size_t>(add.outputs[0])]) {
     const Node& node = graph.node(user);
@@ -28,9 +30,11 @@ Graph run(const Graph& graph, PassContext& context) {
       // The weight is a parameter, so the norm can stand where the add stood.
       if (norm == nullptr || !rewriter.is_mapped(norm->inputs[1])) return false;
       auto derive = b.derive(merge_origins(node.from, norm->from), norm->scope, norm->phase);
-      std::vector<ValueId> made = b.call_all(
-          "add_rms_norm", {rewriter.map(node.inputs[0]), rewriter.map(node.inputs[1]), rewriter.map(norm->inputs[1])},
-          {{"eps", norm->attrs.real("eps")}, {"offset", norm->attrs.real("offset")}});
+      std::vector<ValueId> made =
+          b.call_all("add_rms_norm",
+                     {rewriter.map(node.inputs[0]), rewriter.map(node.inputs[1]),
+                      rewriter.map(norm->inputs[1])},
+                     {{"eps", norm->attrs.real("eps")}, {"offset", norm->attrs.real("offset")}});
       rewriter.replace(node.outputs[0], made[0]);
       rewriter.replace(norm->outputs[0], made[1]);
       rewriter.replace(norm->outputs[1], made[2]);
@@ -48,8 +52,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& fuse_rms_norm_pass() {
-  static const Pass pass{"fuse_rms_norm", Stage::kForward, "RMSNorm in one kernel, with the residual add before it", "",
-                         run};
+  static const Pass pass{"fuse_rms_norm", Stage::kForward,
+                         "RMSNorm in one kernel, with the residual add before it", "", run};
   return pass;
 }
 

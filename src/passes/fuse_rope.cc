@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_rope: one kernel turns the q and k heads of a merged projection and copies its v heads; attention reads views of
-// the result. A rope on a projection of its own is kept whole.
+// fuse_rope: one kernel turns the q and k heads of a merged projection and copies its v heads;
+// attention reads views of the result. A rope on a projection of its own is kept whole.
 #include <optional>
 
 #include "graph/rewriter.h"
@@ -20,11 +20,13 @@ std::optional<Part> part_of_merged(const Graph& graph, ValueId heads) {
   const Node* reshape = graph.producer(heads);
   if (reshape == nullptr || reshape->op->name != "reshape") return std::nullopt;
   const Node* slice = graph.producer(reshape->inputs[0]);
-  if (slice == nullptr || slice->op->name != "slice" || slice->attrs.integer("axis") != 1) return std::nullopt;
+  if (slice == nullptr || slice->op->name != "slice" || slice->attrs.integer("axis") != 1)
+    return std::nullopt;
   return Part{slice->inputs[0], slice->attrs.integer("begin"), slice->attrs.integer("end")};
 }
 
-// An attention whose q and k are turned parts of one merged projection and whose v is the rest of it.
+// An attention whose q and k are turned parts of one merged projection and whose v is the rest of
+// it.
 struct Site {
   const Node* q_rope;
   const Node* k_rope;
@@ -33,16 +35,19 @@ struct Site {
 };
 
 std::optional<Site> site_at(const Graph& graph, const Node& attention) {
-  if (attention.op->name != "attention" && attention.op->name != "flash_attention") return std::nullopt;
+  if (attention.op->name != "attention" && attention.op->name != "flash_attention")
+    return std::nullopt;
   const Node* q_rope = graph.producer(attention.inputs[0]);
   const Node* k_rope = graph.producer(attention.inputs[1]);
-  bool turned = q_rope != nullptr && k_rope != nullptr && q_rope->op->name == "rope" && k_rope->op->name == "rope" &&
-                q_rope->inputs[1] == k_rope->inputs[1] && q_rope->attrs == k_rope->attrs;
+  bool turned = q_rope != nullptr && k_rope != nullptr && q_rope->op->name == "rope" &&
+                k_rope->op->name == "rope" && q_rope->inputs[1] == k_rope->inputs[1] &&
+                q_rope->attrs == k_rope->attrs;
   if (!turned) return std::nullopt;
   auto q = part_of_merged(graph, q_rope->inputs[0]), k = part_of_merged(graph, k_rope->inputs[0]),
        v = part_of_merged(graph, attention.inputs[2]);
   if (!q || !k || !v || q->merged != k->merged || k->merged != v->merged) return std::nullopt;
-  bool in_order = q->begin == 0 && k->begin == q->end && v->begin == k->end && v->end == graph.shape(q->merged)[1];
+  bool in_order = q->begin == 0 && k->begin == q->end && v->begin == k->end &&
+                  v->end == graph.shape(q->merged)[1];
   if (!in_order) return std::nullopt;
   return Site{q_rope, k_rope, attention.inputs[2], *q, *k, *v};
 }
@@ -52,12 +57,15 @@ void fuse(Rewriter& rewriter, const Site& site) {
   Builder& b = rewriter.builder();
   const Node& q = *site.q_rope;
   auto derive = b.derive(merge_origins(q.from, site.k_rope->from), q.scope, q.phase);
-  ValueId turned = b.call("rope_qkv", {rewriter.map(site.q.merged), rewriter.map(q.inputs[1]), rewriter.map(q.inputs[2])},
-                          {{"interleaved", q.attrs.flag("interleaved")},
-                           {"heads", graph.shape(q.outputs[0])[1]},
-                           {"kv_heads", graph.shape(site.v)[1]}});
+  ValueId turned =
+      b.call("rope_qkv",
+             {rewriter.map(site.q.merged), rewriter.map(q.inputs[1]), rewriter.map(q.inputs[2])},
+             {{"interleaved", q.attrs.flag("interleaved")},
+              {"heads", graph.shape(q.outputs[0])[1]},
+              {"kv_heads", graph.shape(site.v)[1]}});
   auto view = [&](const Part& part, ValueId heads) {
-    rewriter.replace(heads, ops::reshape(b, ops::slice(b, turned, 1, part.begin, part.end), graph.shape(heads)));
+    rewriter.replace(
+        heads, ops::reshape(b, ops::slice(b, turned, 1, part.begin, part.end), graph.shape(heads)));
   };
   view(site.q, q.outputs[0]);
   view(site.k, site.k_rope->outputs[0]);
@@ -85,8 +93,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& fuse_rope_pass() {
-  static const Pass pass{"fuse_rope", Stage::kForward,
-                         "split, rotate and lay out q, k and v of a merged projection in one kernel", "", run};
+  static const Pass pass{
+      "fuse_rope", Stage::kForward,
+      "split, rotate and lay out q, k and v of a merged projection in one kernel", "", run};
   return pass;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// generate_pointwise: clusters of pointwise nodes of one shape become one generated kernel each, so that what passes
-// between them stays in registers or L1.
+// generate_pointwise: clusters of pointwise nodes of one shape become one generated kernel each, so
+// that what passes between them stays in registers or L1.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -21,7 +21,8 @@ struct Cluster {
 
 class Clusterer {
  public:
-  explicit Clusterer(const Graph& graph) : graph_(graph), users_(graph.users()), cluster_of_(graph.nodes.size(), -1) {}
+  explicit Clusterer(const Graph& graph)
+      : graph_(graph), users_(graph.users()), cluster_of_(graph.nodes.size(), -1) {}
 
   std::vector<Cluster> run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
@@ -49,7 +50,8 @@ class Clusterer {
     clusters_.push_back({{id}});
   }
 
-  // The kernel runs where the cluster's last node stands, so nothing between may read what the cluster makes.
+  // The kernel runs where the cluster's last node stands, so nothing between may read what the
+  // cluster makes.
   bool joins(const Cluster& cluster, NodeId id) const {
     const Node& node = graph_.node(id);
     const Node& first = graph_.node(cluster.nodes[0]);
@@ -59,7 +61,8 @@ class Clusterer {
     for (NodeId member : cluster.nodes)
       for (ValueId output : graph_.node(member).outputs)
         for (NodeId user : users_[static_cast<size_t>(output)])
-          if (user < id && std::find(cluster.nodes.begin(), cluster.nodes.end(), user) == cluster.nodes.end())
+          if (user < id &&
+              std::find(cluster.nodes.begin(), cluster.nodes.end(), user) == cluster.nodes.end())
             return false;
     return true;
   }
@@ -73,8 +76,13 @@ class Clusterer {
 // Emits one cluster as a generated_pointwise node.
 class Generator {
  public:
-  Generator(Rewriter& rewriter, const Cluster& cluster, const std::vector<std::vector<NodeId>>& users)
-      : rewriter_(rewriter), graph_(rewriter.old()), cluster_(cluster), users_(users),
+  Generator(Rewriter& rewriter,
+            const Cluster& cluster,
+            const std::vector<std::vector<NodeId>>& users)
+      : rewriter_(rewriter),
+        graph_(rewriter.old()),
+        cluster_(cluster),
+        users_(users),
         program_builder_(program_, rewriter.builder().ops()) {}
 
   void emit() {
@@ -98,7 +106,8 @@ class Generator {
     const Node& last = graph_.node(cluster_.last());
     auto derive = rewriter_.builder().derive(from, last.scope, last.phase);
     NestedGraph program = std::make_shared<const Graph>(std::move(program_));
-    std::vector<ValueId> made = rewriter_.builder().call_all("generated_pointwise", inputs_, {{"program", program}});
+    std::vector<ValueId> made =
+        rewriter_.builder().call_all("generated_pointwise", inputs_, {{"program", program}});
     for (size_t i = 0; i < made.size(); ++i) rewriter_.replace(leaving[i], made[i]);
   }
 
@@ -114,7 +123,8 @@ class Generator {
 
   bool leaves(ValueId value) const {
     for (NodeId user : users_[static_cast<size_t>(value)])
-      if (std::find(cluster_.nodes.begin(), cluster_.nodes.end(), user) == cluster_.nodes.end()) return true;
+      if (std::find(cluster_.nodes.begin(), cluster_.nodes.end(), user) == cluster_.nodes.end())
+        return true;
     return std::find(graph_.outputs.begin(), graph_.outputs.end(), value) != graph_.outputs.end();
   }
 
@@ -145,8 +155,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& generate_pointwise_pass() {
-  static const Pass pass{"generate_pointwise", Stage::kStep, "one generated kernel for each cluster of pointwise nodes",
-                         "", run};
+  static const Pass pass{"generate_pointwise", Stage::kStep,
+                         "one generated kernel for each cluster of pointwise nodes", "", run};
   return pass;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// legalize: makes every operand one that the target's kernels take. A view that a kernel does not read, or that no
-// layout expresses, gets a copy before it; flash attention learns which scores the target's tiles compute.
+// legalize: makes every operand one that the target's kernels take. A view that a kernel does not
+// read, or that no layout expresses, gets a copy before it; flash attention learns which scores the
+// target's tiles compute.
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
@@ -10,8 +11,11 @@
 namespace ridge::passes {
 namespace {
 
-// Whose work a copy before `node` is: a view does none, so it is that of a node behind or before the views.
-std::vector<Origin> origins_at(const Graph& graph, const std::vector<std::vector<NodeId>>& users, const Node& node) {
+// Whose work a copy before `node` is: a view does none, so it is that of a node behind or before
+// the views.
+std::vector<Origin> origins_at(const Graph& graph,
+                               const std::vector<std::vector<NodeId>>& users,
+                               const Node& node) {
   if (!node.from.empty()) return node.from;
   for (NodeId user : users[static_cast<size_t>(node.outputs[0])]) {
     std::vector<Origin> behind = origins_at(graph, users, graph.node(user));
@@ -104,7 +108,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& legalize_pass() {
-  static const Pass pass{"legalize", Stage::kTarget, "put a copy where a kernel does not take a view",
+  static const Pass pass{"legalize", Stage::kTarget,
+                         "put a copy where a kernel does not take a view",
                          "copies cost bytes; without them no kernel runs", run};
   return pass;
 }

@@ -10,14 +10,16 @@ Graph run(const Graph& graph, PassContext& context) {
   std::vector<std::vector<const Node*>> groups;
   for (const Node& node : graph.nodes)
     if (node.op->name == "glu")
-      groups.push_back({projection_behind(graph, node.inputs[0]), projection_behind(graph, node.inputs[1])});
+      groups.push_back(
+          {projection_behind(graph, node.inputs[0]), projection_behind(graph, node.inputs[1])});
   return merge_products(graph, context, groups, "gate_up_proj");
 }
 
 }  // namespace
 
 const Pass& merge_gate_up_pass() {
-  static const Pass pass{"merge_gate_up", Stage::kForward, "one product for the gate and up projections", "", run};
+  static const Pass pass{"merge_gate_up", Stage::kForward,
+                         "one product for the gate and up projections", "", run};
   return pass;
 }
 

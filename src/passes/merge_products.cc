@@ -14,12 +14,16 @@ namespace {
 constexpr const char* kProjection = "nd,fd->nf";
 
 bool is_projection(const Graph& graph, const Node& node) {
-  if (node.op->name != "matmul" || node.inputs.size() != 2 || node.attrs.text("einsum") != kProjection) return false;
+  if (node.op->name != "matmul" || node.inputs.size() != 2 ||
+      node.attrs.text("einsum") != kProjection)
+    return false;
   const Value& weight = graph.value(node.inputs[1]);
   return weight.storage == Storage::kParameter && weight.producer == kNoNode;
 }
 
-bool fits(const Graph& graph, const std::vector<const Node*>& group, const std::vector<std::vector<NodeId>>& users) {
+bool fits(const Graph& graph,
+          const std::vector<const Node*>& group,
+          const std::vector<std::vector<NodeId>>& users) {
   for (const Node* node : group) {
     if (node == nullptr || node->inputs[0] != group[0]->inputs[0]) return false;
     if (graph.type(node->inputs[1]).dtype != graph.type(group[0]->inputs[1]).dtype) return false;
@@ -49,7 +53,8 @@ class Merger {
     for (const Node* node : group) from = merge_origins(from, node->from);
     ValueId weight = stack_weights(rewriter, group);
     auto derive = b.derive(from, group[0]->scope, group[0]->phase);
-    ValueId product = b.call("matmul", {rewriter.map(group[0]->inputs[0]), weight}, group[0]->attrs);
+    ValueId product =
+        b.call("matmul", {rewriter.map(group[0]->inputs[0]), weight}, group[0]->attrs);
     int64_t begin = 0;
     for (const Node* node : group) {
       int64_t end = begin + graph_.shape(node->outputs[0])[1];
@@ -91,7 +96,9 @@ const Node* projection_behind(const Graph& graph, ValueId value) {
   return node != nullptr && is_projection(graph, *node) ? node : nullptr;
 }
 
-Graph merge_products(const Graph& graph, PassContext& context, const std::vector<std::vector<const Node*>>& groups,
+Graph merge_products(const Graph& graph,
+                     PassContext& context,
+                     const std::vector<std::vector<const Node*>>& groups,
                      const std::string& stem) {
   std::vector<std::vector<NodeId>> users = graph.users();
   std::map<const Node*, const std::vector<const Node*>*> group_of;

@@ -10,7 +10,8 @@ Graph run(const Graph& graph, PassContext& context) {
   std::vector<std::vector<const Node*>> groups;
   for (const Node& node : graph.nodes)
     if (node.op->name == "attention")
-      groups.push_back({projection_behind(graph, node.inputs[0]), projection_behind(graph, node.inputs[1]),
+      groups.push_back({projection_behind(graph, node.inputs[0]),
+                        projection_behind(graph, node.inputs[1]),
                         projection_behind(graph, node.inputs[2])});
   return merge_products(graph, context, groups, "qkv_proj");
 }
@@ -18,7 +19,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& merge_qkv_pass() {
-  static const Pass pass{"merge_qkv", Stage::kForward, "one product for the q, k and v projections", "", run};
+  static const Pass pass{"merge_qkv", Stage::kForward, "one product for the q, k and v projections",
+                         "", run};
   return pass;
 }
 

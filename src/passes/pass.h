@@ -12,8 +12,8 @@
 
 namespace ridge::passes {
 
-// When a pass runs: on the model's forward graph, on the whole step (forward, backward, optimizer), or last, to
-// make the graph fit the target.
+// When a pass runs: on the model's forward graph, on the whole step (forward, backward, optimizer),
+// or last, to make the graph fit the target.
 enum class Stage : uint8_t { kForward, kStep, kTarget };
 std::string_view name(Stage stage);
 
@@ -21,14 +21,16 @@ struct PassContext {
   const OpTable& ops;
   const perf::Target& target;
   LoadGraph& load;  // file names to stored values; passes that change a weight's storage add to it
-  const perf::Ceilings* ceilings = nullptr;  // of the target's machine, for predicted times in records; may be null
+  const perf::Ceilings* ceilings =
+      nullptr;  // of the target's machine, for predicted times in records; may be null
 };
 
 struct Pass {
   std::string_view name;
   Stage stage;
   std::string_view summary;  // one line for `ridge explain` and --help
-  // What the pass gives up where planned bytes, launches, time or peak do not fall; empty when one of them must.
+  // What the pass gives up where planned bytes, launches, time or peak do not fall; empty when one
+  // of them must.
   std::string_view trade;
   Graph (*run)(const Graph& graph, PassContext& context);
 };

@@ -43,17 +43,21 @@ std::span<const Level> levels() {
       Level{"baseline", "an eager framework: one kernel per primitive", {"expand", "legalize"}},
       Level{"fused",
             "projections and attention fused",
-            {"merge_qkv", "merge_gate_up", "group_products", "flash_attention", "fuse_softmax_cross_entropy"}},
+            {"merge_qkv", "merge_gate_up", "group_products", "flash_attention",
+             "fuse_softmax_cross_entropy"}},
       Level{"kernels",
             "hand-written kernels for what stays memory-bound",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw"}},
-      Level{"compiled", "a compiler's job: generated kernels, tuned products, the step replayed whole", {"generate_pointwise", "tune_gemm", "capture", "branches"}},
+      Level{"compiled",
+            "a compiler's job: generated kernels, tuned products, the step replayed whole",
+            {"generate_pointwise", "tune_gemm", "capture", "branches"}},
   };
   return levels;
 }
 
 std::span<const std::string_view> options() {
-  static const std::array<std::string_view, 4> options = {"tune_gemm", "capture", "branches", "tf32"};
+  static const std::array<std::string_view, 4> options = {"tune_gemm", "capture", "branches",
+                                                          "tf32"};
   return options;
 }
 
@@ -66,7 +70,8 @@ namespace {
 
 std::string known_names() {
   std::string names;
-  for (const Pass* pass : pipeline()) names += (names.empty() ? "" : ", ") + std::string(pass->name);
+  for (const Pass* pass : pipeline())
+    names += (names.empty() ? "" : ", ") + std::string(pass->name);
   for (std::string_view option : options()) names += ", " + std::string(option);
   return names;
 }
@@ -87,9 +92,10 @@ perf::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
   std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &context.target);
   perf::NodeCost cost = perf::total(costs);
   perf::MemoryPlan plan = perf::plan_memory(graph, places, context.target);
-  double predicted = context.ceilings == nullptr
-                         ? 0
-                         : perf::total_ns(perf::predict_nodes(graph, places, plan, costs, *context.ceilings));
+  double predicted =
+      context.ceilings == nullptr
+          ? 0
+          : perf::total_ns(perf::predict_nodes(graph, places, plan, costs, *context.ceilings));
   return {static_cast<int64_t>(graph.nodes.size()),
           cost.launches,
           cost.work.flops,
@@ -109,7 +115,8 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
   }
   if (!found) {
     std::string names;
-    for (const Level& each : levels()) names += (names.empty() ? "" : ", ") + std::string(each.name);
+    for (const Level& each : levels())
+      names += (names.empty() ? "" : ", ") + std::string(each.name);
     throw usage_error("[level] expected one of {}, got '{}'", names, level);
   }
   for (size_t at = 0; at < switches.size();) {
@@ -119,10 +126,14 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
     if (item.empty()) continue;
     bool off = item.starts_with('-');
     std::string_view name = item.starts_with('+') || off ? item.substr(1) : item;
-    if (!is_known(name)) throw usage_error("[pass] unknown pass '{}'; expected one of {}", name, known_names());
-    if (off && is_required(name)) throw usage_error("[pass] '{}' cannot be turned off: nothing runs without it", name);
-    if (off) on_.erase(std::string(name));
-    else on_.insert(std::string(name));
+    if (!is_known(name))
+      throw usage_error("[pass] unknown pass '{}'; expected one of {}", name, known_names());
+    if (off && is_required(name))
+      throw usage_error("[pass] '{}' cannot be turned off: nothing runs without it", name);
+    if (off)
+      on_.erase(std::string(name));
+    else
+      on_.insert(std::string(name));
   }
 }
 
@@ -132,20 +143,24 @@ std::string Selection::str() const {
   return text;
 }
 
-Graph run_stage(Stage stage, const Graph& graph, const Selection& selection, PassContext& context,
+Graph run_stage(Stage stage,
+                const Graph& graph,
+                const Selection& selection,
+                PassContext& context,
                 std::vector<perf::PassRecord>* records) {
   Graph current = graph;
   for (const Pass* pass : pipeline()) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
     auto begin = std::chrono::steady_clock::now();
     Graph next = pass->run(current, context);
-    double elapsed = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    double elapsed =
+        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
     verify(next);
     verify_origins(current, next);
     if (records != nullptr)
-      records->push_back({std::string(pass->name), std::string(name(stage)), std::string(pass->summary),
-                          std::string(pass->trade), graph_cost(current, context),
-                          graph_cost(next, context), elapsed});
+      records->push_back({std::string(pass->name), std::string(name(stage)),
+                          std::string(pass->summary), std::string(pass->trade),
+                          graph_cost(current, context), graph_cost(next, context), elapsed});
     current = std::move(next);
   }
   return current;

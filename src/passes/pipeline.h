@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flat ordered list of passes, the levels that name subsets of it, and running a stage: each pass timed, the graph
-// verified after it, its cost recorded before and after.
+// The flat ordered list of passes, the levels that name subsets of it, and running a stage: each
+// pass timed, the graph verified after it, its cost recorded before and after.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ std::span<const Level> levels();
 // Names of passes and options that are on.
 class Selection {
  public:
-  // The cumulative set of a level, changed by a switch text such as "+recompute,-fuse_glu". Throws usage Errors that
-  // list the known names.
+  // The cumulative set of a level, changed by a switch text such as "+recompute,-fuse_glu". Throws
+  // usage Errors that list the known names.
   Selection(std::string_view level, std::string_view switches);
   bool has(std::string_view name) const { return on_.contains(std::string(name)); }
   const std::string& level() const { return level_; }
@@ -44,7 +44,10 @@ class Selection {
 std::span<const std::string_view> options();
 
 // The passes of one stage that are selected, in order.
-Graph run_stage(Stage stage, const Graph& graph, const Selection& selection, PassContext& context,
+Graph run_stage(Stage stage,
+                const Graph& graph,
+                const Selection& selection,
+                PassContext& context,
                 std::vector<perf::PassRecord>* records);
 
 }  // namespace ridge::passes

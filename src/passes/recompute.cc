@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: each layer keeps only what enters it; its backward pass computes the layer's activations again.
+// recompute: each layer keeps only what enters it; its backward pass computes the layer's
+// activations again.
 #include <map>
 #include <set>
 
@@ -37,7 +38,8 @@ class Recomputer {
   }
 
  private:
-  // The value as the backward pass of a block reads it: made inside a block in the forward pass, it is made again.
+  // The value as the backward pass of a block reads it: made inside a block in the forward pass, it
+  // is made again.
   ValueId again(Rewriter& rewriter, const Node& reader, ValueId value) {
     const Node* producer = graph_.producer(value);
     if (producer == nullptr || producer->phase != Phase::kForward) return rewriter.map(value);
@@ -49,7 +51,8 @@ class Recomputer {
     std::vector<ValueId> inputs;
     for (ValueId input : producer->inputs) inputs.push_back(again(rewriter, *producer, input));
     auto derive = rewriter.builder().derive(producer->from, producer->scope, Phase::kBackward);
-    std::vector<ValueId> made = rewriter.builder().call_all(producer->op->name, inputs, producer->attrs);
+    std::vector<ValueId> made =
+        rewriter.builder().call_all(producer->op->name, inputs, producer->attrs);
     for (size_t i = 0; i < made.size(); ++i) again_[producer->outputs[i]] = made[i];
     return again_.at(value);
   }
@@ -60,13 +63,16 @@ class Recomputer {
 
 Graph run(const Graph& graph, PassContext& context) {
   Recomputer recomputer(graph);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) { return recomputer.visit(rewriter, id); });
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    return recomputer.visit(rewriter, id);
+  });
 }
 
 }  // namespace
 
 const Pass& recompute_pass() {
-  static const Pass pass{"recompute", Stage::kStep, "each layer keeps its input only and computes the rest again",
+  static const Pass pass{"recompute", Stage::kStep,
+                         "each layer keeps its input only and computes the rest again",
                          "time for memory: about a third more FLOPs", run};
   return pass;
 }

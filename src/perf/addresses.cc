@@ -14,7 +14,8 @@ Addresses::Addresses(const Graph& graph, const std::vector<Place>& places, const
     bool is_root = at(places, static_cast<ValueId>(i)).root == static_cast<ValueId>(i);
     if (!is_root || value.storage == Storage::kTemporary) continue;
     stored_[i] = end_;
-    end_ += round_up(storage_bytes(value.type.dtype, value.type.shape.elements()), kStoredAlignment);
+    end_ +=
+        round_up(storage_bytes(value.type.dtype, value.type.shape.elements()), kStoredAlignment);
   }
 }
 
@@ -33,13 +34,17 @@ Access Addresses::access(ValueId value, bool is_write) const {
     last = elements - 1;
   } else {
     elements = distinct_elements(type.shape, place.layout);
-    for (int axis = 0; axis < type.shape.rank(); ++axis) last += (type.shape[axis] - 1) * place.layout.strides[axis];
+    for (int axis = 0; axis < type.shape.rank(); ++axis)
+      last += (type.shape[axis] - 1) * place.layout.strides[axis];
   }
   if (elements == 0) return {base, base, 0, is_write};
   const DTypeInfo& dtype = info(type.dtype);
-  auto offset = [&](int64_t element) { return element / dtype.elements_per_block * dtype.bytes_per_block; };
+  auto offset = [&](int64_t element) {
+    return element / dtype.elements_per_block * dtype.bytes_per_block;
+  };
   int64_t begin = base + offset(place.layout.offset);
-  return {begin, begin + offset(last) + dtype.bytes_per_block, storage_bytes(type.dtype, elements), is_write};
+  return {begin, begin + offset(last) + dtype.bytes_per_block, storage_bytes(type.dtype, elements),
+          is_write};
 }
 
 }  // namespace ridge::perf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bytes of each value lie in one space of addresses: the arena at its offsets, then a range for each stored
-// value. The addresses are the plan's, not the machine's.
+// Where the bytes of each value lie in one space of addresses: the arena at its offsets, then a
+// range for each stored value. The addresses are the plan's, not the machine's.
 #pragma once
 
 #include <cstdint>

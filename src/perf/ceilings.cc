@@ -21,8 +21,10 @@ constexpr int64_t kMostExtent = int64_t{1} << 32;
 }
 
 void expect_rate(const std::string& field, double value, bool may_be_unknown) {
-  bool fits = std::isfinite(value) && value <= kMostRate && (value > 0 || (may_be_unknown && value == 0));
-  if (!fits) refuse(field, fmt::format("expects a rate up to {:g} per ns, got {:g}", kMostRate, value));
+  bool fits =
+      std::isfinite(value) && value <= kMostRate && (value > 0 || (may_be_unknown && value == 0));
+  if (!fits)
+    refuse(field, fmt::format("expects a rate up to {:g} per ns, got {:g}", kMostRate, value));
 }
 
 void expect_ns(const std::string& field, double value) {
@@ -64,10 +66,12 @@ void check_products(const Ceilings& ceilings) {
     expect_rate("products.peak_flops_per_ns", rates.peak_flops_per_ns, false);
     expect_rate("products.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
     if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
-      refuse("products.exposed_memory_share", fmt::format("expects 0 to 1, got {:g}", rates.exposed_memory_share));
+      refuse("products.exposed_memory_share",
+             fmt::format("expects 0 to 1, got {:g}", rates.exposed_memory_share));
     expect_count("products.samples", rates.samples.size(), 0);
     for (const ProductSample& sample : rates.samples) {
-      for (int64_t extent : {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
+      for (int64_t extent :
+           {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
         if (extent < 1 || extent > kMostExtent)
           refuse("products.samples", fmt::format("expects extents from 1 to 2^32, got {}", extent));
       expect_ns("products.samples.ns", sample.ns);
@@ -104,8 +108,9 @@ std::string_view name(ProductForm form) {
 std::string Machine::str() const {
   std::string text = device;
   if (!isa.empty()) text += ", " + isa;
-  if (threads > 0) text += fmt::format(", {} {} on {} {}", threads, threads == 1 ? "thread" : "threads", cores,
-                                       cores == 1 ? "core" : "cores");
+  if (threads > 0)
+    text += fmt::format(", {} {} on {} {}", threads, threads == 1 ? "thread" : "threads", cores,
+                        cores == 1 ? "core" : "cores");
   for (const std::string& library : libraries) text += ", " + library;
   return text;
 }
@@ -141,13 +146,16 @@ void validate(const Ceilings& ceilings) {
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
-  if (ceilings.parallel_threshold_bytes < 0) refuse("parallel_threshold_bytes", "expects a size >= 0");
-  if (ceilings.machine.threads < 0 || ceilings.machine.cores < 0 || ceilings.machine.memory_bytes < 0)
+  if (ceilings.parallel_threshold_bytes < 0)
+    refuse("parallel_threshold_bytes", "expects a size >= 0");
+  if (ceilings.machine.threads < 0 || ceilings.machine.cores < 0 ||
+      ceilings.machine.memory_bytes < 0)
     refuse("machine", "expects counts >= 0");
 }
 
 double attainable_flops_per_ns(const Ceilings& ceilings, DType dtype, double flops_per_byte) {
-  return std::min(ceilings.peak_flops_per_ns(dtype), flops_per_byte * ceilings.memory_bytes_per_ns());
+  return std::min(ceilings.peak_flops_per_ns(dtype),
+                  flops_per_byte * ceilings.memory_bytes_per_ns());
 }
 
 double ridge_point(const Ceilings& ceilings, DType dtype) {

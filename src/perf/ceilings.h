@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a machine can do at best: bandwidths by working set, product rates by size, arithmetic rates, the cost of a
-// call. Measured by a backend (`ridge machine`) or taken from a data sheet (perf/hardware.h), never from a model's own
-// shapes. Rates are per nanosecond: bytes/ns are GB/s, FLOPs/ns are GFLOP/s. The record knows no graphs.
+// What a machine can do at best: bandwidths by working set, product rates by size, arithmetic
+// rates, the cost of a call. Measured by a backend (`ridge machine`) or taken from a data sheet
+// (perf/hardware.h), never from a model's own shapes. Rates are per nanosecond: bytes/ns are GB/s,
+// FLOPs/ns are GFLOP/s. The record knows no graphs.
 #pragma once
 
 #include <cstdint>
@@ -28,21 +29,22 @@ struct Machine {
   std::string hash() const;  // 16 hex digits over device, isa, cores, threads, libraries
 };
 
-// Rates when a working set of this size is walked again and again: each byte comes back after `footprint_bytes` others.
+// Rates when a working set of this size is walked again and again: each byte comes back after
+// `footprint_bytes` others.
 struct BandwidthPoint {
   int64_t footprint_bytes = 0;
-  double read_bytes_per_ns = 0;   // read only
-  double copy_bytes_per_ns = 0;   // bytes read plus bytes written, half each
-  double update_bytes_per_ns = 0; // the same in place: each byte read and written where it lies
+  double read_bytes_per_ns = 0;    // read only
+  double copy_bytes_per_ns = 0;    // bytes read plus bytes written, half each
+  double update_bytes_per_ns = 0;  // the same in place: each byte read and written where it lies
 };
 
 // One level of the memory hierarchy, for people; predictions use the points.
 struct MemoryLevel {
-  std::string name;                    // "L1", "L2", "L3", "memory"
-  int64_t capacity_bytes = 0;          // of all cores in use together; memory: the machine's
+  std::string name;            // "L1", "L2", "L3", "memory"
+  int64_t capacity_bytes = 0;  // of all cores in use together; memory: the machine's
   double read_bytes_per_ns = 0;
   double copy_bytes_per_ns = 0;
-  double theoretical_bytes_per_ns = 0; // 0 = unknown
+  double theoretical_bytes_per_ns = 0;  // 0 = unknown
 };
 
 // How the two operands lie: which of the matrices is stored transposed. C[m,n] = A[m,k] B[k,n].
@@ -57,7 +59,8 @@ std::string_view name(ProductForm form);
 struct ProductExtents {
   int64_t batch = 1, m = 1, n = 1, k = 1;
   double flops() const {
-    return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    return 2.0 * static_cast<double>(batch) * static_cast<double>(m) * static_cast<double>(n) *
+           static_cast<double>(k);
   }
 };
 
@@ -71,45 +74,51 @@ struct ProductSample {
 // The products of one element type.
 struct ProductRates {
   DType dtype = DType::kF32;
-  double peak_flops_per_ns = 0;         // the best rate among the samples, or the data sheet's times its efficiency
+  double peak_flops_per_ns =
+      0;  // the best rate among the samples, or the data sheet's times its efficiency
   double theoretical_flops_per_ns = 0;  // 0 = unknown
-  // Share of the time to fetch operands that a product does not hide behind its arithmetic, where they come from
-  // farther away than in the samples.
+  // Share of the time to fetch operands that a product does not hide behind its arithmetic, where
+  // they come from farther away than in the samples.
   double exposed_memory_share = 0;
-  std::vector<ProductSample> samples;   // empty for a data sheet
+  std::vector<ProductSample> samples;  // empty for a data sheet
 };
 
-// Flash attention's two parts on a generic shape: products, and what is done per score (scale, mask, exp, sums).
+// Flash attention's two parts on a generic shape: products, and what is done per score (scale,
+// mask, exp, sums).
 struct AttentionRates {
   DType dtype = DType::kF32;
-  double forward_flops_per_ns = 0;    // of 4 E FLOPs a score
+  double forward_flops_per_ns = 0;  // of 4 E FLOPs a score
   double forward_scores_per_ns = 0;
-  double backward_flops_per_ns = 0;   // of 10 E FLOPs a score
+  double backward_flops_per_ns = 0;  // of 10 E FLOPs a score
   double backward_scores_per_ns = 0;
 };
 
 struct Ceilings {
   Machine machine;
-  std::string source;       // "measured", "data sheet: ...", "file: ..."
-  std::string measured_at;  // ISO 8601, UTC; empty unless measured
+  std::string source;                     // "measured", "data sheet: ...", "file: ..."
+  std::string measured_at;                // ISO 8601, UTC; empty unless measured
   std::vector<BandwidthPoint> bandwidth;  // by ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
   std::vector<AttentionRates> attention;  // may be empty
-  double arithmetic_flops_per_ns = 0;       // additions and multiplications one at a time, operands in L1
-  double fused_flops_per_ns = 0;            // the same many at a time, operands in registers
-  double transcendentals_per_ns = 0;        // exp, divisions, roots: evaluations
-  // Kernels that walk any layout (pointwise, copies): what an operand costs that is not dense fp32. 0 = nothing.
-  double staged_elements_per_ns = 0;        // converted or repeated, a vector at a time
-  double strided_reads_per_ns = 0;          // at a step other than 1 or 0, one at a time
+  double arithmetic_flops_per_ns =
+      0;                              // additions and multiplications one at a time, operands in L1
+  double fused_flops_per_ns = 0;      // the same many at a time, operands in registers
+  double transcendentals_per_ns = 0;  // exp, divisions, roots: evaluations
+  // Kernels that walk any layout (pointwise, copies): what an operand costs that is not dense fp32.
+  // 0 = nothing.
+  double staged_elements_per_ns = 0;  // converted or repeated, a vector at a time
+  double strided_reads_per_ns = 0;    // at a step other than 1 or 0, one at a time
   double strided_writes_per_ns = 0;
-  double runs_per_ns = 0;                   // evenly spaced runs of elements begun
-  double launch_ns = 0;                     // a kernel call that finds nothing to do
-  double round_ns = 0;                      // a trip to memory and back that a kernel has nothing to do beside; 0 = nothing
-  double stream_launch_ns = 0;              // the host's share of a launch outside a recording; 0 = all of launch_ns
-  double parallel_ns = 0;                   // opening and closing a parallel region; 0 where launches include it
-  int64_t parallel_threshold_bytes = 0;     // kernels smaller than this stay on one thread
-  std::vector<std::string> notes;           // assumptions, in words
+  double runs_per_ns = 0;  // evenly spaced runs of elements begun
+  double launch_ns = 0;    // a kernel call that finds nothing to do
+  double round_ns =
+      0;  // a trip to memory and back that a kernel has nothing to do beside; 0 = nothing
+  double stream_launch_ns =
+      0;                   // the host's share of a launch outside a recording; 0 = all of launch_ns
+  double parallel_ns = 0;  // opening and closing a parallel region; 0 where launches include it
+  int64_t parallel_threshold_bytes = 0;  // kernels smaller than this stay on one thread
+  std::vector<std::string> notes;        // assumptions, in words
 
   // The products of a type; a type that the machine lacks falls back to f32's.
   const ProductRates& product(DType dtype) const;
@@ -118,14 +127,16 @@ struct Ceilings {
   double memory_bytes_per_ns() const { return bandwidth.back().copy_bytes_per_ns; }
 };
 
-// Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers that no machine has.
+// Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers
+// that no machine has.
 void validate(const Ceilings& ceilings);
 
 std::string to_json(const Ceilings& ceilings);
 // `origin` names the text in errors (a file's path).
 Ceilings ceilings_from_json(std::string_view text, std::string_view origin);
 
-// Roofline against memory: FLOPs/ns at an intensity in FLOPs per byte, and the intensity where the roof turns flat.
+// Roofline against memory: FLOPs/ns at an intensity in FLOPs per byte, and the intensity where the
+// roof turns flat.
 double attainable_flops_per_ns(const Ceilings& ceilings, DType dtype, double flops_per_byte);
 double ridge_point(const Ceilings& ceilings, DType dtype);
 

@@ -90,8 +90,9 @@ void read_memory(const JsonReader& r, Ceilings& ceilings) {
     ceilings.bandwidth.push_back({p.integer("footprint_bytes"), p.number("read_bytes_per_ns"),
                                   p.number("copy_bytes_per_ns"), p.number("update_bytes_per_ns")});
   for (const JsonReader& l : r.objects("levels"))
-    ceilings.levels.push_back({l.text("name"), l.integer("capacity_bytes"), l.number("read_bytes_per_ns"),
-                               l.number("copy_bytes_per_ns"), l.number("theoretical_bytes_per_ns")});
+    ceilings.levels.push_back({l.text("name"), l.integer("capacity_bytes"),
+                               l.number("read_bytes_per_ns"), l.number("copy_bytes_per_ns"),
+                               l.number("theoretical_bytes_per_ns")});
 }
 
 void read_rates(const JsonReader& r, Ceilings& c) {
@@ -120,8 +121,9 @@ Ceilings read(const Json& json, std::string_view origin) {
   read_memory(r.object("memory"), c);
   for (const JsonReader& p : r.objects("products")) c.products.push_back(read_product(p));
   for (const JsonReader& a : r.objects("attention"))
-    c.attention.push_back({a.dtype("dtype"), a.number("forward_flops_per_ns"), a.number("forward_scores_per_ns"),
-                           a.number("backward_flops_per_ns"), a.number("backward_scores_per_ns")});
+    c.attention.push_back({a.dtype("dtype"), a.number("forward_flops_per_ns"),
+                           a.number("forward_scores_per_ns"), a.number("backward_flops_per_ns"),
+                           a.number("backward_scores_per_ns")});
   read_rates(r, c);
   c.notes = r.texts("notes");
   return c;

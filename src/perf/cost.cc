@@ -16,12 +16,16 @@ namespace {
 int64_t operand_bytes(const Graph& graph, const std::vector<Place>& places, ValueId value) {
   const Type& type = graph.type(value);
   // Blocks lie along a dense last axis; a broadcast of a block type does not exist.
-  int64_t elements = is_block(type.dtype) ? type.shape.elements() : distinct_elements(type.shape, at(places, value).layout);
+  int64_t elements = is_block(type.dtype) ? type.shape.elements()
+                                          : distinct_elements(type.shape, at(places, value).layout);
   return storage_bytes(type.dtype, elements);
 }
 
 // Parts already lying in the output are neither read nor written by the concat.
-void count_concat(const Graph& graph, const Node& node, const std::vector<Place>& places, NodeCost& cost) {
+void count_concat(const Graph& graph,
+                  const Node& node,
+                  const std::vector<Place>& places,
+                  NodeCost& cost) {
   for (ValueId part : node.inputs) {
     if (at(places, part).root == at(places, node.outputs[0]).root) continue;
     cost.read_bytes += operand_bytes(graph, places, part);
@@ -29,14 +33,20 @@ void count_concat(const Graph& graph, const Node& node, const std::vector<Place>
   }
 }
 
-void count_operands(const Graph& graph, const Node& node, const std::vector<Place>& places, NodeCost& cost) {
+void count_operands(const Graph& graph,
+                    const Node& node,
+                    const std::vector<Place>& places,
+                    NodeCost& cost) {
   std::set<ValueId> seen;
   for (ValueId input : node.inputs)
     if (seen.insert(input).second) cost.read_bytes += operand_bytes(graph, places, input);
   for (ValueId output : node.outputs) cost.written_bytes += operand_bytes(graph, places, output);
 }
 
-NodeCost node_cost(const Graph& graph, const Node& node, const std::vector<Place>& places, const Target* target) {
+NodeCost node_cost(const Graph& graph,
+                   const Node& node,
+                   const std::vector<Place>& places,
+                   const Target* target) {
   NodeCost cost;
   if (node.op->kind == OpKind::kView) return cost;
   CallTypes types(graph, node);
@@ -63,10 +73,13 @@ bool in_scope(const Node& node, std::string_view scope) {
 
 constexpr int64_t kWhole = std::numeric_limits<int64_t>::max();
 
-bool is_stored(const Graph& graph, ValueId root) { return graph.value(root).storage != Storage::kTemporary; }
+bool is_stored(const Graph& graph, ValueId root) {
+  return graph.value(root).storage != Storage::kTemporary;
+}
 
 std::optional<Traffic> traffic_of(const Graph& graph, const Node& node) {
-  return node.op->traffic == nullptr ? std::nullopt : node.op->traffic(CallTypes(graph, node).call());
+  return node.op->traffic == nullptr ? std::nullopt
+                                     : node.op->traffic(CallTypes(graph, node).call());
 }
 
 // A temporary is used whole; of a stored value a node may touch a few rows.
@@ -88,7 +101,9 @@ NodeCost& NodeCost::operator+=(const NodeCost& other) {
   return *this;
 }
 
-std::vector<NodeCost> node_costs(const Graph& graph, const std::vector<Place>& places, const Target* target) {
+std::vector<NodeCost> node_costs(const Graph& graph,
+                                 const std::vector<Place>& places,
+                                 const Target* target) {
   std::vector<NodeCost> costs;
   costs.reserve(graph.nodes.size());
   for (const Node& node : graph.nodes) costs.push_back(node_cost(graph, node, places, target));
@@ -105,14 +120,19 @@ ModelTotals model_totals(const Graph& graph) {
   ModelTotals totals;
   for (const Origin& origin : distinct_origins(graph)) {
     const OriginRecord& record = graph.origins[static_cast<size_t>(origin.id)];
-    if (origin.phase == Phase::kOptimizer) totals.optimizer += record.work.forward;
-    else if (origin.phase == Phase::kBackward) totals.backward += record.work.backward;
-    else if (origin.phase == Phase::kForward) totals.forward += record.work.forward;
+    if (origin.phase == Phase::kOptimizer)
+      totals.optimizer += record.work.forward;
+    else if (origin.phase == Phase::kBackward)
+      totals.backward += record.work.backward;
+    else if (origin.phase == Phase::kForward)
+      totals.forward += record.work.forward;
   }
   return totals;
 }
 
-int64_t compulsory_bytes(const Graph& graph, const std::vector<Place>& places, std::string_view scope) {
+int64_t compulsory_bytes(const Graph& graph,
+                         const std::vector<Place>& places,
+                         std::string_view scope) {
   std::set<ValueId> made, kept;
   std::map<ValueId, int64_t> read, written;  // bytes by root
   for (const Node& node : graph.nodes) {
@@ -122,12 +142,15 @@ int64_t compulsory_bytes(const Graph& graph, const std::vector<Place>& places, s
     for (ValueId output : node.outputs) {
       ValueId root = at(places, output).root;
       if (inside) made.insert(root);
-      if (inside) raise(written[root], touched_bytes(graph, root, traffic ? traffic->written_bytes : kWhole));
+      if (inside)
+        raise(written[root], touched_bytes(graph, root, traffic ? traffic->written_bytes : kWhole));
     }
     for (ValueId input : node.inputs) {
       ValueId root = at(places, input).root;
-      if (inside) raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
-      else kept.insert(root);
+      if (inside)
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+      else
+        kept.insert(root);
     }
   }
   for (ValueId output : graph.outputs) kept.insert(at(places, output).root);

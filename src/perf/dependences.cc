@@ -13,7 +13,10 @@ namespace {
 using Accesses = std::vector<Access>;
 
 // A workspace is written: two nodes that share one take turns.
-Accesses accesses_of(NodeId id, const Graph& graph, const Addresses& addresses, const MemoryPlan& plan) {
+Accesses accesses_of(NodeId id,
+                     const Graph& graph,
+                     const Addresses& addresses,
+                     const MemoryPlan& plan) {
   Accesses all;
   const Node& node = graph.node(id);
   for (ValueId input : node.inputs) all.push_back(addresses.access(input, false));
@@ -82,23 +85,27 @@ Schedule schedule_branches(const Graph& graph,
                            const std::vector<Place>& places,
                            const MemoryPlan& plan,
                            const std::vector<bool>& launches) {
-  Schedule schedule{dependences(graph, places, plan, launches), std::vector<bool>(graph.nodes.size(), false),
+  Schedule schedule{dependences(graph, places, plan, launches),
+                    std::vector<bool>(graph.nodes.size(), false),
                     std::vector<int>(graph.nodes.size(), 1)};
   std::vector<std::vector<NodeId>> users = graph.users();
   std::vector<NodeId> row;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!launches[i]) continue;
     const std::vector<ValueId>& outputs = graph.nodes[i].outputs;
-    bool is_read = std::any_of(outputs.begin(), outputs.end(),
-                               [&](ValueId output) { return !users[static_cast<size_t>(output)].empty(); });
+    bool is_read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+      return !users[static_cast<size_t>(output)].empty();
+    });
     schedule.is_background[i] = !is_read && updates_store(graph, graph.nodes[i]);
     if (schedule.is_background[i]) continue;
     const std::vector<NodeId>& after = schedule.after[i];
-    if (std::any_of(after.begin(), after.end(),
-                    [&](NodeId before) { return std::find(row.begin(), row.end(), before) != row.end(); }))
+    if (std::any_of(after.begin(), after.end(), [&](NodeId before) {
+          return std::find(row.begin(), row.end(), before) != row.end();
+        }))
       row.clear();
     row.push_back(static_cast<NodeId>(i));
-    for (NodeId each : row) schedule.beside[static_cast<size_t>(each)] = static_cast<int>(row.size());
+    for (NodeId each : row)
+      schedule.beside[static_cast<size_t>(each)] = static_cast<int>(row.size());
   }
   return schedule;
 }

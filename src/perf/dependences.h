@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each node of a planned graph must wait for, so that nodes without a path between them may run side by side: those
-// that wrote what it reads, and those that touched what it writes, buffers that share memory one after the other
-// included. The schedule's order is always one that holds.
+// What each node of a planned graph must wait for, so that nodes without a path between them may
+// run side by side: those that wrote what it reads, and those that touched what it writes, buffers
+// that share memory one after the other included. The schedule's order is always one that holds.
 #pragma once
 
 #include <vector>
@@ -12,8 +12,9 @@
 
 namespace ridge::perf {
 
-// Per node the nodes before it that it must wait for, latest first, without those that another of them waits for.
-// Nodes with `launches[node]` false (views, and what has nothing to do) neither wait nor are waited for.
+// Per node the nodes before it that it must wait for, latest first, without those that another of
+// them waits for. Nodes with `launches[node]` false (views, and what has nothing to do) neither
+// wait nor are waited for.
 std::vector<std::vector<NodeId>> dependences(const Graph& graph,
                                              const std::vector<Place>& places,
                                              const MemoryPlan& plan,
@@ -22,8 +23,9 @@ std::vector<std::vector<NodeId>> dependences(const Graph& graph,
 // How nodes run where branches run side by side.
 struct Schedule {
   std::vector<std::vector<NodeId>> after;  // as `dependences`
-  std::vector<bool> is_background;         // it updates the store, and nothing else in the graph reads what it makes
-  std::vector<int> beside;                 // nodes in a row, this one included, none of which waits for another
+  std::vector<bool>
+      is_background;  // it updates the store, and nothing else in the graph reads what it makes
+  std::vector<int> beside;  // nodes in a row, this one included, none of which waits for another
 };
 Schedule schedule_branches(const Graph& graph,
                            const std::vector<Place>& places,

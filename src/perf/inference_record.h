@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that one `ridge infer-lab` found out, for the report writers. Nothing here measures; serve/ fills it.
+// Everything that one `ridge infer-lab` found out, for the report writers. Nothing here measures;
+// serve/ fills it.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,17 @@
 
 namespace ridge::perf {
 
-// A generation of `tokens` for each of `batch` prompts of `prompt` tokens, by the parts of its time. The first tokens of
-// all sequences come together, and then one of each at a time.
+// A generation of `tokens` for each of `batch` prompts of `prompt` tokens, by the parts of its
+// time. The first tokens of all sequences come together, and then one of each at a time.
 struct LatencyRecord {
   int64_t batch = 1;
   int64_t prompt = 0;
-  int64_t tokens = 0;     // of a sequence
-  double open_ns = 0;     // the session: cache, tables
-  double first_ns = 0;    // the first generation, which builds and binds the graphs
-  double ttft_ns = 0;     // of a later one: to the first tokens
-  Summary tpot;           // of its steps
-  double wall_ns = 0;     // of it all
+  int64_t tokens = 0;   // of a sequence
+  double open_ns = 0;   // the session: cache, tables
+  double first_ns = 0;  // the first generation, which builds and binds the graphs
+  double ttft_ns = 0;   // of a later one: to the first tokens
+  Summary tpot;         // of its steps
+  double wall_ns = 0;   // of it all
 
   // TTFT + TPOT x (tokens - 1).
   double predicted_ns() const { return ttft_ns + tpot.median * static_cast<double>(tokens - 1); }
@@ -40,13 +41,14 @@ struct CacheGainRecord {
 // One way to compute attention.
 struct AttentionForm {
   int64_t launches = 0;
-  int64_t planned_bytes = 0;   // moved
-  int64_t arena_bytes = 0;     // temporaries
-  int64_t owned_bytes = 0;     // with q, k, v and the output
-  double predicted_ns = 0;     // 0 where no ceilings are known
-  std::string skipped;         // why it was not run; empty: it was
+  int64_t planned_bytes = 0;  // moved
+  int64_t arena_bytes = 0;    // temporaries
+  int64_t owned_bytes = 0;    // with q, k, v and the output
+  double predicted_ns = 0;    // 0 where no ceilings are known
+  std::string skipped;        // why it was not run; empty: it was
   Summary time;
-  int64_t measured_bytes = 0;  // what the process grew by at most while it ran; 0 where the system does not tell
+  int64_t measured_bytes =
+      0;  // what the process grew by at most while it ran; 0 where the system does not tell
 };
 
 // Causal attention of one group of heads over a sequence of S.
@@ -65,10 +67,10 @@ struct AttentionReach {
 };
 
 struct InferenceRecord {
-  LabRecord lab;                // prefills and decodes by level, batch and length
-  std::string file;             // "GGUF", "safetensors"
-  int64_t file_bytes = 0;       // of its tensors
-  double open_ns = 0;           // reading the file's header and configuration
+  LabRecord lab;           // prefills and decodes by level, batch and length
+  std::string file;        // "GGUF", "safetensors"
+  int64_t file_bytes = 0;  // of its tensors
+  double open_ns = 0;      // reading the file's header and configuration
   std::vector<LatencyRecord> latencies;
   std::vector<CacheGainRecord> gains;
   std::vector<AttentionRecord> attention;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON records of this room read with checks: what is missing or of another type is an Error (bad file) that names the
-// member by its path. Private to perf's JSON files.
+// JSON records of this room read with checks: what is missing or of another type is an Error (bad
+// file) that names the member by its path. Private to perf's JSON files.
 #pragma once
 
 #include <cstdint>
@@ -100,7 +100,8 @@ class JsonReader {
   }
   const Json& at(const char* key) const {
     auto found = json_.find(key);
-    if (found == json_.end()) throw file_error("{}: expected a member '{}', found none", path_, key);
+    if (found == json_.end())
+      throw file_error("{}: expected a member '{}', found none", path_, key);
     return *found;
   }
   const Json& list(const char* key) const {

@@ -8,8 +8,8 @@ namespace ridge::perf {
 namespace {
 
 bool is_same_work(const Setting& a, const Setting& b) {
-  return a.task == b.task && a.model == b.model && a.batch_size == b.batch_size && a.sequence == b.sequence &&
-         a.micro_batches == b.micro_batches;
+  return a.task == b.task && a.model == b.model && a.batch_size == b.batch_size &&
+         a.sequence == b.sequence && a.micro_batches == b.micro_batches;
 }
 
 }  // namespace

@@ -13,17 +13,20 @@
 namespace ridge::perf {
 namespace {
 
-// Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never so many that a plan
-// takes seconds.
+// Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never
+// so many that a plan takes seconds.
 constexpr int64_t kSmallestPiece = kStoredAlignment;
 constexpr int64_t kMostTouches = 1 << 21;
 
-// A write costs at least this share of a read of the same bytes: the copy's time less the read's is a difference of
-// measurements.
+// A write costs at least this share of a read of the same bytes: the copy's time less the read's is
+// a difference of measurements.
 constexpr double kLeastWriteShare = 0.25;
 
-// The accesses of a node, scaled to what the cost says it moves (a gather touches less than its table).
-std::vector<Access> accesses_of(const Node& node, const NodeCost& cost, const Addresses& addresses) {
+// The accesses of a node, scaled to what the cost says it moves (a gather touches less than its
+// table).
+std::vector<Access> accesses_of(const Node& node,
+                                const NodeCost& cost,
+                                const Addresses& addresses) {
   std::vector<Access> all;
   if (cost.launches == 0) return all;
   int64_t reads = 0, writes = 0;
@@ -33,7 +36,8 @@ std::vector<Access> accesses_of(const Node& node, const NodeCost& cost, const Ad
   for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
   for (const Access& access : all) (access.is_write ? writes : reads) += access.bytes;
   for (Access& access : all) {
-    int64_t whole = access.is_write ? writes : reads, moved = access.is_write ? cost.written_bytes : cost.read_bytes;
+    int64_t whole = access.is_write ? writes : reads,
+            moved = access.is_write ? cost.written_bytes : cost.read_bytes;
     double share = whole > 0 ? static_cast<double>(moved) / static_cast<double>(whole) : 0;
     access.bytes = static_cast<int64_t>(std::llround(share * static_cast<double>(access.bytes)));
   }
@@ -45,7 +49,8 @@ int64_t pieces_of(const Access& access, int64_t piece_bytes) {
   return (access.end - 1) / piece_bytes - access.begin / piece_bytes + 1;
 }
 
-// Walks the operands of a node side by side, as its kernel does: the i-th share of each, then the next.
+// Walks the operands of a node side by side, as its kernel does: the i-th share of each, then the
+// next.
 template <typename Visit>
 void walk(const std::vector<Access>& accesses, int64_t piece_bytes, const Visit& visit) {
   int64_t most = 0;
@@ -77,7 +82,8 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
     double read = 1 / p.read_bytes_per_ns;
     double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
     double update = std::max(2 / p.update_bytes_per_ns - read, 0.0);
-    points_.push_back({std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
+    points_.push_back(
+        {std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
   }
 }
 
@@ -107,8 +113,8 @@ double Bandwidth::update_ns(int64_t bytes, int64_t distance_bytes) const {
 
 namespace {
 
-// Where each piece was when the node that now touches it came: a write to a piece that the same node has read is an
-// update in place.
+// Where each piece was when the node that now touches it came: a write to a piece that the same
+// node has read is an update in place.
 struct PieceReads {
   std::vector<NodeId> reader;
   std::vector<int64_t> distance;
@@ -123,7 +129,8 @@ std::vector<MemoryTime> memory_times(const Graph& graph,
                                      const Ceilings& ceilings) {
   Addresses addresses(graph, places, plan);
   std::vector<std::vector<Access>> schedule;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) schedule.push_back(accesses_of(graph.nodes[i], costs[i], addresses));
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    schedule.push_back(accesses_of(graph.nodes[i], costs[i], addresses));
   int64_t piece = choose_piece(schedule), touches = 0;
   for (const auto& accesses : schedule)
     for (const Access& access : accesses) touches += pieces_of(access, piece);

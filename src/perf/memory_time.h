@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory side of the time model: each node's planned traffic at the bandwidth that its reuse distances deserve.
+// The memory side of the time model: each node's planned traffic at the bandwidth that its reuse
+// distances deserve.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@
 
 namespace ridge::perf {
 
-// Time per byte as a function of how many bytes were touched since the byte's last touch: linear in the logarithm of
-// the footprint between the measured points, flat outside.
+// Time per byte as a function of how many bytes were touched since the byte's last touch: linear in
+// the logarithm of the footprint between the measured points, flat outside.
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
@@ -47,8 +48,8 @@ struct MemoryTime {
   double near_ns = 0;  // the same had the node's operands been touched just before
 };
 
-// One per node. Addresses are the arena's offsets and one range for each stored value; the schedule is walked twice, and
-// the second walk counts: the graph runs over and over.
+// One per node. Addresses are the arena's offsets and one range for each stored value; the schedule
+// is walked twice, and the second walk counts: the graph runs over and over.
 std::vector<MemoryTime> memory_times(const Graph& graph,
                                      const std::vector<Place>& places,
                                      const MemoryPlan& plan,

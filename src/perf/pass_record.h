@@ -13,8 +13,8 @@ struct GraphCost {
   int64_t launches = 0;
   int64_t flops = 0;
   int64_t bytes = 0;
-  int64_t peak_bytes = 0;      // arena
-  double predicted_ns = 0;     // 0 where no ceilings are known
+  int64_t peak_bytes = 0;   // arena
+  double predicted_ns = 0;  // 0 where no ceilings are known
 };
 
 struct PassRecord {

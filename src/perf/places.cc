@@ -12,7 +12,10 @@ namespace {
 class Placer {
  public:
   Placer(const Graph& graph, const Target* target)
-      : graph_(graph), target_(target), users_(graph.users()), seated_(graph.values.size(), nullptr) {}
+      : graph_(graph),
+        target_(target),
+        users_(graph.users()),
+        seated_(graph.values.size(), nullptr) {}
 
   std::vector<Place> run() {
     places_.resize(graph_.values.size());
@@ -45,8 +48,10 @@ class Placer {
     const Place& input = at(places_, node.inputs[0]);
     Place& output = places_[static_cast<size_t>(node.outputs[0])];
     auto layout = node.op->view(CallTypes(graph_, node).call(), input.layout);
-    if (layout) output = {input.root, *layout, input.inexpressible};
-    else output.inexpressible = true;
+    if (layout)
+      output = {input.root, *layout, input.inexpressible};
+    else
+      output.inexpressible = true;
   }
 
   // Seats each part of a concat inside the output where its producer can write there.
@@ -58,8 +63,10 @@ class Placer {
     int64_t begin = 0;
     for (ValueId part : concat.inputs) {
       Layout layout{whole.layout.offset + begin * whole.layout.strides[axis], whole.layout.strides};
-      // A part that comes twice lies in one place and is copied to the other, so the concat is a kernel.
-      if (std::count(concat.inputs.begin(), concat.inputs.end(), part) == 1) seat_value(part, layout, whole.root);
+      // A part that comes twice lies in one place and is copied to the other, so the concat is a
+      // kernel.
+      if (std::count(concat.inputs.begin(), concat.inputs.end(), part) == 1)
+        seat_value(part, layout, whole.root);
       begin += graph_.shape(part)[axis];
     }
   }
@@ -81,11 +88,14 @@ class Placer {
       value = input;
     }
     const Node& producer = graph_.node(graph_.value(value).producer);
-    if (producer.op->kind == OpKind::kView || seated_[static_cast<size_t>(value)] != nullptr) return;
+    if (producer.op->kind == OpKind::kView || seated_[static_cast<size_t>(value)] != nullptr)
+      return;
     for (const Alias& alias : aliases(graph_, producer))
       if (producer.outputs[static_cast<size_t>(alias.output)] == value) return;
     for (size_t o = 0; o < producer.outputs.size(); ++o)
-      if (producer.outputs[o] == value && !target_->takes_output(graph_, producer, static_cast<int>(o), layout)) return;
+      if (producer.outputs[o] == value &&
+          !target_->takes_output(graph_, producer, static_cast<int>(o), layout))
+        return;
     seats_.push_back({root, layout, false});
     seated_[static_cast<size_t>(value)] = &seats_.back();
   }
@@ -106,7 +116,9 @@ class Placer {
 
 }  // namespace
 
-std::vector<Place> places(const Graph& graph, const Target* target) { return Placer(graph, target).run(); }
+std::vector<Place> places(const Graph& graph, const Target* target) {
+  return Placer(graph, target).run();
+}
 
 int64_t distinct_elements(const Shape& shape, const Layout& layout) {
   int64_t elements = 1;

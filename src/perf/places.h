@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each value lies: in which buffer (named by its root value) and with which layout. Views, updates in place
-// and concats that cost nothing are all settled here; costs, the planner and binding read the result.
+// Where each value lies: in which buffer (named by its root value) and with which layout. Views,
+// updates in place and concats that cost nothing are all settled here; costs, the planner and
+// binding read the result.
 #pragma once
 
 #include <vector>
@@ -11,13 +12,15 @@
 namespace ridge::perf {
 
 struct Place {
-  ValueId root = kNoValue;   // the value whose bytes these are; its own buffer is dense
+  ValueId root = kNoValue;  // the value whose bytes these are; its own buffer is dense
   Layout layout;
-  // The value is a view that no layout expresses (a reshape of a transpose): `legalize` must put a copy before it.
+  // The value is a view that no layout expresses (a reshape of a transpose): `legalize` must put a
+  // copy before it.
   bool inexpressible = false;
 };
 
-// One place per value. With a target, inputs of a concat whose producers write into a part of the output lie there.
+// One place per value. With a target, inputs of a concat whose producers write into a part of the
+// output lie there.
 std::vector<Place> places(const Graph& graph, const Target* target);
 
 inline const Place& at(const std::vector<Place>& places, ValueId value) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness, sharing in place, and offsets: largest buffers first, each at the lowest offset free over its life.
+// Liveness, sharing in place, and offsets: largest buffers first, each at the lowest offset free
+// over its life.
 #include "perf/planner.h"
 
 #include <algorithm>
@@ -23,7 +24,8 @@ class Planner {
     find_releases();
     sum_store();
     for (size_t i = 0; i < graph_.nodes.size(); ++i) add_node(static_cast<NodeId>(i));
-    for (size_t i = 0; i < graph_.values.size(); ++i) plan_.buffer_of[i] = plan_.buffer_of[root(static_cast<ValueId>(i))];
+    for (size_t i = 0; i < graph_.values.size(); ++i)
+      plan_.buffer_of[i] = plan_.buffer_of[root(static_cast<ValueId>(i))];
     assign_offsets();
     return std::move(plan_);
   }
@@ -38,10 +40,12 @@ class Planner {
       for (ValueId output : graph_.nodes[i].outputs)
         last_[root(output)] = std::max(last_[root(output)], static_cast<NodeId>(i));
     }
-    for (ValueId output : graph_.outputs) last_[root(output)] = static_cast<NodeId>(graph_.nodes.size());
+    for (ValueId output : graph_.outputs)
+      last_[root(output)] = static_cast<NodeId>(graph_.nodes.size());
   }
 
-  // The node after which the bytes of a buffer that was last used by node i may hold something else.
+  // The node after which the bytes of a buffer that was last used by node i may hold something
+  // else.
   void find_releases() {
     release_.resize(graph_.nodes.size() + 1);
     const BranchSlack slack = target_.branch_slack();
@@ -50,10 +54,11 @@ class Planner {
       bool is_node = i < graph_.nodes.size();
       bool is_update = is_node && graph_.nodes[i].phase == Phase::kOptimizer;
       size_t count = static_cast<size_t>(is_update ? slack.updates : slack.kernels);
-      release_[i] = !slack.any()            ? static_cast<NodeId>(i)
+      release_[i] = !slack.any()           ? static_cast<NodeId>(i)
                     : later.size() < count ? static_cast<NodeId>(graph_.nodes.size())
                                            : later[later.size() - count];
-      if (is_node && graph_.nodes[i].op->kind != OpKind::kView) later.push_back(static_cast<NodeId>(i));
+      if (is_node && graph_.nodes[i].op->kind != OpKind::kView)
+        later.push_back(static_cast<NodeId>(i));
     }
   }
 
@@ -72,7 +77,8 @@ class Planner {
     const Node& node = graph_.node(id);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       size_t home = root(node.outputs[o]);
-      if (graph_.values[home].storage != Storage::kTemporary || plan_.buffer_of[home] >= 0) continue;
+      if (graph_.values[home].storage != Storage::kTemporary || plan_.buffer_of[home] >= 0)
+        continue;
       // A part seated inside a concat's output opens that buffer early.
       int shared = shared_buffer(id, o, home);
       if (shared >= 0) {
@@ -82,14 +88,17 @@ class Planner {
         continue;
       }
       const Type& type = graph_.values[home].type;
-      int64_t bytes = round_up(std::max<int64_t>(storage_bytes(type.dtype, type.shape.elements()), 1), kAlignmentBytes);
+      int64_t bytes = round_up(
+          std::max<int64_t>(storage_bytes(type.dtype, type.shape.elements()), 1), kAlignmentBytes);
       plan_.buffer_of[home] = static_cast<int>(plan_.buffers.size());
-      plan_.buffers.push_back({static_cast<ValueId>(home), id, last_[home], bytes, 0, classify(home, node)});
+      plan_.buffers.push_back(
+          {static_cast<ValueId>(home), id, last_[home], bytes, 0, classify(home, node)});
     }
     int64_t workspace = target_.workspace_bytes(graph_, node);
     if (workspace > 0) {
       plan_.workspace_of[static_cast<size_t>(id)] = static_cast<int>(plan_.buffers.size());
-      plan_.buffers.push_back({kNoValue, id, id, round_up(workspace, kAlignmentBytes), 0, MemoryClass::kWorkspace});
+      plan_.buffers.push_back(
+          {kNoValue, id, id, round_up(workspace, kAlignmentBytes), 0, MemoryClass::kWorkspace});
     }
   }
 
@@ -103,23 +112,31 @@ class Planner {
       int buffer = plan_.buffer_of[input_home];
       if (buffer < 0 || plan_.buffers[static_cast<size_t>(buffer)].last != id) continue;
       bool taken = false;  // by an earlier output, which may die here as well
-      for (size_t o = 0; o < output; ++o) taken = taken || plan_.buffer_of[root(node.outputs[o])] == buffer;
+      for (size_t o = 0; o < output; ++o)
+        taken = taken || plan_.buffer_of[root(node.outputs[o])] == buffer;
       if (taken) continue;
-      bool same = graph_.type(input) == graph_.type(node.outputs[output]) && at(places_, input).layout.offset == 0 &&
+      bool same = graph_.type(input) == graph_.type(node.outputs[output]) &&
+                  at(places_, input).layout.offset == 0 &&
                   is_dense(graph_.shape(input), at(places_, input).layout) &&
                   graph_.values[input_home].type.shape.elements() == graph_.shape(input).elements();
-      for (ValueId other : node.inputs)  // another view of the same bytes would be read after they changed
-        same = same && (root(other) != input_home || at(places_, other).layout == at(places_, input).layout);
-      if (same && target_.runs_in_place(graph_, node, static_cast<int>(output), static_cast<int>(i))) return buffer;
+      for (ValueId other :
+           node.inputs)  // another view of the same bytes would be read after they changed
+        same = same && (root(other) != input_home ||
+                        at(places_, other).layout == at(places_, input).layout);
+      if (same &&
+          target_.runs_in_place(graph_, node, static_cast<int>(output), static_cast<int>(i)))
+        return buffer;
     }
     return -1;
   }
 
-  // Read by the optimizer: a gradient. Everything else that is no workspace is an activation or its gradient.
+  // Read by the optimizer: a gradient. Everything else that is no workspace is an activation or its
+  // gradient.
   MemoryClass classify(size_t home, const Node& producer) const {
     NodeId last = last_[home];
     bool to_optimizer = last >= 0 && last < static_cast<NodeId>(graph_.nodes.size()) &&
-                        graph_.node(last).phase == Phase::kOptimizer && producer.phase == Phase::kBackward;
+                        graph_.node(last).phase == Phase::kOptimizer &&
+                        producer.phase == Phase::kBackward;
     return to_optimizer ? MemoryClass::kGradients : MemoryClass::kActivations;
   }
 
@@ -128,8 +145,9 @@ class Planner {
   void assign_offsets() {
     std::vector<size_t> order(plan_.buffers.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return plan_.buffers[a].bytes > plan_.buffers[b].bytes; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return plan_.buffers[a].bytes > plan_.buffers[b].bytes;
+    });
     std::vector<size_t> placed;  // sorted by offset
     for (size_t index : order) {
       Buffer& buffer = plan_.buffers[index];
@@ -141,8 +159,9 @@ class Planner {
         offset = std::max(offset, other.offset + other.bytes);
       }
       buffer.offset = offset;
-      auto position = std::upper_bound(placed.begin(), placed.end(), offset,
-                                       [&](int64_t at_offset, size_t each) { return at_offset < plan_.buffers[each].offset; });
+      auto position = std::upper_bound(
+          placed.begin(), placed.end(), offset,
+          [&](int64_t at_offset, size_t each) { return at_offset < plan_.buffers[each].offset; });
       placed.insert(position, index);
       plan_.arena_bytes = std::max(plan_.arena_bytes, offset + buffer.bytes);
     }
@@ -152,7 +171,8 @@ class Planner {
       change[static_cast<size_t>(buffer.last) + 1] -= buffer.bytes;
     }
     int64_t live = 0;
-    for (int64_t delta : change) plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live += delta);
+    for (int64_t delta : change)
+      plan_.live_peak_bytes = std::max(plan_.live_peak_bytes, live += delta);
   }
 
   const Graph& graph_;
@@ -166,7 +186,7 @@ class Planner {
 }  // namespace
 
 std::string_view name(MemoryClass memory_class) {
-  constexpr std::string_view kNames[] = {"parameters", "gradients", "optimizer_state",
+  constexpr std::string_view kNames[] = {"parameters",  "gradients", "optimizer_state",
                                          "activations", "workspace", "data"};
   return kNames[static_cast<size_t>(memory_class)];
 }
@@ -175,7 +195,9 @@ int64_t MemoryPlan::owned_bytes() const {
   return std::accumulate(std::begin(store_bytes), std::end(store_bytes), arena_bytes);
 }
 
-int64_t MemoryMoment::total() const { return std::accumulate(std::begin(bytes), std::end(bytes), int64_t{0}); }
+int64_t MemoryMoment::total() const {
+  return std::accumulate(std::begin(bytes), std::end(bytes), int64_t{0});
+}
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, const Target& target) {
   return Planner(graph, places, target).run();
@@ -183,10 +205,12 @@ MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, con
 
 std::vector<MemoryMoment> memory_timeline(const Graph& graph, const MemoryPlan& plan) {
   std::vector<MemoryMoment> moments(graph.nodes.size());
-  for (size_t i = 0; i < moments.size(); ++i) std::copy_n(plan.store_bytes, kMemoryClasses, moments[i].bytes);
+  for (size_t i = 0; i < moments.size(); ++i)
+    std::copy_n(plan.store_bytes, kMemoryClasses, moments[i].bytes);
   for (const Buffer& buffer : plan.buffers)
     for (NodeId i = buffer.first; i <= buffer.last && i < static_cast<NodeId>(moments.size()); ++i)
-      moments[static_cast<size_t>(i)].bytes[static_cast<size_t>(buffer.memory_class)] += buffer.bytes;
+      moments[static_cast<size_t>(i)].bytes[static_cast<size_t>(buffer.memory_class)] +=
+          buffer.bytes;
   return moments;
 }
 

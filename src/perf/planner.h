@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory planner: liveness over the schedule gives every temporary an offset in one arena, so the peak is
-// known before the first run. Parameters, states and inputs live in the store and are only summed here.
+// The memory planner: liveness over the schedule gives every temporary an offset in one arena, so
+// the peak is known before the first run. Parameters, states and inputs live in the store and are
+// only summed here.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +14,37 @@
 
 namespace ridge::perf {
 
-enum class MemoryClass : uint8_t { kParameters, kGradients, kOptimizerState, kActivations, kWorkspace, kData };
+enum class MemoryClass : uint8_t {
+  kParameters,
+  kGradients,
+  kOptimizerState,
+  kActivations,
+  kWorkspace,
+  kData
+};
 inline constexpr int kMemoryClasses = 6;
 std::string_view name(MemoryClass memory_class);
 
 // A piece of the arena that lives from node `first` to node `last`, both included.
 struct Buffer {
-  ValueId root = kNoValue;   // kNoValue: a node's workspace
+  ValueId root = kNoValue;  // kNoValue: a node's workspace
   NodeId first = 0;
   NodeId last = 0;
-  int64_t bytes = 0;         // rounded up to the alignment
+  int64_t bytes = 0;  // rounded up to the alignment
   int64_t offset = 0;
   MemoryClass memory_class = MemoryClass::kActivations;
 };
 
 struct MemoryPlan {
   std::vector<Buffer> buffers;
-  std::vector<int> buffer_of;          // per value: index of its root's buffer, -1 for stored values and views of them
-  std::vector<int> workspace_of;       // per node: index of its workspace's buffer, or -1
-  int64_t arena_bytes = 0;             // the highest end of a buffer
-  int64_t live_peak_bytes = 0;         // the most that is live at once: arena_bytes less what packing loses
+  std::vector<int>
+      buffer_of;  // per value: index of its root's buffer, -1 for stored values and views of them
+  std::vector<int> workspace_of;  // per node: index of its workspace's buffer, or -1
+  int64_t arena_bytes = 0;        // the highest end of a buffer
+  int64_t live_peak_bytes =
+      0;  // the most that is live at once: arena_bytes less what packing loses
   int64_t store_bytes[kMemoryClasses] = {};  // stored values by class
-  int64_t owned_bytes() const;         // arena and store
+  int64_t owned_bytes() const;               // arena and store
 };
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, const Target& target);

@@ -16,7 +16,8 @@
 namespace ridge::perf {
 namespace {
 
-// Kernels that walk any layout element by element; the others are written for the layouts that they take.
+// Kernels that walk any layout element by element; the others are written for the layouts that they
+// take.
 bool walks_layouts(const Op& op) {
   return op.kind == OpKind::kPointwise || op.name == "generated_pointwise" ||
          op.name == "accumulate";
@@ -24,7 +25,8 @@ bool walks_layouts(const Op& op) {
 
 bool is_flash(const Op& op) { return op.name.starts_with("flash_attention"); }
 
-// Axes of `domain` that all operands step through evenly, joined; what is left of an operand's innermost axis.
+// Axes of `domain` that all operands step through evenly, joined; what is left of an operand's
+// innermost axis.
 struct Walk {
   int64_t runs = 1;   // stretches of the innermost axis
   int64_t step = 1;   // along it
@@ -37,12 +39,17 @@ std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides
   for (int axis = 0; axis < domain.rank(); ++axis) {
     if (domain[axis] == 1) continue;
     bool joins = !dims.empty();
-    for (size_t i = 0; joins && i < strides.size(); ++i) joins = steps[i].back() == strides[i][axis] * domain[axis];
-    if (joins) dims.back() *= domain[axis];
-    else dims.push_back(domain[axis]);
+    for (size_t i = 0; joins && i < strides.size(); ++i)
+      joins = steps[i].back() == strides[i][axis] * domain[axis];
+    if (joins)
+      dims.back() *= domain[axis];
+    else
+      dims.push_back(domain[axis]);
     for (size_t i = 0; i < strides.size(); ++i) {
-      if (joins) steps[i].back() = strides[i][axis];
-      else steps[i].push_back(strides[i][axis]);
+      if (joins)
+        steps[i].back() = strides[i][axis];
+      else
+        steps[i].push_back(strides[i][axis]);
     }
   }
   std::vector<Walk> all(strides.size());
@@ -57,16 +64,21 @@ double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
  public:
-  Predictor(const Graph& graph, const Ceilings& ceilings) : graph_(graph), ceilings_(ceilings), products_(ceilings) {}
+  Predictor(const Graph& graph, const Ceilings& ceilings)
+      : graph_(graph), ceilings_(ceilings), products_(ceilings) {}
 
   // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
-  NodePrediction node(const Node& node, const std::vector<Place>& places, const NodeCost& cost, double memory_ns,
+  NodePrediction node(const Node& node,
+                      const std::vector<Place>& places,
+                      const NodeCost& cost,
+                      double memory_ns,
                       double near_ns) {
     NodePrediction p;
     if (cost.launches == 0) return p;
     double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
     bool parallel = threads == 1 && ceilings_.parallel_threshold_bytes > 0;
-    if (cost.bytes() > 0) p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
+    if (cost.bytes() > 0)
+      p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
     p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
                     (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory_ns * threads;
@@ -79,7 +91,9 @@ class Predictor {
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
     DType dtype = graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype;
-    p.limit_ns = std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)), p.memory_ns);
+    p.limit_ns =
+        std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
+                 p.memory_ns);
     p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
               : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
                                                                   : Bound::kMemory;
@@ -88,19 +102,26 @@ class Predictor {
 
  private:
   // Kernels below the threshold run on one thread, at one thread's share of the rates.
-  bool small(const NodeCost& cost) const { return cost.bytes() < ceilings_.parallel_threshold_bytes; }
+  bool small(const NodeCost& cost) const {
+    return cost.bytes() < ceilings_.parallel_threshold_bytes;
+  }
 
-  // Quantized or 16-bit under fp32 activations: another kernel than the products that were sampled. What bounds it is
-  // its own bytes and the FLOPs at the peak.
+  // Quantized or 16-bit under fp32 activations: another kernel than the products that were sampled.
+  // What bounds it is its own bytes and the FLOPs at the peak.
   bool has_stored_weight(const Node& node) const {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
-  // Samples of products include their call and their operands at hand: what is farther away adds what is not hidden.
-  void product(const Node& node, const std::vector<Place>& places, double near_ns, NodePrediction& p) {
+  // Samples of products include their call and their operands at hand: what is farther away adds
+  // what is not hidden.
+  void product(const Node& node,
+               const std::vector<Place>& places,
+               double near_ns,
+               NodePrediction& p) {
     CallTypes types(graph_, node);
-    ProductCall call = product_call(types.call(), at(places, node.inputs[0]).layout, at(places, node.inputs[1]).layout,
-                                    at(places, node.outputs[0]).layout);
+    ProductCall call =
+        product_call(types.call(), at(places, node.inputs[0]).layout,
+                     at(places, node.inputs[1]).layout, at(places, node.outputs[0]).layout);
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(call.dtype, call.form, call.extents) : 0;
     const ProductRates& rates = ceilings_.product(call.dtype);
     if (!rates.samples.empty()) p.overhead_ns = 0;
@@ -118,32 +139,44 @@ class Predictor {
       return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
              fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
     int64_t macs_per_score = (backward ? 5 : 2) * q.shape.back();
-    double scores = static_cast<double>(cost.work.macs) / static_cast<double>(std::max<int64_t>(macs_per_score, 1));
+    double scores = static_cast<double>(cost.work.macs) /
+                    static_cast<double>(std::max<int64_t>(macs_per_score, 1));
     double flops = static_cast<double>(2 * cost.work.macs);
-    return backward ? over(flops, rates->backward_flops_per_ns) + over(scores, rates->backward_scores_per_ns)
-                    : over(flops, rates->forward_flops_per_ns) + over(scores, rates->forward_scores_per_ns);
+    return backward ? over(flops, rates->backward_flops_per_ns) +
+                          over(scores, rates->backward_scores_per_ns)
+                    : over(flops, rates->forward_flops_per_ns) +
+                          over(scores, rates->forward_scores_per_ns);
   }
 
   // Kernels with their operands in registers.
   double fused_ns(const Work& work) const {
-    double plain = static_cast<double>(std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
+    double plain = static_cast<double>(
+        std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
     return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(DType::kF32)) +
            over(plain, ceilings_.fused_flops_per_ns) +
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }
 
-  // Dense operands are read and written by the instructions themselves, so that memory and arithmetic overlap. Others
-  // pass through registers a tile at a time, before and after the instructions: one after the other.
-  void program(const Node& node, const std::vector<Place>& places, const Work& work, double threads, NodePrediction& p) {
+  // Dense operands are read and written by the instructions themselves, so that memory and
+  // arithmetic overlap. Others pass through registers a tile at a time, before and after the
+  // instructions: one after the other.
+  void program(const Node& node,
+               const std::vector<Place>& places,
+               const Work& work,
+               double threads,
+               NodePrediction& p) {
     double passage = passage_ns(node, places);
     p.compute_ns = threads * (program_ns(node, work) + passage);
-    p.ns = p.overhead_ns + (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
+    p.ns = p.overhead_ns +
+           (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
 
-  // Programs bring each instruction's operands from L1 and take its result back; what is inside it is fused.
+  // Programs bring each instruction's operands from L1 and take its result back; what is inside it
+  // is fused.
   double program_ns(const Node& node, Work work) const {
     int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
-    if (node.attrs.has("program")) instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
+    if (node.attrs.has("program"))
+      instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
     int64_t steps = instructions * graph_.shape(node.outputs[0]).elements();
     work.flops = std::max<int64_t>(0, work.flops - steps);
     return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
@@ -160,7 +193,9 @@ class Predictor {
     return ns;
   }
 
-  double passage_ns(const Shape& domain, const std::vector<ValueId>& inputs, const std::vector<ValueId>& outputs,
+  double passage_ns(const Shape& domain,
+                    const std::vector<ValueId>& inputs,
+                    const std::vector<ValueId>& outputs,
                     const std::vector<Place>& places) const {
     std::vector<ValueId> operands = inputs;
     operands.insert(operands.end(), outputs.begin(), outputs.end());
@@ -171,7 +206,8 @@ class Predictor {
     for (size_t i = 0; i < operands.size(); ++i) {
       if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;
       bool by_vector = each[i].step == 1 || each[i].step == 0;
-      double strided = i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
+      double strided =
+          i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
       ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
             over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
     }
@@ -195,13 +231,15 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const MemoryPlan& plan,
                                           const std::vector<NodeCost>& costs,
                                           const Ceilings& ceilings) {
-  RIDGE_CHECK(costs.size() == graph.nodes.size(), "{} costs for {} nodes", costs.size(), graph.nodes.size());
+  RIDGE_CHECK(costs.size() == graph.nodes.size(), "{} costs for {} nodes", costs.size(),
+              graph.nodes.size());
   std::vector<MemoryTime> memory = memory_times(graph, places, plan, costs, ceilings);
   Predictor predictor(graph, ceilings);
   std::vector<NodePrediction> predictions;
   predictions.reserve(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    predictions.push_back(predictor.node(graph.nodes[i], places, costs[i], memory[i].ns, memory[i].near_ns));
+    predictions.push_back(
+        predictor.node(graph.nodes[i], places, costs[i], memory[i].ns, memory[i].near_ns));
   return predictions;
 }
 
@@ -220,7 +258,8 @@ double predict_run_ns(const Graph& graph,
                       const Ceilings& ceilings) {
   double launches = 0, limits = 0, longest = 0;
   for (const NodeCost& cost : costs) launches += cost.launches;
-  if (!target.branch_slack().any()) return std::max(total_ns(predictions), launches * ceilings.stream_launch_ns);
+  if (!target.branch_slack().any())
+    return std::max(total_ns(predictions), launches * ceilings.stream_launch_ns);
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
   std::vector<std::vector<NodeId>> after = schedule_branches(graph, places, plan, has_launch).after;
@@ -234,11 +273,15 @@ double predict_run_ns(const Graph& graph,
   return std::max(longest, limits);
 }
 
-double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, const Ceilings& ceilings) {
+double predict_node_ns(const Graph& graph,
+                       NodeId node,
+                       const NodeCost& cost,
+                       const Ceilings& ceilings) {
   // Places that the node alone needs: every operand dense in a buffer of its own.
   std::vector<Place> dense(graph.values.size());
   for (const auto* values : {&graph.node(node).inputs, &graph.node(node).outputs})
-    for (ValueId value : *values) dense[static_cast<size_t>(value)] = {value, {0, dense_strides(graph.shape(value))}, false};
+    for (ValueId value : *values)
+      dense[static_cast<size_t>(value)] = {value, {0, dense_strides(graph.shape(value))}, false};
   Bandwidth bandwidth(ceilings);
   double ns = bandwidth.ns(cost.read_bytes, cost.written_bytes, cost.bytes());
   return Predictor(graph, ceilings).node(graph.node(node), dense, cost, ns, ns).ns;
@@ -248,10 +291,14 @@ double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings
   std::vector<Place> where = places(graph, &target);
   MemoryPlan plan = plan_memory(graph, where, target);
   std::vector<NodeCost> costs = node_costs(graph, where, &target);
-  return predict_run_ns(graph, where, plan, costs, predict_nodes(graph, where, plan, costs, ceilings), target, ceilings);
+  return predict_run_ns(graph, where, plan, costs,
+                        predict_nodes(graph, where, plan, costs, ceilings), target, ceilings);
 }
 
-double predict_product_ns(const Ceilings& ceilings, DType dtype, ProductForm form, const ProductExtents& extents) {
+double predict_product_ns(const Ceilings& ceilings,
+                          DType dtype,
+                          ProductForm form,
+                          const ProductExtents& extents) {
   return extents.flops() > 0 ? ProductTime(ceilings.product(dtype), form).ns(extents) : 0;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicted time from counts and ceilings alone: no timing of the graph's own shapes enters. Time of a node =
-// max(compute, memory) + overhead. The memory model asks how many bytes passed since a byte was last touched (the reuse
-// distance over the schedule, in steady state), and takes the bandwidth of a working set of that size.
+// Predicted time from counts and ceilings alone: no timing of the graph's own shapes enters. Time
+// of a node = max(compute, memory) + overhead. The memory model asks how many bytes passed since a
+// byte was last touched (the reuse distance over the schedule, in steady state), and takes the
+// bandwidth of a working set of that size.
 #pragma once
 
 #include <string_view>
@@ -23,13 +24,15 @@ struct NodePrediction {
   double compute_ns = 0;
   double memory_ns = 0;
   double overhead_ns = 0;
-  double limit_ns = 0;            // with the whole device at its best rate: what no neighbour can make shorter
-  Bound bound = Bound::kNone;     // the largest of the three; kNone for a node that launches nothing
-  double flops_per_byte = 0;      // executed FLOPs over planned bytes; 0 without bytes
+  double limit_ns =
+      0;  // with the whole device at its best rate: what no neighbour can make shorter
+  Bound bound = Bound::kNone;  // the largest of the three; kNone for a node that launches nothing
+  double flops_per_byte = 0;   // executed FLOPs over planned bytes; 0 without bytes
 };
 
-// One per node, in the setting of the whole graph: layouts from `places`, addresses and reuse from `plan`. The graph is
-// taken as run over and over, so that what the previous run left in cache counts.
+// One per node, in the setting of the whole graph: layouts from `places`, addresses and reuse from
+// `plan`. The graph is taken as run over and over, so that what the previous run left in cache
+// counts.
 std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const std::vector<Place>& places,
                                           const MemoryPlan& plan,
@@ -37,9 +40,9 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
 
-// A run of the graph. Kernels come one after the other; where the target runs branches side by side, the longest chain of
-// nodes that wait for each other counts, and no less than all nodes' limits. Where each launch is made by itself, no less
-// than the host takes to make them.
+// A run of the graph. Kernels come one after the other; where the target runs branches side by
+// side, the longest chain of nodes that wait for each other counts, and no less than all nodes'
+// limits. Where each launch is made by itself, no less than the host takes to make them.
 double predict_run_ns(const Graph& graph,
                       const std::vector<Place>& places,
                       const MemoryPlan& plan,
@@ -49,13 +52,19 @@ double predict_run_ns(const Graph& graph,
                       const Ceilings& ceilings);
 
 // One node by itself: operands dense, found at the level where all of them together fit.
-double predict_node_ns(const Graph& graph, NodeId node, const NodeCost& cost, const Ceilings& ceilings);
+double predict_node_ns(const Graph& graph,
+                       NodeId node,
+                       const NodeCost& cost,
+                       const Ceilings& ceilings);
 
 // The whole graph, placed and planned for `target`.
 double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings& ceilings);
 
 // A product by itself, operands in cache, without the call's overhead.
-double predict_product_ns(const Ceilings& ceilings, DType dtype, ProductForm form, const ProductExtents& extents);
+double predict_product_ns(const Ceilings& ceilings,
+                          DType dtype,
+                          ProductForm form,
+                          const ProductExtents& extents);
 
 // The bound class that counts alone give: memory below the ridge point, compute above.
 Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte);

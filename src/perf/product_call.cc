@@ -27,19 +27,25 @@ struct JoinedAxis {
 };
 
 // The longest evenly stepping chain of letters.
-JoinedAxis join(const std::string& letters, const EinsumExtents& extents, const Lettered& first, const Lettered& second) {
+JoinedAxis join(const std::string& letters,
+                const EinsumExtents& extents,
+                const Lettered& first,
+                const Lettered& second) {
   std::string order;
   for (char letter : letters)
     if (extents[letter] > 1) order += letter;
-  std::stable_sort(order.begin(), order.end(), [&](char x, char y) { return first.step(x) < first.step(y); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](char x, char y) { return first.step(x) < first.step(y); });
   int64_t all = extents.product(letters);
   JoinedAxis best;
   best.rest = all;
   for (size_t begin = 0; begin < order.size(); ++begin) {
-    JoinedAxis axis{extents[order[begin]], {first.step(order[begin]), second.step(order[begin])}, 1};
+    JoinedAxis axis{
+        extents[order[begin]], {first.step(order[begin]), second.step(order[begin])}, 1};
     for (size_t i = 0; i < order.size(); ++i) {
       if (i == begin) continue;
-      bool joins = first.step(order[i]) == axis.steps[0] * axis.extent && second.step(order[i]) == axis.steps[1] * axis.extent;
+      bool joins = first.step(order[i]) == axis.steps[0] * axis.extent &&
+                   second.step(order[i]) == axis.steps[1] * axis.extent;
       if (joins) axis.extent *= extents[order[i]];
     }
     if (axis.extent > best.extent) best = axis;
@@ -50,16 +56,21 @@ JoinedAxis join(const std::string& letters, const EinsumExtents& extents, const 
 
 }  // namespace
 
-ProductCall product_call(const Call& call, const Layout& a_layout, const Layout& b_layout, const Layout& c_layout) {
+ProductCall product_call(const Call& call,
+                         const Layout& a_layout,
+                         const Layout& b_layout,
+                         const Layout& c_layout) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   Lettered a{e.a, a_layout.strides}, b{e.b, b_layout.strides}, c{e.out, c_layout.strides};
-  JoinedAxis m = join(e.m, extents, a, c), n = join(e.n, extents, b, c), k = join(e.k, extents, a, b);
+  JoinedAxis m = join(e.m, extents, a, c), n = join(e.n, extents, b, c),
+             k = join(e.k, extents, a, b);
   bool a_transposed = m.extent > 1 && m.steps[0] == 1 && !(k.extent > 1 && k.steps[0] == 1);
   bool b_transposed = k.extent > 1 && k.steps[1] == 1 && !(n.extent > 1 && n.steps[0] == 1);
   ProductCall product;
   product.dtype = call.inputs[0].dtype;
-  product.extents = {extents.product(e.batch) * m.rest * n.rest * k.rest, m.extent, n.extent, k.extent};
+  product.extents = {extents.product(e.batch) * m.rest * n.rest * k.rest, m.extent, n.extent,
+                     k.extent};
   bool columns_of_c = n.extent > 1 && n.steps[1] != 1 && m.steps[1] == 1;
   if (columns_of_c) {
     std::swap(product.extents.m, product.extents.n);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a matmul node asks a product library for: one batched product of extents and form. Which library, and how it is
-// called, is a backend's business.
+// What a matmul node asks a product library for: one batched product of extents and form. Which
+// library, and how it is called, is a backend's business.
 #pragma once
 
 #include "graph/op.h"
@@ -14,8 +14,9 @@ struct ProductCall {
   DType dtype = DType::kF32;  // of the operands
 };
 
-// Letters whose axes step evenly in both tensors that hold them act as one axis; those that don't join the largest such
-// axis count as batch. C's rows are taken as contiguous: where its columns are, the transposed product is meant.
+// Letters whose axes step evenly in both tensors that hold them act as one axis; those that don't
+// join the largest such axis count as batch. C's rows are taken as contiguous: where its columns
+// are, the transposed product is meant.
 ProductCall product_call(const Call& call, const Layout& a, const Layout& b, const Layout& c);
 
 }  // namespace ridge::perf

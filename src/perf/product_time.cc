@@ -22,7 +22,9 @@ double weight_at(double squared_distance) {
 }
 
 double squared_distance(const ProductExtents& a, const ProductExtents& b) {
-  auto step = [](int64_t x, int64_t y) { return std::log2(static_cast<double>(x) / static_cast<double>(y)); };
+  auto step = [](int64_t x, int64_t y) {
+    return std::log2(static_cast<double>(x) / static_cast<double>(y));
+  };
   double batch = step(a.batch, b.batch), m = step(a.m, b.m), n = step(a.n, b.n), k = step(a.k, b.k);
   return batch * batch + m * m + n * n + k * k;
 }
@@ -30,12 +32,13 @@ double squared_distance(const ProductExtents& a, const ProductExtents& b) {
 }  // namespace
 
 ProductTime::Terms ProductTime::terms(const ProductExtents& e) {
-  double b = static_cast<double>(e.batch), m = static_cast<double>(e.m), n = static_cast<double>(e.n),
-         k = static_cast<double>(e.k);
+  double b = static_cast<double>(e.batch), m = static_cast<double>(e.m),
+         n = static_cast<double>(e.n), k = static_cast<double>(e.k);
   return {1, b * m * n * k, b * m * n, b * m * k, b * n * k};
 }
 
-ProductTime::ProductTime(const ProductRates& rates, ProductForm form) : peak_flops_per_ns_(rates.peak_flops_per_ns) {
+ProductTime::ProductTime(const ProductRates& rates, ProductForm form)
+    : peak_flops_per_ns_(rates.peak_flops_per_ns) {
   std::vector<ProductSample> samples;
   for (const ProductSample& sample : rates.samples)
     if (sample.form == form) samples.push_back(sample);
@@ -46,8 +49,8 @@ ProductTime::ProductTime(const ProductRates& rates, ProductForm form) : peak_flo
     deviations_.push_back({sample.extents, std::log(sample.ns / law(sample.extents))});
 }
 
-// Minimises the sum over samples of (law / ns - 1)^2 with coefficients >= 0: each in turn is set to its best value with
-// the others held.
+// Minimises the sum over samples of (law / ns - 1)^2 with coefficients >= 0: each in turn is set to
+// its best value with the others held.
 void ProductTime::fit(const std::vector<ProductSample>& samples) {
   std::vector<Terms> rows;
   Terms norms{};
@@ -92,7 +95,8 @@ double ProductTime::ns(const ProductExtents& extents) const {
 double ProductTimes::ns(DType dtype, ProductForm form, const ProductExtents& extents) {
   auto found = laws_.find({dtype, form});
   if (found == laws_.end())
-    found = laws_.emplace(std::pair{dtype, form}, ProductTime(ceilings_.product(dtype), form)).first;
+    found =
+        laws_.emplace(std::pair{dtype, form}, ProductTime(ceilings_.product(dtype), form)).first;
   return found->second.ns(extents);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of a matrix product between measured sizes. Not a table look-up: a law is fitted to the samples, and what
-// they deviate from it is carried to sizes nearby.
+// The time of a matrix product between measured sizes. Not a table look-up: a law is fitted to the
+// samples, and what they deviate from it is carried to sizes nearby.
 #pragma once
 
 #include <array>
@@ -13,9 +13,10 @@
 
 namespace ridge::perf {
 
-// The law: ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each times the batch), c >= 0, fitted to relative errors. It says
-// what a product does: arithmetic, writing C, packing A, packing B. Between samples the ratio of measured to law is
-// averaged with weights that fall with the distance in log2 of the extents.
+// The law: ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each times the batch), c >= 0, fitted to
+// relative errors. It says what a product does: arithmetic, writing C, packing A, packing B.
+// Between samples the ratio of measured to law is averaged with weights that fall with the distance
+// in log2 of the extents.
 class ProductTime {
  public:
   ProductTime(const ProductRates& rates, ProductForm form);

@@ -10,8 +10,8 @@ namespace ridge::perf {
 
 // One kernel call in one run, on the run's clock.
 struct Span {
-  int32_t node = 0;      // index into the graph's nodes
-  double begin_ns = 0;   // from the start of the run
+  int32_t node = 0;     // index into the graph's nodes
+  double begin_ns = 0;  // from the start of the run
   double end_ns = 0;
 };
 
@@ -19,14 +19,16 @@ struct Span {
 struct ProfiledRun {
   std::vector<Span> spans;
   double wall_ns = 0;
-  double instrument_ns = 0;  // spent on the instrument before and after the run, not part of wall_ns
-  int64_t dropped = 0;       // records that the instrument lost
+  double instrument_ns =
+      0;                // spent on the instrument before and after the run, not part of wall_ns
+  int64_t dropped = 0;  // records that the instrument lost
 };
 
 struct Profile {
   std::vector<ProfiledRun> runs;
-  std::vector<double> plain_wall_ns;  // un-instrumented runs of the same graph, for the cost of measuring
-  int64_t dropped = 0;                // records that the instrument lost
+  std::vector<double>
+      plain_wall_ns;    // un-instrumented runs of the same graph, for the cost of measuring
+  int64_t dropped = 0;  // records that the instrument lost
 };
 
 }  // namespace ridge::perf

@@ -7,11 +7,13 @@
 namespace ridge::perf {
 
 ReuseClock::ReuseClock(int64_t pieces, int64_t touches)
-    : last_(static_cast<size_t>(pieces), -1), bytes_(static_cast<size_t>(pieces), 0),
+    : last_(static_cast<size_t>(pieces), -1),
+      bytes_(static_cast<size_t>(pieces), 0),
       tree_(static_cast<size_t>(touches) + 1, 0) {}
 
 void ReuseClock::add(int64_t at, int64_t bytes) {
-  for (int64_t i = at + 1; i < static_cast<int64_t>(tree_.size()); i += i & -i) tree_[static_cast<size_t>(i)] += bytes;
+  for (int64_t i = at + 1; i < static_cast<int64_t>(tree_.size()); i += i & -i)
+    tree_[static_cast<size_t>(i)] += bytes;
 }
 
 int64_t ReuseClock::sum_to(int64_t at) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts of a run from the graphs that it runs: arithmetic, bytes, launches, predicted time and planned memory.
-// Nothing here measures a graph.
+// The counts of a run from the graphs that it runs: arithmetic, bytes, launches, predicted time and
+// planned memory. Nothing here measures a graph.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,18 @@ struct CountedGraph {
   const std::vector<NodeCost>* costs = nullptr;
 };
 
-// Fills the counts, the predicted time and the planned memory of the record; returns the graphs as the step record wants
-// them. `ceilings` may be null: then nothing is predicted.
-std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs, const Target& target,
-                                        const Ceilings* ceilings, RunRecord& record);
+// Fills the counts, the predicted time and the planned memory of the record; returns the graphs as
+// the step record wants them. `ceilings` may be null: then nothing is predicted.
+std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
+                                        const Target& target,
+                                        const Ceilings* ceilings,
+                                        RunRecord& record);
 
-// The parts of the layers whose scope ends in `name` ("layer.3/mlp"), with the times of the step's nodes; `step` is what
-// make_step_record made of the measured graphs.
-ModuleRecord module_record(std::string_view name, std::span<const CountedGraph> graphs, const StepRecord& step);
+// The parts of the layers whose scope ends in `name` ("layer.3/mlp"), with the times of the step's
+// nodes; `step` is what make_step_record made of the measured graphs.
+ModuleRecord module_record(std::string_view name,
+                           std::span<const CountedGraph> graphs,
+                           const StepRecord& step);
 
 // The time of one reading of the clock that times kernels, measured.
 double clock_reading_ns();

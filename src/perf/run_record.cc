@@ -19,8 +19,8 @@ double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 
 }  // namespace
 
 std::string Setting::str() const {
-  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ",
-                                 level, switches.empty() ? "" : " " + switches, batch_size, sequence);
+  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
+                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
   return dtype.empty() || dtype == "f32" ? text : text + " " + dtype;
 }
@@ -78,7 +78,8 @@ double logits_difference(const RunRecord& a, const RunRecord& b) {
   if (a.logits.size() != b.logits.size()) return HUGE_VAL;
   double most = 0;
   for (size_t i = 0; i < a.logits.size(); ++i) {
-    double difference = std::abs(static_cast<double>(a.logits[i]) - static_cast<double>(b.logits[i]));
+    double difference =
+        std::abs(static_cast<double>(a.logits[i]) - static_cast<double>(b.logits[i]));
     if (!(difference <= most)) most = difference;
     if (std::isnan(most)) return most;
   }

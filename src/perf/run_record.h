@@ -68,16 +68,16 @@ struct GraphName {
 
 // The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle
 // half of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the
-// nodes are exact, and busy - overlapped + idle + host = wall. Medians, which do not add up, stand beside with
-// their intervals.
+// nodes are exact, and busy - overlapped + idle + host = wall. Medians, which do not add up, stand
+// beside with their intervals.
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
-  int64_t wall_ns = 0;  // a step, data and loss included
-  int64_t busy_ns = 0;  // the sum over the nodes
+  int64_t wall_ns = 0;        // a step, data and loss included
+  int64_t busy_ns = 0;        // the sum over the nodes
   int64_t overlapped_ns = 0;  // of it, what kernels side by side count more than once
-  int64_t idle_ns = 0;  // inside the graphs, while no kernel ran
-  int64_t host_ns = 0;  // outside the graphs: batch, learning rate, loss
+  int64_t idle_ns = 0;        // inside the graphs, while no kernel ran
+  int64_t host_ns = 0;        // outside the graphs: batch, learning rate, loss
   int64_t covered_ns() const { return busy_ns - overlapped_ns; }  // while some kernel ran
   std::vector<double> wall_samples_ns;
   Summary forward;  // by the phase of the node
@@ -120,9 +120,9 @@ struct RunRecord {
   std::vector<PassRecord> passes;
   // Of inference only.
   std::vector<ModuleRecord> modules;
-  int64_t weight_bytes = 0;    // as they are stored, what a step must read of them
-  int64_t cache_bytes = 0;     // keys and values that its tokens see
-  std::vector<float> logits;   // of the last sequence's last token
+  int64_t weight_bytes = 0;     // as they are stored, what a step must read of them
+  int64_t cache_bytes = 0;      // keys and values that its tokens see
+  std::vector<float> logits;    // of the last sequence's last token
   std::vector<int32_t> chosen;  // the sequences' first tokens
 
   Summary wall() const { return summarize(plain_wall_ns); }

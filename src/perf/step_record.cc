@@ -70,7 +70,8 @@ double sum_of_walls(const InstrumentedStep& step) {
 
 // What the sum of the spans counts more than once.
 double overlapped_ns(std::vector<Span> spans) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
   double end = 0, overlapped = 0;
   for (const Span& span : spans) {
     overlapped += std::clamp(end - span.begin_ns, 0.0, span.end_ns - span.begin_ns);

@@ -10,17 +10,20 @@
 
 namespace ridge::perf {
 
-// Scores that flash attention's tiles compute for one head and sequence, hidden ones in edge tiles included.
+// Scores that flash attention's tiles compute for one head and sequence, hidden ones in edge tiles
+// included.
 struct FlashScores {
   int64_t forward = 0;
   int64_t backward = 0;
 };
 
-// Where nodes without a path between them run side by side: the kernels that may start while the last user of a buffer
-// still runs, before its bytes hold something else. None: one kernel runs at a time.
+// Where nodes without a path between them run side by side: the kernels that may start while the
+// last user of a buffer still runs, before its bytes hold something else. None: one kernel runs at
+// a time.
 struct BranchSlack {
   int kernels = 0;
-  int updates = 0;  // where the last user is an update of the optimizer, which no other kernel waits for
+  int updates =
+      0;  // where the last user is an update of the optimizer, which no other kernel waits for
   bool any() const { return kernels > 0; }
 };
 
@@ -32,12 +35,22 @@ class Target {
   // Empty when a kernel runs the node, else what is missing.
   virtual std::string unsupported(const Graph& graph, const Node& node) const = 0;
 
-  // Whether the node's kernel reads input i, or writes output i, in this layout. Dense ones are always taken.
-  virtual bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
-  virtual bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const = 0;
+  // Whether the node's kernel reads input i, or writes output i, in this layout. Dense ones are
+  // always taken.
+  virtual bool takes_input(const Graph& graph,
+                           const Node& node,
+                           int i,
+                           const Layout& layout) const = 0;
+  virtual bool takes_output(const Graph& graph,
+                            const Node& node,
+                            int i,
+                            const Layout& layout) const = 0;
 
-  // Whether input i may begin `offset` elements into its buffer: kernels that read vectors want their multiples.
-  virtual bool takes_start(const Graph&, const Node&, int /*i*/, int64_t /*offset*/) const { return true; }
+  // Whether input i may begin `offset` elements into its buffer: kernels that read vectors want
+  // their multiples.
+  virtual bool takes_start(const Graph&, const Node&, int /*i*/, int64_t /*offset*/) const {
+    return true;
+  }
 
   // Whether output o may overwrite the bytes of input i that nobody reads later (same type, dense).
   virtual bool runs_in_place(const Graph& graph, const Node& node, int o, int i) const = 0;
@@ -48,7 +61,8 @@ class Target {
   // Kernel calls that the node makes.
   virtual int launches(const Graph& graph, const Node& node) const = 0;
 
-  // Trips to memory that wait for one another in those calls: what a short kernel's time is made of. 0: not worth counting.
+  // Trips to memory that wait for one another in those calls: what a short kernel's time is made
+  // of. 0: not worth counting.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
   virtual BranchSlack branch_slack() const { return {}; }

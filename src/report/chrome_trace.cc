@@ -169,8 +169,10 @@ class RunWriter {
   int lane_of(std::vector<int64_t>& lanes, int64_t begin_ns, int64_t end_ns) {
     size_t lane = 0;
     while (lane < lanes.size() && lanes[lane] > begin_ns) ++lane;
-    if (lane == lanes.size()) lanes.push_back(end_ns);
-    else lanes[lane] = end_ns;
+    if (lane == lanes.size())
+      lanes.push_back(end_ns);
+    else
+      lanes[lane] = end_ns;
     if (lane == 0) return kKernels;
     int track = kFirstLane + static_cast<int>(lane) - 1;
     if (named_lanes_ < static_cast<int>(lane)) {

@@ -9,11 +9,17 @@ std::string json_text(const Json& json) {
 }
 
 Json to_json(const perf::Setting& s) {
-  return {{"task", s.task},        {"model", s.model},      {"level", s.level},
-          {"pass", s.switches},    {"dtype", s.dtype},
-          {"device", s.device},    {"isa", s.isa},
-          {"threads", s.threads},  {"batch_size", s.batch_size},
-          {"seq_len", s.sequence}, {"micro_batches", s.micro_batches}};
+  return {{"task", s.task},
+          {"model", s.model},
+          {"level", s.level},
+          {"pass", s.switches},
+          {"dtype", s.dtype},
+          {"device", s.device},
+          {"isa", s.isa},
+          {"threads", s.threads},
+          {"batch_size", s.batch_size},
+          {"seq_len", s.sequence},
+          {"micro_batches", s.micro_batches}};
 }
 
 Json to_json(const perf::Summary& s) {

@@ -67,7 +67,8 @@ std::string heading_section(const perf::LabRecord& lab, std::string_view title) 
   for (const perf::ProductRates& rates : c.products)
     text += fmt::format("- {} products reach {}\n", name(rates.dtype),
                         format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
-  text += fmt::format("- memory copies reach {}\n", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+  text +=
+      fmt::format("- memory copies reach {}\n", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
   return text + warnings(lab);
 }
 
@@ -76,7 +77,8 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
   text += fmt::format(
       "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
       "+- column is half "
-      "the 95% interval of the median. Reading the clock costs {:.3f}% of a step (readings times the "
+      "the 95% interval of the median. Reading the clock costs {:.3f}% of a step (readings times "
+      "the "
       "cost of one); instrumented against plain steps, interleaved: {}.\n",
       run.step.wall_samples_ns.size(), 100 * run.clock_cost(), profiling_cost(run));
   const perf::Ceilings* limits = lab.limits();

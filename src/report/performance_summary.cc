@@ -37,9 +37,9 @@ Json attribution(const perf::StepRecord& step) {
           {"overlapped_ns", step.overlapped_ns},
           {"idle_ns", step.idle_ns},
           {"host_ns", step.host_ns},
-          {"attributed_share",
-           step.wall_ns > 0 ? static_cast<double>(step.covered_ns()) / static_cast<double>(step.wall_ns)
-                            : 0},
+          {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.covered_ns()) /
+                                                      static_cast<double>(step.wall_ns)
+                                                : 0},
           {"instrumented_steps", step.wall_samples_ns.size()},
           {"dropped_records", step.dropped}};
 }

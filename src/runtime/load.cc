@@ -11,7 +11,9 @@
 namespace ridge::runtime {
 namespace {
 
-bool joins_rows(const Node& node) { return node.op->name == "concat" && node.attrs.integer("axis") == 0; }
+bool joins_rows(const Node& node) {
+  return node.op->name == "concat" && node.attrs.integer("axis") == 0;
+}
 
 std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSource& source) {
   const Node* node = load.graph.producer(value);
@@ -29,7 +31,9 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
 
 std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source);
 
-std::vector<std::byte> joined_bytes(const LoadGraph& load, const Node& concat, const ByteSource& source) {
+std::vector<std::byte> joined_bytes(const LoadGraph& load,
+                                    const Node& concat,
+                                    const ByteSource& source) {
   std::vector<std::byte> joined;
   for (ValueId part : concat.inputs) {
     std::vector<std::byte> rows = stored_bytes(load, part, source);
@@ -38,15 +42,17 @@ std::vector<std::byte> joined_bytes(const LoadGraph& load, const Node& concat, c
   return joined;
 }
 
-std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source) {
+std::vector<std::byte> stored_bytes(const LoadGraph& load,
+                                    ValueId value,
+                                    const ByteSource& source) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
     std::span<const std::byte> bytes = source(load.graph.value(value).name);
     return {bytes.begin(), bytes.end()};
   }
   if (joins_rows(*node)) return joined_bytes(load, *node, source);
-  RIDGE_CHECK(node->op->name == "cast" && load.graph.type(value).dtype == DType::kF32, "a load graph with '{}'",
-              node->op->name);
+  RIDGE_CHECK(node->op->name == "cast" && load.graph.type(value).dtype == DType::kF32,
+              "a load graph with '{}'", node->op->name);
   std::vector<std::byte> from = stored_bytes(load, node->inputs[0], source);
   std::vector<float> floats(static_cast<size_t>(load.graph.shape(value).elements()));
   dequantize(load.graph.type(node->inputs[0]).dtype, from, floats);
@@ -80,7 +86,8 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
     const Type& type = load.graph.type(value);
     store.require(name, type);
     std::vector<float> data = evaluate(load, value, source);
-    RIDGE_CHECK(static_cast<int64_t>(data.size()) == type.shape.elements(), "'{}' has {} elements", name, data.size());
+    RIDGE_CHECK(static_cast<int64_t>(data.size()) == type.shape.elements(), "'{}' has {} elements",
+                name, data.size());
     if (type.dtype == DType::kBF16) {
       std::vector<uint16_t> bits(data.size());
       std::transform(data.begin(), data.end(), bits.begin(), float_to_bf16);
@@ -108,7 +115,8 @@ void load_stored(const LoadGraph& load, const ByteSource& source, Store& store) 
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink) {
   for (const auto& [name, value] : load.stored) {
     // A parameter kept in two types is saved from its fp32 form.
-    if (load.graph.type(value).dtype == DType::kF32) invert(load, value, store.read_floats(name), sink);
+    if (load.graph.type(value).dtype == DType::kF32)
+      invert(load, value, store.read_floats(name), sink);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a load graph on the host: tensors by file name in, stored parameters out; and its inverse for checkpoints.
+// Runs a load graph on the host: tensors by file name in, stored parameters out; and its inverse
+// for checkpoints.
 #pragma once
 
 #include <functional>
@@ -14,18 +15,22 @@ namespace ridge::runtime {
 
 // The data of a tensor by its file name, dense, as floats.
 using TensorSource = std::function<std::vector<float>(const std::string& name, const Type& type)>;
-using TensorSink = std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
+using TensorSink =
+    std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
 
-// Fills every stored parameter. A tensor that several stored values need (a bf16 copy) is asked for again.
+// Fills every stored parameter. A tensor that several stored values need (a bf16 copy) is asked for
+// again.
 void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
 
 // The bytes of a tensor by its file name, as the file has them; they must outlive the store.
 using ByteSource = std::function<std::span<const std::byte>(const std::string& name)>;
-// Fills every stored parameter in the type that the load graph gives it. What is stored as the file has it lies where
-// the source has it; what joins rows is copied, what changes type is computed in fp32.
+// Fills every stored parameter in the type that the load graph gives it. What is stored as the file
+// has it lies where the source has it; what joins rows is copied, what changes type is computed in
+// fp32.
 void load_stored(const LoadGraph& load, const ByteSource& source, Store& store);
 
-// Calls `sink` once for each input of the load graph with the data that would load to the stored values.
+// Calls `sink` once for each input of the load graph with the data that would load to the stored
+// values.
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
 
 }  // namespace ridge::runtime

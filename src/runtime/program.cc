@@ -14,7 +14,9 @@ namespace ridge::runtime {
 namespace {
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -55,16 +57,21 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
   for (size_t i = 0; i < has_launch.size(); ++i) {
     if (!has_launch[i]) continue;
     const Node& node = stage.graph.nodes[i];
-    backends::BindCall call{stage.graph, node, {}, {}, nullptr, 1, false, CallTypes(stage.graph, node)};
-    if (branches) call.beside = branches->beside[i], call.is_background = branches->is_background[i];
+    backends::BindCall call{stage.graph, node, {},    {},
+                            nullptr,     1,    false, CallTypes(stage.graph, node)};
+    if (branches)
+      call.beside = branches->beside[i], call.is_background = branches->is_background[i];
     for (ValueId input : node.inputs) call.inputs.push_back(operand(stage, input));
     for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
     int workspace = stage.plan.workspace_of[i];
-    if (workspace >= 0) call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
+    if (workspace >= 0)
+      call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
     index[i] = static_cast<int>(bound.launches.size());
-    backends::NodeLaunch launch{static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
+    backends::NodeLaunch launch{
+        static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
     if (branches)
-      for (NodeId before : branches->after[i]) launch.after.push_back(index[static_cast<size_t>(before)]);
+      for (NodeId before : branches->after[i])
+        launch.after.push_back(index[static_cast<size_t>(before)]);
     else if (index[i] > 0)
       launch.after = {index[i] - 1};
     bound.launches.push_back(std::move(launch));
@@ -77,7 +84,8 @@ void Program::bind() {
   for (const Stage& stage : stages_) {
     bytes = std::max(bytes, stage.plan.arena_bytes);
     for (const Value& value : stage.graph.values)
-      if (value.producer == kNoNode && value.storage != Storage::kTemporary) store_.require(value.name, value.type);
+      if (value.producer == kNoNode && value.storage != Storage::kTemporary)
+        store_.require(value.name, value.type);
   }
   arena_ = backend_.allocate(bytes, "arena of temporaries");
   for (const Stage& stage : stages_) {
@@ -131,8 +139,10 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   bool is_held = instrument->start(bound.recording != nullptr);
   if (is_held) launch_held(bound, *instrument);
   double start = now_ns();
-  if (is_held) instrument->release();
-  else launch(bound, instrument);
+  if (is_held)
+    instrument->release();
+  else
+    launch(bound, instrument);
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
   run.spans = instrument->stop(run.dropped);

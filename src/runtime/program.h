@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program: graphs run in order, each some number of times, on one store and one arena. Bind, plan, run: memory is
-// planned and every pointer fixed once, then a run is a flat list of launches.
+// A program: graphs run in order, each some number of times, on one store and one arena. Bind,
+// plan, run: memory is planned and every pointer fixed once, then a run is a flat list of launches.
 #pragma once
 
 #include <memory>
@@ -38,7 +38,8 @@ class Program {
   // Tells the device to run a stage once; what is read afterwards waits for it, and so does `wait`.
   void run(int stage);
   void wait() { backend_.synchronize(); }
-  // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock around each launch.
+  // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock
+  // around each launch.
   perf::ProfiledRun run_profiled(int stage);
 
   const Stage& stage(int index) const { return stages_[static_cast<size_t>(index)]; }
@@ -49,8 +50,8 @@ class Program {
   std::vector<float> read(int stage, ValueId value) const;
 
  private:
-  // The launches of a stage, and their recording once there is one: what is loaded lazily loads in the first run, which
-  // is therefore not recorded.
+  // The launches of a stage, and their recording once there is one: what is loaded lazily loads in
+  // the first run, which is therefore not recorded.
   struct Bound {
     std::vector<backends::NodeLaunch> launches;
     std::unique_ptr<backends::Recording> recording;

@@ -13,7 +13,10 @@ std::byte* Store::require(const std::string& name, const Type& type) {
   auto found = entries_.find(name);
   if (found == entries_.end()) {
     int64_t bytes = storage_bytes(type.dtype, type.shape.elements());
-    Entry entry{type, backend_.allocate(round_up(std::max<int64_t>(bytes, 1), kAlignmentBytes), name.c_str()), bytes};
+    Entry entry{
+        type,
+        backend_.allocate(round_up(std::max<int64_t>(bytes, 1), kAlignmentBytes), name.c_str()),
+        bytes};
     found = entries_.emplace(name, std::move(entry)).first;
   }
   RIDGE_CHECK(found->second.type == type, "'{}' is stored as {} and asked for as {}", name,
@@ -23,11 +26,13 @@ std::byte* Store::require(const std::string& name, const Type& type) {
 
 void Store::adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes) {
   RIDGE_CHECK(!has(name), "'{}' is stored already", name);
-  RIDGE_CHECK(static_cast<int64_t>(bytes.size()) == storage_bytes(type.dtype, type.shape.elements()),
-              "'{}' of {} has {} bytes", name, type.str(), bytes.size());
+  RIDGE_CHECK(
+      static_cast<int64_t>(bytes.size()) == storage_bytes(type.dtype, type.shape.elements()),
+      "'{}' of {} has {} bytes", name, type.str(), bytes.size());
   // Kernels read whole elements; what lies crooked in its file is copied.
   int64_t alignment = is_block(type.dtype) ? 2 : info(type.dtype).bytes_per_block;
-  bool is_aligned = reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(alignment) == 0;
+  bool is_aligned =
+      reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(alignment) == 0;
   std::unique_ptr<backends::Memory> borrowed = is_aligned ? backend_.borrow(bytes) : nullptr;
   if (borrowed == nullptr) {
     require(name, type);
@@ -61,10 +66,13 @@ void Store::write(std::string_view name, const void* data, int64_t bytes) {
   backend_.copy_in(entry.memory->data(), data, bytes);
 }
 
-void Store::write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes) {
+void Store::write_part(std::string_view name,
+                       int64_t begin_bytes,
+                       const void* data,
+                       int64_t bytes) {
   const Entry& entry = at(name);
-  RIDGE_CHECK(begin_bytes >= 0 && bytes >= 0 && begin_bytes + bytes <= entry.bytes, "'{}' has {} bytes, {} from {} were written",
-              name, entry.bytes, bytes, begin_bytes);
+  RIDGE_CHECK(begin_bytes >= 0 && bytes >= 0 && begin_bytes + bytes <= entry.bytes,
+              "'{}' has {} bytes, {} from {} were written", name, entry.bytes, bytes, begin_bytes);
   backend_.copy_in(entry.memory->data() + begin_bytes, data, bytes);
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, states and inputs by name, in the backend's memory, shared by all graphs of a program.
+// Parameters, states and inputs by name, in the backend's memory, shared by all graphs of a
+// program.
 #pragma once
 
 #include <map>
@@ -19,8 +20,8 @@ class Store {
 
   // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
   std::byte* require(const std::string& name, const Type& type);
-  // A new value that lies where the host has it, or its copy where the backend cannot read it there. The bytes must
-  // outlive the store.
+  // A new value that lies where the host has it, or its copy where the backend cannot read it
+  // there. The bytes must outlive the store.
   void adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes);
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   const Type& type(std::string_view name) const { return at(name).type; }

@@ -13,7 +13,8 @@
 namespace ridge::serve {
 namespace {
 
-// Padding costs as much as tokens: steps of at most a quarter of what is asked for, from 16 tokens on.
+// Padding costs as much as tokens: steps of at most a quarter of what is asked for, from 16 tokens
+// on.
 int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 4) return tokens;
   if (tokens <= 16) return round_up(tokens, 4);
@@ -23,30 +24,39 @@ int64_t padded_tokens(int64_t tokens) {
 // Few enough graphs that each is used often; a kernel reads no more than there is.
 int64_t padded_context(int64_t context, int64_t capacity) {
   constexpr int64_t kLeast = 256;
-  int64_t power = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(context, kLeast))));
+  int64_t power =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max(context, kLeast))));
   return std::min(power, capacity);
 }
 
 }  // namespace
 
-Bucket::Bucket(const models::InferenceShape& shape, Graph graph, backends::Backend& backend, runtime::Store& store)
-    : shape_(shape), store_(store), program_(backend, store),
+Bucket::Bucket(const models::InferenceShape& shape,
+               Graph graph,
+               backends::Backend& backend,
+               runtime::Store& store)
+    : shape_(shape),
+      store_(store),
+      program_(backend, store),
       ids_(models::bucket_input(models::kIds, shape.tokens)),
       positions_(models::bucket_input(models::kPositions, shape.tokens)),
       slots_(models::bucket_input(models::kSlots, shape.tokens)),
-      labels_(models::bucket_input(models::kLabels, shape.tokens)), padded_(static_cast<size_t>(shape.tokens)) {
+      labels_(models::bucket_input(models::kLabels, shape.tokens)),
+      padded_(static_cast<size_t>(shape.tokens)) {
   program_.add("inference", std::move(graph));
   program_.bind();
 }
 
 void Bucket::write(std::string_view name, std::span<const int32_t> values) {
-  RIDGE_CHECK(values.size() <= padded_.size(), "{} of {} in a bucket of {}", name, values.size(), padded_.size());
+  RIDGE_CHECK(values.size() <= padded_.size(), "{} of {} in a bucket of {}", name, values.size(),
+              padded_.size());
   std::fill(std::copy(values.begin(), values.end(), padded_.begin()), padded_.end(), -1);
   const std::string& input = name == models::kIds         ? ids_
                              : name == models::kPositions ? positions_
                              : name == models::kSlots     ? slots_
                                                           : labels_;
-  if (store_.has(input)) store_.write(input, padded_.data(), static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
+  if (store_.has(input))
+    store_.write(input, padded_.data(), static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
 }
 
 Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context) {
@@ -63,7 +73,8 @@ std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) 
       models::build_inference_graph(file_.config(), ops::table(), shape, file_.lookup());
   passes::PassContext context{ops::table(), backend_, forward.load};
   Graph graph = forward.graph;
-  for (passes::Stage stage : {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
+  for (passes::Stage stage :
+       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     graph = passes::run_stage(stage, graph, selection_, context, nullptr);
   if (!is_loaded_) load(forward.load);
   is_loaded_ = true;
@@ -74,7 +85,8 @@ std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) 
 void BucketCache::load(const LoadGraph& load) {
   bool is_read_in_place = backend_.borrow({}) != nullptr;
   if (is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes()) file_.settle();
-  runtime::load_stored(load, [this](const std::string& name) { return file_.bytes(name); }, store_);
+  runtime::load_stored(
+      load, [this](const std::string& name) { return file_.bytes(name); }, store_);
 }
 
 int64_t BucketCache::arena_bytes() const {

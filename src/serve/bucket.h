@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference graphs by shape, made when first asked for and kept: building, passes, binding. What to feed them is the
-// session's business.
+// Inference graphs by shape, made when first asked for and kept: building, passes, binding. What to
+// feed them is the session's business.
 #pragma once
 
 #include <map>
@@ -19,7 +19,10 @@ namespace ridge::serve {
 // One graph, ready to run, and the names of the inputs that belong to it alone.
 class Bucket {
  public:
-  Bucket(const models::InferenceShape& shape, Graph graph, backends::Backend& backend, runtime::Store& store);
+  Bucket(const models::InferenceShape& shape,
+         Graph graph,
+         backends::Backend& backend,
+         runtime::Store& store);
 
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
@@ -40,11 +43,21 @@ class Bucket {
 
 class BucketCache {
  public:
-  BucketCache(const models::ModelFile& file, const models::CacheShape& cache, bool cached,
-              const passes::Selection& selection, backends::Backend& backend, runtime::Store& store)
-      : file_(file), cache_(cache), cached_(cached), selection_(selection), backend_(backend), store_(store) {}
+  BucketCache(const models::ModelFile& file,
+              const models::CacheShape& cache,
+              bool cached,
+              const passes::Selection& selection,
+              backends::Backend& backend,
+              runtime::Store& store)
+      : file_(file),
+        cache_(cache),
+        cached_(cached),
+        selection_(selection),
+        backend_(backend),
+        store_(store) {}
 
-  // The bucket that holds `tokens` tokens at positions below `context`. The first one loads the weights.
+  // The bucket that holds `tokens` tokens at positions below `context`. The first one loads the
+  // weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
 
   int64_t arena_bytes() const;

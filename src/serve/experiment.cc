@@ -232,7 +232,8 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
     record.with = perf::summarize(decode.plain());
     record.cache_bytes = models::cache_bytes(
         file.config(),
-        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk), DType::kF32);
+        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk),
+        DType::kF32);
   }
   options.cached = false;
   Session session(file, options, backend);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured inference: prefills, decodes, generations and the cache's gain, each a record. It prints nothing; its prompts
-// are random ids, for times do not depend on them.
+// Measured inference: prefills, decodes, generations and the cache's gain, each a record. It prints
+// nothing; its prompts are random ids, for times do not depend on them.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Experiment {
   perf::Setting setting;  // what the record will say; task, batch and length are filled in
   passes::Selection selection{"compiled", ""};
   int64_t batch = 1;
-  int64_t length = 128;   // tokens of each prompt; a decode's context
+  int64_t length = 128;  // tokens of each prompt; a decode's context
   int64_t chunk = 512;
   Repeats repeats;
 };
@@ -33,17 +33,24 @@ struct PhaseRecords {
   perf::RunRecord prefill;
   perf::RunRecord decode;
 };
-// One session: prefills of `batch` prompts of `length` tokens, then decodes whose tokens see `length` keys. After one of
-// each that is not measured, plain and instrumented runs alternate. `ceilings` may be null: then nothing is predicted.
-PhaseRecords measure_phases(const models::ModelFile& file, const Experiment& experiment, backends::Backend& backend,
+// One session: prefills of `batch` prompts of `length` tokens, then decodes whose tokens see
+// `length` keys. After one of each that is not measured, plain and instrumented runs alternate.
+// `ceilings` may be null: then nothing is predicted.
+PhaseRecords measure_phases(const models::ModelFile& file,
+                            const Experiment& experiment,
+                            backends::Backend& backend,
                             const perf::Ceilings* ceilings);
 
-// Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, one that is measured.
-perf::LatencyRecord measure_latency(const models::ModelFile& file, const Experiment& experiment, int64_t tokens,
+// Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, one that is
+// measured.
+perf::LatencyRecord measure_latency(const models::ModelFile& file,
+                                    const Experiment& experiment,
+                                    int64_t tokens,
                                     backends::Backend& backend);
 
 // A token after `length` others, with and without the cache.
-perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file, const Experiment& experiment,
+perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
+                                         const Experiment& experiment,
                                          backends::Backend& backend);
 
 // `count` ids below `vocabulary`, the same for the same seed.

@@ -13,19 +13,26 @@ namespace ridge::serve {
 namespace {
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 bool ends(const text::TokenizerSpec& spec, int32_t token) {
-  return token == spec.eos || std::find(spec.end_of_generation.begin(), spec.end_of_generation.end(), token) !=
-                                  spec.end_of_generation.end();
+  return token == spec.eos ||
+         std::find(spec.end_of_generation.begin(), spec.end_of_generation.end(), token) !=
+             spec.end_of_generation.end();
 }
 
 }  // namespace
 
-Generation generate(Session& session, const text::Tokenizer& tokenizer, std::span<const int32_t> prompt,
-                    const GenerateOptions& options, const std::function<void(std::string_view)>& show) {
-  if (options.max_tokens < 0) throw usage_error("[max-tokens] expected at least 0, got {}", options.max_tokens);
+Generation generate(Session& session,
+                    const text::Tokenizer& tokenizer,
+                    std::span<const int32_t> prompt,
+                    const GenerateOptions& options,
+                    const std::function<void(std::string_view)>& show) {
+  if (options.max_tokens < 0)
+    throw usage_error("[max-tokens] expected at least 0, got {}", options.max_tokens);
   StopText stop(options.stop);
   text::StreamDecoder decoder(tokenizer, {.special = false, .continuation = true});
   Generation made;
@@ -52,7 +59,8 @@ Generation generate(Session& session, const text::Tokenizer& tokenizer, std::spa
       made.finish_reason = "stop";
       break;
     }
-    if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1) break;
+    if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1)
+      break;
     session.step({&slot, 1}, {&token, 1});
   }
   made.decode_ns = now_ns() - begin;

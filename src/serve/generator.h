@@ -19,15 +19,19 @@ struct GenerateOptions {
 };
 
 struct Generation {
-  std::vector<int32_t> ids;   // chosen, with the one that ended it
+  std::vector<int32_t> ids;  // chosen, with the one that ended it
   std::string text;
-  std::string finish_reason;  // "stop": a token or text that ends; "length": max_tokens, or the context is full
+  std::string finish_reason;  // "stop": a token or text that ends; "length": max_tokens, or the
+                              // context is full
   double prompt_ns = 0;       // to the first token
   double decode_ns = 0;       // from there to the last
 };
 
 // Calls `show` with valid UTF-8 as it is decided. Throws as Session::start does.
-Generation generate(Session& session, const text::Tokenizer& tokenizer, std::span<const int32_t> prompt,
-                    const GenerateOptions& options, const std::function<void(std::string_view)>& show);
+Generation generate(Session& session,
+                    const text::Tokenizer& tokenizer,
+                    std::span<const int32_t> prompt,
+                    const GenerateOptions& options,
+                    const std::function<void(std::string_view)>& show);
 
 }  // namespace ridge::serve

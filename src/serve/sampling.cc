@@ -25,7 +25,8 @@ void validate(const SamplingOptions& o) {
   expect_between("top-p", o.top_p, 0, 1);
   expect_between("min-p", o.min_p, 0, 1);
   expect_between("repeat-penalty", o.repeat_penalty, 0.01, 100);
-  if (o.seed < 0 || o.seed > UINT32_MAX) throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, o.seed);
+  if (o.seed < 0 || o.seed > UINT32_MAX)
+    throw usage_error("[seed] expected a number from 0 to {}, got {}", UINT32_MAX, o.seed);
 }
 
 }  // namespace ridge::serve

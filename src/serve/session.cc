@@ -18,9 +18,11 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
     throw usage_error("[batch] expected 1 to {} sequences, got {}", kMostSlots, o.slots);
   if (o.capacity == 0) o.capacity = config.context;
   if (o.capacity < 1 || o.capacity > config.context)
-    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}", config.context, o.capacity);
+    throw usage_error("[context] expected 1 to {} positions, the model's context, got {}",
+                      config.context, o.capacity);
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
-  if (!o.cached && o.slots != 1) throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
+  if (!o.cached && o.slots != 1)
+    throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
   o.chunk = o.cached ? std::min(o.chunk, o.capacity) : o.capacity;
   return o;
 }
@@ -32,10 +34,17 @@ int64_t bytes_of(const std::vector<T>& values) {
 
 }  // namespace
 
-Session::Session(const models::ModelFile& file, const SessionOptions& options, backends::Backend& backend)
-    : file_(file), options_(checked(options, file.config())),
-      cache_(models::contiguous_cache(options_.slots, options_.capacity, file.config().window, options_.chunk)),
-      store_(backend), buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
+Session::Session(const models::ModelFile& file,
+                 const SessionOptions& options,
+                 backends::Backend& backend)
+    : file_(file),
+      options_(checked(options, file.config())),
+      cache_(models::contiguous_cache(options_.slots,
+                                      options_.capacity,
+                                      file.config().window,
+                                      options_.chunk)),
+      store_(backend),
+      buckets_(file, cache_, options_.cached, options_.selection, backend, store_) {
   size_t slots = static_cast<size_t>(options_.slots), chunk = static_cast<size_t>(options_.chunk);
   lengths_.assign(slots, 0);
   tokens_.assign(slots, 0);
@@ -52,7 +61,8 @@ Session::Session(const models::ModelFile& file, const SessionOptions& options, b
   store_.require(models::kRows, per_slot);
   store_.require(models::kNextPositions, per_slot);
   store_.require(models::kSeeds, per_slot);
-  store_.require(models::kSampling, {DType::kF32, {options_.slots, static_cast<int64_t>(kSettings)}});
+  store_.require(models::kSampling,
+                 {DType::kF32, {options_.slots, static_cast<int64_t>(kSettings)}});
   write_tables();
 }
 
@@ -69,7 +79,8 @@ void Session::write_tables() {
 void Session::check_ids(std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= config().vocabulary)
-      throw usage_error("[ids] expected ids from 0 to {}, got {} at place {}", config().vocabulary - 1, ids[i], i);
+      throw usage_error("[ids] expected ids from 0 to {}, got {} at place {}",
+                        config().vocabulary - 1, ids[i], i);
 }
 
 void Session::begin_slot(const Prompt& prompt) {
@@ -77,21 +88,23 @@ void Session::begin_slot(const Prompt& prompt) {
     throw usage_error("[slot] expected 0 to {}, got {}", options_.slots - 1, prompt.slot);
   if (prompt.ids.empty()) throw usage_error("[prompt] expected at least one token, got none");
   if (static_cast<int64_t>(prompt.ids.size()) > options_.capacity)
-    throw usage_error("[prompt] expected at most {} tokens, the context, got {}", options_.capacity, prompt.ids.size());
+    throw usage_error("[prompt] expected at most {} tokens, the context, got {}", options_.capacity,
+                      prompt.ids.size());
   check_ids(prompt.ids);
   validate(prompt.sampling);
   const SamplingOptions& o = prompt.sampling;
   size_t slot = static_cast<size_t>(prompt.slot);
   lengths_[slot] = 0;
   seeds_[slot] = static_cast<int32_t>(static_cast<uint32_t>(o.seed));
-  float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k), static_cast<float>(o.top_p),
-                             static_cast<float>(o.min_p),
+  float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k),
+                             static_cast<float>(o.top_p), static_cast<float>(o.min_p),
                              o.repeat_penalty == 1 ? 0.0f : static_cast<float>(o.repeat_penalty)};
   std::copy_n(values, kSettings, settings_.begin() + static_cast<std::ptrdiff_t>(slot * kSettings));
   int32_t recent[models::kRecentTokens];
   std::fill_n(recent, models::kRecentTokens, -1);
   for (size_t p = 0; p < prompt.ids.size(); ++p) recent[p % models::kRecentTokens] = prompt.ids[p];
-  store_.write_part(models::kRecent, prompt.slot * static_cast<int64_t>(sizeof recent), recent, sizeof recent);
+  store_.write_part(models::kRecent, prompt.slot * static_cast<int64_t>(sizeof recent), recent,
+                    sizeof recent);
 }
 
 // What each slot is to do in the next run.
@@ -107,7 +120,8 @@ void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes
 std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
   for (size_t i = 0; i < prompts.size(); ++i) {
     for (size_t j = 0; j < i; ++j)
-      if (prompts[j].slot == prompts[i].slot) throw usage_error("[slot] {} has two prompts", prompts[i].slot);
+      if (prompts[j].slot == prompts[i].slot)
+        throw usage_error("[slot] {} has two prompts", prompts[i].slot);
     begin_slot(prompts[i]);
   }
   std::vector<int32_t> chosen;
@@ -139,7 +153,8 @@ void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t&
   int64_t reach = 0;
   while (prompt < prompts.size() && ids_.size() < most) {
     const Prompt& from = prompts[prompt];
-    size_t slot = static_cast<size_t>(from.slot), end = std::min(from.ids.size(), done + most - ids_.size());
+    size_t slot = static_cast<size_t>(from.slot),
+           end = std::min(from.ids.size(), done + most - ids_.size());
     for (; done < end; ++done) {
       ids_.push_back(from.ids[done]);
       positions_.push_back(static_cast<int32_t>(done));
@@ -176,9 +191,11 @@ void Session::run_whole(int64_t slot) {
 }
 
 void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
-  RIDGE_CHECK(slots.size() == tokens.size(), "{} slots and room for {} tokens", slots.size(), tokens.size());
+  RIDGE_CHECK(slots.size() == tokens.size(), "{} slots and room for {} tokens", slots.size(),
+              tokens.size());
   for (int64_t slot : slots)
-    if (room(slot) < 1) throw runtime_error("[context] slot {} has no position left of {}", slot, options_.capacity);
+    if (room(slot) < 1)
+      throw runtime_error("[context] slot {} has no position left of {}", slot, options_.capacity);
   if (!options_.cached) {
     history_.push_back(tokens_[0]);
     run_whole(0);
@@ -212,7 +229,8 @@ void Session::rewind(int64_t slot, int64_t length) {
 }
 
 std::vector<float> Session::logits(int64_t slot) const {
-  RIDGE_CHECK(last_ != nullptr && next_positions_[static_cast<size_t>(slot)] >= 0, "slot {} was not in the last run", slot);
+  RIDGE_CHECK(last_ != nullptr && next_positions_[static_cast<size_t>(slot)] >= 0,
+              "slot {} was not in the last run", slot);
   std::vector<float> all = last_->output();
   std::ptrdiff_t vocabulary = config().vocabulary;
   auto begin = all.begin() + slot * vocabulary;
@@ -222,22 +240,27 @@ std::vector<float> Session::logits(int64_t slot) const {
 Likelihood Session::score(std::span<const int32_t> ids) {
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
   if (static_cast<int64_t>(ids.size()) > options_.capacity)
-    throw usage_error("[text] expected at most {} tokens, the context, got {}", options_.capacity, ids.size());
+    throw usage_error("[text] expected at most {} tokens, the context, got {}", options_.capacity,
+                      ids.size());
   RIDGE_CHECK(options_.cached, "scoring reads the cache");
   check_ids(ids);
   // The logits of a chunk are kept for a moment: 128 MiB of them.
   constexpr int64_t kLogits = int64_t{1} << 25;
-  size_t chunk = static_cast<size_t>(std::clamp<int64_t>(kLogits / config().vocabulary, 1, options_.chunk));
+  size_t chunk =
+      static_cast<size_t>(std::clamp<int64_t>(kLogits / config().vocabulary, 1, options_.chunk));
   Likelihood sum;
   std::vector<int32_t> labels;
   for (size_t begin = 0; begin + 1 < ids.size(); begin += chunk) {
     size_t end = std::min(begin + chunk, ids.size() - 1);
-    ids_.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin), ids.begin() + static_cast<std::ptrdiff_t>(end));
-    labels.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin) + 1, ids.begin() + static_cast<std::ptrdiff_t>(end) + 1);
+    ids_.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin),
+                ids.begin() + static_cast<std::ptrdiff_t>(end));
+    labels.assign(ids.begin() + static_cast<std::ptrdiff_t>(begin) + 1,
+                  ids.begin() + static_cast<std::ptrdiff_t>(end) + 1);
     positions_.clear();
     for (size_t p = begin; p < end; ++p) positions_.push_back(static_cast<int32_t>(p));
     token_slots_.assign(ids_.size(), 0);
-    last_ = &buckets_.at(models::InferenceTask::kScore, static_cast<int64_t>(ids_.size()), static_cast<int64_t>(end));
+    last_ = &buckets_.at(models::InferenceTask::kScore, static_cast<int64_t>(ids_.size()),
+                         static_cast<int64_t>(end));
     last_->write(models::kIds, ids_);
     last_->write(models::kPositions, positions_);
     last_->write(models::kSlots, token_slots_);

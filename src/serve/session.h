@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences side by side on one model: prompts in chunks, then a token for each at a time. It knows ids, not text, and
-// prints nothing.
+// Sequences side by side on one model: prompts in chunks, then a token for each at a time. It knows
+// ids, not text, and prints nothing.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@
 namespace ridge::serve {
 
 struct SessionOptions {
-  int64_t slots = 1;       // sequences at once
-  int64_t capacity = 0;    // positions a sequence; 0: the model's context
-  int64_t chunk = 512;     // most tokens of a prefill run
-  bool cached = true;      // else every token is computed from the whole sequence again; one slot
+  int64_t slots = 1;     // sequences at once
+  int64_t capacity = 0;  // positions a sequence; 0: the model's context
+  int64_t chunk = 512;   // most tokens of a prefill run
+  bool cached = true;    // else every token is computed from the whole sequence again; one slot
   passes::Selection selection{"compiled", "-tune_gemm"};
 };
 
@@ -45,23 +45,26 @@ struct SessionRun {
 
 class Session {
  public:
-  // The file must outlive the session. Throws a usage Error for options out of range and an out-of-memory Error where the
-  // cache does not fit.
+  // The file must outlive the session. Throws a usage Error for options out of range and an
+  // out-of-memory Error where the cache does not fit.
   Session(const models::ModelFile& file, const SessionOptions& options, backends::Backend& backend);
 
-  // Begins sequences anew in their slots and chooses the first token of each; other slots are left alone. Usage Errors:
-  // an empty prompt, an id out of range, a prompt that leaves no room for a token.
+  // Begins sequences anew in their slots and chooses the first token of each; other slots are left
+  // alone. Usage Errors: an empty prompt, an id out of range, a prompt that leaves no room for a
+  // token.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
   // The next token of each slot given, after the one chosen last. A slot must have room.
   void step(std::span<const int64_t> slots, std::span<int32_t> tokens);
 
   // Positions that a sequence has left; 0: its last token has no place any more.
-  int64_t room(int64_t slot) const { return options_.capacity - lengths_[static_cast<size_t>(slot)]; }
+  int64_t room(int64_t slot) const {
+    return options_.capacity - lengths_[static_cast<size_t>(slot)];
+  }
   // The logits [V] that the slot's last token was chosen from, if it took part in the last run.
   std::vector<float> logits(int64_t slot) const;
 
-  // Forgets what a slot holds from position `length` on, which must be among its last `chunk` ones: a window's ring keeps
-  // no more. The next step computes position `length`.
+  // Forgets what a slot holds from position `length` on, which must be among its last `chunk` ones:
+  // a window's ring keeps no more. The next step computes position `length`.
   void rewind(int64_t slot, int64_t length);
 
   // The likelihood of ids 1.. given those before, in slot 0. At most `capacity` ids, at least 2.
@@ -95,11 +98,11 @@ class Session {
   std::vector<SessionRun>* observed_ = nullptr;
 
   // Per slot.
-  std::vector<int64_t> lengths_;           // positions computed
-  std::vector<int32_t> tokens_;            // chosen last
+  std::vector<int64_t> lengths_;  // positions computed
+  std::vector<int32_t> tokens_;   // chosen last
   std::vector<int32_t> rows_, next_positions_, seeds_;
-  std::vector<float> settings_;            // [S,5]
-  std::vector<int32_t> history_;           // without a cache: the sequence
+  std::vector<float> settings_;                         // [S,5]
+  std::vector<int32_t> history_;                        // without a cache: the sequence
   std::vector<int32_t> ids_, positions_, token_slots_;  // of one run
 };
 

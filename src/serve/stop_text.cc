@@ -18,7 +18,8 @@ constexpr size_t kMostStopBytes = 4096;
 StopText::StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {
   for (const std::string& stop : stops_)
     if (stop.empty() || stop.size() > kMostStopBytes)
-      throw usage_error("[stop] expected a text of 1 to {} bytes, got {}", kMostStopBytes, stop.size());
+      throw usage_error("[stop] expected a text of 1 to {} bytes, got {}", kMostStopBytes,
+                        stop.size());
 }
 
 std::string StopText::push(std::string_view text) {

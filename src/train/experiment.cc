@@ -82,7 +82,8 @@ perf::RunRecord run_experiment(const Experiment& e,
   }
   record.memory.after = perf::read_process_memory();
   // One reading before and one after each call.
-  if (!steps.empty()) record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  if (!steps.empty())
+    record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs, steps);
   if (trained) trained(trainer);
   return record;
@@ -105,8 +106,8 @@ perf::RunRecord planned_run(const perf::Setting& setting,
   }
   std::vector<perf::CountedGraph> counted;
   for (size_t i = 0; i < step.graphs.size(); ++i)
-    counted.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph, &places[i],
-                      &plans[i], &costs[i]});
+    counted.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph,
+                       &places[i], &plans[i], &costs[i]});
   std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
   record.step = perf::make_step_record(graphs, {});
   return record;

@@ -11,14 +11,18 @@
 namespace ridge::train {
 
 double learning_rate(const OptimizerOptions& o, int64_t step) {
-  if (step < o.warmup_steps) return o.learning_rate * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
+  if (step < o.warmup_steps)
+    return o.learning_rate * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
   if (o.decay_steps <= o.warmup_steps) return o.learning_rate;
-  double done = static_cast<double>(step - o.warmup_steps) / static_cast<double>(o.decay_steps - o.warmup_steps);
+  double done = static_cast<double>(step - o.warmup_steps) /
+                static_cast<double>(o.decay_steps - o.warmup_steps);
   double wave = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));
   return o.minimum_rate + (o.learning_rate - o.minimum_rate) * wave;
 }
 
-void append_adamw(Builder& b, const OptimizerOptions& o, std::span<const ValueId> parameters,
+void append_adamw(Builder& b,
+                  const OptimizerOptions& o,
+                  std::span<const ValueId> parameters,
                   std::span<const ValueId> gradients) {
   RIDGE_CHECK(parameters.size() == gradients.size(), "{} gradients", gradients.size());
   b.set_phase(Phase::kOptimizer);

@@ -24,9 +24,12 @@ struct OptimizerOptions {
 // The learning rate of step 1, 2, ...
 double learning_rate(const OptimizerOptions& options, int64_t step);
 
-// Appends the update of each parameter by its gradient, one node a tensor. Inputs "learning_rate" and "step", states
+// Appends the update of each parameter by its gradient, one node a tensor. Inputs "learning_rate"
+// and "step", states
 // "<name>.adamw_m" and "<name>.adamw_v".
-void append_adamw(Builder& builder, const OptimizerOptions& options, std::span<const ValueId> parameters,
+void append_adamw(Builder& builder,
+                  const OptimizerOptions& options,
+                  std::span<const ValueId> parameters,
                   std::span<const ValueId> gradients);
 
 }  // namespace ridge::train

@@ -18,7 +18,9 @@ std::vector<ValueId> parameters_of(const Graph& graph) {
 }
 
 // Adds each gradient onto a state "<name>.gradient"; the update reads and clears it.
-void accumulate_gradients(Builder& b, std::span<const ValueId> parameters, std::span<const ValueId> gradients) {
+void accumulate_gradients(Builder& b,
+                          std::span<const ValueId> parameters,
+                          std::span<const ValueId> gradients) {
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Node* producer = b.graph().producer(gradients[i]);
     RIDGE_CHECK(producer != nullptr, "a gradient without a producer");
@@ -47,12 +49,16 @@ Graph build_update(const Graph& step, const OpTable& ops, const OptimizerOptions
 
 }  // namespace
 
-TrainingStep build_step(const models::ModelConfig& config, const StepOptions& options,
-                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target,
+TrainingStep build_step(const models::ModelConfig& config,
+                        const StepOptions& options,
+                        const passes::Selection& selection,
+                        const OpTable& ops,
+                        const perf::Target& target,
                         const perf::Ceilings* ceilings) {
   if (options.micro_batches < 1)
     throw usage_error("[train] expected micro-batches >= 1, got {}", options.micro_batches);
-  models::ForwardGraph forward = models::build_training_graph(config, ops, options.batch_size, options.sequence);
+  models::ForwardGraph forward =
+      models::build_training_graph(config, ops, options.batch_size, options.sequence);
   TrainingStep step;
   step.load = std::move(forward.load);
   passes::PassContext context{ops, target, step.load, ceilings};
@@ -62,18 +68,22 @@ TrainingStep build_step(const models::ModelConfig& config, const StepOptions& op
   Graph graph = run(passes::Stage::kForward, forward.graph);
   std::vector<ValueId> parameters = parameters_of(graph);
   double seed = 1.0 / static_cast<double>(options.micro_batches);
-  std::vector<ValueId> gradients = passes::differentiate(graph, ops, graph.outputs[0], parameters, seed);
+  std::vector<ValueId> gradients =
+      passes::differentiate(graph, ops, graph.outputs[0], parameters, seed);
   Builder b(graph, ops);
   if (options.micro_batches == 1) {
     append_adamw(b, options.optimizer, parameters, gradients);
-    step.graphs.push_back({"step", run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)), 1});
+    step.graphs.push_back(
+        {"step", run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)), 1});
     return step;
   }
   accumulate_gradients(b, parameters, gradients);
   Graph update = build_update(graph, ops, options.optimizer);
+  step.graphs.push_back({"accumulate",
+                         run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)),
+                         options.micro_batches});
   step.graphs.push_back(
-      {"accumulate", run(passes::Stage::kTarget, run(passes::Stage::kStep, graph)), options.micro_batches});
-  step.graphs.push_back({"update", run(passes::Stage::kTarget, run(passes::Stage::kStep, update)), 1});
+      {"update", run(passes::Stage::kTarget, run(passes::Stage::kStep, update)), 1});
   return step;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of one training step: forward, passes, gradient, optimizer, passes. `ridge plan` builds the same on a
-// target that runs nothing.
+// The graphs of one training step: forward, passes, gradient, optimizer, passes. `ridge plan`
+// builds the same on a target that runs nothing.
 #pragma once
 
 #include <vector>
@@ -16,15 +16,15 @@
 namespace ridge::train {
 
 struct StepOptions {
-  int64_t batch_size = 8;      // sequences of one micro-batch
+  int64_t batch_size = 8;  // sequences of one micro-batch
   int64_t sequence = 128;
-  int64_t micro_batches = 1;   // gradients are summed over this many before the update
+  int64_t micro_batches = 1;  // gradients are summed over this many before the update
   OptimizerOptions optimizer;
 };
 
 struct StepGraph {
-  std::string name;            // "step", or "accumulate" and "update"
-  Graph graph;                 // outputs[0] is the loss where there is one
+  std::string name;  // "step", or "accumulate" and "update"
+  Graph graph;       // outputs[0] is the loss where there is one
   int64_t repeat = 1;
 };
 
@@ -35,8 +35,11 @@ struct TrainingStep {
 };
 
 // With ceilings the pass records hold predicted times.
-TrainingStep build_step(const models::ModelConfig& config, const StepOptions& options,
-                        const passes::Selection& selection, const OpTable& ops, const perf::Target& target,
+TrainingStep build_step(const models::ModelConfig& config,
+                        const StepOptions& options,
+                        const passes::Selection& selection,
+                        const OpTable& ops,
+                        const perf::Target& target,
                         const perf::Ceilings* ceilings = nullptr);
 
 }  // namespace ridge::train

@@ -12,7 +12,9 @@
 
 namespace ridge::train {
 
-Trainer::Trainer(const models::ModelConfig& config, const StepOptions& options, const passes::Selection& selection,
+Trainer::Trainer(const models::ModelConfig& config,
+                 const StepOptions& options,
+                 const passes::Selection& selection,
                  backends::Backend& backend)
     : config_(config),
       options_(options),
@@ -21,10 +23,12 @@ Trainer::Trainer(const models::ModelConfig& config, const StepOptions& options, 
       store_(backend),
       program_(backend, store_),
       data_(config.vocabulary, options.sequence, kWorkshopSeed) {
-  for (StepGraph& each : step_.graphs) program_.add(each.name, each.graph, static_cast<int>(each.repeat));
+  for (StepGraph& each : step_.graphs)
+    program_.add(each.name, each.graph, static_cast<int>(each.repeat));
   std::map<std::string, std::vector<float>> weights;
-  draw_weights(config, kWorkshopSeed,
-               [&](const std::string& name, std::vector<float> data) { weights[name] = std::move(data); });
+  draw_weights(config, kWorkshopSeed, [&](const std::string& name, std::vector<float> data) {
+    weights[name] = std::move(data);
+  });
   runtime::load_parameters(
       step_.load,
       [&](const std::string& name, const Type&) {
@@ -51,22 +55,28 @@ StepResult Trainer::step(bool profiled) {
   auto begin = std::chrono::steady_clock::now();
   StepResult result;
   ++taken_;
-  store_.write_scalar("learning_rate", static_cast<float>(learning_rate(options_.optimizer, taken_)));
+  store_.write_scalar("learning_rate",
+                      static_cast<float>(learning_rate(options_.optimizer, taken_)));
   store_.write_scalar("step", static_cast<float>(taken_));
   for (int i = 0; i < program_.stages(); ++i) {
     const runtime::Stage& stage = program_.stage(i);
     for (int k = 0; k < stage.repeat; ++k) {
       bool has_loss = !stage.graph.outputs.empty();
       if (has_loss) write_batch();
-      if (profiled) result.profiles.push_back(program_.run_profiled(i));
-      else program_.run(i);
+      if (profiled)
+        result.profiles.push_back(program_.run_profiled(i));
+      else
+        program_.run(i);
       // While the device computes.
       if (has_loss) next_batch_ = data_.next(options_.batch_size);
-      if (has_loss) result.loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
+      if (has_loss)
+        result.loss +=
+            static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
     }
   }
   program_.wait();
-  result.elapsed_ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+  result.elapsed_ns =
+      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
   for (const perf::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
 }

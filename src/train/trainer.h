@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training run: builds the step for a backend, fills the store, and takes steps. It prints nothing.
+// A training run: builds the step for a backend, fills the store, and takes steps. It prints
+// nothing.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,16 @@
 namespace ridge::train {
 
 struct StepResult {
-  double loss = 0;       // mean over the micro-batches
-  double elapsed_ns = 0; // wall time of the step's graphs, data and loss read-back included
+  double loss = 0;        // mean over the micro-batches
+  double elapsed_ns = 0;  // wall time of the step's graphs, data and loss read-back included
   std::vector<perf::ProfiledRun> profiles;  // per graph run, when asked for
 };
 
 class Trainer {
  public:
-  Trainer(const models::ModelConfig& config, const StepOptions& options, const passes::Selection& selection,
+  Trainer(const models::ModelConfig& config,
+          const StepOptions& options,
+          const passes::Selection& selection,
           backends::Backend& backend);
 
   StepResult step(bool profiled = false);

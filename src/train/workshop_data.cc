@@ -17,8 +17,8 @@ struct Matrix {
 
 std::vector<Matrix> layer_matrices(const models::ModelConfig& c) {
   int64_t q = c.heads * c.head_size, kv = c.kv_heads * c.head_size;
-  return {{"self_attn.q_proj", q, c.hidden},        {"self_attn.k_proj", kv, c.hidden},
-          {"self_attn.v_proj", kv, c.hidden},       {"self_attn.o_proj", c.hidden, q},
+  return {{"self_attn.q_proj", q, c.hidden},           {"self_attn.k_proj", kv, c.hidden},
+          {"self_attn.v_proj", kv, c.hidden},          {"self_attn.o_proj", c.hidden, q},
           {"mlp.gate_proj", c.feed_forward, c.hidden}, {"mlp.up_proj", c.feed_forward, c.hidden},
           {"mlp.down_proj", c.hidden, c.feed_forward}};
 }
@@ -29,7 +29,8 @@ using Put = std::function<void(const std::string&, std::vector<float>)>;
 void draw_biases(const models::ModelConfig& c, const std::string& prefix, const Put& put) {
   for (const Matrix& m : layer_matrices(c)) {
     bool biased = std::string_view(m.name).starts_with("mlp") ? c.mlp_bias : c.attention_bias;
-    if (biased) put(prefix + m.name + ".bias", std::vector<float>(static_cast<size_t>(m.rows), 0.0f));
+    if (biased)
+      put(prefix + m.name + ".bias", std::vector<float>(static_cast<size_t>(m.rows), 0.0f));
   }
 }
 
@@ -41,7 +42,8 @@ std::vector<float> normal(Random& random, int64_t n) {
 
 }  // namespace
 
-void draw_weights(const models::ModelConfig& c, uint32_t seed,
+void draw_weights(const models::ModelConfig& c,
+                  uint32_t seed,
                   const std::function<void(const std::string&, std::vector<float>)>& put) {
   Random random(seed);
   std::vector<Matrix> matrices = layer_matrices(c);
@@ -54,7 +56,8 @@ void draw_weights(const models::ModelConfig& c, uint32_t seed,
   if (!c.tied_head) put("model.embed_tokens.weight", std::move(embedding));
   for (int64_t l = 0; l < c.layers; ++l) {
     std::string prefix = fmt::format("model.layers.{}.", l);
-    for (const Matrix& m : matrices) put(prefix + m.name + ".weight", normal(random, m.rows * m.columns));
+    for (const Matrix& m : matrices)
+      put(prefix + m.name + ".weight", normal(random, m.rows * m.columns));
     draw_biases(c, prefix, put);
     put(prefix + "input_layernorm.weight", ones);
     put(prefix + "post_attention_layernorm.weight", ones);
@@ -67,16 +70,19 @@ void draw_weights(const models::ModelConfig& c, uint32_t seed,
 WorkshopData::WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed)
     : random_(seed), sequence_(sequence) {
   if (vocabulary < 2 || sequence < 1)
-    throw usage_error("[data] expected a vocabulary >= 2 and a sequence >= 1, got {} and {}", vocabulary, sequence);
+    throw usage_error("[data] expected a vocabulary >= 2 and a sequence >= 1, got {} and {}",
+                      vocabulary, sequence);
   rows_.resize(kRows);
   for (auto& row : rows_) {
     row.resize(static_cast<size_t>(sequence + 1));
-    for (int32_t& id : row) id = 1 + static_cast<int32_t>(random_.below(static_cast<uint32_t>(vocabulary - 1)));
+    for (int32_t& id : row)
+      id = 1 + static_cast<int32_t>(random_.below(static_cast<uint32_t>(vocabulary - 1)));
   }
 }
 
 WorkshopData::Batch WorkshopData::next(int64_t batch_size) {
-  if (batch_size > kRows) throw usage_error("[data] expected a batch of at most {} rows, got {}", kRows, batch_size);
+  if (batch_size > kRows)
+    throw usage_error("[data] expected a batch of at most {} rows, got {}", kRows, batch_size);
   std::vector<uint32_t> order = random_.permutation(kRows);
   Batch batch;
   batch.rows.assign(order.begin(), order.begin() + batch_size);

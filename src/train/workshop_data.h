@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published training workshop's weights and batches, rebuilt bit by bit from their seeds; for other sizes the same
-// recipe. docs/accounting.md tells it.
+// The published training workshop's weights and batches, rebuilt bit by bit from their seeds; for
+// other sizes the same recipe. docs/accounting.md tells it.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,13 @@ namespace ridge::train {
 inline constexpr uint32_t kWorkshopSeed = 42;
 
 // Calls `put` for every weight in the order of drawing. Norm weights are 1.
-void draw_weights(const models::ModelConfig& config, uint32_t seed,
+void draw_weights(const models::ModelConfig& config,
+                  uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
 
-// 1000 rows of T+1 random ids; each batch takes the first rows of a fresh permutation. Position t learns id t + 2:
-// labels are shifted twice, as the workshop's loss does, and the last position of a row does not count (-1).
+// 1000 rows of T+1 random ids; each batch takes the first rows of a fresh permutation. Position t
+// learns id t + 2: labels are shifted twice, as the workshop's loss does, and the last position of
+// a row does not count (-1).
 class WorkshopData {
  public:
   WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed);

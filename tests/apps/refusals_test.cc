@@ -56,8 +56,7 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
   expect_refused({"train", "--micro-batches", "1000000000"}, 2, "[micro-batches]");
   expect_refused({"train", "--preset", "tiny", "--seq-len", "9000000000000000000"}, 4,
                  "does not fit");
-  expect_refused({"train", "--preset", "tiny", "--batch-size", "90000000000000"}, 4,
-                 "ridge: [");
+  expect_refused({"train", "--preset", "tiny", "--batch-size", "90000000000000"}, 4, "ridge: [");
   expect_refused({"lab", "--steps", "1"}, 2, "[steps] expected 2");
   // Fits in 63 bits but in no machine: refused before the first byte is taken.
   expect_refused({"train", "--preset", "large", "--batch-size", "1000", "--seq-len", "65536",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs GPU tests where a GPU is; elsewhere one test stands for them all and is skipped with the reason.
+// Runs GPU tests where a GPU is; elsewhere one test stands for them all and is skipped with the
+// reason.
 #include <gtest/gtest.h>
 
 #include <string>

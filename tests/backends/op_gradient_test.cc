@@ -76,7 +76,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       // the end of a step
       "accumulate", "zero", "sum_squares", "clip_coefficient", "adamw", "adamw_multi",
       // inference alone
-      "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample",
+      "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
       // made after the gradient
       "generated_pointwise"};
   for (const Op* op : ops::table().all())
@@ -216,7 +216,8 @@ class Misbehaving final : public Backend {
     return [launch = tested_backend().bind(call), after = after_, inputs = call.inputs,
             outputs = call.outputs, &call_graph = call.graph, &node = call.node] {
       launch();
-      BindCall seen{call_graph, node, inputs, outputs, nullptr, 1, false, CallTypes(call_graph, node)};
+      BindCall seen{call_graph, node, inputs, outputs,
+                    nullptr,    1,    false,  CallTypes(call_graph, node)};
       after(seen);
     };
   }

@@ -32,8 +32,7 @@ TEST(Pointwise, CountsAreTheDocuments) {
   EXPECT_EQ(rows.size(), pointwise_table().size());
   for (const PointwiseInfo& function : pointwise_table()) {
     ASSERT_TRUE(rows.contains(std::string(function.name))) << function.name;
-    EXPECT_EQ(rows[std::string(function.name)],
-              std::pair(function.flops, function.transcendentals))
+    EXPECT_EQ(rows[std::string(function.name)], std::pair(function.flops, function.transcendentals))
         << function.name;
   }
 }
@@ -41,8 +40,8 @@ TEST(Pointwise, CountsAreTheDocuments) {
 void expect_slope(Pointwise function, Pointwise backward) {
   constexpr double kStep = 1e-5;
   for (double x = -6; x <= 6; x += 0.37) {
-    double slope = (evaluate(function, x + kStep, 0, 0) - evaluate(function, x - kStep, 0, 0)) /
-                   (2 * kStep);
+    double slope =
+        (evaluate(function, x + kStep, 0, 0) - evaluate(function, x - kStep, 0, 0)) / (2 * kStep);
     EXPECT_NEAR(evaluate(backward, x, 1.5, 0), 1.5 * slope, 1e-8) << x;
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a model's configuration and tokenizer, in JSON or in GGUF's metadata. They read and
-// then serve, or are refused as a bad file.
+// libFuzzer target: any bytes as a model's configuration and tokenizer, in JSON or in GGUF's
+// metadata. They read and then serve, or are refused as a bad file.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -34,7 +34,8 @@ void expect(bool condition) {
 void use(models::TokenizerFile file) {
   const text::Tokenizer tokenizer = models::make_tokenizer(std::move(file));
   constexpr std::string_view kText = "a b\xE2\x96\x81<s>  12\n\xFF";
-  for (int32_t id : tokenizer.encode(kText, {.parse_special = true})) expect(id >= 0 && id < tokenizer.vocab_size());
+  for (int32_t id : tokenizer.encode(kText, {.parse_special = true}))
+    expect(id >= 0 && id < tokenizer.vocab_size());
 }
 
 void read_json(std::string_view text) {

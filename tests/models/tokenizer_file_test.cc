@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers out of model files: the real models' ids against llama.cpp's, tokenizer.json against Hugging Face's
-// tokenizers package, each format written and read back.
+// Tokenizers out of model files: the real models' ids against llama.cpp's, tokenizer.json against
+// Hugging Face's tokenizers package, each format written and read back.
 #include "models/tokenizer_file.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ class RealTokenizer : public testing::TestWithParam<RealModel> {
  protected:
   void SetUp() override {
     path_ = files::fetched_model(GetParam().file);
-    if (!std::filesystem::exists(path_)) GTEST_SKIP() << "no " << GetParam().file << "; make models fetches it";
+    if (!std::filesystem::exists(path_))
+      GTEST_SKIP() << "no " << GetParam().file << "; make models fetches it";
   }
   std::filesystem::path path_;
 };
@@ -70,11 +71,12 @@ TEST_P(RealTokenizer, HuggingFaceFilesKeepTheIds) {
   expect_published_ids(make_tokenizer(std::move(back)), GetParam().expected);
 }
 
-INSTANTIATE_TEST_SUITE_P(Model,
-                         RealTokenizer,
-                         testing::Values(RealModel{"gemma-3-270m-q4_k_m.gguf", "tokens_gemma3.json"},
-                                         RealModel{"SmolLM2-135M-Instruct.Q4_1.gguf", "tokens_smollm2.json"}),
-                         [](const auto& test) { return std::string(test.index == 0 ? "Gemma3" : "SmolLM2"); });
+INSTANTIATE_TEST_SUITE_P(
+    Model,
+    RealTokenizer,
+    testing::Values(RealModel{"gemma-3-270m-q4_k_m.gguf", "tokens_gemma3.json"},
+                    RealModel{"SmolLM2-135M-Instruct.Q4_1.gguf", "tokens_smollm2.json"}),
+    [](const auto& test) { return std::string(test.index == 0 ? "Gemma3" : "SmolLM2"); });
 
 TEST(RealTokenizers, SaySpecialTokensAndTemplates) {
   std::filesystem::path gemma = files::fetched_model("gemma-3-270m-q4_k_m.gguf");
@@ -94,12 +96,15 @@ TEST(RealTokenizers, SaySpecialTokensAndTemplates) {
   EXPECT_EQ(s.spec.pre_tokenizer, PreTokenizer::kSmolLm);
   EXPECT_EQ(s.spec.end_of_generation, (Ids{2, 0}));
   EXPECT_FALSE(s.spec.add_bos);
-  EXPECT_EQ(text::ChatTemplate::recognise(s.chat_template).format(), text::ChatTemplate::Format::kChatMl);
+  EXPECT_EQ(text::ChatTemplate::recognise(s.chat_template).format(),
+            text::ChatTemplate::Format::kChatMl);
 }
 
 class HuggingFaceTokenizer : public testing::TestWithParam<const char*> {
  protected:
-  std::filesystem::path folder() const { return files::test_data("models/tokenizers") / GetParam(); }
+  std::filesystem::path folder() const {
+    return files::test_data("models/tokenizers") / GetParam();
+  }
 };
 
 TEST_P(HuggingFaceTokenizer, IdsAgreeWithItsOwnPackage) {
@@ -134,7 +139,9 @@ INSTANTIATE_TEST_SUITE_P(Folder,
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
-  auto spec = [](const char* name) { return read_tokenizer(files::test_data("models/tokenizers") / name).spec; };
+  auto spec = [](const char* name) {
+    return read_tokenizer(files::test_data("models/tokenizers") / name).spec;
+  };
   EXPECT_EQ(spec("gpt2").pre_tokenizer, PreTokenizer::kGpt2);
   EXPECT_EQ(spec("gpt2").end_of_generation, (Ids{1}));
   EXPECT_FALSE(spec("gpt2").add_bos);
@@ -144,7 +151,8 @@ TEST(TokenizerFile, ReadsWhatStandsBesideTokenizerJson) {
   EXPECT_EQ(spec("llama3").pre_tokenizer, PreTokenizer::kLlama3);
   EXPECT_TRUE(spec("llama3").whole_piece_first);
   EXPECT_TRUE(spec("llama3").add_bos);
-  EXPECT_EQ(read_tokenizer(files::test_data("models/tokenizers/llama3")).chat_template, "{{ messages }}");
+  EXPECT_EQ(read_tokenizer(files::test_data("models/tokenizers/llama3")).chat_template,
+            "{{ messages }}");
   EXPECT_TRUE(spec("llama2").add_space_prefix);
   EXPECT_EQ(spec("llama2").types[0], TokenType::kUnknown);
   EXPECT_EQ(spec("llama2").types[3], TokenType::kByte);

@@ -33,7 +33,8 @@ inline void set_lists(files::GgufWriter& writer, const text::TokenizerSpec& spec
     writer.set("tokenizer.ggml.merges", GgufValue::list(std::span<const std::string>(spec.merges)));
 }
 
-inline void expect_same_settings(const text::TokenizerSpec& found, const text::TokenizerSpec& expected) {
+inline void expect_same_settings(const text::TokenizerSpec& found,
+                                 const text::TokenizerSpec& expected) {
   EXPECT_EQ(found.kind, expected.kind);
   EXPECT_EQ(found.pre_tokenizer, expected.pre_tokenizer);
   EXPECT_EQ(found.whole_piece_first, expected.whole_piece_first);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers out of files that are wrong: each field at its extremes, and the real models' headers with bytes changed.
-// All read, or throw a bad-file Error of one line.
+// Tokenizers out of files that are wrong: each field at its extremes, and the real models' headers
+// with bytes changed. All read, or throw a bad-file Error of one line.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -45,17 +45,25 @@ TEST(HostileTokenizer, GgufKeysAreNamed) {
   refused("tokenizer.ggml.model", GgufValue("bert"), "tokenizer.ggml.model");
   refused("tokenizer.ggml.model", GgufValue(uint32_t{1}), "tokenizer.ggml.model");
   refused("tokenizer.ggml.tokens", GgufValue(uint32_t{1}), "tokenizer.ggml.tokens");
-  refused("tokenizer.ggml.tokens", GgufValue::list(std::span<const std::string>(same)), "token 3: a byte token");
-  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(nan)), "tokenizer.ggml.scores");
-  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(infinite)), "score of token 0");
-  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(few)), "scores: expected 949");
-  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(zeros)), "tokenizer.ggml.token_type");
-  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(short_types)), "token types");
+  refused("tokenizer.ggml.tokens", GgufValue::list(std::span<const std::string>(same)),
+          "token 3: a byte token");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(nan)),
+          "tokenizer.ggml.scores");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(infinite)),
+          "score of token 0");
+  refused("tokenizer.ggml.scores", GgufValue::list(std::span<const float>(few)),
+          "scores: expected 949");
+  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(zeros)),
+          "tokenizer.ggml.token_type");
+  refused("tokenizer.ggml.token_type", GgufValue::list(std::span<const int32_t>(short_types)),
+          "token types");
   refused("tokenizer.ggml.bos_token_id", GgufValue(uint32_t{949}), "tokenizer.ggml.bos_token_id");
   refused("tokenizer.ggml.eos_token_id", GgufValue(int32_t{-1}), "tokenizer.ggml.eos_token_id");
-  refused("tokenizer.ggml.eot_token_id", GgufValue(std::numeric_limits<uint64_t>::max()), "tokenizer.ggml.eot_token_id");
+  refused("tokenizer.ggml.eot_token_id", GgufValue(std::numeric_limits<uint64_t>::max()),
+          "tokenizer.ggml.eot_token_id");
   refused("tokenizer.ggml.add_bos_token", GgufValue("yes"), "tokenizer.ggml.add_bos_token");
-  refused("tokenizer.chat_template", GgufValue(std::string(2 << 20, 'x')), "tokenizer.chat_template");
+  refused("tokenizer.chat_template", GgufValue(std::string(2 << 20, 'x')),
+          "tokenizer.chat_template");
   files::GgufWriter empty;
   empty.write(folder / "empty.gguf", {});
   expect_refused([&] { load_tokenizer(folder / "empty.gguf"); }, "tokenizer.ggml.model");
@@ -108,13 +116,15 @@ void mutate(const std::filesystem::path& path, uint32_t seed, int rounds) {
     size_t size = std::min<size_t>(size_t{1} << (random() % 4), header - at);
     const std::vector<std::byte> kept(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                                       bytes.begin() + static_cast<std::ptrdiff_t>(at + size));
-    for (size_t i = 0; i < size; ++i) bytes[at + i] = static_cast<std::byte>(round % 3 == 0 ? 255 : random());
+    for (size_t i = 0; i < size; ++i)
+      bytes[at + i] = static_cast<std::byte>(round % 3 == 0 ? 255 : random());
     try {
       make_tokenizer(read_tokenizer(files::GgufFile::parse(bytes, "mutant")));
     } catch (const Error& error) {
       ++refused;
       EXPECT_EQ(error.code(), ExitCode::kBadFile) << error.what();
-      for (const char c : std::string(error.what())) EXPECT_TRUE(c >= 0x20 && c < 0x7f) << error.what();
+      for (const char c : std::string(error.what()))
+        EXPECT_TRUE(c >= 0x20 && c < 0x7f) << error.what();
     }
     std::memcpy(bytes.data() + at, kept.data(), size);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that others published or assert, out of graphs and closed forms. docs/accounting.md names the conventions.
+// Numbers that others published or assert, out of graphs and closed forms. docs/accounting.md names
+// the conventions.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -53,7 +54,8 @@ struct AttentionCase {
 
 Graph unfused_attention(const AttentionCase& c, const std::string& convention) {
   Sketch s;
-  ValueId q = s.input({c.b, c.h, c.q, c.e}), k = s.input({c.b, c.h, c.kv, c.e}), v = s.input({c.b, c.h, c.kv, c.e});
+  ValueId q = s.input({c.b, c.h, c.q, c.e}), k = s.input({c.b, c.h, c.kv, c.e}),
+          v = s.input({c.b, c.h, c.kv, c.e});
   ValueId scores = ops::matmul(s.b, "bhqe,bhke->bhqk", q, k);
   ValueId weights = s.b.call("softmax", {scores}, {{"convention", convention}});
   ops::matmul(s.b, "bhqk,bhke->bhqe", weights, v);
@@ -65,10 +67,12 @@ TEST(Accounting, AttentionOfTheLabNotebook) {
   NodeCost cost = cost_of(unfused_attention(c, "three_pass_softmax"));
   EXPECT_EQ(cost.work.macs, 45'350'912);
   EXPECT_EQ(cost.work.macs, 2 * c.b * c.h * c.q * c.kv * c.e);
-  EXPECT_EQ(cost.bytes(), 4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e + 7 * c.b * c.h * c.q * c.kv));
+  EXPECT_EQ(cost.bytes(), 4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e +
+                               7 * c.b * c.h * c.q * c.kv));
   // One kernel reads the scores once and writes them once: 4 passes in all.
-  EXPECT_EQ(cost_of(unfused_attention(c, "")).bytes(),
-            4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e + 4 * c.b * c.h * c.q * c.kv));
+  EXPECT_EQ(
+      cost_of(unfused_attention(c, "")).bytes(),
+      4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e + 4 * c.b * c.h * c.q * c.kv));
 }
 
 TEST(Accounting, GatedMlpWithGeluInBf16) {

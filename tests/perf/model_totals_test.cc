@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model FLOPs: equal to the architecture's closed form, and the same under every level and any set of passes.
+// Model FLOPs: equal to the architecture's closed form, and the same under every level and any set
+// of passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,38 +20,47 @@ const Target& target() {
   return *made;
 }
 
-train::TrainingStep build(const models::ModelConfig& config, int64_t batch, int64_t sequence, const std::string& level,
-                          const std::string& switches, int64_t micro_batches = 1) {
+train::TrainingStep build(const models::ModelConfig& config,
+                          int64_t batch,
+                          int64_t sequence,
+                          const std::string& level,
+                          const std::string& switches,
+                          int64_t micro_batches = 1) {
   train::StepOptions options;
   options.batch_size = batch;
   options.sequence = sequence;
   options.micro_batches = micro_batches;
-  return train::build_step(config, options, passes::Selection(level, switches), ops::table(), target());
+  return train::build_step(config, options, passes::Selection(level, switches), ops::table(),
+                           target());
 }
 
-// Llama written out by hand: products by extents, pointwise work by the table of docs/accounting.md.
+// Llama written out by hand: products by extents, pointwise work by the table of
+// docs/accounting.md.
 struct ClosedForm {
   int64_t forward_macs = 0, backward_macs = 0;
   int64_t forward_flops = 0, backward_flops = 0;
 };
 
 ClosedForm closed_form(const models::ModelConfig& c, int64_t batch, int64_t t) {
-  int64_t n = batch * t, d = c.hidden, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size, f = c.feed_forward;
+  int64_t n = batch * t, d = c.hidden, q = c.heads * c.head_size, kv = c.kv_heads * c.head_size,
+          f = c.feed_forward;
   int64_t l = c.layers, scores = batch * c.heads * t * t;
   ClosedForm form;
-  int64_t layer_products = n * d * (2 * q + 2 * kv) + 3 * n * d * f, attention = 2 * scores * c.head_size;
+  int64_t layer_products = n * d * (2 * q + 2 * kv) + 3 * n * d * f,
+          attention = 2 * scores * c.head_size;
   form.forward_macs = l * (layer_products + attention) + n * d * c.vocabulary;
   form.backward_macs = 2 * form.forward_macs;
   int64_t norms = 2 * l + 1;
   int64_t rope = 3 * n * (q + kv);
-  int64_t forward = norms * (4 * n * d + 3 * n)     // squares, sum, scale, weight; mean, eps and root a row
-                    + l * (rope + 6 * scores        // scale, max, subtract, exp, sum, divide
-                           + 5 * n * f              // silu 4, up 1
-                           + 2 * n * d)             // residual sums
-                    + 3 * n * c.head_size / 2       // the table: angle, sine, cosine
-                    + 4 * n * c.vocabulary + 3 * n; // log-sum-exp and loss
-  int64_t backward = norms * (9 * n * d + n) + l * (rope + 5 * scores + 15 * n * f) + 3 * n * c.vocabulary +
-                     n * d;  // rows added to the embedding
+  int64_t forward =
+      norms * (4 * n * d + 3 * n)      // squares, sum, scale, weight; mean, eps and root a row
+      + l * (rope + 6 * scores         // scale, max, subtract, exp, sum, divide
+             + 5 * n * f               // silu 4, up 1
+             + 2 * n * d)              // residual sums
+      + 3 * n * c.head_size / 2        // the table: angle, sine, cosine
+      + 4 * n * c.vocabulary + 3 * n;  // log-sum-exp and loss
+  int64_t backward = norms * (9 * n * d + n) + l * (rope + 5 * scores + 15 * n * f) +
+                     3 * n * c.vocabulary + n * d;  // rows added to the embedding
   form.forward_flops = 2 * form.forward_macs + forward;
   form.backward_flops = 2 * form.backward_macs + backward;
   return form;
@@ -90,7 +100,8 @@ std::string random_switches(std::mt19937& random) {
   std::string switches;
   for (const passes::Pass* pass : passes::pipeline()) {
     if (pass->name == "expand" || pass->name == "legalize") continue;
-    switches += (switches.empty() ? "" : ",") + std::string(random() % 2 == 0 ? "+" : "-") + std::string(pass->name);
+    switches += (switches.empty() ? "" : ",") + std::string(random() % 2 == 0 ? "+" : "-") +
+                std::string(pass->name);
   }
   return switches;
 }
@@ -109,7 +120,8 @@ TEST(ModelTotals, AreTheSameUnderRandomSetsOfPasses) {
     ModelTotals totals = model_totals(graph);
     EXPECT_EQ(totals.forward.flops, form.forward_flops) << level << " " << switches;
     EXPECT_EQ(totals.backward.flops, form.backward_flops) << level << " " << switches;
-    EXPECT_EQ(totals.forward.macs + totals.backward.macs, 3 * form.forward_macs) << level << " " << switches;
+    EXPECT_EQ(totals.forward.macs + totals.backward.macs, 3 * form.forward_macs)
+        << level << " " << switches;
     int64_t executed = total(node_costs(graph, places(graph, &target()), &target())).work.flops;
     if (first < 0) first = executed;
     executed_differently += executed != first ? 1 : 0;
@@ -123,7 +135,8 @@ TEST(ModelTotals, OfMicroBatchesAreThoseOfOneStep) {
   ASSERT_EQ(step.graphs.size(), 2u);
   ModelTotals totals = model_totals(step.graphs[0].graph);
   EXPECT_EQ(totals.forward.macs, closed_form(config, 2, 17).forward_macs);
-  EXPECT_EQ(model_totals(step.graphs[1].graph).step().flops, 0);  // the optimizer is not the model's
+  EXPECT_EQ(model_totals(step.graphs[1].graph).step().flops,
+            0);  // the optimizer is not the model's
 }
 
 // Sum of the children = parent: every scope's own cost and those below it.

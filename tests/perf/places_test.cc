@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values lie: layouts through chains of views, updates in place, parts seated in what joins them; and the counts
-// that follow.
+// Where values lie: layouts through chains of views, updates in place, parts seated in what joins
+// them; and the counts that follow.
 #include "perf/places.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,9 @@ const Target& target() {
 
 class PlacesTest : public ::testing::Test {
  protected:
-  ValueId input(Shape shape) { return b.input(fmt::format("x{}", graph.values.size()), {DType::kF32, shape}); }
+  ValueId input(Shape shape) {
+    return b.input(fmt::format("x{}", graph.values.size()), {DType::kF32, shape});
+  }
   Place place(ValueId value) const { return at(places(graph, &target()), value); }
   NodeCost cost() const { return total(node_costs(graph, places(graph, &target()), &target())); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory planner and what it makes nodes wait for: no value is overwritten while someone still reads it, in any order
-// that waits; sizes are exact.
+// The memory planner and what it makes nodes wait for: no value is overwritten while someone still
+// reads it, in any order that waits; sizes are exact.
 #include "perf/planner.h"
 
 #include <fmt/format.h>
@@ -27,11 +27,14 @@ namespace {
 
 constexpr ValueId kScratch = -2;
 
-// Plays a schedule on an arena whose every line of 64 bytes remembers whose it is: what is read must still be there.
+// Plays a schedule on an arena whose every line of 64 bytes remembers whose it is: what is read
+// must still be there.
 class Replay {
  public:
   Replay(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan)
-      : graph_(graph), places_(places), plan_(plan),
+      : graph_(graph),
+        places_(places),
+        plan_(plan),
         lines_(static_cast<size_t>(plan.arena_bytes / kAlignmentBytes), kNoValue) {}
 
   // What went wrong; empty when nothing did.
@@ -61,7 +64,9 @@ class Replay {
                                      static_cast<size_t>(ceil_div(bytes, kAlignmentBytes)));
   }
 
-  bool is_temporary(ValueId root) const { return graph_.value(root).storage == Storage::kTemporary; }
+  bool is_temporary(ValueId root) const {
+    return graph_.value(root).storage == Storage::kTemporary;
+  }
   std::span<ValueId> lines_of(ValueId root) {
     return lines(plan_.buffer_of[static_cast<size_t>(root)],
                  storage_bytes(graph_.type(root).dtype, graph_.shape(root).elements()));
@@ -124,7 +129,8 @@ class GreedyTarget final : public Target {
 Graph legal(const Graph& graph, const Target& target) {
   LoadGraph load;
   passes::PassContext context{ops::table(), target, load};
-  return passes::run_stage(passes::Stage::kTarget, graph, passes::Selection("baseline", ""), context, nullptr);
+  return passes::run_stage(passes::Stage::kTarget, graph, passes::Selection("baseline", ""),
+                           context, nullptr);
 }
 
 MemoryPlan planned(const Graph& graph, const Target& target) {
@@ -138,7 +144,8 @@ TEST(Planner, KeepsRandomGraphsIntact) {
   GreedyTarget target;
   int64_t shared = 0, packed = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    Graph graph = legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 60))), target);
+    Graph graph =
+        legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 60))), target);
     MemoryPlan plan = planned(graph, target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
     int64_t sum = 0;
@@ -147,7 +154,8 @@ TEST(Planner, KeepsRandomGraphsIntact) {
     packed += sum - plan.arena_bytes;
     size_t roots = 0;
     for (size_t i = 0; i < graph.values.size(); ++i)
-      roots += plan.buffer_of[i] >= 0 && plan.buffers[static_cast<size_t>(plan.buffer_of[i])].root != static_cast<ValueId>(i);
+      roots += plan.buffer_of[i] >= 0 &&
+               plan.buffers[static_cast<size_t>(plan.buffer_of[i])].root != static_cast<ValueId>(i);
     shared += static_cast<int64_t>(roots);
   }
   EXPECT_GT(shared, 0) << "nothing ever shared a buffer";
@@ -155,7 +163,8 @@ TEST(Planner, KeepsRandomGraphsIntact) {
 }
 
 // Nodes with kernels in a random order in which each comes after those that it waits for.
-std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after, const std::vector<bool>& launches,
+std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after,
+                              const std::vector<bool>& launches,
                               uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<int> missing(after.size());
@@ -163,7 +172,8 @@ std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after, con
   std::vector<NodeId> ready, order;
   for (size_t i = 0; i < after.size(); ++i) {
     missing[i] = static_cast<int>(after[i].size());
-    for (NodeId before : after[i]) behind[static_cast<size_t>(before)].push_back(static_cast<NodeId>(i));
+    for (NodeId before : after[i])
+      behind[static_cast<size_t>(before)].push_back(static_cast<NodeId>(i));
     if (launches[i] && missing[i] == 0) ready.push_back(static_cast<NodeId>(i));
   }
   while (!ready.empty()) {
@@ -176,9 +186,12 @@ std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after, con
   return order;
 }
 
-// The places of a value's elements, each by itself: what stands in different buffers of the store never meets.
-std::set<std::pair<ValueId, int64_t>> elements_of(const Graph& graph, const std::vector<Place>& places,
-                                                  const MemoryPlan& plan, ValueId value) {
+// The places of a value's elements, each by itself: what stands in different buffers of the store
+// never meets.
+std::set<std::pair<ValueId, int64_t>> elements_of(const Graph& graph,
+                                                  const std::vector<Place>& places,
+                                                  const MemoryPlan& plan,
+                                                  ValueId value) {
   const Place& place = at(places, value);
   int buffer = plan.buffer_of[static_cast<size_t>(place.root)];
   ValueId space = buffer < 0 ? place.root : kNoValue;
@@ -187,7 +200,8 @@ std::set<std::pair<ValueId, int64_t>> elements_of(const Graph& graph, const std:
   const Shape& shape = graph.shape(value);
   for (int64_t i = 0; i < shape.elements(); ++i) {
     int64_t element = place.layout.offset, rest = i;
-    for (int axis = shape.rank(); axis-- > 0; rest /= shape[axis]) element += rest % shape[axis] * place.layout.strides[axis];
+    for (int axis = shape.rank(); axis-- > 0; rest /= shape[axis])
+      element += rest % shape[axis] * place.layout.strides[axis];
     all.insert({space, base + element});
   }
   return all;
@@ -197,18 +211,25 @@ struct Touched {
   std::set<std::pair<ValueId, int64_t>> read, written;
 };
 
-Touched touched_by(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan, NodeId id) {
+Touched touched_by(const Graph& graph,
+                   const std::vector<Place>& places,
+                   const MemoryPlan& plan,
+                   NodeId id) {
   Touched touched;
-  for (ValueId input : graph.node(id).inputs) touched.read.merge(elements_of(graph, places, plan, input));
-  for (ValueId output : graph.node(id).outputs) touched.written.merge(elements_of(graph, places, plan, output));
+  for (ValueId input : graph.node(id).inputs)
+    touched.read.merge(elements_of(graph, places, plan, input));
+  for (ValueId output : graph.node(id).outputs)
+    touched.written.merge(elements_of(graph, places, plan, output));
   int workspace = plan.workspace_of[static_cast<size_t>(id)];
   if (workspace < 0) return touched;
   const Buffer& buffer = plan.buffers[static_cast<size_t>(workspace)];
-  for (int64_t i = 0; i < buffer.bytes / 4; ++i) touched.written.insert({kNoValue, buffer.offset / 4 + i});
+  for (int64_t i = 0; i < buffer.bytes / 4; ++i)
+    touched.written.insert({kNoValue, buffer.offset / 4 + i});
   return touched;
 }
 
-bool meet(const std::set<std::pair<ValueId, int64_t>>& a, const std::set<std::pair<ValueId, int64_t>>& b) {
+bool meet(const std::set<std::pair<ValueId, int64_t>>& a,
+          const std::set<std::pair<ValueId, int64_t>>& b) {
   return std::any_of(a.begin(), a.end(), [&](const auto& each) { return b.contains(each); });
 }
 
@@ -217,7 +238,8 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
   int64_t moved = 0, swapped = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     GreedyTarget target(static_cast<int>(seed % 5));
-    Graph graph = legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 30))), target);
+    Graph graph =
+        legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 30))), target);
     std::vector<Place> where = places(graph, &target);
     MemoryPlan plan = plan_memory(graph, where, target);
     std::vector<bool> launches;
@@ -225,17 +247,22 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
     auto after = dependences(graph, where, plan, launches);
     std::vector<Touched> touched;
     for (size_t i = 0; i < launches.size(); ++i)
-      touched.push_back(launches[i] ? touched_by(graph, where, plan, static_cast<NodeId>(i)) : Touched{});
+      touched.push_back(launches[i] ? touched_by(graph, where, plan, static_cast<NodeId>(i))
+                                    : Touched{});
     for (uint32_t order_seed = 0; order_seed < 5; ++order_seed) {
       std::vector<NodeId> order = any_order(after, launches, order_seed);
-      ASSERT_EQ(order.size(), static_cast<size_t>(std::count(launches.begin(), launches.end(), true)));
+      ASSERT_EQ(order.size(),
+                static_cast<size_t>(std::count(launches.begin(), launches.end(), true)));
       moved += std::is_sorted(order.begin(), order.end()) ? 0 : 1;
       for (size_t i = 0; i < order.size(); ++i)
         for (size_t j = i + 1; j < order.size(); ++j) {
           if (order[i] < order[j]) continue;  // as in the schedule
-          const Touched &x = touched[static_cast<size_t>(order[i])], &y = touched[static_cast<size_t>(order[j])];
-          bool conflict = meet(x.written, y.written) || meet(x.written, y.read) || meet(x.read, y.written);
-          ASSERT_FALSE(conflict) << "seed " << seed << ": node " << order[i] << " before node " << order[j];
+          const Touched &x = touched[static_cast<size_t>(order[i])],
+                        &y = touched[static_cast<size_t>(order[j])];
+          bool conflict =
+              meet(x.written, y.written) || meet(x.written, y.read) || meet(x.read, y.written);
+          ASSERT_FALSE(conflict) << "seed " << seed << ": node " << order[i] << " before node "
+                                 << order[j];
           ++swapped;
         }
     }
@@ -253,7 +280,8 @@ TEST(Dependences, NameNoOneTwice) {
   ValueId y = ops::unary(b, "exp", x), z = ops::unary(b, "tanh", y);
   graph.outputs = {ops::add(b, ops::add(b, y, z), y)};
   std::vector<Place> where = places(graph, &target);
-  auto after = dependences(graph, where, plan_memory(graph, where, target), std::vector<bool>(4, true));
+  auto after =
+      dependences(graph, where, plan_memory(graph, where, target), std::vector<bool>(4, true));
   EXPECT_EQ(after, (std::vector<std::vector<NodeId>>{{}, {0}, {1}, {2}}));
 }
 
@@ -265,7 +293,8 @@ TEST(Planner, KeepsTrainingStepsIntact) {
     train::StepOptions options;
     options.batch_size = 2;
     options.sequence = 16;
-    auto step = train::build_step(config, options, passes::Selection(level.name, "+autocast_bf16"), ops::table(), *target);
+    auto step = train::build_step(config, options, passes::Selection(level.name, "+autocast_bf16"),
+                                  ops::table(), *target);
     planned(step.graphs[0].graph, *target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << level.name;
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs of views, pointwise ops, products, sums, joins and updates in place, for properties of plans.
+// Random graphs of views, pointwise ops, products, sums, joins and updates in place, for properties
+// of plans.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,11 +18,13 @@ class RandomGraph {
  public:
   explicit RandomGraph(uint32_t seed) : random_(seed) {}
 
-  // About `nodes` nodes; values are [rows, columns] with few different extents, so that ops find partners.
+  // About `nodes` nodes; values are [rows, columns] with few different extents, so that ops find
+  // partners.
   Graph make(int nodes) {
     Graph graph;
     Builder b(graph, ops::table());
-    for (int i = 0; i < 4; ++i) values_.push_back(b.input(fmt::format("x{}", i), {DType::kF32, shape()}));
+    for (int i = 0; i < 4; ++i)
+      values_.push_back(b.input(fmt::format("x{}", i), {DType::kF32, shape()}));
     values_.push_back(b.parameter("w", {DType::kF32, shape()}));
     for (int i = 0; i < nodes; ++i) add(b);
     // An update of something stored, which nothing reads.
@@ -47,10 +50,18 @@ class RandomGraph {
     ValueId x = any();
     Shape s = b.shape(x);
     switch (random_() % 8) {
-      case 0: values_.push_back(ops::add(b, x, like(b, s))); break;
-      case 1: values_.push_back(ops::unary(b, "silu", x)); break;
-      case 2: values_.push_back(ops::transpose(b, x, {1, 0})); break;
-      case 3: values_.push_back(ops::reshape(b, x, {s[1], s[0]})); break;
+      case 0:
+        values_.push_back(ops::add(b, x, like(b, s)));
+        break;
+      case 1:
+        values_.push_back(ops::unary(b, "silu", x));
+        break;
+      case 2:
+        values_.push_back(ops::transpose(b, x, {1, 0}));
+        break;
+      case 3:
+        values_.push_back(ops::reshape(b, x, {s[1], s[0]}));
+        break;
       case 4:
         if (s[1] > 1) values_.push_back(ops::slice(b, x, 1, s[1] / 4, s[1] / 2 + 1));
         break;
@@ -60,8 +71,12 @@ class RandomGraph {
         values_.push_back(ops::concat(b, {first, second}, axis));
         break;
       }
-      case 6: values_.push_back(ops::matmul(b, "mk,nk->mn", x, like(b, s))); break;
-      default: values_.push_back(b.call("softmax", {x})); break;
+      case 6:
+        values_.push_back(ops::matmul(b, "mk,nk->mn", x, like(b, s)));
+        break;
+      default:
+        values_.push_back(b.call("softmax", {x}));
+        break;
     }
   }
 

@@ -43,7 +43,8 @@ TEST(CacheSize, WindowLayersKeepTheirWindow) {
       sum += expected * config.kv_heads * config.head_size * 8;
     }
     EXPECT_EQ(
-        models::cache_bytes(config, models::contiguous_cache(1, capacity, config.window, kChunk), DType::kF32),
+        models::cache_bytes(config, models::contiguous_cache(1, capacity, config.window, kChunk),
+                            DType::kF32),
         sum);
   }
   EXPECT_EQ(kinds.size(), 2u) << "the model has window and full layers";
@@ -55,7 +56,8 @@ TEST(CacheSize, ATokenSeesItsWindow) {
   int64_t full = 0;
   for (int64_t layer = 0; layer < config.layers; ++layer) full += config.is_window(layer) ? 0 : 1;
   int64_t row = config.kv_heads * config.head_size * 8;
-  EXPECT_EQ(models::seen_bytes(config, config.window, DType::kF32), config.layers * config.window * row);
+  EXPECT_EQ(models::seen_bytes(config, config.window, DType::kF32),
+            config.layers * config.window * row);
   EXPECT_EQ(models::seen_bytes(config, config.window + 100, DType::kF32),
             (config.layers * config.window + full * 100) * row);
 }

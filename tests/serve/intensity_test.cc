@@ -55,7 +55,8 @@ Modules count(const models::ModelConfig& config,
   std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, target.get());
   std::vector<perf::CountedGraph> graphs{{"run", 1, &graph, &places, &plan, &costs}};
   Modules m;
-  perf::StepRecord step = perf::make_step_record(perf::count_graphs(graphs, *target, nullptr, m.run), {});
+  perf::StepRecord step =
+      perf::make_step_record(perf::count_graphs(graphs, *target, nullptr, m.run), {});
   m.attention = perf::module_record("attention", graphs, step);
   m.mlp = perf::module_record("mlp", graphs, step);
   m.run.weight_bytes = perf::parameter_bytes(graph, places);

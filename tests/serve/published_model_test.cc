@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published models against Hugging Face transformers on the same dequantized weights: last logits, greedy continuations
-// and likelihoods.
+// Published models against Hugging Face transformers on the same dequantized weights: last logits,
+// greedy continuations and likelihoods.
 #include <gtest/gtest.h>
 
 #include "serve/real_model.h"
@@ -11,8 +11,8 @@ namespace {
 // Sums of a thousand products in fp32, in another order, through tens of layers.
 constexpr double kLogits = 2e-3;
 constexpr double kLikelihood = 1e-3;
-// Activations rounded to 8 bits through tens of layers. llama.cpp, which rounds too, stands off these logits by up to 0.54
-// (SmolLM2) and 1.01 (Gemma 3).
+// Activations rounded to 8 bits through tens of layers. llama.cpp, which rounds too, stands off
+// these logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3).
 constexpr double kRoundedLogits = 0.7;
 constexpr double kRoundedLikelihood = 0.01;
 constexpr int64_t kLongText = 500;
@@ -29,7 +29,8 @@ class PublishedModel : public testing::TestWithParam<Published> {
  protected:
   void SetUp() override {
     std::string path = published_model(GetParam().file);
-    if (path.empty()) GTEST_SKIP() << GetParam().file << " is not on this machine: make models fetches it";
+    if (path.empty())
+      GTEST_SKIP() << GetParam().file << " is not on this machine: make models fetches it";
     file_ = std::make_unique<models::ModelFile>(models::ModelFile::open(path));
     expected_ = files::read_json(data_folder() + GetParam().expectations);
   }
@@ -43,7 +44,8 @@ TEST_P(PublishedModel, GivesTheSameLastLogits) {
   for (const auto& text : expected_) {
     std::vector<float> logits = last_logits(session, ids_of(text["ids"]));
     for (const auto& top : text["last_top"])
-      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kLogits) << text["text"].get<std::string>().substr(0, 40);
+      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kLogits)
+          << text["text"].get<std::string>().substr(0, 40);
     EXPECT_NEAR(log_sum_exp(logits), text["last_logsumexp"].get<double>(), kLogits);
   }
 }
@@ -64,7 +66,8 @@ TEST_P(PublishedModel, FindsTextsAsLikely) {
   for (const auto& text : expected_) {
     Likelihood got = session.score(ids_of(text["ids"]));
     EXPECT_EQ(got.tokens + 1, text["tokens"].get<int64_t>());
-    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(), kLikelihood);
+    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
+                kLikelihood);
   }
 }
 
@@ -76,10 +79,12 @@ TEST_P(PublishedModel, LosesLittleByRoundingActivations) {
     std::vector<int32_t> ids = ids_of(text["ids"]);
     std::vector<float> logits = last_logits(session, ids);
     for (const auto& top : text["last_top"])
-      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kRoundedLogits) << text["text"].get<std::string>().substr(0, 40);
+      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kRoundedLogits)
+          << text["text"].get<std::string>().substr(0, 40);
     if (text["tokens"].get<int64_t>() < kLongText) continue;
     Likelihood got = session.score(ids);
-    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(), kRoundedLikelihood);
+    EXPECT_NEAR(got.nll / static_cast<double>(got.tokens), text["nll_mean"].get<double>(),
+                kRoundedLikelihood);
   }
 }
 
@@ -105,7 +110,8 @@ TEST_P(PublishedModel, IsTheSameEachWay) {
   changed = usual;
   changed.chunk = 5;
   expect_same("in chunks", changed);
-  for (const char* level : {"baseline", "fused", "kernels"}) expect_same(level, at_level(level, 64));
+  for (const char* level : {"baseline", "fused", "kernels"})
+    expect_same(level, at_level(level, 64));
   changed = usual;
   changed.slots = 2;
   Session batch(*file_, changed, cpu_backend());
@@ -120,10 +126,13 @@ TEST_P(PublishedModel, IsTheSameEachWay) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, PublishedModel,
+    All,
+    PublishedModel,
     testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json"},
                     Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json"}),
-    [](const testing::TestParamInfo<Published>& which) { return std::string(which.index == 0 ? "SmolLM2" : "Gemma3"); });
+    [](const testing::TestParamInfo<Published>& which) {
+      return std::string(which.index == 0 ? "SmolLM2" : "Gemma3");
+    });
 
 }  // namespace
 }  // namespace ridge::serve

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that tests hold Ridge against: small ones that lie beside the tests, and published ones where this machine
-// has them.
+// The models that tests hold Ridge against: small ones that lie beside the tests, and published
+// ones where this machine has them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,9 @@ inline std::string published_model(const std::string& name) {
   const char* folder = std::getenv("RIDGE_MODELS");
   const char* home = std::getenv("HOME");
   std::filesystem::path path =
-      folder != nullptr ? std::filesystem::path(folder) : std::filesystem::path(home != nullptr ? home : "") / ".cache/ridge/models";
+      folder != nullptr
+          ? std::filesystem::path(folder)
+          : std::filesystem::path(home != nullptr ? home : "") / ".cache/ridge/models";
   return std::filesystem::exists(path / name) ? (path / name).string() : "";
 }
 
@@ -41,7 +43,9 @@ inline SessionOptions at_level(const std::string& level, int64_t capacity) {
   return options;
 }
 
-inline std::vector<int32_t> ids_of(const nlohmann::json& json) { return json.get<std::vector<int32_t>>(); }
+inline std::vector<int32_t> ids_of(const nlohmann::json& json) {
+  return json.get<std::vector<int32_t>>();
+}
 
 // The tokens that follow the prompt, most likely first.
 inline std::vector<int32_t> greedy(Session& session, std::span<const int32_t> ids, size_t count) {
@@ -70,7 +74,8 @@ inline double log_sum_exp(const std::vector<float>& logits) {
 
 inline double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
   double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  for (size_t i = 0; i < a.size(); ++i)
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
   return a.size() == b.size() ? most : HUGE_VAL;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models saved by Hugging Face transformers, through sessions: the same logits and continuations; and what must not
-// change them: the cache, chunks, neighbours in the batch, the level.
+// Small models saved by Hugging Face transformers, through sessions: the same logits and
+// continuations; and what must not change them: the cache, chunks, neighbours in the batch, the
+// level.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -9,14 +10,16 @@
 namespace ridge::serve {
 namespace {
 
-constexpr double kLogits = 1e-4;        // five decimals of fp32 sums in another order, through a few layers
-constexpr double kSame = 1e-4;          // the same sums in another order
+constexpr double kLogits =
+    1e-4;                       // five decimals of fp32 sums in another order, through a few layers
+constexpr double kSame = 1e-4;  // the same sums in another order
 
 class SmallModel : public testing::TestWithParam<const char*> {
  protected:
   SmallModel()
       : file_(models::ModelFile::open(data_folder() + GetParam())),
-        expected_(files::read_json(data_folder() + GetParam() + "/expected.json")), ids_(ids_of(expected_["ids"][0])),
+        expected_(files::read_json(data_folder() + GetParam() + "/expected.json")),
+        ids_(ids_of(expected_["ids"][0])),
         other_(ids_of(expected_["ids"][1])) {}
 
   Session session(SessionOptions options) { return Session(file_, options, cpu_backend()); }
@@ -137,7 +140,9 @@ TEST_P(SmallModel, RefusesWhatItCannotRun) {
   EXPECT_THROW(session(at_level("compiled", file_.config().context + 1)), Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SmallModel, testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
+INSTANTIATE_TEST_SUITE_P(All,
+                         SmallModel,
+                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
 
 }  // namespace
 }  // namespace ridge::serve

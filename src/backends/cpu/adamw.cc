@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate and zero.
+// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate
+// and zero.
 #include "backends/cpu/kernels/adamw.h"
 
 #include <algorithm>
@@ -32,7 +33,8 @@ struct StepInputs {
 };
 
 StepInputs step_inputs(const BindCall& call) {
-  StepInputs inputs{call.inputs[0].as<const float>(), call.inputs[1].as<const float>(), nullptr, {}};
+  StepInputs inputs{
+      call.inputs[0].as<const float>(), call.inputs[1].as<const float>(), nullptr, {}};
   if (call.attrs().flag("clip")) inputs.clip = call.inputs[2].as<const float>();
   inputs.fixed.beta1 = call.attrs().real("beta1");
   inputs.fixed.beta2 = call.attrs().real("beta2");
@@ -84,7 +86,8 @@ Launch bind_squares(const BindCall& call) {
 
 int64_t squares_workspace(const Call& call) {
   int64_t bytes = 0;
-  for (const Type& type : call.inputs) bytes = std::max(bytes, sum_squares_workspace_bytes(type.shape.elements()));
+  for (const Type& type : call.inputs)
+    bytes = std::max(bytes, sum_squares_workspace_bytes(type.shape.elements()));
   return bytes;
 }
 
@@ -92,20 +95,22 @@ Launch bind_clip(const BindCall& call) {
   constexpr double kNormEpsilon = 1e-6;  // as ops/clip.cc
   return [sum = call.inputs[0].as<const float>(), out = call.outputs[0].as<float>(),
           limit = call.attrs().real("max_norm")] {
-    *out = static_cast<float>(std::min(1.0, limit / (std::sqrt(static_cast<double>(*sum)) + kNormEpsilon)));
+    *out = static_cast<float>(
+        std::min(1.0, limit / (std::sqrt(static_cast<double>(*sum)) + kNormEpsilon)));
   };
 }
 
 Launch bind_accumulate(const BindCall& call) {
   TileProgram program{{{Pointwise::kAdd, 2, 0, 1, 0.0f}}, {2}, 3};
   auto operand = [](const Operand& o) { return TileOperand{o.data, o.type.dtype, o.strides}; };
-  TileKernel kernel(program, call.inputs[0].type.shape, {operand(call.inputs[0]), operand(call.inputs[1])},
-                    {operand(call.outputs[0])});
+  TileKernel kernel(program, call.inputs[0].type.shape,
+                    {operand(call.inputs[0]), operand(call.inputs[1])}, {operand(call.outputs[0])});
   return [kernel = std::move(kernel)] { kernel.run(); };
 }
 
 Launch bind_zero(const BindCall& call) {
-  size_t bytes = static_cast<size_t>(storage_bytes(call.outputs[0].type.dtype, call.outputs[0].type.shape.elements()));
+  size_t bytes = static_cast<size_t>(
+      storage_bytes(call.outputs[0].type.dtype, call.outputs[0].type.shape.elements()));
   return [data = call.outputs[0].data, bytes] { std::memset(data, 0, bytes); };
 }
 
@@ -124,7 +129,8 @@ const CpuKernel& adamw_multi_kernel() {
 }
 
 const CpuKernel& sum_squares_kernel() {
-  static const CpuKernel kernel{.op = "sum_squares", .bind = bind_squares, .workspace_bytes = squares_workspace};
+  static const CpuKernel kernel{
+      .op = "sum_squares", .bind = bind_squares, .workspace_bytes = squares_workspace};
   return kernel;
 }
 
@@ -134,7 +140,8 @@ const CpuKernel& clip_coefficient_kernel() {
 }
 
 const CpuKernel& accumulate_kernel() {
-  static const CpuKernel kernel{.op = "accumulate", .bind = bind_accumulate, .takes_input = takes_term};
+  static const CpuKernel kernel{
+      .op = "accumulate", .bind = bind_accumulate, .takes_input = takes_term};
   return kernel;
 }
 

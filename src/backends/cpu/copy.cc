@@ -12,9 +12,7 @@ namespace {
 
 bool any_layout(const Call&, int, const Layout&) { return true; }
 
-Launch bind_copy(const BindCall& call) {
-  return strided_copy(call.inputs[0], call.outputs[0]);
-}
+Launch bind_copy(const BindCall& call) { return strided_copy(call.inputs[0], call.outputs[0]); }
 
 Launch bind_concat(const BindCall& call) {
   std::vector<Launch> copies;
@@ -37,18 +35,25 @@ Launch bind_fill(const BindCall& call) {
   double value = call.attrs().real("value");
   int64_t n = out.type.shape.elements();
   switch (out.type.dtype) {
-    case DType::kF32: return [p = out.as<float>(), n, v = static_cast<float>(value)] { std::fill_n(p, n, v); };
+    case DType::kF32:
+      return [p = out.as<float>(), n, v = static_cast<float>(value)] { std::fill_n(p, n, v); };
     case DType::kBF16:
-      return [p = out.as<uint16_t>(), n, v = float_to_bf16(static_cast<float>(value))] { std::fill_n(p, n, v); };
-    case DType::kI32: return [p = out.as<int32_t>(), n, v = static_cast<int32_t>(value)] { std::fill_n(p, n, v); };
-    default: throw usage_error("[fill] the cpu backend fills f32, bf16 and i32, not {}", name(out.type.dtype));
+      return [p = out.as<uint16_t>(), n, v = float_to_bf16(static_cast<float>(value))] {
+        std::fill_n(p, n, v);
+      };
+    case DType::kI32:
+      return [p = out.as<int32_t>(), n, v = static_cast<int32_t>(value)] { std::fill_n(p, n, v); };
+    default:
+      throw usage_error("[fill] the cpu backend fills f32, bf16 and i32, not {}",
+                        name(out.type.dtype));
   }
 }
 
 }  // namespace
 
 const CpuKernel& copy_kernel() {
-  static const CpuKernel kernel{.op = "copy", .bind = bind_copy, .takes_input = any_layout, .takes_output = any_layout};
+  static const CpuKernel kernel{
+      .op = "copy", .bind = bind_copy, .takes_input = any_layout, .takes_output = any_layout};
   return kernel;
 }
 

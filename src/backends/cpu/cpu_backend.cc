@@ -56,20 +56,30 @@ class CpuBackend final : public Backend {
     for (const auto* values : {&node.inputs, &node.outputs})
       for (ValueId value : *values) {
         DType dtype = graph.type(value).dtype;
-        if (kernel->takes_stored && values == &node.inputs && (is_block(dtype) || dtype == DType::kF16)) continue;
+        if (kernel->takes_stored && values == &node.inputs &&
+            (is_block(dtype) || dtype == DType::kF16))
+          continue;
         if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
-          return fmt::format("the cpu backend computes on f32 and bf16, and on i32 for ids, not on {}", ridge::name(dtype));
+          return fmt::format(
+              "the cpu backend computes on f32 and bf16, and on i32 for ids, not on {}",
+              ridge::name(dtype));
       }
     return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
   }
 
-  bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+  bool takes_input(const Graph& graph,
+                   const Node& node,
+                   int i,
+                   const Layout& layout) const override {
     const CpuKernel* kernel = find_kernel(node.op->name);
     return kernel != nullptr && kernel->takes_input != nullptr &&
            kernel->takes_input(CallTypes(graph, node).call(), i, layout);
   }
 
-  bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+  bool takes_output(const Graph& graph,
+                    const Node& node,
+                    int i,
+                    const Layout& layout) const override {
     const CpuKernel* kernel = find_kernel(node.op->name);
     return kernel != nullptr && kernel->takes_output != nullptr &&
            kernel->takes_output(CallTypes(graph, node).call(), i, layout);
@@ -90,9 +100,10 @@ class CpuBackend final : public Backend {
 
   perf::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
-    AttentionExtents extents{s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window,
-                             static_cast<float>(s.scale)};
-    return {flash_attention_visited_scores(extents), flash_attention_backward_visited_scores(extents)};
+    AttentionExtents extents{s.batch,     s.sequence, s.heads,  s.kv_heads,
+                             s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
+    return {flash_attention_visited_scores(extents),
+            flash_attention_backward_visited_scores(extents)};
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

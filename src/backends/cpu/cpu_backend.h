@@ -10,9 +10,9 @@
 namespace ridge::backends::cpu {
 
 struct CpuOptions {
-  int threads = 0;        // 0: as many as the machine offers
-  std::string isa;        // "", "avx2", "avx512", "amx": the highest instruction set that kernels may use
-  bool tune_gemm = false; // measure oneDNN's call forms per shape and take the fastest
+  int threads = 0;  // 0: as many as the machine offers
+  std::string isa;  // "", "avx2", "avx512", "amx": the highest instruction set that kernels may use
+  bool tune_gemm = false;   // measure oneDNN's call forms per shape and take the fastest
   std::string tuning_file;  // where choices are kept; empty: nowhere
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss with theirs.
+// Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss
+// with theirs.
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/kernels/log_softmax.h"
 #include "backends/cpu/kernels/nll_loss.h"
@@ -11,7 +12,8 @@ namespace {
 
 void check_labels(const char* op, int64_t bad_row, int64_t vocabulary) {
   if (bad_row != kNoBadRow)
-    throw runtime_error("[{}] expected labels from -1 to {}, row {} has another", op, vocabulary - 1, bad_row);
+    throw runtime_error("[{}] expected labels from -1 to {}, row {} has another", op,
+                        vocabulary - 1, bad_row);
 }
 
 Launch bind(const BindCall& call) {
@@ -43,7 +45,9 @@ Launch bind_backward(const BindCall& call) {
     s.count = call.inputs[3].as<const int32_t>();
     s.d_loss = call.inputs[4].as<const float>();
     s.d_logits = rows<T>(call.outputs[0]);
-    return [s] { check_labels("softmax_cross_entropy", softmax_cross_entropy_backward(s), s.vocabulary); };
+    return [s] {
+      check_labels("softmax_cross_entropy", softmax_cross_entropy_backward(s), s.vocabulary);
+    };
   });
 }
 
@@ -60,8 +64,8 @@ Launch bind_log_softmax_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), rows<const T>(call.inputs[1]),
-                            rows<T>(call.outputs[0])};
+    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]),
+                            rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
     return [s] { log_softmax_backward(s); };
   });
 }
@@ -70,8 +74,12 @@ Launch bind_nll(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    NllLoss<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), call.inputs[1].as<const int32_t>(),
-                 call.outputs[0].as<float>(), call.outputs[1].as<int32_t>()};
+    NllLoss<T> s{shape[0],
+                 shape[1],
+                 rows<const T>(call.inputs[0]),
+                 call.inputs[1].as<const int32_t>(),
+                 call.outputs[0].as<float>(),
+                 call.outputs[1].as<int32_t>()};
     return [s] { check_labels("nll_loss", nll_loss(s), s.vocabulary); };
   });
 }
@@ -81,13 +89,19 @@ Launch bind_nll_backward(const BindCall& call) {
   return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    NllLossBackward<T> s{shape[0], shape[1], call.inputs[1].as<const int32_t>(), call.inputs[3].as<const float>(),
-                         call.inputs[2].as<const int32_t>(), rows<T>(call.outputs[0])};
+    NllLossBackward<T> s{shape[0],
+                         shape[1],
+                         call.inputs[1].as<const int32_t>(),
+                         call.inputs[3].as<const float>(),
+                         call.inputs[2].as<const int32_t>(),
+                         rows<T>(call.outputs[0])};
     return [s] { check_labels("nll_loss", nll_loss_backward(s), s.vocabulary); };
   });
 }
 
-int64_t workspace(const Call& call) { return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]); }
+int64_t workspace(const Call& call) {
+  return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]);
+}
 
 bool takes_logits(const Call& call, int input, const Layout& layout) {
   return input == 0 && lies_in_rows(call, input, layout);
@@ -99,8 +113,10 @@ bool puts_logits(const Call& call, int output, const Layout& layout) {
 }  // namespace
 
 const CpuKernel& softmax_cross_entropy_kernel() {
-  static const CpuKernel kernel{
-      .op = "softmax_cross_entropy", .bind = bind, .takes_input = takes_logits, .workspace_bytes = workspace};
+  static const CpuKernel kernel{.op = "softmax_cross_entropy",
+                                .bind = bind,
+                                .takes_input = takes_logits,
+                                .workspace_bytes = workspace};
   return kernel;
 }
 

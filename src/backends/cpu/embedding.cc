@@ -14,7 +14,8 @@ namespace {
 
 void check_ids(int64_t bad_row, int64_t vocabulary) {
   if (bad_row != kNoBadRow)
-    throw runtime_error("[embedding] expected ids from -1 to {}, token {} has another", vocabulary - 1, bad_row);
+    throw runtime_error("[embedding] expected ids from -1 to {}, token {} has another",
+                        vocabulary - 1, bad_row);
 }
 
 template <typename Table, typename T>
@@ -33,14 +34,18 @@ Launch bind_typed(const BindCall& call) {
 // Rows of a table that stays as its file stores it.
 Launch bind_stored(const BindCall& call) {
   const Type& table = call.inputs[0].type;
-  return [tokens = call.inputs[1].type.shape[0], width = table.shape[1], vocabulary = table.shape[0],
-          dtype = table.dtype, row_bytes = storage_bytes(table.dtype, table.shape[1]), from = call.inputs[0].data,
+  return [tokens = call.inputs[1].type.shape[0], width = table.shape[1],
+          vocabulary = table.shape[0], dtype = table.dtype,
+          row_bytes = storage_bytes(table.dtype, table.shape[1]), from = call.inputs[0].data,
           ids = call.inputs[1].as<const int32_t>(), y = rows<float>(call.outputs[0])] {
     check_ids(first_bad_row(ids, tokens, vocabulary), vocabulary);
     for_each_range(tokens, parts_for(8 * tokens * width), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
-        if (ids[n] < 0) std::fill_n(y[n], width, 0.0f);
-        else dequantize(dtype, {from + ids[n] * row_bytes, static_cast<size_t>(row_bytes)}, {y[n], static_cast<size_t>(width)});
+        if (ids[n] < 0)
+          std::fill_n(y[n], width, 0.0f);
+        else
+          dequantize(dtype, {from + ids[n] * row_bytes, static_cast<size_t>(row_bytes)},
+                     {y[n], static_cast<size_t>(width)});
       }
     });
   };
@@ -56,8 +61,9 @@ std::string unsupported(const Call& call) {
 Launch bind(const BindCall& call) {
   if (is_stored(call.inputs[0].type.dtype)) return bind_stored(call);
   return by_dtype(call.inputs[0].type.dtype, [&](auto table) -> Launch {
-    return by_dtype(call.outputs[0].type.dtype,
-                    [&](auto element) -> Launch { return bind_typed<decltype(table), decltype(element)>(call); });
+    return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
+      return bind_typed<decltype(table), decltype(element)>(call);
+    });
   });
 }
 
@@ -93,7 +99,8 @@ const CpuKernel& embedding_kernel() {
 }
 
 const CpuKernel& embedding_backward_kernel() {
-  static const CpuKernel kernel{.op = "embedding_backward", .bind = bind_backward, .takes_input = takes_gradient};
+  static const CpuKernel kernel{
+      .op = "embedding_backward", .bind = bind_backward, .takes_input = takes_gradient};
   return kernel;
 }
 

@@ -13,7 +13,8 @@ namespace {
 
 AttentionExtents extents(const Call& call, size_t first_input) {
   ops::AttentionShape s = ops::attention_shape("flash_attention", call, first_input);
-  return {s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window, static_cast<float>(s.scale)};
+  return {s.batch,     s.sequence, s.heads,  s.kv_heads,
+          s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
 }
 
 template <typename T>
@@ -24,8 +25,9 @@ HeadView<T> heads(const Operand& operand) {
 Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return [e = extents(call.call(), 0), q = heads<const T>(call.inputs[0]), k = heads<const T>(call.inputs[1]),
-            v = heads<const T>(call.inputs[2]), o = heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
+    return [e = extents(call.call(), 0), q = heads<const T>(call.inputs[0]),
+            k = heads<const T>(call.inputs[1]), v = heads<const T>(call.inputs[2]),
+            o = heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
             workspace = call.workspace, threads = omp_get_max_threads()] {
       flash_attention_forward(e, q, k, v, o, lse, workspace, threads);
     };
@@ -36,10 +38,12 @@ Launch bind(const BindCall& call) {
 Launch bind_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return [e = extents(call.call(), 1), d_o = heads<const T>(call.inputs[0]), q = heads<const T>(call.inputs[1]),
-            k = heads<const T>(call.inputs[2]), v = heads<const T>(call.inputs[3]), o = heads<const T>(call.inputs[4]),
-            lse = call.inputs[5].as<const float>(), d_q = heads<T>(call.outputs[0]), d_k = heads<T>(call.outputs[1]),
-            d_v = heads<T>(call.outputs[2]), workspace = call.workspace, threads = omp_get_max_threads()] {
+    return [e = extents(call.call(), 1), d_o = heads<const T>(call.inputs[0]),
+            q = heads<const T>(call.inputs[1]), k = heads<const T>(call.inputs[2]),
+            v = heads<const T>(call.inputs[3]), o = heads<const T>(call.inputs[4]),
+            lse = call.inputs[5].as<const float>(), d_q = heads<T>(call.outputs[0]),
+            d_k = heads<T>(call.outputs[1]), d_v = heads<T>(call.outputs[2]),
+            workspace = call.workspace, threads = omp_get_max_threads()] {
       flash_attention_backward(e, q, k, v, o, lse, d_o, d_q, d_k, d_v, workspace, threads);
     };
   });
@@ -61,7 +65,8 @@ int64_t workspace_backward(const Call& call) {
 
 std::string unsupported_head(int64_t head_size) {
   if (head_size % 8 == 0 && head_size <= kMaxHeadSize) return "";
-  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize, head_size);
+  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize,
+                     head_size);
 }
 std::string unsupported(const Call& call) { return unsupported_head(call.inputs[1].shape[2]); }
 

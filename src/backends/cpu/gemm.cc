@@ -56,8 +56,13 @@ bool is_matrix(int64_t rows, int64_t row_step, int64_t columns, int64_t column_s
   return (rows_contiguous || columns_contiguous) && !repeats;
 }
 
-dnnl::memory::desc describe(const std::vector<int64_t>& batch, const std::vector<int64_t>& batch_strides, int64_t rows,
-                            int64_t row_step, int64_t columns, int64_t column_step, DType dtype) {
+dnnl::memory::desc describe(const std::vector<int64_t>& batch,
+                            const std::vector<int64_t>& batch_strides,
+                            int64_t rows,
+                            int64_t row_step,
+                            int64_t columns,
+                            int64_t column_step,
+                            DType dtype) {
   dnnl::memory::dims dims, strides;
   for (size_t i = 0; i < batch.size(); ++i) {
     // oneDNN repeats an operand along a batch axis of extent 1.
@@ -85,7 +90,8 @@ bool is_supported(const GemmShape& g) {
 
 namespace {
 
-// oneDNN's scratch is ours to give: left to the library, Debian's build keeps one for each primitive.
+// oneDNN's scratch is ours to give: left to the library, Debian's build keeps one for each
+// primitive.
 dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
   dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);
@@ -106,18 +112,25 @@ int64_t matmul_scratch_bytes(const GemmShape& g) {
   static std::map<std::pair<std::string, int>, int64_t> known;
   auto [entry, is_new] = known.try_emplace({g.key(), omp_get_max_threads()});
   if (is_new)
-    entry->second = round_up(static_cast<int64_t>(describe_matmul(g).scratchpad_desc().get_size()), kAlignmentBytes);
+    entry->second = round_up(static_cast<int64_t>(describe_matmul(g).scratchpad_desc().get_size()),
+                             kAlignmentBytes);
   return entry->second;
 }
 
-GemmLaunch bind_matmul(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c, std::byte* scratch) {
+GemmLaunch bind_matmul(const GemmShape& g,
+                       std::byte* a,
+                       std::byte* b,
+                       std::byte* c,
+                       std::byte* scratch) {
   dnnl::matmul::primitive_desc product = describe_matmul(g);
   std::unordered_map<int, dnnl::memory> arguments = {
       {DNNL_ARG_SRC, dnnl::memory(product.src_desc(), engine(), a)},
       {DNNL_ARG_WEIGHTS, dnnl::memory(product.weights_desc(), engine(), b)},
       {DNNL_ARG_DST, dnnl::memory(product.dst_desc(), engine(), c)},
       {DNNL_ARG_SCRATCHPAD, dnnl::memory(product.scratchpad_desc(), engine(), scratch)}};
-  return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] { primitive.execute(stream(), arguments); };
+  return [primitive = dnnl::matmul(product), arguments = std::move(arguments)] {
+    primitive.execute(stream(), arguments);
+  };
 }
 
 // Leading dimension and transposition of a matrix whose one axis is contiguous.
@@ -135,23 +148,29 @@ GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte*
   BlasOperand x = blas_operand(g.m, g.a_m, g.k, g.a_k), y = blas_operand(g.k, g.b_k, g.n, g.b_n);
   int64_t leading = g.m == 1 ? g.n : g.c_m;
   return [=, a = reinterpret_cast<const float*>(a), b = reinterpret_cast<const float*>(b),
-          c = reinterpret_cast<float*>(c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n, k = g.k] {
-    dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading, beta, c, leading);
+          c = reinterpret_cast<float*>(c), beta = g.accumulate ? 1.0f : 0.0f, m = g.m, n = g.n,
+          k = g.k] {
+    dnnl::sgemm(x.transposed, y.transposed, m, n, k, 1.0f, a, x.leading, b, y.leading, beta, c,
+                leading);
   };
 }
 
-// One operand of a product and its dense fp32 twin: the same batch axes (but repeated ones) with rows and columns in the
-// order in which they lie.
+// One operand of a product and its dense fp32 twin: the same batch axes (but repeated ones) with
+// rows and columns in the order in which they lie.
 struct WideOperand {
-  Shape shape;               // batch..., slower axis, faster axis
-  Strides narrow;            // of the operand as it lies
+  Shape shape;     // batch..., slower axis, faster axis
+  Strides narrow;  // of the operand as it lies
   std::vector<int64_t> wide_batch;
   int64_t wide_row = 0, wide_column = 0;
   int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }
 };
 
-WideOperand wide_operand(const std::vector<int64_t>& batch, const std::vector<int64_t>& strides, int64_t rows,
-                         int64_t row_step, int64_t columns, int64_t column_step) {
+WideOperand wide_operand(const std::vector<int64_t>& batch,
+                         const std::vector<int64_t>& strides,
+                         int64_t rows,
+                         int64_t row_step,
+                         int64_t columns,
+                         int64_t column_step) {
   WideOperand w;
   std::vector<int64_t> dims;
   for (size_t i = 0; i < batch.size(); ++i) {
@@ -165,18 +184,27 @@ WideOperand wide_operand(const std::vector<int64_t>& batch, const std::vector<in
   w.shape = Shape(dims);
   Strides dense = dense_strides(w.shape);
   int last = w.shape.rank() - 1;
-  for (size_t i = 0; i < batch.size(); ++i) w.wide_batch.push_back(strides[i] == 0 ? 0 : dense[static_cast<int>(i)]);
+  for (size_t i = 0; i < batch.size(); ++i)
+    w.wide_batch.push_back(strides[i] == 0 ? 0 : dense[static_cast<int>(i)]);
   w.wide_row = dense[by_rows ? last - 1 : last];
   w.wide_column = dense[by_rows ? last : last - 1];
   return w;
 }
 
-WideOperand wide_a(const GemmShape& g) { return wide_operand(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k); }
-WideOperand wide_b(const GemmShape& g) { return wide_operand(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n); }
-WideOperand wide_c(const GemmShape& g) { return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n); }
+WideOperand wide_a(const GemmShape& g) {
+  return wide_operand(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k);
+}
+WideOperand wide_b(const GemmShape& g) {
+  return wide_operand(g.batch, g.b_batch, g.k, g.b_k, g.n, g.b_n);
+}
+WideOperand wide_c(const GemmShape& g) {
+  return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n);
+}
 
 // The operand as it lies and its twin, each as the copy between them takes it.
-Operand narrow_operand(const WideOperand& w, std::byte* data) { return {data, {DType::kBF16, w.shape}, w.narrow}; }
+Operand narrow_operand(const WideOperand& w, std::byte* data) {
+  return {data, {DType::kBF16, w.shape}, w.narrow};
+}
 Operand wide_operand(const WideOperand& w, std::byte* data) {
   return {data, {DType::kF32, w.shape}, dense_strides(w.shape)};
 }
@@ -194,7 +222,11 @@ GemmShape widened(GemmShape g) {
   return g;
 }
 
-GemmLaunch bind_widened(const GemmShape& g, std::byte* a, std::byte* b, std::byte* c, std::byte* workspace) {
+GemmLaunch bind_widened(const GemmShape& g,
+                        std::byte* a,
+                        std::byte* b,
+                        std::byte* c,
+                        std::byte* workspace) {
   WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
   std::byte* x_data = workspace;
   std::byte* y_data = x_data + x.bytes();
@@ -235,10 +267,12 @@ std::span<const GemmForm> gemm_forms() {
 bool takes(GemmForm form, const GemmShape& g) {
   bool bf16 = g.input == DType::kBF16;
   switch (form) {
-    case GemmForm::kMatmul: return is_supported(g) && (!bf16 || has_bf16_products());
+    case GemmForm::kMatmul:
+      return is_supported(g) && (!bf16 || has_bf16_products());
     case GemmForm::kSgemm:
       return !bf16 && g.output == DType::kF32 && g.batch.empty() && is_supported(g);
-    case GemmForm::kWidened: return bf16 && is_supported(g);
+    case GemmForm::kWidened:
+      return bf16 && is_supported(g);
   }
   return false;
 }
@@ -251,23 +285,31 @@ namespace {
 
 // The product with rows of C contiguous, as every form takes it.
 bool is_by_columns(const GemmShape& shape) { return shape.n > 1 && shape.c_n != 1; }
-GemmShape by_rows(const GemmShape& shape) { return is_by_columns(shape) ? transposed(shape) : shape; }
+GemmShape by_rows(const GemmShape& shape) {
+  return is_by_columns(shape) ? transposed(shape) : shape;
+}
 
 }  // namespace
 
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape) {
   GemmShape g = by_rows(shape);
   switch (form) {
-    case GemmForm::kMatmul: return matmul_scratch_bytes(g);
-    case GemmForm::kSgemm: return 0;
+    case GemmForm::kMatmul:
+      return matmul_scratch_bytes(g);
+    case GemmForm::kSgemm:
+      return 0;
     case GemmForm::kWidened:
-      return wide_a(g).bytes() + wide_b(g).bytes() + (g.output == DType::kF32 ? 0 : wide_c(g).bytes()) +
-             matmul_scratch_bytes(widened(g));
+      return wide_a(g).bytes() + wide_b(g).bytes() +
+             (g.output == DType::kF32 ? 0 : wide_c(g).bytes()) + matmul_scratch_bytes(widened(g));
   }
   return 0;
 }
 
-GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
+GemmLaunch bind_gemm(GemmForm form,
+                     const GemmShape& shape,
+                     std::byte* a,
+                     std::byte* b,
+                     std::byte* c,
                      std::span<std::byte> workspace) {
   int64_t needed = gemm_workspace_bytes(form, shape);
   if (needed > static_cast<int64_t>(workspace.size())) {
@@ -278,9 +320,12 @@ GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::b
   GemmShape g = by_rows(shape);
   if (is_by_columns(shape)) std::swap(a, b);
   switch (form) {
-    case GemmForm::kMatmul: return bind_matmul(g, a, b, c, workspace.data());
-    case GemmForm::kSgemm: return bind_sgemm(g, a, b, c);
-    case GemmForm::kWidened: return bind_widened(g, a, b, c, workspace.data());
+    case GemmForm::kMatmul:
+      return bind_matmul(g, a, b, c, workspace.data());
+    case GemmForm::kSgemm:
+      return bind_sgemm(g, a, b, c);
+    case GemmForm::kWidened:
+      return bind_widened(g, a, b, c, workspace.data());
   }
   return {};
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product through oneDNN: C = A B, or C += A B, in one of several call forms.
+// One strided, perhaps batched matrix product through oneDNN: C = A B, or C += A B, in one of
+// several call forms.
 #pragma once
 
 #include <cstddef>
@@ -15,27 +16,34 @@ namespace ridge::backends::cpu {
 // Whether oneDNN takes the strides: one of the two axes of each matrix contiguous.
 bool is_supported(const GemmShape& shape);
 
-// Ways to ask oneDNN for the same product; tune_gemm chooses among them by measuring. Each computes in fp32 (bf16
-// operands in its own product instructions) but may sum in another order.
+// Ways to ask oneDNN for the same product; tune_gemm chooses among them by measuring. Each computes
+// in fp32 (bf16 operands in its own product instructions) but may sum in another order.
 enum class GemmForm : uint8_t {
   kMatmul,   // a matmul primitive on the strided operands as they lie
   kSgemm,    // the BLAS-like call, fp32 without batch
-  kWidened,  // bf16 operands widened to fp32 in the workspace first: for machines without bf16 products
+  kWidened,  // bf16 operands widened to fp32 in the workspace first: for machines without bf16
+             // products
 };
 std::string_view name(GemmForm form);
 std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
-// The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else kMatmul.
+// The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else
+// kMatmul.
 GemmForm default_form(const GemmShape& shape);
 
 // Scratch that a product needs in its form; the library's own depends on the number of threads.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
 
-// A product bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed instead: oneDNN
-// writes rows (its fallback for columns is a scalar loop). A workspace too small is not used: the product brings its own.
+// A product bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed
+// instead: oneDNN writes rows (its fallback for columns is a scalar loop). A workspace too small is
+// not used: the product brings its own.
 using GemmLaunch = std::function<void()>;
-GemmLaunch bind_gemm(GemmForm form, const GemmShape& shape, std::byte* a, std::byte* b, std::byte* c,
+GemmLaunch bind_gemm(GemmForm form,
+                     const GemmShape& shape,
+                     std::byte* a,
+                     std::byte* b,
+                     std::byte* c,
                      std::span<std::byte> workspace);
 
 }  // namespace ridge::backends::cpu

@@ -5,8 +5,8 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -21,13 +21,17 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// A form must win by more than this to displace one listed before it: medians of 5 runs differ by 1 to 2% by chance.
+// A form must win by more than this to displace one listed before it: medians of 5 runs differ by 1
+// to 2% by chance.
 constexpr double kMargin = 0.03;
 constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
 constexpr double kEnoughNs = 3e6;  // short products are repeated until a run lasts this long
 
-int64_t operand_bytes(const std::vector<int64_t>& batch, const std::vector<int64_t>& strides, int64_t last, DType dtype) {
+int64_t operand_bytes(const std::vector<int64_t>& batch,
+                      const std::vector<int64_t>& strides,
+                      int64_t last,
+                      DType dtype) {
   for (size_t i = 0; i < batch.size(); ++i) last += (batch[i] - 1) * strides[i];
   return storage_bytes(dtype, last + 1);
 }
@@ -37,7 +41,8 @@ Arena random_operand(int64_t bytes, DType dtype) {
   Arena arena(round_up(bytes, kAlignmentBytes), "tuning operand");
   Random random(1);
   if (dtype == DType::kF32) {
-    for (int64_t i = 0; i < bytes / 4; ++i) reinterpret_cast<float*>(arena.data())[i] = random.uniform() - 0.5f;
+    for (int64_t i = 0; i < bytes / 4; ++i)
+      reinterpret_cast<float*>(arena.data())[i] = random.uniform() - 0.5f;
   } else {
     for (int64_t i = 0; i < bytes / 2; ++i)
       reinterpret_cast<uint16_t*>(arena.data())[i] = float_to_bf16(random.uniform() - 0.5f);
@@ -46,7 +51,9 @@ Arena random_operand(int64_t bytes, DType dtype) {
 }
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 // Gives up after one run on a form that is far slower than the best so far (0: none yet).
@@ -68,14 +75,18 @@ double median_ns(const GemmLaunch& launch, double best_ns) {
 }
 
 GemmForm measure(const GemmShape& g) {
-  Arena a = random_operand(operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
-  Arena b = random_operand(operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
-  Arena c = random_operand(operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
+  Arena a = random_operand(
+      operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
+  Arena b = random_operand(
+      operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
+  Arena c = random_operand(
+      operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
   GemmForm best = default_form(g);
   double best_ns = 0;
   for (GemmForm form : gemm_forms()) {
     // The workspace was planned for the default form.
-    if (!takes(form, g) || gemm_workspace_bytes(form, g) > gemm_workspace_bytes(default_form(g), g)) continue;
+    if (!takes(form, g) || gemm_workspace_bytes(form, g) > gemm_workspace_bytes(default_form(g), g))
+      continue;
     double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), {}), best_ns);
     if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
       best = form;
@@ -93,7 +104,8 @@ GemmTuner::GemmTuner(std::string path)
   std::ifstream file(path_);
   if (path_.empty() || !file) return;
   auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object()) return;
+  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object())
+    return;
   for (const auto& [key, form] : json["choices"].items())
     if (form.is_string()) choices_[key] = form.get<std::string>();
 }

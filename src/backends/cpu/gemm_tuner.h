@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the call form of a product by measuring, and keeps the choices in a file with the machine's identity.
+// Chooses the call form of a product by measuring, and keeps the choices in a file with the
+// machine's identity.
 #pragma once
 
 #include <map>
@@ -11,15 +12,15 @@ namespace ridge::backends::cpu {
 
 class GemmTuner {
  public:
-  // Reads earlier choices from `path` (empty: none are kept). A file of another machine, thread count or library, or one
-  // that does not parse, is ignored and overwritten.
+  // Reads earlier choices from `path` (empty: none are kept). A file of another machine, thread
+  // count or library, or one that does not parse, is ignored and overwritten.
   explicit GemmTuner(std::string path);
   // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // The fastest form for the shape; measured with random data once per shape and machine. Ties within the noise go to
-  // the form listed first, so that the choice does not waver.
+  // The fastest form for the shape; measured with random data once per shape and machine. Ties
+  // within the noise go to the form listed first, so that the choice does not waver.
   GemmForm choose(const GemmShape& shape);
 
  private:

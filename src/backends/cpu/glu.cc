@@ -15,8 +15,12 @@ Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    Glu<T> gate{shape[0], shape[1], activation(call.attrs()), rows<const T>(call.inputs[0]),
-                rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
+    Glu<T> gate{shape[0],
+                shape[1],
+                activation(call.attrs()),
+                rows<const T>(call.inputs[0]),
+                rows<const T>(call.inputs[1]),
+                rows<T>(call.outputs[0])};
     return [gate] { glu(gate); };
   });
 }

@@ -29,13 +29,18 @@ void set_isa(std::string_view isa) {
 
 std::string isa_name() {
   switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx512_core_amx: return "amx";
-    case dnnl::cpu_isa::avx512_core_bf16: return "avx512_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "amx";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_bf16";
     case dnnl::cpu_isa::avx512_core_vnni:
-    case dnnl::cpu_isa::avx512_core: return "avx512";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512";
     case dnnl::cpu_isa::avx2_vnni:
-    case dnnl::cpu_isa::avx2: return "avx2";
-    default: return "sse4.1";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    default:
+      return "sse4.1";
   }
 }
 

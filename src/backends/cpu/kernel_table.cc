@@ -45,7 +45,7 @@
   X(sum_squares)                    \
   X(clip_coefficient)               \
   X(adamw)                          \
-  X(adamw_multi)                 \
+  X(adamw_multi)                    \
   X(generated_pointwise)
 
 namespace ridge::backends::cpu {

@@ -15,12 +15,14 @@ constexpr int64_t kAnyPosition = std::numeric_limits<int32_t>::max();
 void expect_cells(const char* op, const CacheCells& cells, int64_t most_position) {
   CacheFault fault = check_cells(cells, most_position);
   if (fault.kind == CacheFault::kPosition)
-    throw runtime_error("[{}] expected positions from -1 to {}, token {} has another", op, most_position, fault.index);
+    throw runtime_error("[{}] expected positions from -1 to {}, token {} has another", op,
+                        most_position, fault.index);
   if (fault.kind == CacheFault::kSlot)
-    throw runtime_error("[{}] expected slots from 0 to {}, token {} has another", op, cells.slot_count - 1, fault.index);
+    throw runtime_error("[{}] expected slots from 0 to {}, token {} has another", op,
+                        cells.slot_count - 1, fault.index);
   if (fault.kind == CacheFault::kBlock)
-    throw runtime_error("[{}] expected blocks from 0 to {}, entry {} of the block table is another", op, cells.blocks - 1,
-                        fault.index);
+    throw runtime_error("[{}] expected blocks from 0 to {}, entry {} of the block table is another",
+                        op, cells.blocks - 1, fault.index);
 }
 
 // positions, slots and the block table from input `index` on.
@@ -49,9 +51,9 @@ TokenHeads<T> heads_of(const Operand& operand) {
 Launch bind_append(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return [cells = cells_of(call, call.inputs[0].type.shape, 4), keys = cache_of<T>(call.inputs[0]),
-            values = cache_of<T>(call.inputs[1]), k = heads_of<const T>(call.inputs[2]),
-            v = heads_of<const T>(call.inputs[3])] {
+    return [cells = cells_of(call, call.inputs[0].type.shape, 4),
+            keys = cache_of<T>(call.inputs[0]), values = cache_of<T>(call.inputs[1]),
+            k = heads_of<const T>(call.inputs[2]), v = heads_of<const T>(call.inputs[3])] {
       expect_cells("kv_append", cells, kAnyPosition);
       append(cells, k, keys);
       append(cells, v, values);
@@ -119,23 +121,33 @@ Launch bind_mask(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    CachedMask<T> mask{shape[0], shape[1], shape[2], call.inputs[1].as<const int32_t>(), call.attrs().integer("window"),
-                       call.attrs().integer("ring"), call.inputs[0].as<const T>(), call.outputs[0].as<T>()};
+    CachedMask<T> mask{shape[0],
+                       shape[1],
+                       shape[2],
+                       call.inputs[1].as<const int32_t>(),
+                       call.attrs().integer("window"),
+                       call.attrs().integer("ring"),
+                       call.inputs[0].as<const T>(),
+                       call.outputs[0].as<T>()};
     return [mask] { cached_mask(mask); };
   });
 }
 
 bool takes_appended(const Call& call, int input, const Layout& layout) {
-  return (input == 2 || input == 3) && lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
+  return (input == 2 || input == 3) &&
+         lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
 }
 bool takes_q(const Call& call, int input, const Layout& layout) {
   return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
 }
-bool puts_heads(const Call& call, int, const Layout& layout) { return lies_in_heads(call.outputs[0].shape, layout); }
+bool puts_heads(const Call& call, int, const Layout& layout) {
+  return lies_in_heads(call.outputs[0].shape, layout);
+}
 
 int64_t attention_workspace(const Call& call) {
   ops::CachedAttention s = ops::cached_attention_shape(call);
-  return cached_attention_workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads, s.cache.head_size, s.keys());
+  return cached_attention_workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads,
+                                          s.cache.head_size, s.keys());
 }
 int64_t scores_workspace(const Call& call) {
   return cached_scores_workspace_bytes(call.inputs[1].shape[3], call.attrs.integer("columns"));
@@ -147,7 +159,8 @@ int64_t mix_workspace(const Call& call) {
 }  // namespace
 
 const CpuKernel& kv_append_kernel() {
-  static const CpuKernel kernel{.op = "kv_append", .bind = bind_append, .takes_input = takes_appended};
+  static const CpuKernel kernel{
+      .op = "kv_append", .bind = bind_append, .takes_input = takes_appended};
   return kernel;
 }
 
@@ -161,8 +174,10 @@ const CpuKernel& cached_attention_kernel() {
 }
 
 const CpuKernel& cached_scores_kernel() {
-  static const CpuKernel kernel{
-      .op = "cached_scores", .bind = bind_scores, .takes_input = takes_q, .workspace_bytes = scores_workspace};
+  static const CpuKernel kernel{.op = "cached_scores",
+                                .bind = bind_scores,
+                                .takes_input = takes_q,
+                                .workspace_bytes = scores_workspace};
   return kernel;
 }
 
@@ -172,8 +187,10 @@ const CpuKernel& cached_mask_kernel() {
 }
 
 const CpuKernel& cached_mix_kernel() {
-  static const CpuKernel kernel{
-      .op = "cached_mix", .bind = bind_mix, .takes_output = puts_heads, .workspace_bytes = mix_workspace};
+  static const CpuKernel kernel{.op = "cached_mix",
+                                .bind = bind_mix,
+                                .takes_output = puts_heads,
+                                .workspace_bytes = mix_workspace};
   return kernel;
 }
 

@@ -19,7 +19,8 @@ int64_t workspace_bytes(const Call& call) {
   int64_t bytes = 0;
   for (const ProductStep& step : product_steps(call, layouts, plan)) {
     plan.gemm.accumulate = step.accumulate;
-    if (is_supported(plan.gemm)) bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm), plan.gemm));
+    if (is_supported(plan.gemm))
+      bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm), plan.gemm));
   }
   return bytes;
 }
@@ -48,7 +49,8 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
     GemmForm form = tuner == nullptr ? default_form(shape) : tuner->choose(shape);
     gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, step.a),
                               call.inputs[1].data + storage_bytes(shape.input, step.b),
-                              call.outputs[0].data + storage_bytes(shape.output, step.c), workspace));
+                              call.outputs[0].data + storage_bytes(shape.output, step.c),
+                              workspace));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {
@@ -73,7 +75,9 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
   return call.inputs.size() == 2 && fits(call, 2, layout);
 }
 
-std::string unsupported(const Call& call) { return has_stored_weight(call) ? unsupported_stored(call) : ""; }
+std::string unsupported(const Call& call) {
+  return has_stored_weight(call) ? unsupported_stored(call) : "";
+}
 
 }  // namespace
 

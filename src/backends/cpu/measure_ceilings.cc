@@ -22,7 +22,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Rounds stop after this; with binding and filling the pool the whole stays under 20 s on two cores.
+// Rounds stop after this; with binding and filling the pool the whole stays under 20 s on two
+// cores.
 constexpr double kBudgetNs = 13e9;
 // What the largest product and each thread's vectors and attention need.
 constexpr int64_t kLeastPool = int64_t{64} << 20;
@@ -40,9 +41,12 @@ std::string line_of(const std::filesystem::path& path) {
 int64_t size_of(const std::string& text) {
   int64_t value = 0;
   for (char c : text) {
-    if (c >= '0' && c <= '9') value = value * 10 + (c - '0');
-    else if (c == 'K') return value << 10;
-    else if (c == 'M') return value << 20;
+    if (c >= '0' && c <= '9')
+      value = value * 10 + (c - '0');
+    else if (c == 'K')
+      return value << 10;
+    else if (c == 'M')
+      return value << 20;
   }
   return value;
 }
@@ -56,11 +60,14 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
-std::filesystem::path cpu_folder(int cpu) { return fmt::format("/sys/devices/system/cpu/cpu{}", cpu); }
+std::filesystem::path cpu_folder(int cpu) {
+  return fmt::format("/sys/devices/system/cpu/cpu{}", cpu);
+}
 
 int physical_cores() {
   std::set<std::string> cores;
-  for (int cpu : allowed_cpus()) cores.insert(line_of(cpu_folder(cpu) / "topology/thread_siblings_list"));
+  for (int cpu : allowed_cpus())
+    cores.insert(line_of(cpu_folder(cpu) / "topology/thread_siblings_list"));
   return static_cast<int>(std::max<size_t>(cores.size(), 1));
 }
 
@@ -85,7 +92,8 @@ std::vector<perf::MemoryLevel> caches(int threads) {
   return levels;
 }
 
-// Cycles per nanosecond while all threads work: one addition that waits for the one before takes one cycle.
+// Cycles per nanosecond while all threads work: one addition that waits for the one before takes
+// one cycle.
 double clock_ghz() {
 #if defined(__x86_64__)
   constexpr int64_t kAdditions = 4'000'000;
@@ -97,9 +105,10 @@ double clock_ghz() {
       uint64_t sum = 1;
       auto begin = std::chrono::steady_clock::now();
       for (int64_t i = 0; i < kAdditions; i += 8)
-        asm volatile("add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
-                     "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
-                     : "+r"(sum));
+        asm volatile(
+            "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
+            "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
+            : "+r"(sum));
       std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
       fastest = static_cast<double>(kAdditions) / took.count();
     }
@@ -112,11 +121,13 @@ double clock_ghz() {
 #endif
 }
 
-// FLOPs a core and cycle by the instruction set and the maker's documents; 0 where they leave it open.
+// FLOPs a core and cycle by the instruction set and the maker's documents; 0 where they leave it
+// open.
 double flops_per_cycle(DType dtype, const std::string& isa) {
   __builtin_cpu_init();
   bool is_amd = __builtin_cpu_is("amd");
-  if (isa == "amx" && dtype == DType::kBF16) return 1024;  // a 16 x 16 x 32 tile product in 16 cycles
+  if (isa == "amx" && dtype == DType::kBF16)
+    return 1024;  // a 16 x 16 x 32 tile product in 16 cycles
   // Two units of 512 bits on Intel's servers; Zen 4 joins two of 256.
   bool wide = isa == "amx" || isa.starts_with("avx512");
   double f32 = wide && !is_amd ? 64 : isa == "sse4.1" ? 0 : 32;
@@ -139,16 +150,17 @@ int64_t pool_bytes(const std::vector<perf::MemoryLevel>& levels, int threads) {
   int64_t largest = 0;
   for (const perf::MemoryLevel& level : levels) largest = std::max(largest, level.capacity_bytes);
   int64_t available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // Inputs and results each: together four times the largest cache, at most a quarter of what is free.
+  // Inputs and results each: together four times the largest cache, at most a quarter of what is
+  // free.
   int64_t wanted = std::min({2 * largest, available / 8, kLargestPool});
   return std::max(wanted, least_pool_bytes(threads)) / kAlignmentBytes * kAlignmentBytes;
 }
 
 void add_theory(perf::Ceilings& ceilings) {
   for (perf::ProductRates& rates : ceilings.products)
-    rates.theoretical_flops_per_ns =
-        std::min(ceilings.machine.cores, ceilings.machine.threads) * ceilings.machine.clock_ghz *
-        flops_per_cycle(rates.dtype, ceilings.machine.isa);
+    rates.theoretical_flops_per_ns = std::min(ceilings.machine.cores, ceilings.machine.threads) *
+                                     ceilings.machine.clock_ghz *
+                                     flops_per_cycle(rates.dtype, ceilings.machine.isa);
 }
 
 }  // namespace
@@ -160,8 +172,9 @@ perf::Machine this_machine() {
   machine.isa = isa_name();
   machine.cores = physical_cores();
   machine.threads = omp_get_max_threads();
-  machine.libraries = {fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch),
-                       fmt::format("Highway {}.{}", HWY_MAJOR, HWY_MINOR)};
+  machine.libraries = {
+      fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch),
+      fmt::format("Highway {}.{}", HWY_MAJOR, HWY_MINOR)};
   machine.memory_bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
   return machine;
 }
@@ -182,14 +195,16 @@ perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
   Rounds rounds;
   // Each part may read what those before it found: the cost of a call, the bandwidth of memory.
   std::vector<Finish> parts = {measure_vectors(rounds, f32), measure_memory(rounds, f32, levels),
-                               measure_products(rounds, f32, bf16), measure_attention(rounds, f32, bf16)};
+                               measure_products(rounds, f32, bf16),
+                               measure_attention(rounds, f32, bf16)};
   rounds.run(kBudgetNs, [&](double done) { tell(done, "measuring"); });
   ceilings.machine.clock_ghz = clock_ghz();
   ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
   for (const Finish& finish : parts) finish(ceilings);
   add_theory(ceilings);
-  ceilings.notes = {"times are lower octiles over rounds: disturbances only add time",
-                    "theoretical products: cores x FLOPs a cycle by the maker's documents x measured clock"};
+  ceilings.notes = {
+      "times are lower octiles over rounds: disturbances only add time",
+      "theoretical products: cores x FLOPs a cycle by the maker's documents x measured clock"};
   perf::validate(ceilings);
   return ceilings;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what this machine reaches with oneDNN and the building blocks of Ridge's kernels, on generic sizes that no
-// preset has. Takes under 20 s on two cores.
+// Measures what this machine reaches with oneDNN and the building blocks of Ridge's kernels, on
+// generic sizes that no preset has. Takes under 20 s on two cores.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ using MeasureProgress = std::function<void(double done, std::string_view step)>;
 // The machine as kernels see it now: after threads and ISA were set (make_cpu_backend does both).
 perf::Machine this_machine();
 
-// Random data, warmed up; lower octiles of rounds that go through all measurements; footprints from L1 to memory.
+// Random data, warmed up; lower octiles of rounds that go through all measurements; footprints from
+// L1 to memory.
 perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
 
 }  // namespace ridge::backends::cpu

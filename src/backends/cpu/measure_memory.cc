@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bandwidth by footprint, from the first cache level to memory: every thread walks its own share again and again.
+// Bandwidth by footprint, from the first cache level to memory: every thread walks its own share
+// again and again.
 #include <omp.h>
 
 #include <algorithm>
@@ -13,7 +14,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr int64_t kLeastShareBytes = 32 << 10;  // of a thread: an L1, so that a kernel call does not dominate
+constexpr int64_t kLeastShareBytes =
+    32 << 10;  // of a thread: an L1, so that a kernel call does not dominate
 // Walks of one footprint inside one parallel region, so that opening it does not count.
 constexpr int64_t kWalkBytes = 4 << 20;
 constexpr int64_t kRow = 1024;  // elements that a reduction reads at a time
@@ -51,8 +53,9 @@ std::function<void()> updating(const Pool& pool, int64_t share_bytes, int thread
   auto updates = std::make_shared<std::vector<TileKernel>>();
   for (int thread = 0; thread < threads; ++thread) {
     TileOperand operand{pool.result(thread * share_bytes), DType::kF32, {1}};
-    updates->emplace_back(TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2}, Shape{share_bytes / 4},
-                          std::vector<TileOperand>{operand}, std::vector<TileOperand>{operand});
+    updates->emplace_back(TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2},
+                          Shape{share_bytes / 4}, std::vector<TileOperand>{operand},
+                          std::vector<TileOperand>{operand});
   }
   return walking(updates, std::max<int64_t>(1, kWalkBytes / share_bytes));
 }
@@ -80,7 +83,8 @@ struct FootprintTiming {
   }
 };
 
-// The level's rates at the largest footprint that stays under three quarters of it, clear of its edge.
+// The level's rates at the largest footprint that stays under three quarters of it, clear of its
+// edge.
 void rate_level(perf::MemoryLevel& level, const std::vector<perf::BandwidthPoint>& points) {
   const perf::BandwidthPoint* best = &points.front();
   for (const perf::BandwidthPoint& point : points)
@@ -91,25 +95,28 @@ void rate_level(perf::MemoryLevel& level, const std::vector<perf::BandwidthPoint
 
 }  // namespace
 
-Finish measure_memory(Rounds& rounds, const Pool& pool, const std::vector<perf::MemoryLevel>& caches) {
+Finish measure_memory(Rounds& rounds,
+                      const Pool& pool,
+                      const std::vector<perf::MemoryLevel>& caches) {
   int threads = omp_get_max_threads();
   std::vector<FootprintTiming> timings;
   for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
     double walks = static_cast<double>(std::max<int64_t>(1, kWalkBytes / share));
     timings.push_back({share * threads, walks, &rounds.add(reading(pool, share)),
-                       &rounds.add(copying(pool, share, threads)), &rounds.add(updating(pool, share, threads))});
+                       &rounds.add(copying(pool, share, threads)),
+                       &rounds.add(updating(pool, share, threads))});
   }
   return [timings, caches](perf::Ceilings& ceilings) {
     for (const FootprintTiming& t : timings) {
       double bytes = static_cast<double>(t.bytes), call = ceilings.launch_ns;
-      ceilings.bandwidth.push_back(
-          {t.bytes, t.rate(t.read, bytes, 0), t.rate(t.copy, bytes, call), t.rate(t.update, 2 * bytes, call)});
+      ceilings.bandwidth.push_back({t.bytes, t.rate(t.read, bytes, 0), t.rate(t.copy, bytes, call),
+                                    t.rate(t.update, 2 * bytes, call)});
     }
     ceilings.levels = caches;
     for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, ceilings.bandwidth);
     const perf::BandwidthPoint& last = ceilings.bandwidth.back();
-    ceilings.levels.push_back(
-        {"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns, last.copy_bytes_per_ns, 0});
+    ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
+                               last.copy_bytes_per_ns, 0});
   };
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Product rates over sizes and forms, what distant operands add, and attention's two rates.
+#include <omp.h>
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <omp.h>
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels/flash_attention.h"
@@ -16,23 +16,28 @@ namespace {
 using perf::ProductExtents;
 using perf::ProductForm;
 
-// Multiples of 48: no extent of a preset (powers of two and 1000) is among them. Squares, flat and deep ones, few rows,
-// and batches like attention's.
+// Multiples of 48: no extent of a preset (powers of two and 1000) is among them. Squares, flat and
+// deep ones, few rows, and batches like attention's.
 constexpr std::array kExtents = {
-    ProductExtents{1, 96, 96, 96},      ProductExtents{1, 192, 192, 192},   ProductExtents{1, 384, 384, 384},
-    ProductExtents{1, 768, 768, 768},   ProductExtents{1, 1536, 192, 192},  ProductExtents{1, 1536, 192, 768},
-    ProductExtents{1, 1536, 768, 192},  ProductExtents{1, 1536, 384, 384},  ProductExtents{1, 192, 384, 1536},
-    ProductExtents{1, 768, 384, 1536},  ProductExtents{1, 1536, 1536, 384}, ProductExtents{1, 384, 1536, 1536},
-    ProductExtents{1, 2304, 1536, 1536}, ProductExtents{1, 1, 1536, 768},   ProductExtents{1, 12, 768, 768},
-    ProductExtents{1, 48, 768, 1536},   ProductExtents{24, 96, 96, 48},     ProductExtents{24, 96, 48, 96},
-    ProductExtents{24, 192, 192, 48},   ProductExtents{24, 192, 48, 192},   ProductExtents{48, 96, 96, 24},
-    ProductExtents{48, 96, 24, 96},     ProductExtents{12, 192, 192, 96},   ProductExtents{12, 192, 96, 192},
-    ProductExtents{6, 384, 384, 96},    ProductExtents{6, 384, 96, 384}};
+    ProductExtents{1, 96, 96, 96},       ProductExtents{1, 192, 192, 192},
+    ProductExtents{1, 384, 384, 384},    ProductExtents{1, 768, 768, 768},
+    ProductExtents{1, 1536, 192, 192},   ProductExtents{1, 1536, 192, 768},
+    ProductExtents{1, 1536, 768, 192},   ProductExtents{1, 1536, 384, 384},
+    ProductExtents{1, 192, 384, 1536},   ProductExtents{1, 768, 384, 1536},
+    ProductExtents{1, 1536, 1536, 384},  ProductExtents{1, 384, 1536, 1536},
+    ProductExtents{1, 2304, 1536, 1536}, ProductExtents{1, 1, 1536, 768},
+    ProductExtents{1, 12, 768, 768},     ProductExtents{1, 48, 768, 1536},
+    ProductExtents{24, 96, 96, 48},      ProductExtents{24, 96, 48, 96},
+    ProductExtents{24, 192, 192, 48},    ProductExtents{24, 192, 48, 192},
+    ProductExtents{48, 96, 96, 24},      ProductExtents{48, 96, 24, 96},
+    ProductExtents{12, 192, 192, 96},    ProductExtents{12, 192, 96, 192},
+    ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
 // Timed once more with operands from memory.
 constexpr std::array kDistant = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
-                                 ProductExtents{1, 1536, 192, 192}, ProductExtents{1, 1536, 384, 384},
+                                 ProductExtents{1, 1536, 192, 192},
+                                 ProductExtents{1, 1536, 384, 384},
                                  ProductExtents{1, 768, 384, 1536}};
 
 GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
@@ -78,7 +83,10 @@ class Products {
     workspace_ = Arena(most, "workspace of products");
   }
 
-  GemmLaunch bind(const ProductExtents& e, ProductForm form, int64_t input_at, int64_t result_at) const {
+  GemmLaunch bind(const ProductExtents& e,
+                  ProductForm form,
+                  int64_t input_at,
+                  int64_t result_at) const {
     GemmShape shape = gemm_shape(e, form, dtype_);
     std::byte* a = pool_.input(input_at);
     std::byte* b = a + operand_bytes(e, dtype_).a;
@@ -89,10 +97,12 @@ class Products {
   // Runs on other operands each time, as many as the pool holds, up to 32 sets.
   std::function<void()> bind_rotating(const ProductExtents& e, ProductForm form) const {
     OperandBytes bytes = operand_bytes(e, dtype_);
-    int64_t sets = std::clamp<int64_t>(pool_.bytes() / std::max(bytes.a + bytes.b, bytes.c), 1, kMostSets);
+    int64_t sets =
+        std::clamp<int64_t>(pool_.bytes() / std::max(bytes.a + bytes.b, bytes.c), 1, kMostSets);
     int64_t input_step = pool_.bytes() / sets / kAlignmentBytes * kAlignmentBytes;
     auto launches = std::make_shared<std::vector<GemmLaunch>>();
-    for (int64_t i = 0; i < sets; ++i) launches->push_back(bind(e, form, i * input_step, i * input_step));
+    for (int64_t i = 0; i < sets; ++i)
+      launches->push_back(bind(e, form, i * input_step, i * input_step));
     auto next = std::make_shared<size_t>(0);
     return [launches, next] { (*launches)[(*next)++ % launches->size()](); };
   }
@@ -110,17 +120,22 @@ struct HotTiming {
   const Timing* timing;
 };
 
-// The share of the operands' transfer time that products from memory took longer: the median over the sizes.
-double exposed_share(const std::vector<HotTiming>& hot, const std::vector<HotTiming>& distant, DType dtype,
+// The share of the operands' transfer time that products from memory took longer: the median over
+// the sizes.
+double exposed_share(const std::vector<HotTiming>& hot,
+                     const std::vector<HotTiming>& distant,
+                     DType dtype,
                      const perf::Ceilings& ceilings) {
   double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
   std::vector<double> shares;
   for (const HotTiming& far : distant)
     for (const HotTiming& near : hot) {
-      bool same = far.form == near.form && far.extents.m == near.extents.m && far.extents.n == near.extents.n &&
-                  far.extents.k == near.extents.k && far.extents.batch == near.extents.batch;
+      bool same = far.form == near.form && far.extents.m == near.extents.m &&
+                  far.extents.n == near.extents.n && far.extents.k == near.extents.k &&
+                  far.extents.batch == near.extents.batch;
       if (!same) continue;
-      double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
+      double transfer =
+          inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
       shares.push_back((far.timing->ns() - near.timing->ns()) / transfer);
     }
   std::sort(shares.begin(), shares.end());
@@ -131,15 +146,18 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
   auto products = std::make_shared<Products>(pool, dtype);
   std::vector<HotTiming> hot, distant;
   for (const ProductExtents& e : kExtents)
-    for (ProductForm form : kForms) hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
+    for (ProductForm form : kForms)
+      hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
   for (const ProductExtents& e : kDistant)
-    for (ProductForm form : kForms) distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
+    for (ProductForm form : kForms)
+      distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
   return [=](perf::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
     perf::ProductRates rates{dtype, 0, 0, 0, {}};
     for (const HotTiming& each : hot) {
       rates.samples.push_back({each.extents, each.form, each.timing->ns()});
-      rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->ns());
+      rates.peak_flops_per_ns =
+          std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->ns());
     }
     rates.exposed_memory_share = exposed_share(hot, distant, dtype, ceilings);
     ceilings.products.push_back(std::move(rates));
@@ -168,12 +186,14 @@ AttentionTiming time_attention(Rounds& rounds, const Pool& pool, int64_t head_si
     at += round_up(tokens * count * head_size * static_cast<int64_t>(sizeof(T)), kAlignmentBytes);
     return HeadView<T>{data, count * head_size, head_size};
   };
-  auto in = [](const HeadView<T>& view) { return HeadView<const T>{view.data, view.token_stride, view.head_stride}; };
+  auto in = [](const HeadView<T>& view) {
+    return HeadView<const T>{view.data, view.token_stride, view.head_stride};
+  };
   HeadView<T> q = heads(pool.input(0), 4), k = heads(pool.input(0), 2), v = heads(pool.input(0), 2),
               d_o = heads(pool.input(0), 4);
   at = 0;
-  HeadView<T> o = heads(pool.result(0), 4), d_q = heads(pool.result(0), 4), d_k = heads(pool.result(0), 2),
-              d_v = heads(pool.result(0), 2);
+  HeadView<T> o = heads(pool.result(0), 4), d_q = heads(pool.result(0), 4),
+              d_k = heads(pool.result(0), 2), d_v = heads(pool.result(0), 2);
   int64_t bytes = std::max(flash_attention_forward_workspace_bytes(e, threads),
                            flash_attention_backward_workspace_bytes(e, threads));
   auto workspace = std::make_shared<Arena>(std::max<int64_t>(bytes, 1), "workspace of attention");
@@ -183,19 +203,21 @@ AttentionTiming time_attention(Rounds& rounds, const Pool& pool, int64_t head_si
     flash_attention_forward(e, in(q), in(k), in(v), o, sums(), workspace->data(), threads);
   });
   const Timing& backward = rounds.add([=] {
-    flash_attention_backward(e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v, workspace->data(), threads);
+    flash_attention_backward(e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v,
+                             workspace->data(), threads);
   });
   return {e, &forward, &backward};
 }
 
-// ns = flops / rate + scores / rate over the head sizes, least squares of relative errors; a negative part becomes none.
+// ns = flops / rate + scores / rate over the head sizes, least squares of relative errors; a
+// negative part becomes none.
 std::array<double, 2> two_rates(const std::vector<std::array<double, 3>>& flops_scores_ns) {
   double ff = 0, fs = 0, ss = 0, f = 0, s = 0;
   for (const auto& [flops, scores, ns] : flops_scores_ns) {
     double x = flops / ns, y = scores / ns;
     ff += x * x, fs += x * y, ss += y * y, f += x, s += y;
   }
-  constexpr double kLeast = 1e-8;   // of a time per unit: a rate that never limits
+  constexpr double kLeast = 1e-8;  // of a time per unit: a rate that never limits
   double determinant = ff * ss - fs * fs;
   double per_flop = determinant > 0 ? (f * ss - s * fs) / determinant : 0;
   double per_score = determinant > 0 ? (s * ff - f * fs) / determinant : 0;
@@ -213,22 +235,26 @@ Finish measure_attention_of(Rounds& rounds, const Pool& pool, DType dtype) {
     std::vector<std::array<double, 3>> forward, backward;
     for (const AttentionTiming& t : timings) {
       const AttentionExtents& e = t.extents;
-      double size = static_cast<double>(e.head_size), heads = static_cast<double>(e.batch * e.heads);
+      double size = static_cast<double>(e.head_size),
+             heads = static_cast<double>(e.batch * e.heads);
       double scores = heads * static_cast<double>(flash_attention_visited_scores(e));
-      double scores_backward = heads * static_cast<double>(flash_attention_backward_visited_scores(e));
+      double scores_backward =
+          heads * static_cast<double>(flash_attention_backward_visited_scores(e));
       forward.push_back({4 * size * scores, scores, t.forward->ns()});
       backward.push_back({10 * size * scores_backward, scores_backward, t.backward->ns()});
     }
     auto [forward_flops, forward_scores] = two_rates(forward);
     auto [backward_flops, backward_scores] = two_rates(backward);
-    ceilings.attention.push_back({dtype, forward_flops, forward_scores, backward_flops, backward_scores});
+    ceilings.attention.push_back(
+        {dtype, forward_flops, forward_scores, backward_flops, backward_scores});
   };
 }
 
 }  // namespace
 
 Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16) {
-  Finish wide = measure_dtype(rounds, f32, DType::kF32), narrow = measure_dtype(rounds, bf16, DType::kBF16);
+  Finish wide = measure_dtype(rounds, f32, DType::kF32),
+         narrow = measure_dtype(rounds, bf16, DType::kBF16);
   return [wide, narrow](perf::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic rates of vector code, what layouts cost the kernels that walk any, and the price of a call.
+// Arithmetic rates of vector code, what layouts cost the kernels that walk any, and the price of a
+// call.
 #include <omp.h>
 
 #include <algorithm>
@@ -25,21 +26,27 @@ constexpr int kWalks = 16;  // in one parallel region, so that opening it does n
 // One kernel a thread, each on its own part of the pool.
 class Kernels {
  public:
-  Kernels(const Pool& pool, const TileProgram& program, const Shape& domain, const std::vector<Strides>& strides,
+  Kernels(const Pool& pool,
+          const TileProgram& program,
+          const Shape& domain,
+          const std::vector<Strides>& strides,
           const Strides& result)
       : threads_(omp_get_max_threads()) {
     constexpr int64_t kSpan = kElements * 4 * 3;  // room for a step of 2
     for (int thread = 0; thread < threads_; ++thread) {
       std::vector<TileOperand> inputs;
       for (const Strides& each : strides)
-        inputs.push_back({pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan), DType::kF32, each});
-      kernels_.emplace_back(program, domain, std::move(inputs),
-                            std::vector<TileOperand>{{pool.result(thread * kSpan), DType::kF32, result}});
+        inputs.push_back({pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan),
+                          DType::kF32, each});
+      kernels_.emplace_back(
+          program, domain, std::move(inputs),
+          std::vector<TileOperand>{{pool.result(thread * kSpan), DType::kF32, result}});
     }
   }
   void run() const {
 #pragma omp parallel
-    for (int walk = 0; walk < kWalks; ++walk) kernels_[static_cast<size_t>(omp_get_thread_num())].run();
+    for (int walk = 0; walk < kWalks; ++walk)
+      kernels_[static_cast<size_t>(omp_get_thread_num())].run();
   }
   // Elements that one run passes over, of all threads.
   double elements() const { return static_cast<double>(kElements) * kWalks * threads_; }
@@ -55,10 +62,14 @@ struct VectorTiming {
   double ns_per_element() const { return timing->ns() / elements; }
 };
 
-VectorTiming time_kernels(Rounds& rounds, const Pool& pool, const TileProgram& program, const Shape& domain,
-                          const std::vector<Strides>& strides, std::optional<Strides> result = {}) {
-  auto kernels =
-      std::make_shared<Kernels>(pool, program, domain, strides, result.value_or(dense_strides(domain)));
+VectorTiming time_kernels(Rounds& rounds,
+                          const Pool& pool,
+                          const TileProgram& program,
+                          const Shape& domain,
+                          const std::vector<Strides>& strides,
+                          std::optional<Strides> result = {}) {
+  auto kernels = std::make_shared<Kernels>(pool, program, domain, strides,
+                                           result.value_or(dense_strides(domain)));
   return {kernels->elements(), &rounds.add([kernels] { kernels->run(); })};
 }
 
@@ -66,7 +77,8 @@ VectorTiming time_kernels(Rounds& rounds, const Pool& pool, const TileProgram& p
 TileProgram chain(int count) {
   TileProgram program{{}, {2}, 3};
   for (int i = 0; i < count; ++i)
-    program.instructions.push_back({i % 2 == 0 ? Pointwise::kMul : Pointwise::kAdd, 2, i == 0 ? 0 : 2, 1, 0.0f});
+    program.instructions.push_back(
+        {i % 2 == 0 ? Pointwise::kMul : Pointwise::kAdd, 2, i == 0 ? 0 : 2, 1, 0.0f});
   return program;
 }
 
@@ -74,7 +86,8 @@ TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
 
 double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 
-// Rows of a width that no preset has, few enough for L2, normalized or turned into probabilities by every thread.
+// Rows of a width that no preset has, few enough for L2, normalized or turned into probabilities by
+// every thread.
 constexpr int64_t kTokens = 32, kWidth = 768;
 
 template <typename Kernel>
@@ -114,31 +127,48 @@ VectorTiming time_softmax(Rounds& rounds, const Pool& pool) {
   });
 }
 
-// What operands cost that are not dense: one multiplication with a second operand that repeats its rows or elements.
+// What operands cost that are not dense: one multiplication with a second operand that repeats its
+// rows or elements.
 struct LayoutTimings {
   VectorTiming dense, rows, short_rows, read_steps, write_steps;
 
   LayoutTimings(Rounds& rounds, const Pool& pool)
       : dense(time_kernels(rounds, pool, binary(), Shape{kElements}, {{1}, {1}})),
-        rows(time_kernels(rounds, pool, binary(), long_domain(), {dense_strides(long_domain()), {0, 1}})),
-        short_rows(time_kernels(rounds, pool, binary(), short_domain(),
+        rows(time_kernels(rounds,
+                          pool,
+                          binary(),
+                          long_domain(),
+                          {dense_strides(long_domain()), {0, 1}})),
+        short_rows(time_kernels(rounds,
+                                pool,
+                                binary(),
+                                short_domain(),
                                 {dense_strides(short_domain()), {kShortRow, 0, 1}})),
-        read_steps(time_kernels(rounds, pool, binary(), long_domain(), {{2 * kLongRow, 2}, {0, 1}})),
-        write_steps(time_kernels(rounds, pool, binary(), long_domain(), {dense_strides(long_domain()), {0, 1}},
+        read_steps(
+            time_kernels(rounds, pool, binary(), long_domain(), {{2 * kLongRow, 2}, {0, 1}})),
+        write_steps(time_kernels(rounds,
+                                 pool,
+                                 binary(),
+                                 long_domain(),
+                                 {dense_strides(long_domain()), {0, 1}},
                                  Strides{2 * kLongRow, 2})) {}
 
   static Shape long_domain() { return {kElements / kLongRow, kLongRow}; }
   // Every row serves several neighbours, as one table of angles serves all heads.
-  static Shape short_domain() { return {kElements / kShortRow / kNeighbours, kNeighbours, kShortRow}; }
+  static Shape short_domain() {
+    return {kElements / kShortRow / kNeighbours, kNeighbours, kShortRow};
+  }
 
   void finish(perf::Ceilings& c) const {
     // All three operands take the way through registers where `dense` had none.
     double staged = (rows.ns_per_element() - dense.ns_per_element()) / 3;
     c.staged_elements_per_ns = rate_of(staged);
     c.strided_reads_per_ns = rate_of(read_steps.ns_per_element() - rows.ns_per_element() + staged);
-    c.strided_writes_per_ns = rate_of(write_steps.ns_per_element() - rows.ns_per_element() + staged);
+    c.strided_writes_per_ns =
+        rate_of(write_steps.ns_per_element() - rows.ns_per_element() + staged);
     double runs_per_element = 3.0 / kShortRow - 3.0 / kLongRow;
-    c.runs_per_ns = rate_of((short_rows.ns_per_element() - rows.ns_per_element()) / runs_per_element);
+    c.runs_per_ns =
+        rate_of((short_rows.ns_per_element() - rows.ns_per_element()) / runs_per_element);
   }
 };
 
@@ -159,10 +189,12 @@ Finish measure_vectors(Rounds& rounds, const Pool& pool) {
   bool parallel = omp_get_max_threads() > 1;
 
   return [=, &call, &region](perf::Ceilings& c) {
-    c.arithmetic_flops_per_ns = rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
+    c.arithmetic_flops_per_ns =
+        rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
     // rms_norm is 4 FLOPs an element; softmax 5, of which 2 transcendentals.
     c.fused_flops_per_ns = rate_of(norm.ns_per_element() / 4);
-    c.transcendentals_per_ns = rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
+    c.transcendentals_per_ns =
+        rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
     layouts.finish(c);
     c.launch_ns = call.ns();
     c.parallel_ns = parallel ? region.ns() : 0;

@@ -24,7 +24,9 @@ constexpr int kLeastRounds = 3;
 constexpr int kMostRounds = 15;
 
 double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 double time_ns(const std::function<void()>& run, int64_t repeats) {
@@ -61,14 +63,18 @@ void Rounds::run(double budget_ns, const std::function<void(double)>& progress) 
     for (Timing& timing : timings_) {
       bool sits_out = round % 2 == 1 && timing.cost_ns() > kLongNs;
       if (!sits_out) timing.sample();
-      // Without a known number of rounds, the share of time spent is the better guess of the two late in the run.
-      double by_round = (round + static_cast<double>(++done) / static_cast<double>(timings_.size())) / kMostRounds;
+      // Without a known number of rounds, the share of time spent is the better guess of the two
+      // late in the run.
+      double by_round =
+          (round + static_cast<double>(++done) / static_cast<double>(timings_.size())) /
+          kMostRounds;
       if (progress) progress(std::min(1.0, std::max(by_round, (now_ns() - begin) / budget_ns)));
     }
   }
 }
 
-Pool::Pool(DType dtype, int64_t bytes) : inputs_(bytes, "random operands"), results_(bytes, "results") {
+Pool::Pool(DType dtype, int64_t bytes)
+    : inputs_(bytes, "random operands"), results_(bytes, "results") {
   // Drawing them all would take seconds; repeats that are no cache's size apart do as well.
   constexpr int64_t kDrawn = 1'000'003;
   int64_t width = storage_bytes(dtype, 1), elements = bytes / width;
@@ -77,7 +83,8 @@ Pool::Pool(DType dtype, int64_t bytes) : inputs_(bytes, "random operands"), resu
   for (int64_t i = 0; i < kDrawn; ++i) {
     float value = random.uniform() - 0.5f;
     uint16_t narrow = float_to_bf16(value);
-    std::memcpy(&drawn[static_cast<size_t>(i * width)], dtype == DType::kF32 ? static_cast<void*>(&value) : &narrow,
+    std::memcpy(&drawn[static_cast<size_t>(i * width)],
+                dtype == DType::kF32 ? static_cast<void*>(&value) : &narrow,
                 static_cast<size_t>(width));
   }
 #pragma omp parallel for

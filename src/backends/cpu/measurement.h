@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How ceilings are timed: experiments side by side in rounds, so that what disturbs the machine for a while hits some
-// samples of all of them and all of none. Private to measure_*.cc.
+// How ceilings are timed: experiments side by side in rounds, so that what disturbs the machine for
+// a while hits some samples of all of them and all of none. Private to measure_*.cc.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class Timing {
  public:
   explicit Timing(std::function<void()> run) : run_(std::move(run)) {}
   void sample();
-  // Nanoseconds of one run: the lower octile of the samples. Disturbances only ever add time, and a ceiling is what the
-  // machine reaches undisturbed; of many samples the least would be luck.
+  // Nanoseconds of one run: the lower octile of the samples. Disturbances only ever add time, and a
+  // ceiling is what the machine reaches undisturbed; of many samples the least would be luck.
   double ns() const;
   double cost_ns() const { return spent_ns_; }
 
@@ -34,14 +34,16 @@ class Timing {
 class Rounds {
  public:
   Timing& add(std::function<void()> run) { return timings_.emplace_back(std::move(run)); }
-  // Samples all in turn until `budget_ns` is spent (at least 3 rounds, at most 15). Long ones sit out every other round.
+  // Samples all in turn until `budget_ns` is spent (at least 3 rounds, at most 15). Long ones sit
+  // out every other round.
   void run(double budget_ns, const std::function<void(double done)>& progress);
 
  private:
   std::list<Timing> timings_;  // stable addresses
 };
 
-// Random numbers in [-0.5, 0.5) in inputs, space for results beside: results never become inputs, so values stay small.
+// Random numbers in [-0.5, 0.5) in inputs, space for results beside: results never become inputs,
+// so values stay small.
 class Pool {
  public:
   // `bytes` of each.
@@ -55,11 +57,14 @@ class Pool {
   Arena results_;
 };
 
-// Each part of the ceilings: adds its timings, and returns what reads them once the rounds are over.
+// Each part of the ceilings: adds its timings, and returns what reads them once the rounds are
+// over.
 using Finish = std::function<void(perf::Ceilings&)>;
 Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16);
 Finish measure_attention(Rounds& rounds, const Pool& f32, const Pool& bf16);
-Finish measure_memory(Rounds& rounds, const Pool& f32, const std::vector<perf::MemoryLevel>& caches);
+Finish measure_memory(Rounds& rounds,
+                      const Pool& f32,
+                      const std::vector<perf::MemoryLevel>& caches);
 Finish measure_vectors(Rounds& rounds, const Pool& f32);
 
 }  // namespace ridge::backends::cpu

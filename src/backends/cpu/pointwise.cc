@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the pointwise primitives, each a tile program of one instruction, and of generated clusters.
+// Bindings of the pointwise primitives, each a tile program of one instruction, and of generated
+// clusters.
 #include <string>
 
 #include "backends/cpu/cpu_kernel.h"
@@ -10,7 +11,9 @@
 namespace ridge::backends::cpu {
 namespace {
 
-TileOperand tile_operand(const Operand& operand) { return {operand.data, operand.type.dtype, operand.strides}; }
+TileOperand tile_operand(const Operand& operand) {
+  return {operand.data, operand.type.dtype, operand.strides};
+}
 
 Launch bind_program(const BindCall& call, const TileProgram& program, const Shape& domain) {
   std::vector<TileOperand> inputs, outputs;
@@ -21,7 +24,8 @@ Launch bind_program(const BindCall& call, const TileProgram& program, const Shap
 }
 
 Launch bind(const BindCall& call) {
-  if (ops::pointwise_function(*call.node.op) == Pointwise::kCast) return strided_copy(call.inputs[0], call.outputs[0]);
+  if (ops::pointwise_function(*call.node.op) == Pointwise::kCast)
+    return strided_copy(call.inputs[0], call.outputs[0]);
   TileProgram program;
   int inputs = static_cast<int>(call.inputs.size());
   program.registers = inputs + 1;
@@ -31,8 +35,8 @@ Launch bind(const BindCall& call) {
   return bind_program(call, program, call.outputs[0].type.shape);
 }
 
-// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other instructions read must be
-// the rounded one, so it is an instruction of its own.
+// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other
+// instructions read must be the rounded one, so it is an instruction of its own.
 Launch bind_generated(const BindCall& call) {
   const Graph& graph = call.attrs().nested("program");
   TileProgram program;
@@ -49,7 +53,8 @@ Launch bind_generated(const BindCall& call) {
                                     static_cast<float>(ops::pointwise_parameter(node.attrs))});
     program.instructions.back().rounds = graph.type(node.outputs[0]).dtype == DType::kBF16;
   }
-  for (ValueId output : graph.outputs) program.outputs.push_back(registers[static_cast<size_t>(output)]);
+  for (ValueId output : graph.outputs)
+    program.outputs.push_back(registers[static_cast<size_t>(output)]);
   return bind_program(call, program, graph.shape(graph.outputs[0]));
 }
 
@@ -58,8 +63,11 @@ bool any_layout(const Call&, int, const Layout&) { return true; }
 }  // namespace
 
 const CpuKernel& pointwise_kernel() {
-  static const CpuKernel kernel{
-      .op = "", .bind = bind, .takes_input = any_layout, .takes_output = any_layout, .in_place = true};
+  static const CpuKernel kernel{.op = "",
+                                .bind = bind,
+                                .takes_input = any_layout,
+                                .takes_output = any_layout,
+                                .in_place = true};
   return kernel;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of reduce_sum. The axes fall into leading ones that are summed, kept ones, and trailing ones that are summed:
-// rows are summed first, then columns. Kept axes before all of these repeat the sum.
+// Binding of reduce_sum. The axes fall into leading ones that are summed, kept ones, and trailing
+// ones that are summed: rows are summed first, then columns. Kept axes before all of these repeat
+// the sum.
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other pattern.
+// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other
+// pattern.
 struct Split {
   int64_t repeats = 1, outer = 1, kept = 1, inner = 1;
   bool plain = true;
@@ -28,7 +30,9 @@ Split split(const Shape& shape, const std::vector<int64_t>& axes) {
   }
   Split s;
   size_t at = 0;
-  auto take = [&](bool summed) { return at < runs.size() && runs[at].first == summed ? runs[at++].second : 1; };
+  auto take = [&](bool summed) {
+    return at < runs.size() && runs[at].first == summed ? runs[at++].second : 1;
+  };
   if (runs.size() > 2 && !runs[0].first) s.repeats = take(false);
   s.outer = take(true);
   s.kept = take(false);
@@ -39,8 +43,9 @@ Split split(const Shape& shape, const std::vector<int64_t>& axes) {
 
 std::string unsupported(const Call& call) {
   if (split(call.inputs[0].shape, call.attrs.integers("axes")).plain) return "";
-  return fmt::format("the cpu backend does not sum the axes [{}] of {}: too many runs of kept and summed ones",
-                     fmt::join(call.attrs.integers("axes"), ","), call.inputs[0].str());
+  return fmt::format(
+      "the cpu backend does not sum the axes [{}] of {}: too many runs of kept and summed ones",
+      fmt::join(call.attrs.integers("axes"), ","), call.inputs[0].str());
 }
 
 // Partial rows when both sides are summed, then what sum_columns wants.
@@ -89,8 +94,10 @@ Launch bind(const BindCall& call) {
 }  // namespace
 
 const CpuKernel& reduce_sum_kernel() {
-  static const CpuKernel kernel{
-      .op = "reduce_sum", .bind = bind, .workspace_bytes = workspace_bytes, .unsupported = unsupported};
+  static const CpuKernel kernel{.op = "reduce_sum",
+                                .bind = bind,
+                                .workspace_bytes = workspace_bytes,
+                                .unsupported = unsupported};
   return kernel;
 }
 

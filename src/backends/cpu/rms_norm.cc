@@ -9,7 +9,10 @@ namespace {
 
 // x is input `x`, the weight input `weight`; y and rstd are outputs.
 template <typename T>
-RmsNorm<T> forward(const BindCall& call, const Operand& x, const Operand& weight, const Operand& y,
+RmsNorm<T> forward(const BindCall& call,
+                   const Operand& x,
+                   const Operand& weight,
+                   const Operand& y,
                    const Operand& rstd) {
   RmsNorm<T> norm;
   norm.tokens = x.type.shape[0];
@@ -62,7 +65,8 @@ Launch bind_backward(const BindCall& call) {
 
 // Rows of x and the like may be slices; weights and statistics are dense.
 bool takes_input(const Call& call, int input, const Layout& layout) {
-  return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape && lies_in_rows(call, input, layout);
+  return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape &&
+         lies_in_rows(call, input, layout);
 }
 bool takes_output(const Call& call, int output, const Layout& layout) {
   return call.outputs[static_cast<size_t>(output)].shape == call.inputs[0].shape &&
@@ -76,14 +80,19 @@ int64_t workspace_bytes(const Call& call) {
 }  // namespace
 
 const CpuKernel& rms_norm_kernel() {
-  static const CpuKernel kernel{
-      .op = "rms_norm", .bind = bind, .takes_input = takes_input, .takes_output = takes_output, .in_place = true};
+  static const CpuKernel kernel{.op = "rms_norm",
+                                .bind = bind,
+                                .takes_input = takes_input,
+                                .takes_output = takes_output,
+                                .in_place = true};
   return kernel;
 }
 
 const CpuKernel& add_rms_norm_kernel() {
-  static const CpuKernel kernel{
-      .op = "add_rms_norm", .bind = bind_add, .takes_input = takes_input, .takes_output = takes_output};
+  static const CpuKernel kernel{.op = "add_rms_norm",
+                                .bind = bind_add,
+                                .takes_input = takes_input,
+                                .takes_output = takes_output};
   return kernel;
 }
 

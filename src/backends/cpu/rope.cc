@@ -79,7 +79,9 @@ Launch bind_qkv(const BindCall& call) {
 bool takes_heads(const Call& call, int input, const Layout& layout) {
   return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
 }
-bool puts_heads(const Call& call, int, const Layout& layout) { return lies_in_heads(call.outputs[0].shape, layout); }
+bool puts_heads(const Call& call, int, const Layout& layout) {
+  return lies_in_heads(call.outputs[0].shape, layout);
+}
 bool takes_rows(const Call& call, int input, const Layout& layout) {
   return input == 0 && lies_in_rows(call, input, layout);
 }
@@ -92,8 +94,11 @@ const CpuKernel& rope_table_kernel() {
 }
 
 const CpuKernel& rope_kernel() {
-  static const CpuKernel kernel{
-      .op = "rope", .bind = bind, .takes_input = takes_heads, .takes_output = puts_heads, .in_place = true};
+  static const CpuKernel kernel{.op = "rope",
+                                .bind = bind,
+                                .takes_input = takes_heads,
+                                .takes_output = puts_heads,
+                                .in_place = true};
   return kernel;
 }
 

@@ -53,7 +53,11 @@ Launch bind_mask(const BindCall& call) {
 }
 
 CpuKernel row_kernel(std::string_view op, Launch (*bind)(const BindCall&)) {
-  return {.op = op, .bind = bind, .takes_input = lies_in_rows, .takes_output = output_lies_in_rows, .in_place = true};
+  return {.op = op,
+          .bind = bind,
+          .takes_input = lies_in_rows,
+          .takes_output = output_lies_in_rows,
+          .in_place = true};
 }
 
 }  // namespace

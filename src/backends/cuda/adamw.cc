@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate and zero.
+// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate
+// and zero.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <vector>
@@ -32,8 +33,10 @@ std::vector<AdamwTensor> tensors_of(const BindCall& call) {
     AdamwTensor tensor;
     tensor.elements = operands[0].type.shape.elements();
     tensor.parameter = operands[0].as<float>();
-    if (operands[1].type.dtype == DType::kF32) tensor.gradient = operands[1].as<const float>();
-    else tensor.bf16_gradient = operands[1].as<const uint16_t>();
+    if (operands[1].type.dtype == DType::kF32)
+      tensor.gradient = operands[1].as<const float>();
+    else
+      tensor.bf16_gradient = operands[1].as<const uint16_t>();
     tensor.m = operands[2].as<float>();
     tensor.v = operands[3].as<float>();
     tensor.bf16_parameter = t.copy ? operands[4].as<uint16_t>() : nullptr;
@@ -50,13 +53,15 @@ Launch bind(const BindCall& call, BindContext& context) {
 }
 
 int launches(const Call& call) {
-  return adamw_multi_launches(static_cast<int64_t>(ops::adamw_tensors(call.inputs.size(), call.attrs).size()));
+  return adamw_multi_launches(
+      static_cast<int64_t>(ops::adamw_tensors(call.inputs.size(), call.attrs).size()));
 }
 
 std::vector<SquaresTensor> squares_of(const BindCall& call) {
   std::vector<SquaresTensor> tensors;
   for (const Operand& x : call.inputs)
-    tensors.push_back({x.type.shape.elements(), x.type.dtype == DType::kF32 ? x.as<const float>() : nullptr,
+    tensors.push_back({x.type.shape.elements(),
+                       x.type.dtype == DType::kF32 ? x.as<const float>() : nullptr,
                        x.type.dtype == DType::kBF16 ? x.as<const uint16_t>() : nullptr});
   return tensors;
 }
@@ -75,14 +80,17 @@ Launch bind_squares(const BindCall& call, BindContext& context) {
   };
 }
 
-int64_t squares_workspace(const Call& call) { return sum_squares_workspace_bytes(squares_of(call)); }
+int64_t squares_workspace(const Call& call) {
+  return sum_squares_workspace_bytes(squares_of(call));
+}
 int squares_launches(const Call& call) { return sum_squares_launches(squares_of(call)); }
 
 Launch bind_clip(const BindCall& call, BindContext& context) {
   constexpr double kNormEpsilon = 1e-6;  // as ops/clip.cc
   return [sum = call.inputs[0].as<const float>(), out = call.outputs[0].as<float>(),
           limit = call.attrs().real("max_norm"), &device = context.device] {
-    check(launch_clip_coefficient(sum, limit, kNormEpsilon, out, device.stream()), "clip_coefficient");
+    check(launch_clip_coefficient(sum, limit, kNormEpsilon, out, device.stream()),
+          "clip_coefficient");
   };
 }
 
@@ -94,10 +102,12 @@ Launch bind_accumulate(const BindCall& call, BindContext& context) {
 Launch bind_zero(const BindCall& call, BindContext& context) {
   const Operand& out = call.outputs[0];
   int64_t elements = out.type.shape.elements();
-  DType dtype = out.type.dtype == DType::kI32 ? DType::kF32 : out.type.dtype;  // no bits are set in either
+  DType dtype =
+      out.type.dtype == DType::kI32 ? DType::kF32 : out.type.dtype;  // no bits are set in either
   return by_dtype(dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return launch_on(context.device, "zero", launch_fill<T>, Fill<T>{1, elements, {out.as<T>(), elements}, 0});
+    return launch_on(context.device, "zero", launch_fill<T>,
+                     Fill<T>{1, elements, {out.as<T>(), elements}, 0});
   });
 }
 
@@ -111,7 +121,8 @@ const CudaKernel& adamw_kernel() {
 }
 
 const CudaKernel& adamw_multi_kernel() {
-  static const CudaKernel kernel{.op = "adamw_multi", .bind = bind, .launches = launches, .rounds = 4};
+  static const CudaKernel kernel{
+      .op = "adamw_multi", .bind = bind, .launches = launches, .rounds = 4};
   return kernel;
 }
 
@@ -130,7 +141,8 @@ const CudaKernel& clip_coefficient_kernel() {
 }
 
 const CudaKernel& accumulate_kernel() {
-  static const CudaKernel kernel{.op = "accumulate", .bind = bind_accumulate, .takes_input = takes_term};
+  static const CudaKernel kernel{
+      .op = "accumulate", .bind = bind_accumulate, .takes_input = takes_term};
   return kernel;
 }
 

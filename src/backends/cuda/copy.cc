@@ -42,7 +42,8 @@ Launch bind_concat(const BindCall& call, BindContext& context) {
     seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
     seat.type.shape = part.type.shape;
     begin += part.type.shape[axis];
-    if (seat.data != part.data) copies.push_back(bind_copy(part, seat, false, "concat", context.device));
+    if (seat.data != part.data)
+      copies.push_back(bind_copy(part, seat, false, "concat", context.device));
   }
   return [copies = std::move(copies)] {
     for (const Launch& copy : copies) copy();
@@ -62,12 +63,18 @@ Launch bind_fill_of(const BindCall& call, BindContext& context) {
 Launch bind_fill(const BindCall& call, BindContext& context) {
   DType dtype = call.outputs[0].type.dtype;
   if (dtype == DType::kI32) return bind_fill_of<int32_t>(call, context);
-  return by_dtype(dtype, [&](auto element) -> Launch { return bind_fill_of<decltype(element)>(call, context); });
+  return by_dtype(dtype, [&](auto element) -> Launch {
+    return bind_fill_of<decltype(element)>(call, context);
+  });
 }
 
 }  // namespace
 
-Launch bind_copy(const Operand& from, const Operand& to, bool accumulate, const char* op, Device& device) {
+Launch bind_copy(const Operand& from,
+                 const Operand& to,
+                 bool accumulate,
+                 const char* op,
+                 Device& device) {
   return by_dtype(moved_as(from.type.dtype), [&](auto source) -> Launch {
     return by_dtype(moved_as(to.type.dtype), [&](auto target) -> Launch {
       using From = decltype(source);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss with theirs.
+// Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss
+// with theirs.
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/log_softmax.h"
 #include "backends/cuda/kernels/nll_loss.h"
@@ -40,7 +41,8 @@ Launch bind_backward(const BindCall& call, BindContext& context) {
     s.d_loss = call.inputs[4].as<const float>();
     s.d_logits = rows<T>(call.outputs[0]);
     s.bad_row = context.faults.watch("softmax_cross_entropy", "labels", "row", s.vocabulary);
-    return launch_on(context.device, "softmax_cross_entropy_backward", launch_softmax_cross_entropy_backward<T>, s);
+    return launch_on(context.device, "softmax_cross_entropy_backward",
+                     launch_softmax_cross_entropy_backward<T>, s);
   });
 }
 
@@ -57,8 +59,8 @@ Launch bind_log_softmax_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), rows<const T>(call.inputs[1]),
-                            rows<T>(call.outputs[0])};
+    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]),
+                            rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
     return launch_on(context.device, "log_softmax_backward", launch_log_softmax_backward<T>, s);
   });
 }
@@ -67,8 +69,12 @@ Launch bind_nll(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    NllLoss<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), call.inputs[1].as<const int32_t>(),
-                 call.outputs[0].as<float>(), call.outputs[1].as<int32_t>()};
+    NllLoss<T> s{shape[0],
+                 shape[1],
+                 rows<const T>(call.inputs[0]),
+                 call.inputs[1].as<const int32_t>(),
+                 call.outputs[0].as<float>(),
+                 call.outputs[1].as<int32_t>()};
     s.bad_row = context.faults.watch("nll_loss", "labels", "row", s.vocabulary);
     return launch_on(context.device, "nll_loss", launch_nll_loss<T>, s);
   });
@@ -79,8 +85,12 @@ Launch bind_nll_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    NllLossBackward<T> s{shape[0], shape[1], call.inputs[1].as<const int32_t>(), call.inputs[3].as<const float>(),
-                         call.inputs[2].as<const int32_t>(), rows<T>(call.outputs[0])};
+    NllLossBackward<T> s{shape[0],
+                         shape[1],
+                         call.inputs[1].as<const int32_t>(),
+                         call.inputs[3].as<const float>(),
+                         call.inputs[2].as<const int32_t>(),
+                         rows<T>(call.outputs[0])};
     s.bad_row = context.faults.watch("nll_loss", "labels", "row", s.vocabulary);
     return launch_on(context.device, "nll_loss_backward", launch_nll_loss_backward<T>, s);
   });
@@ -88,7 +98,9 @@ Launch bind_nll_backward(const BindCall& call, BindContext& context) {
 
 int launches(const Call&) { return kSoftmaxCrossEntropyLaunches; }
 
-int64_t workspace(const Call& call) { return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]); }
+int64_t workspace(const Call& call) {
+  return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]);
+}
 
 // Without a vocabulary there is no element whose kernel would refuse the labels.
 std::string unsupported(const Call& call) {
@@ -107,53 +119,56 @@ bool puts_logits(const Call& call, int output, const Layout& layout) {
 
 const CudaKernel& softmax_cross_entropy_kernel() {
   static const CudaKernel kernel{.op = "softmax_cross_entropy",
-                                .bind = bind,
-                                .takes_input = takes_logits,
-                                .workspace_bytes = workspace,
-                                .unsupported = unsupported,
-                                .launches = launches,
-                                .rounds = 6};
+                                 .bind = bind,
+                                 .takes_input = takes_logits,
+                                 .workspace_bytes = workspace,
+                                 .unsupported = unsupported,
+                                 .launches = launches,
+                                 .rounds = 6};
   return kernel;
 }
 
 const CudaKernel& softmax_cross_entropy_backward_kernel() {
   static const CudaKernel kernel{.op = "softmax_cross_entropy_backward",
-                                .bind = bind_backward,
-                                .takes_input = takes_logits,
-                                .takes_output = puts_logits,
-                                .in_place = true,
-                                .unsupported = unsupported};
+                                 .bind = bind_backward,
+                                 .takes_input = takes_logits,
+                                 .takes_output = puts_logits,
+                                 .in_place = true,
+                                 .unsupported = unsupported};
   return kernel;
 }
 
 const CudaKernel& log_softmax_kernel() {
   static const CudaKernel kernel{.op = "log_softmax",
-                                .bind = bind_log_softmax,
-                                .takes_input = lies_in_rows,
-                                .takes_output = output_lies_in_rows,
-                                .in_place = true,
-                                .rounds = 2};
+                                 .bind = bind_log_softmax,
+                                 .takes_input = lies_in_rows,
+                                 .takes_output = output_lies_in_rows,
+                                 .in_place = true,
+                                 .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& log_softmax_backward_kernel() {
   static const CudaKernel kernel{.op = "log_softmax_backward",
-                                .bind = bind_log_softmax_backward,
-                                .takes_input = lies_in_rows,
-                                .takes_output = output_lies_in_rows,
-                                .in_place = true,
-                                .rounds = 2};
+                                 .bind = bind_log_softmax_backward,
+                                 .takes_input = lies_in_rows,
+                                 .takes_output = output_lies_in_rows,
+                                 .in_place = true,
+                                 .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& nll_loss_kernel() {
-  static const CudaKernel kernel{.op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits, .rounds = 4};
+  static const CudaKernel kernel{
+      .op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits, .rounds = 4};
   return kernel;
 }
 
 const CudaKernel& nll_loss_backward_kernel() {
-  static const CudaKernel kernel{
-      .op = "nll_loss_backward", .bind = bind_nll_backward, .unsupported = unsupported, .rounds = 2};
+  static const CudaKernel kernel{.op = "nll_loss_backward",
+                                 .bind = bind_nll_backward,
+                                 .unsupported = unsupported,
+                                 .rounds = 2};
   return kernel;
 }
 

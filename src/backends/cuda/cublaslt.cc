@@ -13,12 +13,14 @@ CublasLt open() {
   static_assert(CUBLAS_VER_MAJOR == 13, "the file name belongs to the header's version");
   SharedLibrary library(kNames);
   if (!library.is_open())
-    throw Error(fmt::format("[cuda] products need cuBLASLt, which does not open: {}", library.failure()),
-                ExitCode::kDevice);
+    throw Error(
+        fmt::format("[cuda] products need cuBLASLt, which does not open: {}", library.failure()),
+        ExitCode::kDevice);
   auto find = [&](auto& function, const char* symbol) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
     if (function == nullptr)
-      throw Error(fmt::format("[cuda] the cuBLASLt found here lacks {}", symbol), ExitCode::kDevice);
+      throw Error(fmt::format("[cuda] the cuBLASLt found here lacks {}", symbol),
+                  ExitCode::kDevice);
   };
   CublasLt lt{};
   find(lt.create, "cublasLtCreate");
@@ -43,14 +45,22 @@ CublasLt open() {
 
 const char* words(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_NOT_INITIALIZED: return "not initialized";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "no memory";
-    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
-    case CUBLAS_STATUS_ARCH_MISMATCH: return "this GPU lacks it";
-    case CUBLAS_STATUS_EXECUTION_FAILED: return "execution failed";
-    case CUBLAS_STATUS_INTERNAL_ERROR: return "internal error";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
-    default: return "another status";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+      return "not initialized";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "no memory";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "invalid value";
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+      return "this GPU lacks it";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+      return "execution failed";
+    case CUBLAS_STATUS_INTERNAL_ERROR:
+      return "internal error";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "not supported";
+    default:
+      return "another status";
   }
 }
 
@@ -64,7 +74,8 @@ const CublasLt& cublaslt() {
 void check(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
-  throw Error(fmt::format("[cuda] {}: cuBLASLt says {} ({})", what, words(status), static_cast<int>(status)),
+  throw Error(fmt::format("[cuda] {}: cuBLASLt says {} ({})", what, words(status),
+                          static_cast<int>(status)),
               status == CUBLAS_STATUS_ALLOC_FAILED ? ExitCode::kOutOfMemory : ExitCode::kDevice);
 }
 

@@ -17,7 +17,9 @@ namespace {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaOptions& options)
-      : options_(options), tuner_(device_, options.tune_gemm, options.tuning_file), compiler_(device_) {}
+      : options_(options),
+        tuner_(device_, options.tune_gemm, options.tuning_file),
+        compiler_(device_) {}
   ~CudaBackend() override { cudaStreamSynchronize(device_.stream()); }
 
   std::string_view name() const override { return "cuda"; }
@@ -30,19 +32,26 @@ class CudaBackend final : public Backend {
       for (ValueId value : *values) {
         DType dtype = graph.type(value).dtype;
         if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
-          return fmt::format("the cuda backend computes on f32 and bf16, and on i32 for ids, not on {}",
-                             ridge::name(dtype));
+          return fmt::format(
+              "the cuda backend computes on f32 and bf16, and on i32 for ids, not on {}",
+              ridge::name(dtype));
       }
     return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
   }
 
-  bool takes_input(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+  bool takes_input(const Graph& graph,
+                   const Node& node,
+                   int i,
+                   const Layout& layout) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
     return kernel != nullptr && kernel->takes_input != nullptr &&
            kernel->takes_input(CallTypes(graph, node).call(), i, layout);
   }
 
-  bool takes_output(const Graph& graph, const Node& node, int i, const Layout& layout) const override {
+  bool takes_output(const Graph& graph,
+                    const Node& node,
+                    int i,
+                    const Layout& layout) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
     return kernel != nullptr && kernel->takes_output != nullptr &&
            kernel->takes_output(CallTypes(graph, node).call(), i, layout);
@@ -82,7 +91,9 @@ class CudaBackend final : public Backend {
     return options_.capture && options_.branches ? kSlack : perf::BranchSlack{};
   }
 
-  perf::FlashScores flash_scores(const Call& attention) const override { return cuda::flash_scores(attention); }
+  perf::FlashScores flash_scores(const Call& attention) const override {
+    return cuda::flash_scores(attention);
+  }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
     return std::make_unique<DeviceMemory>(bytes, what);
@@ -93,13 +104,15 @@ class CudaBackend final : public Backend {
       ring_.copy(to, from, bytes, device_.stream());
       return;
     }
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, device_.stream()),
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
+                          device_.stream()),
           "copying to the GPU");
     device_.synchronize();
   }
 
   void copy_out(void* to, const std::byte* from, int64_t bytes) override {
-    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, device_.stream()),
+    check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                          device_.stream()),
           "copying from the GPU");
     synchronize();
   }

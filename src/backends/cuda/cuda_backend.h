@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA backend: kernels of backends/cuda/kernels, cuBLASLt products and generated kernels on one NVIDIA GPU. This
-// header is there without CUDA too: then the device is said to be missing.
+// The CUDA backend: kernels of backends/cuda/kernels, cuBLASLt products and generated kernels on
+// one NVIDIA GPU. This header is there without CUDA too: then the device is said to be missing.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,16 @@
 namespace ridge::backends::cuda {
 
 struct CudaOptions {
-  bool tf32 = false;        // products of f32 operands in TF32
-  bool capture = false;     // a stage's launches are recorded once and replayed as one
-  bool branches = false;    // what does not wait for each other runs side by side in a recording
-  bool tune_gemm = false;   // measure the heuristics' first algorithms per shape and take the fastest
+  bool tf32 = false;      // products of f32 operands in TF32
+  bool capture = false;   // a stage's launches are recorded once and replayed as one
+  bool branches = false;  // what does not wait for each other runs side by side in a recording
+  bool tune_gemm =
+      false;  // measure the heuristics' first algorithms per shape and take the fastest
   std::string tuning_file;  // where choices are kept; empty: nowhere
 };
 
-// Opens the first GPU. Throws a device Error that says what is missing: the backend in this build, a driver, one new
-// enough, a GPU, or one of the libraries.
+// Opens the first GPU. Throws a device Error that says what is missing: the backend in this build,
+// a driver, one new enough, a GPU, or one of the libraries.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
 // Empty where a GPU can be used, else why not, in words. Opens nothing.

@@ -35,12 +35,13 @@ struct CudaKernel {
   bool (*takes_input)(const Call&, int input, const Layout&) = nullptr;
   bool (*takes_output)(const Call&, int output, const Layout&) = nullptr;
   int64_t vector_bytes = 1;  // operands begin at a multiple of this
-  bool in_place = false;  // every output may overwrite any input of its type
+  bool in_place = false;     // every output may overwrite any input of its type
   int64_t (*workspace_bytes)(const Call&) = nullptr;
   // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
   std::string (*unsupported)(const Call&) = nullptr;
   int (*launches)(const Call&) = nullptr;  // null: one
-  int rounds = 1;  // trips to memory that wait for one another: operands, then what they point to, then sums of others'
+  int rounds = 1;  // trips to memory that wait for one another: operands, then what they point to,
+                   // then sums of others'
 };
 
 const CudaKernel* find_kernel(std::string_view op);
@@ -57,7 +58,8 @@ Launch by_dtype(DType dtype, const Make& make) {
   return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
 }
 
-// A launch of one kernel function on the device's stream: launch_on(device, "rms_norm", launch_rms_norm<float>, call).
+// A launch of one kernel function on the device's stream: launch_on(device, "rms_norm",
+// launch_rms_norm<float>, call).
 template <typename Launcher, typename... Calls>
 Launch launch_on(Device& device, const char* op, Launcher* launcher, const Calls&... calls) {
   return [&device, op, launcher, calls...] { check(launcher(calls..., device.stream()), op); };

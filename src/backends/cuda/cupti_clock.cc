@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel times by CUPTI. On a stream, launches are told apart by an external correlation id that is pushed for each node.
-// In a graph they are told apart by graph nodes: a callback notes which nodes each binding added while it was captured,
-// another maps the clones that instantiation makes to them.
+// Kernel times by CUPTI. On a stream, launches are told apart by an external correlation id that is
+// pushed for each node. In a graph they are told apart by graph nodes: a callback notes which nodes
+// each binding added while it was captured, another maps the clones that instantiation makes to
+// them.
 #include <cupti.h>
 
 #include <algorithm>
@@ -86,7 +87,8 @@ struct Record {
 };
 
 class CuptiClock;
-CuptiClock* attached = nullptr;  // CUPTI's callbacks carry no pointer of ours where buffers are concerned
+CuptiClock* attached =
+    nullptr;  // CUPTI's callbacks carry no pointer of ours where buffers are concerned
 
 class CuptiClock final : public Instrument {
  public:
@@ -106,20 +108,25 @@ class CuptiClock final : public Instrument {
     if (!opened().failure.empty()) return opened().failure;
     if (attached != nullptr) return "another backend of this process is being timed";
     CUptiResult status = cupti().subscribe(&subscriber_, &CuptiClock::notice, this);
-    if (status == CUPTI_SUCCESS) status = cupti().register_callbacks(&CuptiClock::lend, &CuptiClock::take);
+    if (status == CUPTI_SUCCESS)
+      status = cupti().register_callbacks(&CuptiClock::lend, &CuptiClock::take);
     for (auto id : {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED})
       if (status == CUPTI_SUCCESS)
-        status = cupti().enable_callback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE, static_cast<CUpti_CallbackId>(id));
+        status = cupti().enable_callback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE,
+                                         static_cast<CUpti_CallbackId>(id));
     if (status != CUPTI_SUCCESS) return "CUPTI does not start: " + words(status);
     attached = this;
     return "";
   }
 
-  // Tracing makes the launch of a graph some 0.1 ms longer on the host, and the first one much longer; between its kernels
-  // it adds next to nothing. So the launch is made while a kernel holds the stream.
+  // Tracing makes the launch of a graph some 0.1 ms longer on the host, and the first one much
+  // longer; between its kernels it adds next to nothing. So the launch is made while a kernel holds
+  // the stream.
   bool start(bool replays) override {
-    if (replays) kinds_ = kReplayed;
-    else kinds_ = kStreamed;
+    if (replays)
+      kinds_ = kReplayed;
+    else
+      kinds_ = kStreamed;
     for (CUpti_ActivityKind kind : kinds_) expect(cupti().enable(kind), "starting to record");
     if (replays) {
       std::atomic_ref(*gate_).store(0);
@@ -138,7 +145,8 @@ class CuptiClock final : public Instrument {
     uint64_t last = 0;
     if (current_ != kNoNode) cupti().pop(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, &last);
     current_ = node;
-    if (node != kNoNode) cupti().push(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, static_cast<uint64_t>(node));
+    if (node != kNoNode)
+      cupti().push(CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0, static_cast<uint64_t>(node));
   }
 
   std::vector<perf::Span> stop(int64_t& dropped) override {
@@ -164,13 +172,14 @@ class CuptiClock final : public Instrument {
   }
 
  private:
-  // Correlations come with the records of the calls. In a replay there is one call, and the fewer kinds the shorter the
-  // gaps between kernels.
+  // Correlations come with the records of the calls. In a replay there is one call, and the fewer
+  // kinds the shorter the gaps between kernels.
   static constexpr CUpti_ActivityKind kReplayed[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                                      CUPTI_ACTIVITY_KIND_MEMSET};
   static constexpr CUpti_ActivityKind kStreamed[] = {
-      CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_RUNTIME,
-      CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
+      CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMSET,
+      CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_ACTIVITY_KIND_DRIVER,
+      CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION};
   static constexpr size_t kBufferBytes = size_t{4} << 20;
   static constexpr size_t kBufferAlignment = 8;
 
@@ -196,7 +205,10 @@ class CuptiClock final : public Instrument {
     return found == node_of_correlation_.end() ? kNoNode : found->second;
   }
 
-  static void CUPTIAPI notice(void* self, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  static void CUPTIAPI notice(void* self,
+                              CUpti_CallbackDomain domain,
+                              CUpti_CallbackId id,
+                              const void* data) {
     if (domain != CUPTI_CB_DOMAIN_RESOURCE) return;
     const auto* resource = static_cast<const CUpti_ResourceData*>(data);
     const auto* graph = static_cast<const CUpti_GraphData*>(resource->resourceDescriptor);
@@ -221,7 +233,8 @@ class CuptiClock final : public Instrument {
     *most_records = 0;
   }
 
-  static void CUPTIAPI take(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid) {
+  static void CUPTIAPI
+  take(CUcontext context, uint32_t stream, uint8_t* buffer, size_t, size_t valid) {
     if (attached != nullptr) attached->read(context, stream, buffer, valid);
     std::free(buffer);
   }
@@ -231,9 +244,11 @@ class CuptiClock final : public Instrument {
     std::lock_guard lock(mutex_);
     CUpti_Activity* record = nullptr;
     while (cupti().next_record(buffer, valid, &record) == CUPTI_SUCCESS) {
-      if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL || record->kind == CUPTI_ACTIVITY_KIND_KERNEL) {
+      if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL ||
+          record->kind == CUPTI_ACTIVITY_KIND_KERNEL) {
         const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-        records_.push_back({kernel->start, kernel->end, kernel->correlationId, kernel->graphNodeId});
+        records_.push_back(
+            {kernel->start, kernel->end, kernel->correlationId, kernel->graphNodeId});
       } else if (record->kind == CUPTI_ACTIVITY_KIND_MEMSET) {
         const auto* set = reinterpret_cast<const CUpti_ActivityMemset4*>(record);
         records_.push_back({set->start, set->end, set->correlationId, set->graphNodeId});
@@ -243,7 +258,8 @@ class CuptiClock final : public Instrument {
       }
     }
     size_t lost = 0;
-    if (cupti().dropped(context, stream, &lost) == CUPTI_SUCCESS) dropped_ += static_cast<int64_t>(lost);
+    if (cupti().dropped(context, stream, &lost) == CUPTI_SUCCESS)
+      dropped_ += static_cast<int64_t>(lost);
   }
 
   Device& device_;

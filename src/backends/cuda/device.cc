@@ -38,11 +38,15 @@ DeviceFacts read_facts() {
 
 }  // namespace
 
-std::string DeviceFacts::architecture() const { return fmt::format("sm_{}{}", capability_major, capability_minor); }
+std::string DeviceFacts::architecture() const {
+  return fmt::format("sm_{}{}", capability_major, capability_minor);
+}
 
 double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32) {
   if (dtype == DType::kF32 && !tf32) return 256;
-  double bf16 = facts.capability_major == 9 ? 4096 : facts.capability_major == 8 && facts.capability_minor == 0 ? 2048 : 0;
+  double bf16 = facts.capability_major == 9                                  ? 4096
+                : facts.capability_major == 8 && facts.capability_minor == 0 ? 2048
+                                                                             : 0;
   return dtype == DType::kF32 ? bf16 / 2 : bf16;
 }
 
@@ -54,8 +58,8 @@ std::string missing_device() {
   cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
   if (status == cudaErrorInsufficientDriver)
-    return fmt::format("the NVIDIA driver is too old: it knows CUDA {}, and this program needs {}", version(driver),
-                       version(runtime));
+    return fmt::format("the NVIDIA driver is too old: it knows CUDA {}, and this program needs {}",
+                       version(driver), version(runtime));
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
     return "the NVIDIA driver finds no GPU on this machine";
   if (status != cudaSuccess)
@@ -70,9 +74,10 @@ Device::Device() {
   facts_ = read_facts();
   constexpr int kOldest = 8;
   if (facts_.capability_major < kOldest)
-    throw Error(fmt::format("[cuda] expected a GPU of compute capability {}.0 or newer, got {} ({}.{})", kOldest,
-                            facts_.name, facts_.capability_major, facts_.capability_minor),
-                ExitCode::kDevice);
+    throw Error(
+        fmt::format("[cuda] expected a GPU of compute capability {}.0 or newer, got {} ({}.{})",
+                    kOldest, facts_.name, facts_.capability_major, facts_.capability_minor),
+        ExitCode::kDevice);
   check(cudaStreamCreateWithFlags(&own_, cudaStreamNonBlocking), "making a stream");
   stream_ = own_;
 }

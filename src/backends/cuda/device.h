@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU in use: what it is, and the stream that launches go to. Not its memory's plan, and not the kernels.
+// The GPU in use: what it is, and the stream that launches go to. Not its memory's plan, and not
+// the kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,10 +19,10 @@ struct DeviceFacts {
   int multiprocessors = 0;
   int64_t memory_bytes = 0;
   int64_t l2_bytes = 0;
-  double clock_ghz = 0;         // the highest that the vendor states
+  double clock_ghz = 0;  // the highest that the vendor states
   double memory_clock_ghz = 0;
   int memory_bus_bits = 0;
-  int driver_version = 0;       // 13000: CUDA 13.0
+  int driver_version = 0;  // 13000: CUDA 13.0
   int runtime_version = 0;
 
   std::string architecture() const;  // "sm_90"

@@ -35,19 +35,23 @@ void check(cudaError_t status, const char* what) {
   cudaGetLastError();  // a status that is not fatal is forgotten
   const char* kind = cudaGetErrorName(status);
   const char* words = cudaGetErrorString(status);
-  if (status == cudaErrorMemoryAllocation) throw memory_error("[cuda] {}: the GPU is out of memory", what);
-  throw Error(fmt::format("[cuda] {}: {} ({}){}", what, words, kind,
-                          is_fatal(status) ? "; a kernel before it may have failed, and the GPU is lost to this process"
-                                           : ""),
-              ExitCode::kDevice);
+  if (status == cudaErrorMemoryAllocation)
+    throw memory_error("[cuda] {}: the GPU is out of memory", what);
+  throw Error(
+      fmt::format("[cuda] {}: {} ({}){}", what, words, kind,
+                  is_fatal(status)
+                      ? "; a kernel before it may have failed, and the GPU is lost to this process"
+                      : ""),
+      ExitCode::kDevice);
 }
 
 void out_of_memory(int64_t bytes, const char* what) {
   cudaGetLastError();
   size_t free = 0, total = 0;
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
-  throw memory_error("[cuda] no room for '{}': asked for {}, {} of the GPU's {} are free", what, format_bytes(bytes),
-                     format_bytes(static_cast<int64_t>(free)), format_bytes(static_cast<int64_t>(total)));
+  throw memory_error("[cuda] no room for '{}': asked for {}, {} of the GPU's {} are free", what,
+                     format_bytes(bytes), format_bytes(static_cast<int64_t>(free)),
+                     format_bytes(static_cast<int64_t>(total)));
 }
 
 }  // namespace ridge::backends::cuda

@@ -8,8 +8,9 @@
 
 namespace ridge::backends::cuda {
 
-// Nothing on success. Else a device Error (a GPU lost, an illegal access, a driver that fails) or an out-of-memory one,
-// which says that `what` was being done. CUDA reports a kernel's fault at some later call: the message says so.
+// Nothing on success. Else a device Error (a GPU lost, an illegal access, a driver that fails) or
+// an out-of-memory one, which says that `what` was being done. CUDA reports a kernel's fault at
+// some later call: the message says so.
 void check(cudaError_t status, const char* what);
 
 // The out-of-memory Error for `bytes` asked for as `what`, with what the device has free.

@@ -44,12 +44,14 @@ void StagingRing::copy(std::byte* to, const void* from, int64_t bytes, cudaStrea
     check(cudaEventRecord(done_[section_], stream), "staging a copy");
     section_ = (section_ + 1) % kSections;
     used_bytes_ = 0;
-    check(cudaEventSynchronize(done_[section_]), "staging a copy");  // at once where it never was recorded
+    check(cudaEventSynchronize(done_[section_]),
+          "staging a copy");  // at once where it never was recorded
   }
   std::byte* at = host_ + static_cast<int64_t>(section_) * kSectionBytes + used_bytes_;
   used_bytes_ += bytes;
   std::memcpy(at, from, static_cast<size_t>(bytes));
-  check(cudaMemcpyAsync(to, at, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream), "copying to the GPU");
+  check(cudaMemcpyAsync(to, at, static_cast<size_t>(bytes), cudaMemcpyHostToDevice, stream),
+        "copying to the GPU");
 }
 
 }  // namespace ridge::backends::cuda

@@ -25,8 +25,8 @@ class DeviceMemory final : public Memory {
   int64_t bytes_ = 0;
 };
 
-// Pinned host memory in sections that are written in turn: a copy to the GPU returns at once, and the caller's bytes may
-// change. A section is written again only when its copies are done.
+// Pinned host memory in sections that are written in turn: a copy to the GPU returns at once, and
+// the caller's bytes may change. A section is written again only when its copies are done.
 class StagingRing {
  public:
   StagingRing();

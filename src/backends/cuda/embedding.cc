@@ -24,8 +24,9 @@ Launch bind_typed(const BindCall& call, BindContext& context) {
 
 Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto table) -> Launch {
-    return by_dtype(call.outputs[0].type.dtype,
-                    [&](auto element) -> Launch { return bind_typed<decltype(table), decltype(element)>(call, context); });
+    return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
+      return bind_typed<decltype(table), decltype(element)>(call, context);
+    });
   });
 }
 
@@ -52,12 +53,16 @@ bool takes_gradient(const Call& call, int input, const Layout& layout) {
 }  // namespace
 
 const CudaKernel& embedding_kernel() {
-  static const CudaKernel kernel{.op = "embedding", .bind = bind, .takes_output = output_lies_in_rows, .rounds = 2};
+  static const CudaKernel kernel{
+      .op = "embedding", .bind = bind, .takes_output = output_lies_in_rows, .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& embedding_backward_kernel() {
-  static const CudaKernel kernel{.op = "embedding_backward", .bind = bind_backward, .takes_input = takes_gradient, .rounds = 5};
+  static const CudaKernel kernel{.op = "embedding_backward",
+                                 .bind = bind_backward,
+                                 .takes_input = takes_gradient,
+                                 .rounds = 5};
   return kernel;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of nodes by events between them: coarser than CUPTI's records, but nothing else is needed. A graph that is
-// recorded holds its events, and each replay stamps them anew.
+// Times of nodes by events between them: coarser than CUPTI's records, but nothing else is needed.
+// A graph that is recorded holds its events, and each replay stamps them anew.
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/device_error.h"
@@ -40,7 +40,8 @@ class EventClock final : public Instrument {
     check(cudaStreamIsCapturing(device_.stream(), &status), "timing the step");
     if (status == cudaStreamCaptureStatusActive) {
       recorded_.push_back({node, make_event()});
-      check(cudaEventRecordWithFlags(recorded_.back().event, device_.stream(), cudaEventRecordExternal),
+      check(cudaEventRecordWithFlags(recorded_.back().event, device_.stream(),
+                                     cudaEventRecordExternal),
             "timing the step");
       return;
     }

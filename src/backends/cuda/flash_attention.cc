@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMaxHeadSize = 256;
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWorkspaceAlignment = 256;
-// The gradient of the scores may be kept for a product of its own: faster, and never more than this.
+// The gradient of the scores may be kept for a product of its own: faster, and never more than
+// this.
 constexpr int64_t kSpillLimitBytes = int64_t{256} << 20;
 
 AttentionExtents extents(const Call& call, size_t first_input) {
@@ -45,7 +46,9 @@ AttentionOutput output(const Operand& o) {
 
 std::byte* aligned(std::byte* workspace) {
   uintptr_t address = reinterpret_cast<uintptr_t>(workspace);
-  return workspace + (static_cast<uintptr_t>(round_up(static_cast<int64_t>(address), kWorkspaceAlignment)) - address);
+  return workspace +
+         (static_cast<uintptr_t>(round_up(static_cast<int64_t>(address), kWorkspaceAlignment)) -
+          address);
 }
 
 Launch bind(const BindCall& call, BindContext& context) {
@@ -54,9 +57,10 @@ Launch bind(const BindCall& call, BindContext& context) {
   DType dtype = call.inputs[0].type.dtype;
   int64_t bytes = flash_attention_forward_workspace_bytes(e, dtype);
   return [e, dtype, q = input(call.inputs[0]), k = input(call.inputs[1]), v = input(call.inputs[2]),
-          o = output(call.outputs[0]), lse = call.outputs[1].as<float>(), workspace = aligned(call.workspace), bytes,
-          &device = context.device] {
-    check(launch_flash_attention_forward(e, dtype, q, k, v, o, lse, workspace, bytes, device.stream()),
+          o = output(call.outputs[0]), lse = call.outputs[1].as<float>(),
+          workspace = aligned(call.workspace), bytes, &device = context.device] {
+    check(launch_flash_attention_forward(e, dtype, q, k, v, o, lse, workspace, bytes,
+                                         device.stream()),
           "flash_attention");
   };
 }
@@ -76,9 +80,11 @@ Launch bind_backward(const BindCall& call, BindContext& context) {
   b.dq = output(call.outputs[0]);
   b.dk = output(call.outputs[1]);
   b.dv = output(call.outputs[2]);
-  int64_t bytes = flash_attention_backward_workspace_bytes(e, dtype, gradient_form(e), kSpillLimitBytes);
+  int64_t bytes =
+      flash_attention_backward_workspace_bytes(e, dtype, gradient_form(e), kSpillLimitBytes);
   return [e, dtype, b, workspace = aligned(call.workspace), bytes, &device = context.device] {
-    check(launch_flash_attention_backward(e, dtype, b, gradient_form(e), workspace, bytes, device.stream()),
+    check(launch_flash_attention_backward(e, dtype, b, gradient_form(e), workspace, bytes,
+                                          device.stream()),
           "flash_attention_backward");
   };
 }
@@ -88,8 +94,8 @@ bool lies_in_vectors(const Type& type, const Layout& layout) {
   if (!lies_in_heads(type.shape, layout)) return false;
   int64_t elements = kVectorBytes / storage_bytes(type.dtype, 1);
   Strides strides = vector_strides(type.shape, layout.strides);
-  return layout.offset % elements == 0 && strides[0] % elements == 0 && strides[1] % elements == 0 && strides[0] > 0 &&
-         strides[1] > 0;
+  return layout.offset % elements == 0 && strides[0] % elements == 0 &&
+         strides[1] % elements == 0 && strides[0] > 0 && strides[1] > 0;
 }
 bool takes_input(const Call& call, int input, const Layout& layout) {
   return lies_in_vectors(call.inputs[static_cast<size_t>(input)], layout);
@@ -104,8 +110,8 @@ int64_t workspace(const Call& call) {
 }
 int64_t workspace_backward(const Call& call) {
   AttentionExtents e = extents(call, 1);
-  int64_t bytes =
-      flash_attention_backward_workspace_bytes(e, call.inputs[0].dtype, gradient_form(e), kSpillLimitBytes);
+  int64_t bytes = flash_attention_backward_workspace_bytes(e, call.inputs[0].dtype,
+                                                           gradient_form(e), kSpillLimitBytes);
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
@@ -121,7 +127,8 @@ std::string unsupported(const Call& call) {
   for (const Type& type : call.inputs)
     if (type.shape.elements() == 0) return "expected at least one element, got " + type.str();
   if (head_size % 8 == 0 && head_size <= kMaxHeadSize) return "";
-  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize, head_size);
+  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize,
+                     head_size);
 }
 
 }  // namespace

@@ -21,12 +21,14 @@ bool has_contiguous_axis(int64_t rows, int64_t columns, int64_t row_step, int64_
 
 // A step of 0, or one shorter than what lies between, is no matrix to the library.
 bool steps_out(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
-  if (rows == 1 || columns == 1) return (rows == 1 || row_step > 0) && (columns == 1 || column_step > 0);
+  if (rows == 1 || columns == 1)
+    return (rows == 1 || row_step > 0) && (columns == 1 || column_step > 0);
   return row_step == 1 ? column_step >= rows : row_step >= columns;
 }
 
 bool takes_matrix(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
-  return has_contiguous_axis(rows, columns, row_step, column_step) && steps_out(rows, columns, row_step, column_step);
+  return has_contiguous_axis(rows, columns, row_step, column_step) &&
+         steps_out(rows, columns, row_step, column_step);
 }
 
 // The same product written transposed.
@@ -55,16 +57,21 @@ Stored stored(int64_t rows, int64_t columns, int64_t row_step, int64_t column_st
 
 cudaDataType_t type_of(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
 
-cublasLtMatrixLayout_t layout_of(const Stored& s, DType dtype, int64_t batch, int64_t batch_stride) {
+cublasLtMatrixLayout_t layout_of(const Stored& s,
+                                 DType dtype,
+                                 int64_t batch,
+                                 int64_t batch_stride) {
   const CublasLt& lt = cublaslt();
   cublasLtMatrixLayout_t layout = nullptr;
-  check(lt.layout_create(&layout, type_of(dtype), static_cast<uint64_t>(s.rows), static_cast<uint64_t>(s.columns),
-                         s.leading),
+  check(lt.layout_create(&layout, type_of(dtype), static_cast<uint64_t>(s.rows),
+                         static_cast<uint64_t>(s.columns), s.leading),
         "describing a matrix");
   if (batch > 1) {
     int32_t count = static_cast<int32_t>(batch);
-    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "describing a batch");
-    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride, sizeof batch_stride),
+    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+          "describing a batch");
+    check(lt.layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &batch_stride,
+                        sizeof batch_stride),
           "describing a batch");
   }
   return layout;
@@ -90,14 +97,16 @@ GemmBatch join_batch(const GemmShape& shape) {
   };
   std::vector<Axis> axes;
   for (size_t i = 0; i < shape.batch.size(); ++i)
-    if (shape.batch[i] != 1) axes.push_back({shape.batch[i], shape.a_batch[i], shape.b_batch[i], shape.c_batch[i]});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& x, const Axis& y) { return x.c > y.c; });
+    if (shape.batch[i] != 1)
+      axes.push_back({shape.batch[i], shape.a_batch[i], shape.b_batch[i], shape.c_batch[i]});
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& x, const Axis& y) { return x.c > y.c; });
   std::vector<Axis> joined;  // innermost first
   for (size_t i = axes.size(); i-- > 0;) {
     const Axis& outer = axes[i];
     Axis* inner = joined.empty() ? nullptr : &joined.back();
-    if (inner != nullptr && outer.a == inner->a * inner->extent && outer.b == inner->b * inner->extent &&
-        outer.c == inner->c * inner->extent)
+    if (inner != nullptr && outer.a == inner->a * inner->extent &&
+        outer.b == inner->b * inner->extent && outer.c == inner->c * inner->extent)
       inner->extent *= outer.extent;
     else
       joined.push_back(outer);
@@ -108,7 +117,8 @@ GemmBatch join_batch(const GemmShape& shape) {
   if (joined.empty()) return batch;
   auto largest = std::max_element(joined.begin(), joined.end(),
                                   [](const Axis& x, const Axis& y) { return x.extent < y.extent; });
-  g.batch = {largest->extent}, g.a_batch = {largest->a}, g.b_batch = {largest->b}, g.c_batch = {largest->c};
+  g.batch = {largest->extent}, g.a_batch = {largest->a}, g.b_batch = {largest->b},
+  g.c_batch = {largest->c};
   joined.erase(largest);
   for (const Axis& axis : joined) {
     size_t count = batch.a.size();
@@ -133,7 +143,10 @@ int64_t alignment_of(const void* address) {
   return static_cast<int64_t>(bits & (~bits + 1));
 }
 
-GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes, int multiprocessors)
+GemmProblem::GemmProblem(const GemmShape& shape,
+                         bool tf32,
+                         int64_t alignment_bytes,
+                         int multiprocessors)
     : tf32_(tf32 && shape.input == DType::kF32),
       alignment_bytes_(alignment_bytes),
       multiprocessors_(multiprocessors),
@@ -155,7 +168,8 @@ GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_by
   check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSB, &b_op, sizeof b_op),
         "describing a product");
   if (int32_t target = multiprocessors; target > 0)
-    check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target, sizeof target),
+    check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
+                             sizeof target),
           "describing a product");
   int64_t batch = g.batch.empty() ? 1 : g.batch[0];
   descriptors_->a = layout_of(a, g.input, batch, g.batch.empty() ? 0 : g.a_batch[0]);
@@ -166,7 +180,8 @@ GemmProblem::GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_by
 GemmProblem::~GemmProblem() = default;
 
 std::string GemmProblem::key() const {
-  return fmt::format("{}{}:align{}:sm{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_, multiprocessors_);
+  return fmt::format("{}{}:align{}:sm{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_,
+                     multiprocessors_);
 }
 
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
@@ -174,18 +189,22 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
   cublasLtMatmulPreference_t preference = nullptr;
   check(lt.preference_create(&preference), "asking for product kernels");
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check(lt.preference_set(preference, attribute, &value, sizeof value), "asking for product kernels");
+    check(lt.preference_set(preference, attribute, &value, sizeof value),
+          "asking for product kernels");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
   // Partial sums are added by a kernel of their own or not at all: in a fixed order.
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  for (auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(attribute, static_cast<uint32_t>(alignment_bytes_));
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
   int found = 0;
-  cublasStatus_t status = lt.heuristic(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
-                                       descriptors_->c, descriptors_->c, preference, most, results.data(), &found);
+  cublasStatus_t status =
+      lt.heuristic(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
+                   descriptors_->c, descriptors_->c, preference, most, results.data(), &found);
   lt.preference_destroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   check(status, "asking for product kernels");
@@ -205,26 +224,36 @@ bool GemmProblem::accepts(const GemmAlgorithm& algorithm) const {
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);
   cublasLtMatmulHeuristicResult_t result{};
-  return lt.algorithm_check(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b, descriptors_->c,
-                            descriptors_->c, &algo, &result) == CUBLAS_STATUS_SUCCESS &&
-         result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= static_cast<size_t>(kGemmWorkspaceBytes);
+  return lt.algorithm_check(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
+                            descriptors_->c, descriptors_->c, &algo,
+                            &result) == CUBLAS_STATUS_SUCCESS &&
+         result.state == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= static_cast<size_t>(kGemmWorkspaceBytes);
 }
 
-void GemmProblem::launch(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
-                         std::byte* workspace, cudaStream_t stream) const {
+void GemmProblem::launch(const GemmAlgorithm& algorithm,
+                         const std::byte* a,
+                         const std::byte* b,
+                         std::byte* c,
+                         std::byte* workspace,
+                         cudaStream_t stream) const {
   if (swapped_) std::swap(a, b);
   launch_stored(algorithm, a, b, c, workspace, stream);
 }
 
-void GemmProblem::launch_stored(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
-                                std::byte* workspace, cudaStream_t stream) const {
+void GemmProblem::launch_stored(const GemmAlgorithm& algorithm,
+                                const std::byte* a,
+                                const std::byte* b,
+                                std::byte* c,
+                                std::byte* workspace,
+                                cudaStream_t stream) const {
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);
   const float one = 1, beta = shape_.accumulate ? 1.0f : 0.0f;
-  check(lt.matmul(lt.handle, descriptors_->product, &one, a, descriptors_->a, b, descriptors_->b, &beta, c,
-                  descriptors_->c, c, descriptors_->c, &algo, workspace, static_cast<size_t>(kGemmWorkspaceBytes),
-                  stream),
+  check(lt.matmul(lt.handle, descriptors_->product, &one, a, descriptors_->a, b, descriptors_->b,
+                  &beta, c, descriptors_->c, c, descriptors_->c, &algo, workspace,
+                  static_cast<size_t>(kGemmWorkspaceBytes), stream),
         "launching a product");
 }
 

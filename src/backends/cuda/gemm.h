@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product through cuBLASLt: C = A B, or C += A B. Which algorithm computes it is
-// gemm_tuner.h's choice.
+// One strided, perhaps batched matrix product through cuBLASLt: C = A B, or C += A B. Which
+// algorithm computes it is gemm_tuner.h's choice.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,28 +17,30 @@
 
 namespace ridge::backends::cuda {
 
-// Scratch that products are given: what cuBLAS itself takes on Hopper. With half of it fp32 products of a small model are
-// a quarter slower.
+// Scratch that products are given: what cuBLAS itself takes on Hopper. With half of it fp32
+// products of a small model are a quarter slower.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
 // Batch axes that step evenly are one; the largest that is left goes to the library.
 struct GemmBatch {
-  GemmShape shape;                  // with at most one batch axis
-  std::vector<int64_t> a, b, c;     // where each product begins, in elements: one launch each
+  GemmShape shape;               // with at most one batch axis
+  std::vector<int64_t> a, b, c;  // where each product begins, in elements: one launch each
 };
 GemmBatch join_batch(const GemmShape& shape);
 
-// Whether cuBLASLt takes the strides: in each matrix one of the two axes contiguous, and one batch axis at most.
+// Whether cuBLASLt takes the strides: in each matrix one of the two axes contiguous, and one batch
+// axis at most.
 bool is_supported(const GemmShape& shape);
 
-// Opaque to all but cuBLASLt; the same bits choose the same kernel with the same library on the same GPU.
+// Opaque to all but cuBLASLt; the same bits choose the same kernel with the same library on the
+// same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
 
 // The descriptors of one product of a supported shape.
 class GemmProblem {
  public:
-  // `alignment_bytes`: a power of two that divides the addresses of all three matrices. `multiprocessors`: as many as the
-  // product should fill; 0: all.
+  // `alignment_bytes`: a power of two that divides the addresses of all three matrices.
+  // `multiprocessors`: as many as the product should fill; 0: all.
   GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes, int multiprocessors = 0);
   ~GemmProblem();
   GemmProblem(const GemmProblem&) = delete;
@@ -46,21 +48,30 @@ class GemmProblem {
   const GemmShape& shape() const { return shape_; }
   bool is_beside_others() const { return multiprocessors_ > 0; }
   std::string key() const;  // all that the choice of an algorithm depends on
-  // The library's proposals, best guess first; empty where it has no kernel. They sum in a fixed order.
+  // The library's proposals, best guess first; empty where it has no kernel. They sum in a fixed
+  // order.
   std::vector<GemmAlgorithm> candidates(int most) const;
   bool accepts(const GemmAlgorithm& algorithm) const;
 
-  void launch(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
-              std::byte* workspace, cudaStream_t stream) const;
+  void launch(const GemmAlgorithm& algorithm,
+              const std::byte* a,
+              const std::byte* b,
+              std::byte* c,
+              std::byte* workspace,
+              cudaStream_t stream) const;
   // The same with the operands of shape(), which may have changed places.
-  void launch_stored(const GemmAlgorithm& algorithm, const std::byte* a, const std::byte* b, std::byte* c,
-                     std::byte* workspace, cudaStream_t stream) const;
+  void launch_stored(const GemmAlgorithm& algorithm,
+                     const std::byte* a,
+                     const std::byte* b,
+                     std::byte* c,
+                     std::byte* workspace,
+                     cudaStream_t stream) const;
 
  private:
   struct Descriptors;
   GemmShape shape_;  // of the column-major product that the library sees
   bool tf32_;
-  bool swapped_;     // C^T = B^T A^T: A and B change places
+  bool swapped_;  // C^T = B^T A^T: A and B change places
   int64_t alignment_bytes_;
   int multiprocessors_;
   std::unique_ptr<Descriptors> descriptors_;

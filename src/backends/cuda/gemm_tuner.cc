@@ -22,8 +22,8 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kCandidates = 12;
-// A proposal must win by more than this to displace one listed before it: medians of 5 runs differ by about 1%, and a
-// neighbour in the step takes multiprocessors and cache from either.
+// A proposal must win by more than this to displace one listed before it: medians of 5 runs differ
+// by about 1%, and a neighbour in the step takes multiprocessors and cache from either.
 constexpr double kMargin = 0.04;
 constexpr double kHopeless = 2;
 constexpr int kRuns = 5;
@@ -40,13 +40,16 @@ std::unique_ptr<DeviceMemory> random_operand(int64_t bytes, DType dtype) {
   Random random(1);
   for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
     float value = random.uniform() - 0.5f;
-    if (dtype == DType::kF32) reinterpret_cast<float*>(block.data())[i] = value;
-    else reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
+    if (dtype == DType::kF32)
+      reinterpret_cast<float*>(block.data())[i] = value;
+    else
+      reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
   }
   auto memory = std::make_unique<DeviceMemory>(round_up(bytes, 256), "tuning operand");
   for (int64_t at = 0; at < memory->bytes(); at += kBlockBytes) {
     int64_t part = std::min<int64_t>(static_cast<int64_t>(block.size()), memory->bytes() - at);
-    check(cudaMemcpy(memory->data() + at, block.data(), static_cast<size_t>(part), cudaMemcpyHostToDevice),
+    check(cudaMemcpy(memory->data() + at, block.data(), static_cast<size_t>(part),
+                     cudaMemcpyHostToDevice),
           "writing a tuning operand");
   }
   return memory;
@@ -68,8 +71,9 @@ Operands random_operands(const GemmShape& g) {
           operand(g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output)};
 }
 
-// Times proposals as a step runs them: inside a graph, one after the other, and on operands that the L2 cache has
-// forgotten. On a stream the host would be timed, and on the same operands the cache.
+// Times proposals as a step runs them: inside a graph, one after the other, and on operands that
+// the L2 cache has forgotten. On a stream the host would be timed, and on the same operands the
+// cache.
 class Trial {
  public:
   Trial(Device& device, const GemmProblem& problem)
@@ -94,7 +98,8 @@ class Trial {
     int few = static_cast<int>(sets_.size());
     double first = ms(algorithm, few, 1);
     if (best_ms > 0 && first > kHopeless * best_ms) return first;
-    return ms(algorithm, std::clamp(static_cast<int>(kEnoughMs / std::max(first, 1e-3)), few, 200), kRuns);
+    return ms(algorithm, std::clamp(static_cast<int>(kEnoughMs / std::max(first, 1e-3)), few, 200),
+              kRuns);
   }
 
  private:
@@ -103,9 +108,11 @@ class Trial {
     for (int i = 0; i < repeats; ++i) {
       const Operands& o = sets_[static_cast<size_t>(i) % sets_.size()];
       Launch launch = [this, algorithm, &o] {
-        problem_.launch_stored(algorithm, o.a->data(), o.b->data(), o.c->data(), workspace_.data(), device_.stream());
+        problem_.launch_stored(algorithm, o.a->data(), o.b->data(), o.c->data(), workspace_.data(),
+                               device_.stream());
       };
-      launches.push_back({kNoNode, std::move(launch), i == 0 ? std::vector<int>{} : std::vector<int>{i - 1}, false});
+      launches.push_back({kNoNode, std::move(launch),
+                          i == 0 ? std::vector<int>{} : std::vector<int>{i - 1}, false});
     }
     launches[0].launch();  // what is loaded lazily loads outside of a recording
     std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
@@ -129,7 +136,9 @@ class Trial {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-GemmAlgorithm fastest(Device& device, const GemmProblem& problem, const std::vector<GemmAlgorithm>& candidates) {
+GemmAlgorithm fastest(Device& device,
+                      const GemmProblem& problem,
+                      const std::vector<GemmAlgorithm>& candidates) {
   Trial trial(device, problem);
   GemmAlgorithm best = candidates.front();
   double best_ms = 0;
@@ -146,8 +155,8 @@ GemmAlgorithm fastest(Device& device, const GemmProblem& problem, const std::vec
 
 std::string identity_of(const Device& device) {
   const DeviceFacts& facts = device.facts();
-  return fmt::format("{}, {}, driver {}, cuBLASLt {}", facts.name, facts.architecture(), facts.driver_version,
-                     cublaslt().version());
+  return fmt::format("{}, {}, driver {}, cuBLASLt {}", facts.name, facts.architecture(),
+                     facts.driver_version, cublaslt().version());
 }
 
 }  // namespace
@@ -159,7 +168,8 @@ GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
   std::ifstream file(path_);
   if (!file) return;
   auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object()) return;
+  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object())
+    return;
   for (const auto& [key, words] : json["choices"].items()) {
     if (!words.is_array() || words.size() != GemmAlgorithm{}.size()) continue;
     GemmAlgorithm algorithm{};
@@ -190,7 +200,8 @@ std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
   bool measures = measures_ && !problem.is_beside_others();
   std::vector<GemmAlgorithm> candidates = problem.candidates(measures ? kCandidates : 1);
   if (candidates.empty()) return std::nullopt;
-  GemmAlgorithm chosen = candidates.size() == 1 ? candidates[0] : fastest(device_, problem, candidates);
+  GemmAlgorithm chosen =
+      candidates.size() == 1 ? candidates[0] : fastest(device_, problem, candidates);
   choices_[key] = chosen;
   changed_ = changed_ || measures_;
   return chosen;

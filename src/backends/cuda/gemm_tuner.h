@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the algorithm of a product: the library's first proposal, or the fastest of its first few by measuring, kept in
-// a file with the identity of GPU, driver and library.
+// Chooses the algorithm of a product: the library's first proposal, or the fastest of its first few
+// by measuring, kept in a file with the identity of GPU, driver and library.
 #pragma once
 
 #include <map>
@@ -14,15 +14,16 @@ namespace ridge::backends::cuda {
 
 class GemmTuner {
  public:
-  // `measures` false: nothing is measured and nothing kept. Reads earlier choices from `path` (empty: none are kept); a
-  // file of another identity, or one that does not parse, is ignored and overwritten.
+  // `measures` false: nothing is measured and nothing kept. Reads earlier choices from `path`
+  // (empty: none are kept); a file of another identity, or one that does not parse, is ignored and
+  // overwritten.
   GemmTuner(Device& device, bool measures, std::string path);
   // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // Nothing where the library has no kernel for the product. Ties within the noise go to the proposal listed first, so
-  // that the choice does not waver.
+  // Nothing where the library has no kernel for the product. Ties within the noise go to the
+  // proposal listed first, so that the choice does not waver.
   std::optional<GemmAlgorithm> choose(const GemmProblem& problem);
 
  private:

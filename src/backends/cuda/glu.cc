@@ -15,8 +15,12 @@ Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     const Shape& shape = call.inputs[0].type.shape;
-    Glu<T> gate{shape[0], shape[1], activation(call.attrs()), rows<const T>(call.inputs[0]),
-                rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
+    Glu<T> gate{shape[0],
+                shape[1],
+                activation(call.attrs()),
+                rows<const T>(call.inputs[0]),
+                rows<const T>(call.inputs[1]),
+                rows<T>(call.outputs[0])};
     return launch_on(context.device, "glu", launch_glu<T>, gate);
   });
 }
@@ -41,19 +45,19 @@ Launch bind_backward(const BindCall& call, BindContext& context) {
 
 const CudaKernel& glu_kernel() {
   static const CudaKernel kernel{.op = "glu",
-                                .bind = bind,
-                                .takes_input = lies_in_rows,
-                                .takes_output = output_lies_in_rows,
-                                .in_place = true};
+                                 .bind = bind,
+                                 .takes_input = lies_in_rows,
+                                 .takes_output = output_lies_in_rows,
+                                 .in_place = true};
   return kernel;
 }
 
 const CudaKernel& glu_backward_kernel() {
   static const CudaKernel kernel{.op = "glu_backward",
-                                .bind = bind_backward,
-                                .takes_input = lies_in_rows,
-                                .takes_output = output_lies_in_rows,
-                                .in_place = true};
+                                 .bind = bind_backward,
+                                 .takes_input = lies_in_rows,
+                                 .takes_output = output_lies_in_rows,
+                                 .in_place = true};
   return kernel;
 }
 

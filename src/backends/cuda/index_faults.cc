@@ -12,7 +12,8 @@ namespace ridge::backends::cuda {
 
 IndexFaults::IndexFaults() {
   void* words = nullptr;
-  check(cudaHostAlloc(&words, kMost * sizeof(int32_t), cudaHostAllocMapped), "allocating pinned memory");
+  check(cudaHostAlloc(&words, kMost * sizeof(int32_t), cudaHostAllocMapped),
+        "allocating pinned memory");
   words_ = static_cast<int32_t*>(words);
   std::fill_n(words_, kMost, kNoBadRow);
 }
@@ -20,7 +21,8 @@ IndexFaults::IndexFaults() {
 IndexFaults::~IndexFaults() { cudaFreeHost(words_); }
 
 int32_t* IndexFaults::watch(const char* op, const char* noun, const char* row, int64_t bound) {
-  if (watches_.size() == kMost) return nullptr;  // the rest goes unwatched: kernels treat such an index as padding
+  if (watches_.size() == kMost)
+    return nullptr;  // the rest goes unwatched: kernels treat such an index as padding
   watches_.push_back({op, noun, row, bound});
   return words_ + watches_.size() - 1;
 }
@@ -31,7 +33,8 @@ void IndexFaults::raise() {
     if (bad == kNoBadRow) continue;
     words_[i] = kNoBadRow;
     const Watch& w = watches_[i];
-    throw runtime_error("[{}] expected {} from -1 to {}, {} {} has another", w.op, w.noun, w.bound - 1, w.row, bad);
+    throw runtime_error("[{}] expected {} from -1 to {}, {} {} has another", w.op, w.noun,
+                        w.bound - 1, w.row, bad);
   }
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids and labels out of range, which kernels note in a word of the host's memory and the next wait turns into an Error.
+// Ids and labels out of range, which kernels note in a word of the host's memory and the next wait
+// turns into an Error.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ class IndexFaults {
   ~IndexFaults();
   IndexFaults(const IndexFaults&) = delete;
 
-  // A word for one launch, as kernels/rows.h says. Words: "[embedding] expected ids from -1 to 7, token 3 has another".
+  // A word for one launch, as kernels/rows.h says. Words: "[embedding] expected ids from -1 to 7,
+  // token 3 has another".
   int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound);
   // Throws the first fault since the last call. The device must be idle.
   void raise();

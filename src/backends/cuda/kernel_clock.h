@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When each node's kernels ran: by CUPTI's records, also inside a replayed graph; by events between nodes where CUPTI is
-// missing or taken.
+// When each node's kernels ran: by CUPTI's records, also inside a replayed graph; by events between
+// nodes where CUPTI is missing or taken.
 #pragma once
 
 #include <memory>

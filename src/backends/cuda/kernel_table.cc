@@ -5,7 +5,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "base/pointwise.h"
 
-#define RIDGE_CUDA_KERNELS(X)        \
+#define RIDGE_CUDA_KERNELS(X)       \
   X(concat)                         \
   X(copy)                           \
   X(fill)                           \

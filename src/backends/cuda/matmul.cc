@@ -24,43 +24,58 @@ Launch bind_empty(const BindCall& call, BindContext& context) {
   if (elements == 0 || call.inputs.size() == 3) return [] {};
   return by_dtype(out.type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return launch_on(context.device, "matmul", launch_fill<T>, Fill<T>{1, elements, {out.as<T>(), elements}, 0});
+    return launch_on(context.device, "matmul", launch_fill<T>,
+                     Fill<T>{1, elements, {out.as<T>(), elements}, 0});
   });
 }
 
 // A product that the library has no kernel for: odd strides, mostly of tests.
-Launch bind_strided(const GemmShape& g, const std::byte* a, const std::byte* b, std::byte* c, BindContext& context) {
+Launch bind_strided(const GemmShape& g,
+                    const std::byte* a,
+                    const std::byte* b,
+                    std::byte* c,
+                    BindContext& context) {
   StridedProduct product;
   product.m = g.m, product.n = g.n, product.k = g.k;
   product.input = g.input, product.output = g.output;
   product.a = {a, g.a_m, g.a_k, g.a_batch.empty() ? 0 : g.a_batch[0]};
   product.b = {b, g.b_k, g.b_n, g.b_batch.empty() ? 0 : g.b_batch[0]};
   product.c = c;
-  product.c_row = g.c_m, product.c_column = g.c_n, product.c_batch = g.c_batch.empty() ? 0 : g.c_batch[0];
+  product.c_row = g.c_m, product.c_column = g.c_n,
+  product.c_batch = g.c_batch.empty() ? 0 : g.c_batch[0];
   product.batch = g.batch.empty() ? 1 : g.batch[0];
   product.accumulate = g.accumulate;
   return launch_on(context.device, "matmul", launch_strided_product, product);
 }
 
-// A short product with neighbours does best on its share of the GPU: filling all of it takes small tiles or partial sums,
-// and it is mostly latency. A long one may outlast its neighbours. 0: all multiprocessors.
+// A short product with neighbours does best on its share of the GPU: filling all of it takes small
+// tiles or partial sums, and it is mostly latency. A long one may outlast its neighbours. 0: all
+// multiprocessors.
 int share_of(const GemmShape& shape, int beside, const BindContext& context) {
   constexpr double kShortNs = 12'000;  // at the makers' rate
   if (beside < 2) return 0;
   const DeviceFacts& facts = context.device.facts();
-  double rate = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, shape.input, context.tf32);
-  double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  double rate =
+      facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, shape.input, context.tf32);
+  double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+                 static_cast<double>(shape.k);
   return flops < kShortNs * rate ? facts.multiprocessors / beside : 0;
 }
 
-Launch bind_gemm(const GemmShape& shape, const std::byte* a, const std::byte* b, std::byte* c, const BindCall& call,
+Launch bind_gemm(const GemmShape& shape,
+                 const std::byte* a,
+                 const std::byte* b,
+                 std::byte* c,
+                 const BindCall& call,
                  BindContext& context) {
   if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
-  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment, share_of(shape, call.beside, context));
+  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment,
+                                               share_of(shape, call.beside, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);
-  return [problem, algorithm = *algorithm, a, b, c, workspace = call.workspace, &device = context.device] {
+  return [problem, algorithm = *algorithm, a, b, c, workspace = call.workspace,
+          &device = context.device] {
     problem->launch(algorithm, a, b, c, workspace, device.stream());
   };
 }
@@ -104,7 +119,8 @@ Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContex
 
 int launches_of(const Call& call, const ProductLayouts& layouts) {
   ProductPlan plan = plan_product(call, layouts);
-  return static_cast<int>(product_steps(call, layouts, plan).size() * join_batch(plan.gemm).a.size());
+  return static_cast<int>(product_steps(call, layouts, plan).size() *
+                          join_batch(plan.gemm).a.size());
 }
 
 // Where dense operands would take many launches; other layouts are taken only where they take one.
@@ -126,10 +142,10 @@ Launch bind(const BindCall& call, BindContext& context) {
     shape.accumulate = step.accumulate;
     GemmBatch batch = join_batch(shape);
     for (size_t i = 0; i < batch.a.size(); ++i)
-      gemms.push_back(bind_gemm(batch.shape, call.inputs[0].data + storage_bytes(shape.input, step.a + batch.a[i]),
-                                call.inputs[1].data + storage_bytes(shape.input, step.b + batch.b[i]),
-                                call.outputs[0].data + storage_bytes(shape.output, step.c + batch.c[i]),
-                                call, context));
+      gemms.push_back(bind_gemm(
+          batch.shape, call.inputs[0].data + storage_bytes(shape.input, step.a + batch.a[i]),
+          call.inputs[1].data + storage_bytes(shape.input, step.b + batch.b[i]),
+          call.outputs[0].data + storage_bytes(shape.output, step.c + batch.c[i]), call, context));
   }
   if (gemms.size() == 1) return gemms[0];
   return [gemms = std::move(gemms)] {
@@ -157,7 +173,9 @@ bool fits(const Call& call, int operand, const Layout& layout) {
   return is_supported(plan_product(call, layouts).gemm) && launches_of(call, layouts) == 1;
 }
 
-bool takes_input(const Call& call, int input, const Layout& layout) { return input < 2 && fits(call, input, layout); }
+bool takes_input(const Call& call, int input, const Layout& layout) {
+  return input < 2 && fits(call, input, layout);
+}
 
 bool takes_output(const Call& call, int, const Layout& layout) {
   return call.inputs.size() == 2 && fits(call, 2, layout);
@@ -165,8 +183,8 @@ bool takes_output(const Call& call, int, const Layout& layout) {
 
 std::string unsupported(const Call& call) {
   if (call.inputs[0].dtype == call.inputs[1].dtype) return "";
-  return fmt::format("the cuda backend multiplies operands of one element type, not {} and {}", call.inputs[0].str(),
-                     call.inputs[1].str());
+  return fmt::format("the cuda backend multiplies operands of one element type, not {} and {}",
+                     call.inputs[0].str(), call.inputs[1].str());
 }
 
 }  // namespace

@@ -26,16 +26,21 @@ namespace {
 using perf::ProductExtents;
 using perf::ProductForm;
 
-// Multiples of 48: no extent of a preset is among them. Squares, flat and deep ones, few rows, and batches.
+// Multiples of 48: no extent of a preset is among them. Squares, flat and deep ones, few rows, and
+// batches.
 constexpr std::array kExtents = {
-    ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},     ProductExtents{1, 768, 768, 768},
-    ProductExtents{1, 1536, 1536, 1536},  ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
-    ProductExtents{1, 1152, 576, 576},    ProductExtents{1, 1152, 1536, 576},   ProductExtents{1, 1152, 576, 1536},
-    ProductExtents{1, 576, 1536, 1152},   ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 4608, 1152, 1152},
-    ProductExtents{1, 4608, 3072, 1152},  ProductExtents{1, 4608, 1152, 3072},  ProductExtents{1, 1152, 3072, 4608},
-    ProductExtents{1, 4608, 12288, 1152}, ProductExtents{1, 12288, 1152, 4608}, ProductExtents{1, 12, 1536, 1536},
-    ProductExtents{1, 1152, 960, 480},    ProductExtents{1, 960, 480, 1152},    ProductExtents{48, 144, 144, 48},
-    ProductExtents{48, 144, 48, 144},     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
+    ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
+    ProductExtents{1, 768, 768, 768},     ProductExtents{1, 1536, 1536, 1536},
+    ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
+    ProductExtents{1, 1152, 576, 576},    ProductExtents{1, 1152, 1536, 576},
+    ProductExtents{1, 1152, 576, 1536},   ProductExtents{1, 576, 1536, 1152},
+    ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 4608, 1152, 1152},
+    ProductExtents{1, 4608, 3072, 1152},  ProductExtents{1, 4608, 1152, 3072},
+    ProductExtents{1, 1152, 3072, 4608},  ProductExtents{1, 4608, 12288, 1152},
+    ProductExtents{1, 12288, 1152, 4608}, ProductExtents{1, 12, 1536, 1536},
+    ProductExtents{1, 1152, 960, 480},    ProductExtents{1, 960, 480, 1152},
+    ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
+    ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 constexpr int64_t kLargestWalk = int64_t{2} << 30;
 constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
@@ -44,8 +49,10 @@ constexpr int kSamples = 5;
 
 class Stand {
  public:
-  Stand() : inputs_(kLargestWalk, "operands of measurements"), results_(kLargestWalk, "results of measurements"),
-            workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
+  Stand()
+      : inputs_(kLargestWalk, "operands of measurements"),
+        results_(kLargestWalk, "results of measurements"),
+        workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
 
   Device& device() { return device_; }
   std::byte* input() const { return inputs_.data(); }
@@ -58,12 +65,15 @@ class Stand {
     Random random(3);
     for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
       float value = random.uniform() - 0.5f;
-      if (dtype == DType::kF32) reinterpret_cast<float*>(block.data())[i] = value;
-      else reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
+      if (dtype == DType::kF32)
+        reinterpret_cast<float*>(block.data())[i] = value;
+      else
+        reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
     }
     constexpr int64_t kFilledBytes = int64_t{512} << 20;
     for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
-      check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice), "filling operands");
+      check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice),
+            "filling operands");
   }
 
   // Nanoseconds of one launch inside a graph: the median of some graphs of many.
@@ -80,7 +90,8 @@ class Stand {
     constexpr int kLaunches = 2000;
     return timed_ns([&] {
              for (int i = 0; i < kLaunches; ++i) launch();
-           }) / kLaunches;
+           }) /
+           kLaunches;
   }
 
  private:
@@ -121,15 +132,18 @@ using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
 // Bytes per nanosecond over a footprint that is walked often enough for the launch not to count.
 double walk_rate(Stand& stand, Walker* walker, int64_t bytes) {
   constexpr int64_t kWalkedBytes = int64_t{4} << 30;
-  MemoryWalk walk{stand.input(), stand.result(), bytes, static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
-  double ns = stand.ns([&stand, walker, walk] { check(walker(walk, stand.device().stream()), "walking memory"); });
+  MemoryWalk walk{stand.input(), stand.result(), bytes,
+                  static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
+  double ns = stand.ns(
+      [&stand, walker, walk] { check(walker(walk, stand.device().stream()), "walking memory"); });
   return static_cast<double>(walk.bytes) * walk.passes / ns;
 }
 
 void measure_memory(Stand& stand, perf::Ceilings& c) {
   for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
     int64_t bytes = mib << 20;
-    c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes), walk_rate(stand, launch_walk_copy, bytes),
+    c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
+                           walk_rate(stand, launch_walk_copy, bytes),
                            walk_rate(stand, launch_walk_update, bytes)});
   }
   const DeviceFacts& facts = stand.device().facts();
@@ -142,7 +156,8 @@ void measure_memory(Stand& stand, perf::Ceilings& c) {
   perf::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
   c.levels.push_back({"L2", facts.l2_bytes, l2.read_bytes_per_ns, l2.copy_bytes_per_ns, 0});
   // Two transfers a clock.
-  c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns, memory.copy_bytes_per_ns,
+  c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns,
+                      memory.copy_bytes_per_ns,
                       2 * facts.memory_clock_ghz * facts.memory_bus_bits / 8});
 }
 
@@ -150,7 +165,8 @@ GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
   GemmShape g;
   bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
   bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
-  if (e.batch > 1) g.batch = {e.batch}, g.a_batch = {e.m * e.k}, g.b_batch = {e.k * e.n}, g.c_batch = {e.m * e.n};
+  if (e.batch > 1)
+    g.batch = {e.batch}, g.a_batch = {e.m * e.k}, g.b_batch = {e.k * e.n}, g.c_batch = {e.m * e.n};
   g.m = e.m, g.n = e.n, g.k = e.k;
   g.a_m = a_transposed ? 1 : e.k, g.a_k = a_transposed ? e.m : 1;
   g.b_k = b_transposed ? 1 : e.n, g.b_n = b_transposed ? e.k : 1;
@@ -164,7 +180,8 @@ double product_ns(Stand& stand, const ProductExtents& e, ProductForm form, DType
   std::byte* b = a + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256);
   auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), tf32, 256);
   std::vector<GemmAlgorithm> candidates = problem->candidates(1);
-  if (candidates.empty()) throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
+  if (candidates.empty())
+    throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
   return stand.ns([&stand, problem, algorithm = candidates[0], a, b] {
     problem->launch(algorithm, a, b, stand.result(), stand.workspace(), stand.device().stream());
   });
@@ -180,7 +197,8 @@ void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
   const DeviceFacts& facts = stand.device().facts();
-  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype, tf32);
+  rates.theoretical_flops_per_ns =
+      facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype, tf32);
   c.products.push_back(std::move(rates));
 }
 
@@ -194,25 +212,29 @@ AttentionTime attention_time(Stand& stand, DType dtype, bool tf32, int64_t head_
   int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
   int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
   auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
-  auto output = [&](int i) { return AttentionOutput{stand.result() + i * tensor, width, head_size}; };
+  auto output = [&](int i) {
+    return AttentionOutput{stand.result() + i * tensor, width, head_size};
+  };
   float* lse = reinterpret_cast<float*>(stand.result() + 8 * tensor);
   std::byte* workspace = stand.result() + 8 * tensor + round_up(tokens * e.heads * 4, 256);
   constexpr int64_t kSpillBytes = int64_t{256} << 20;
   int64_t forward_bytes = flash_attention_forward_workspace_bytes(e, dtype);
-  int64_t backward_bytes = flash_attention_backward_workspace_bytes(e, dtype, AttentionGradient::kSpill, kSpillBytes);
+  int64_t backward_bytes =
+      flash_attention_backward_workspace_bytes(e, dtype, AttentionGradient::kSpill, kSpillBytes);
   AttentionTime time{};
   time.forward_ns = stand.ns([&, lse, workspace] {
-    check(launch_flash_attention_forward(e, dtype, input(0), input(1), input(2), output(0), lse, workspace, forward_bytes,
-                                         stand.device().stream()),
+    check(launch_flash_attention_forward(e, dtype, input(0), input(1), input(2), output(0), lse,
+                                         workspace, forward_bytes, stand.device().stream()),
           "measuring attention");
   });
   AttentionBackward b;
-  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {stand.result(), width, head_size}, b.d_o = input(3);
+  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {stand.result(), width, head_size},
+  b.d_o = input(3);
   b.lse = lse;
   b.dq = output(1), b.dk = output(2), b.dv = output(3);
   time.backward_ns = stand.ns([&, workspace] {
-    check(launch_flash_attention_backward(e, dtype, b, AttentionGradient::kSpill, workspace, backward_bytes,
-                                          stand.device().stream()),
+    check(launch_flash_attention_backward(e, dtype, b, AttentionGradient::kSpill, workspace,
+                                          backward_bytes, stand.device().stream()),
           "measuring attention");
   });
   time.scores = static_cast<double>(flash_attention_forward_pairs(e, dtype));
@@ -220,9 +242,15 @@ AttentionTime attention_time(Stand& stand, DType dtype, bool tf32, int64_t head_
 }
 
 // time = flops / rate + scores / rate, from two head sizes.
-void split_rates(double ns_small, double ns_large, double flops_small, double flops_large, double scores,
-                 double& flops_rate, double& scores_rate) {
-  double per_flop = std::max((ns_large - ns_small) / (flops_large - flops_small), 0.2 * ns_large / flops_large);
+void split_rates(double ns_small,
+                 double ns_large,
+                 double flops_small,
+                 double flops_large,
+                 double scores,
+                 double& flops_rate,
+                 double& scores_rate) {
+  double per_flop =
+      std::max((ns_large - ns_small) / (flops_large - flops_small), 0.2 * ns_large / flops_large);
   double rest = std::max(ns_large - per_flop * flops_large, 0.05 * ns_large);
   flops_rate = 1 / per_flop;
   scores_rate = scores / rest;
@@ -230,14 +258,17 @@ void split_rates(double ns_small, double ns_large, double flops_small, double fl
 
 void measure_attention(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
   int64_t small = dtype == DType::kF32 ? 48 : 64, large = dtype == DType::kF32 ? 96 : 128;
-  AttentionTime a = attention_time(stand, dtype, tf32, small), b = attention_time(stand, dtype, tf32, large);
+  AttentionTime a = attention_time(stand, dtype, tf32, small),
+                b = attention_time(stand, dtype, tf32, large);
   perf::AttentionRates rates;
   rates.dtype = dtype;
-  auto flops = [&](double scores, int64_t head_size, int each) { return each * static_cast<double>(head_size) * scores; };
-  split_rates(a.forward_ns, b.forward_ns, flops(a.scores, small, 4), flops(b.scores, large, 4), b.scores,
-              rates.forward_flops_per_ns, rates.forward_scores_per_ns);
-  split_rates(a.backward_ns, b.backward_ns, flops(a.scores, small, 10), flops(b.scores, large, 10), b.scores,
-              rates.backward_flops_per_ns, rates.backward_scores_per_ns);
+  auto flops = [&](double scores, int64_t head_size, int each) {
+    return each * static_cast<double>(head_size) * scores;
+  };
+  split_rates(a.forward_ns, b.forward_ns, flops(a.scores, small, 4), flops(b.scores, large, 4),
+              b.scores, rates.forward_flops_per_ns, rates.forward_scores_per_ns);
+  split_rates(a.backward_ns, b.backward_ns, flops(a.scores, small, 10), flops(b.scores, large, 10),
+              b.scores, rates.backward_flops_per_ns, rates.backward_scores_per_ns);
   c.attention.push_back(rates);
 }
 
@@ -247,24 +278,29 @@ std::string measure_calls(Stand& stand, perf::Ceilings& c) {
   float* sink = reinterpret_cast<float*>(stand.result());
   double operations = static_cast<double>(chain_operations(multiprocessors, kIterations));
   c.fused_flops_per_ns = 2 * operations / stand.ns([&stand, sink, multiprocessors] {
-    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()), "measuring arithmetic");
+    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
   });
   c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
   c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
-    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()), "measuring arithmetic");
+    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
   });
-  Launch nothing = [&stand] { check(launch_nothing(stand.device().stream()), "measuring a launch"); };
+  Launch nothing = [&stand] {
+    check(launch_nothing(stand.device().stream()), "measuring a launch");
+  };
   c.launch_ns = stand.ns(nothing);
   c.stream_launch_ns = stand.stream_ns(nothing);
-  // A chain of loads each of whose addresses is the last one's value, far longer than a launch, from memory.
+  // A chain of loads each of whose addresses is the last one's value, far longer than a launch,
+  // from memory.
   constexpr int kTrips = 1000;
   c.round_ns = stand.ns([&stand] {
-                 check(launch_follow(stand.input(), kLargestWalk, kTrips, reinterpret_cast<uint32_t*>(stand.result()),
-                                     stand.device().stream()),
-                       "measuring a trip");
-               }) / kTrips;
-  return fmt::format("a launch takes {:.0f} ns inside a graph and {:.0f} ns on a stream", c.launch_ns,
-                     c.stream_launch_ns);
+    check(launch_follow(stand.input(), kLargestWalk, kTrips,
+                        reinterpret_cast<uint32_t*>(stand.result()), stand.device().stream()),
+          "measuring a trip");
+  }) / kTrips;
+  return fmt::format("a launch takes {:.0f} ns inside a graph and {:.0f} ns on a stream",
+                     c.launch_ns, c.stream_launch_ns);
 }
 
 std::string utc_now() {
@@ -283,7 +319,8 @@ perf::Machine machine_of(const DeviceFacts& facts, bool tf32) {
   machine.isa = facts.architecture() + (tf32 ? ", fp32 products in TF32" : "");
   machine.cores = facts.multiprocessors;
   machine.threads = 1;
-  machine.libraries = {"CUDA " + version(facts.runtime_version), "driver for CUDA " + version(facts.driver_version),
+  machine.libraries = {"CUDA " + version(facts.runtime_version),
+                       "driver for CUDA " + version(facts.driver_version),
                        fmt::format("cuBLASLt {}", cublaslt().version())};
   machine.memory_bytes = facts.memory_bytes;
   machine.clock_ghz = facts.clock_ghz;
@@ -315,7 +352,8 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   measure_products(stand, DType::kBF16, false, c);
   measure_attention(stand, DType::kBF16, false, c);
   tell(1, "done");
-  c.notes.push_back("times are medians of launches inside a graph; theoretical rates at the highest clock");
+  c.notes.push_back(
+      "times are medians of launches inside a graph; theoretical rates at the highest clock");
   perf::validate(c);
   return c;
 }

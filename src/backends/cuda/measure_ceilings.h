@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what this GPU reaches with cuBLASLt and the simplest kernels, on generic sizes that no preset has. Takes some
-// seconds.
+// Measures what this GPU reaches with cuBLASLt and the simplest kernels, on generic sizes that no
+// preset has. Takes some seconds.
 #pragma once
 
 #include <functional>

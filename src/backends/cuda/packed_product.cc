@@ -14,19 +14,25 @@ constexpr int64_t kPackAlignment = 256;
 
 // The letters in the order that `like` has them.
 std::string ordered(std::string letters, const std::string& like) {
-  std::sort(letters.begin(), letters.end(), [&](char x, char y) { return like.find(x) < like.find(y); });
+  std::sort(letters.begin(), letters.end(),
+            [&](char x, char y) { return like.find(x) < like.find(y); });
   return letters;
 }
 
-// The step of letters that act as one axis of an operand, or nothing where they do not; 1 for a single element.
-std::optional<int64_t> step_of(const std::string& group, const std::string& letters, const Strides& strides,
+// The step of letters that act as one axis of an operand, or nothing where they do not; 1 for a
+// single element.
+std::optional<int64_t> step_of(const std::string& group,
+                               const std::string& letters,
+                               const Strides& strides,
                                const EinsumExtents& extents) {
   int64_t step = 0, extent = 1;
   for (size_t i = group.size(); i-- > 0;) {
     if (extents[group[i]] == 1) continue;
     int64_t stride = strides[static_cast<int>(letters.find(group[i]))];
-    if (extent == 1) step = stride;
-    else if (stride != step * extent) return std::nullopt;
+    if (extent == 1)
+      step = stride;
+    else if (stride != step * extent)
+      return std::nullopt;
     extent *= extents[group[i]];
   }
   return extent == 1 ? 1 : step;
@@ -36,12 +42,18 @@ struct Steps {
   int64_t batch = 0, row = 1, column = 1;
 };
 
-// Where the operand's groups are axes already, one of the inner two contiguous: their steps, else those of a copy.
-Steps place(PackedOperand& operand, const std::string& batch, const std::string& rows, const std::string& columns,
-            const Type& type, const EinsumExtents& extents) {
+// Where the operand's groups are axes already, one of the inner two contiguous: their steps, else
+// those of a copy.
+Steps place(PackedOperand& operand,
+            const std::string& batch,
+            const std::string& rows,
+            const std::string& columns,
+            const Type& type,
+            const EinsumExtents& extents) {
   operand.letters = batch + rows + columns;
   Strides strides = dense_strides(type.shape);
-  auto b = step_of(batch, operand.from, strides, extents), r = step_of(rows, operand.from, strides, extents),
+  auto b = step_of(batch, operand.from, strides, extents),
+       r = step_of(rows, operand.from, strides, extents),
        c = step_of(columns, operand.from, strides, extents);
   bool has_inner = r && c && (*r == 1 || *c == 1);
   if (b && has_inner) return {*b, *r, *c};
@@ -68,7 +80,8 @@ int64_t PackedProduct::bytes() const {
 std::optional<PackedProduct> plan_packed_product(const Call& call) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
-  std::string batch = ordered(e.batch, e.out), m = ordered(e.m, e.out), n = ordered(e.n, e.out), k = ordered(e.k, e.a);
+  std::string batch = ordered(e.batch, e.out), m = ordered(e.m, e.out), n = ordered(e.n, e.out),
+              k = ordered(e.k, e.a);
   PackedProduct packed;
   packed.operands[0].from = e.a;
   packed.operands[1].from = e.b;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product whose dense operands the library would take in many launches, as one: operands in the way are copied into the
-// order [batch, rows, columns] first, as an eager framework does.
+// A product whose dense operands the library would take in many launches, as one: operands in the
+// way are copied into the order [batch, rows, columns] first, as an eager framework does.
 #pragma once
 
 #include <array>
@@ -13,10 +13,10 @@
 namespace ridge::backends::cuda {
 
 struct PackedOperand {
-  std::string letters;       // of the einsum, in the order of the packed operand
-  std::string from;          // as the operand has them
+  std::string letters;  // of the einsum, in the order of the packed operand
+  std::string from;     // as the operand has them
   bool is_packed = false;
-  int64_t bytes = 0;         // of the packed copy; 0 where there is none
+  int64_t bytes = 0;  // of the packed copy; 0 where there is none
 };
 
 struct PackedProduct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for their program and
-// layouts.
+// Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for
+// their program and layouts.
 #include "backends/cuda/kernels/pointwise.h"
 
 #include <memory>
@@ -37,8 +37,8 @@ Launch bind(const BindCall& call, BindContext& context) {
   return launch_on(context.device, "pointwise", launch_pointwise, p);
 }
 
-// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other instructions read must be
-// the rounded one.
+// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other
+// instructions read must be the rounded one.
 PointwiseProgram program_of(const Graph& graph, size_t inputs) {
   PointwiseProgram program;
   program.registers = static_cast<int>(inputs);
@@ -54,7 +54,8 @@ PointwiseProgram program_of(const Graph& graph, size_t inputs) {
                                     static_cast<float>(ops::pointwise_parameter(node.attrs))});
     program.instructions.back().rounds = graph.type(node.outputs[0]).dtype == DType::kBF16;
   }
-  for (ValueId output : graph.outputs) program.outputs.push_back(registers[static_cast<size_t>(output)]);
+  for (ValueId output : graph.outputs)
+    program.outputs.push_back(registers[static_cast<size_t>(output)]);
   return program;
 }
 
@@ -64,7 +65,8 @@ PointwiseAccess access(const Operand& operand) {
 
 // What a launch passes, and where each of it lies.
 struct Arguments {
-  Arguments(std::vector<void*> operands, long long count) : pointers(std::move(operands)), vectors(count) {
+  Arguments(std::vector<void*> operands, long long count)
+      : pointers(std::move(operands)), vectors(count) {
     for (void*& pointer : pointers) addresses.push_back(&pointer);
     addresses.push_back(&vectors);
   }
@@ -78,19 +80,23 @@ Launch bind_generated(const BindCall& call, BindContext& context) {
   const Graph& graph = call.attrs().nested("program");
   std::vector<PointwiseAccess> inputs, outputs;
   std::vector<void*> pointers;
-  for (const Operand& operand : call.inputs) inputs.push_back(access(operand)), pointers.push_back(operand.data);
-  for (const Operand& operand : call.outputs) outputs.push_back(access(operand)), pointers.push_back(operand.data);
-  GeneratedKernel made =
-      generate(program_of(graph, call.inputs.size()), graph.shape(graph.outputs[0]), inputs, outputs);
+  for (const Operand& operand : call.inputs)
+    inputs.push_back(access(operand)), pointers.push_back(operand.data);
+  for (const Operand& operand : call.outputs)
+    outputs.push_back(access(operand)), pointers.push_back(operand.data);
+  GeneratedKernel made = generate(program_of(graph, call.inputs.size()),
+                                  graph.shape(graph.outputs[0]), inputs, outputs);
   if (made.vectors == 0) return [] {};
   cudaKernel_t kernel = context.compiler.kernel(made.source);
   int64_t blocks = ceil_div(made.vectors, kGeneratedThreads);
   RIDGE_CHECK(blocks < int64_t{1} << 31, "a cluster of {} vectors", made.vectors);
-  auto arguments = std::make_shared<Arguments>(std::move(pointers), static_cast<long long>(made.vectors));
+  auto arguments =
+      std::make_shared<Arguments>(std::move(pointers), static_cast<long long>(made.vectors));
   return [kernel, arguments, blocks, &device = context.device] {
-    check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
-                           dim3(kGeneratedThreads), arguments->addresses.data(), 0, device.stream()),
-          "generated_pointwise");
+    check(
+        cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(static_cast<unsigned>(blocks)),
+                         dim3(kGeneratedThreads), arguments->addresses.data(), 0, device.stream()),
+        "generated_pointwise");
   };
 }
 
@@ -99,8 +105,11 @@ bool any_layout(const Call&, int, const Layout&) { return true; }
 }  // namespace
 
 const CudaKernel& pointwise_kernel() {
-  static const CudaKernel kernel{
-      .op = "", .bind = bind, .takes_input = any_layout, .takes_output = any_layout, .in_place = true};
+  static const CudaKernel kernel{.op = "",
+                                 .bind = bind,
+                                 .takes_input = any_layout,
+                                 .takes_output = any_layout,
+                                 .in_place = true};
   return kernel;
 }
 

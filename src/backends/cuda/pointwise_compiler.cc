@@ -26,7 +26,8 @@ Nvrtc open() {
   static constexpr const char* kNames[] = {"libnvrtc.so.13"};
   SharedLibrary library(kNames);
   if (!library.is_open())
-    throw Error(fmt::format("[cuda] generated kernels need NVRTC, which does not open: {}; --pass -generate_pointwise "
+    throw Error(fmt::format("[cuda] generated kernels need NVRTC, which does not open: {}; --pass "
+                            "-generate_pointwise "
                             "does without",
                             library.failure()),
                 ExitCode::kDevice);
@@ -58,13 +59,15 @@ std::string log_of(const Nvrtc& nvrtc, nvrtcProgram program) {
 std::string compile(const std::string& source, const std::string& architecture) {
   static const Nvrtc nvrtc = open();
   nvrtcProgram program = nullptr;
-  nvrtcResult status = nvrtc.create(&program, source.c_str(), "generated_pointwise.cu", 0, nullptr, nullptr);
+  nvrtcResult status =
+      nvrtc.create(&program, source.c_str(), "generated_pointwise.cu", 0, nullptr, nullptr);
   RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}", nvrtc.words(status));
   std::string target = "--gpu-architecture=" + architecture;
   // No contraction: a cluster gives the bits of the primitives that it stands for.
   const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false"};
   status = nvrtc.compile(program, static_cast<int>(std::size(options)), options);
-  RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}\n{}\n{}", nvrtc.words(status), log_of(nvrtc, program), source);
+  RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}\n{}\n{}", nvrtc.words(status),
+              log_of(nvrtc, program), source);
   size_t size = 0;
   status = nvrtc.cubin_size(program, &size);
   RIDGE_CHECK(status == NVRTC_SUCCESS && size > 0, "NVRTC: {}", nvrtc.words(status));
@@ -90,7 +93,8 @@ cudaKernel_t PointwiseCompiler::kernel(const std::string& source) {
         "loading a generated kernel");
   libraries_.push_back(library);
   cudaKernel_t kernel = nullptr;
-  check(cudaLibraryGetKernel(&kernel, library, "generated_pointwise"), "loading a generated kernel");
+  check(cudaLibraryGetKernel(&kernel, library, "generated_pointwise"),
+        "loading a generated kernel");
   kernels_.emplace(source, kernel);
   return kernel;
 }

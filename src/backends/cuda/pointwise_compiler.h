@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source of generated kernels to kernels on the GPU, through NVRTC opened at run time. Equal sources are compiled once a
-// process.
+// Source of generated kernels to kernels on the GPU, through NVRTC opened at run time. Equal
+// sources are compiled once a process.
 #pragma once
 
 #include <cuda_runtime_api.h>

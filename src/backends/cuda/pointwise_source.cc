@@ -35,7 +35,8 @@ __device__ __forceinline__ float gelu_tanh_backward(float x, float dy) {
 }
 )";
 
-// The domain with axes of one element dropped and neighbours that step evenly in all operands joined.
+// The domain with axes of one element dropped and neighbours that step evenly in all operands
+// joined.
 struct Domain {
   std::vector<int64_t> extents;               // outermost first; at least one
   std::vector<std::vector<int64_t>> strides;  // per operand, over the same axes
@@ -49,11 +50,15 @@ Domain joined(const Shape& shape, const std::vector<const PointwiseAccess*>& ope
     bool joins = !d.extents.empty();
     for (size_t i = 0; i < operands.size() && joins; ++i)
       joins = d.strides[i].back() == operands[i]->strides[axis] * shape[axis];
-    if (joins) d.extents.back() *= shape[axis];
-    else d.extents.push_back(shape[axis]);
+    if (joins)
+      d.extents.back() *= shape[axis];
+    else
+      d.extents.push_back(shape[axis]);
     for (size_t i = 0; i < operands.size(); ++i) {
-      if (joins) d.strides[i].back() = operands[i]->strides[axis];
-      else d.strides[i].push_back(operands[i]->strides[axis]);
+      if (joins)
+        d.strides[i].back() = operands[i]->strides[axis];
+      else
+        d.strides[i].push_back(operands[i]->strides[axis]);
     }
   }
   if (d.extents.empty()) {
@@ -63,18 +68,22 @@ Domain joined(const Shape& shape, const std::vector<const PointwiseAccess*>& ope
   return d;
 }
 
-// Elements a thread: 16 bytes of the narrowest type where every operand runs on or repeats along the innermost axis and
-// each vector begins on its own size.
+// Elements a thread: 16 bytes of the narrowest type where every operand runs on or repeats along
+// the innermost axis and each vector begins on its own size.
 int vector_width(const Domain& d, const std::vector<const PointwiseAccess*>& operands) {
   int64_t narrowest = 4;
-  for (const PointwiseAccess* operand : operands) narrowest = std::min(narrowest, storage_bytes(operand->dtype, 1));
+  for (const PointwiseAccess* operand : operands)
+    narrowest = std::min(narrowest, storage_bytes(operand->dtype, 1));
   for (int64_t width = 16 / narrowest; width > 1; width /= 2) {
     bool fits = d.extents.back() % width == 0;
     for (size_t i = 0; i < operands.size() && fits; ++i) {
       const std::vector<int64_t>& strides = d.strides[i];
       if (strides.back() == 0) continue;
-      fits = strides.back() == 1 && operands[i]->alignment_bytes >= std::min<int64_t>(16, width * storage_bytes(operands[i]->dtype, 1));
-      for (size_t axis = 0; axis + 1 < strides.size() && fits; ++axis) fits = strides[axis] % width == 0;
+      fits = strides.back() == 1 &&
+             operands[i]->alignment_bytes >=
+                 std::min<int64_t>(16, width * storage_bytes(operands[i]->dtype, 1));
+      for (size_t axis = 0; axis + 1 < strides.size() && fits; ++axis)
+        fits = strides[axis] % width == 0;
     }
     if (fits) return static_cast<int>(width);
   }
@@ -96,31 +105,52 @@ std::string literal(float value) {
 std::string expression(const PointwiseInstruction& i) {
   std::string a = fmt::format("r{}", i.a), b = fmt::format("r{}", i.b), p = literal(i.parameter);
   switch (i.function) {
-    case Pointwise::kAdd: return a + " + " + b;
-    case Pointwise::kSub: return a + " - " + b;
-    case Pointwise::kMul: return a + " * " + b;
-    case Pointwise::kDiv: return a + " / " + b;
-    case Pointwise::kNeg: return "-" + a;
-    case Pointwise::kScale: return a + " * " + p;
-    case Pointwise::kAddScalar: return a + " + " + p;
-    case Pointwise::kSquare: return a + " * " + a;
-    case Pointwise::kExp: return "expf(" + a + ")";
-    case Pointwise::kLog: return "logf(" + a + ")";
-    case Pointwise::kTanh: return "tanhf(" + a + ")";
-    case Pointwise::kSqrt: return "sqrtf(" + a + ")";
-    case Pointwise::kRsqrt: return "1.0f / sqrtf(" + a + ")";
-    case Pointwise::kReciprocal: return "1.0f / " + a;
-    case Pointwise::kSigmoid: return "sigmoid(" + a + ")";
-    case Pointwise::kSilu: return a + " * sigmoid(" + a + ")";
-    case Pointwise::kGeluTanh: return "gelu_tanh(" + a + ")";
-    case Pointwise::kSiluBackward: return "silu_backward(" + a + ", " + b + ")";
-    case Pointwise::kGeluTanhBackward: return "gelu_tanh_backward(" + a + ", " + b + ")";
-    case Pointwise::kCast: return a;
+    case Pointwise::kAdd:
+      return a + " + " + b;
+    case Pointwise::kSub:
+      return a + " - " + b;
+    case Pointwise::kMul:
+      return a + " * " + b;
+    case Pointwise::kDiv:
+      return a + " / " + b;
+    case Pointwise::kNeg:
+      return "-" + a;
+    case Pointwise::kScale:
+      return a + " * " + p;
+    case Pointwise::kAddScalar:
+      return a + " + " + p;
+    case Pointwise::kSquare:
+      return a + " * " + a;
+    case Pointwise::kExp:
+      return "expf(" + a + ")";
+    case Pointwise::kLog:
+      return "logf(" + a + ")";
+    case Pointwise::kTanh:
+      return "tanhf(" + a + ")";
+    case Pointwise::kSqrt:
+      return "sqrtf(" + a + ")";
+    case Pointwise::kRsqrt:
+      return "1.0f / sqrtf(" + a + ")";
+    case Pointwise::kReciprocal:
+      return "1.0f / " + a;
+    case Pointwise::kSigmoid:
+      return "sigmoid(" + a + ")";
+    case Pointwise::kSilu:
+      return a + " * sigmoid(" + a + ")";
+    case Pointwise::kGeluTanh:
+      return "gelu_tanh(" + a + ")";
+    case Pointwise::kSiluBackward:
+      return "silu_backward(" + a + ", " + b + ")";
+    case Pointwise::kGeluTanhBackward:
+      return "gelu_tanh_backward(" + a + ", " + b + ")";
+    case Pointwise::kCast:
+      return a;
   }
   RIDGE_CHECK(false, "a pointwise function without a form");
 }
 
-// The offset of operand i's vector, in elements, out of the indices x0, x1, ... (the last in vectors).
+// The offset of operand i's vector, in elements, out of the indices x0, x1, ... (the last in
+// vectors).
 std::string offset(const Domain& d, size_t i, int width) {
   std::string text;
   for (size_t axis = 0; axis < d.extents.size(); ++axis) {
@@ -132,16 +162,21 @@ std::string offset(const Domain& d, size_t i, int width) {
   return text.empty() ? "0" : text;
 }
 
-std::string signature(const std::vector<PointwiseAccess>& inputs, const std::vector<PointwiseAccess>& outputs) {
+std::string signature(const std::vector<PointwiseAccess>& inputs,
+                      const std::vector<PointwiseAccess>& outputs) {
   std::string text;
-  for (size_t i = 0; i < inputs.size(); ++i) text += fmt::format("const {}* in{}, ", type_name(inputs[i].dtype), i);
-  for (size_t i = 0; i < outputs.size(); ++i) text += fmt::format("{}* out{}, ", type_name(outputs[i].dtype), i);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    text += fmt::format("const {}* in{}, ", type_name(inputs[i].dtype), i);
+  for (size_t i = 0; i < outputs.size(); ++i)
+    text += fmt::format("{}* out{}, ", type_name(outputs[i].dtype), i);
   return text + "long long count";
 }
 
 // x0, x1, ...: with one axis the thread's own number, so that the source knows no extent.
 std::string indices(const Domain& d, int width) {
-  std::string text = "  long long rest = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (rest >= count) return;\n";
+  std::string text =
+      "  long long rest = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (rest >= count) "
+      "return;\n";
   for (size_t axis = d.extents.size(); axis-- > 1;) {
     int64_t extent = axis + 1 == d.extents.size() ? d.extents[axis] / width : d.extents[axis];
     text += fmt::format("  long long x{0} = rest % {1}LL;\n  rest /= {1}LL;\n", axis, extent);
@@ -157,29 +192,38 @@ std::string load(size_t i, const PointwiseAccess& input, const Domain& d, int wi
   const char* type = type_name(input.dtype);
   std::string text = fmt::format("  Vector<{}, {}> v{}[{}];\n", type, part, i, elements / part);
   for (int j = 0; j < elements / part; ++j)
-    text += fmt::format("  v{0}[{1}] = *(const Vector<{2}, {3}>*)(in{0} + {4} + {5});\n", i, j, type, part,
-                        offset(d, i, width), j * part);
+    text += fmt::format("  v{0}[{1}] = *(const Vector<{2}, {3}>*)(in{0} + {4} + {5});\n", i, j,
+                        type, part, offset(d, i, width), j * part);
   return text;
 }
 
 std::string element(size_t i, const PointwiseAccess& input, const Domain& d, int width, int e) {
   if (d.strides[i].back() == 0) e = 0;
-  int part = std::min(d.strides[i].back() == 0 ? 1 : width, static_cast<int>(16 / storage_bytes(input.dtype, 1)));
+  int part = std::min(d.strides[i].back() == 0 ? 1 : width,
+                      static_cast<int>(16 / storage_bytes(input.dtype, 1)));
   std::string at = fmt::format("v{}[{}].at[{}]", i, e / part, e % part);
   return input.dtype == DType::kF32 ? at : "from_bf16(" + at + ")";
 }
 
-std::string store(size_t o, size_t operand, const PointwiseAccess& output, const Domain& d, int width) {
+std::string store(size_t o,
+                  size_t operand,
+                  const PointwiseAccess& output,
+                  const Domain& d,
+                  int width) {
   int part = std::min(width, static_cast<int>(16 / storage_bytes(output.dtype, 1)));
   std::string text;
   for (int j = 0; j < width / part; ++j)
-    text += fmt::format("  *(Vector<{0}, {1}>*)(out{2} + {3} + {4}) = w{2}[{5}];\n", type_name(output.dtype), part, o,
-                        offset(d, operand, width), j * part, j);
+    text += fmt::format("  *(Vector<{0}, {1}>*)(out{2} + {3} + {4}) = w{2}[{5}];\n",
+                        type_name(output.dtype), part, o, offset(d, operand, width), j * part, j);
   return text;
 }
 
-std::string arithmetic_of(const PointwiseProgram& program, const std::vector<PointwiseAccess>& inputs,
-                          const std::vector<PointwiseAccess>& outputs, const Domain& d, int width, int e) {
+std::string arithmetic_of(const PointwiseProgram& program,
+                          const std::vector<PointwiseAccess>& inputs,
+                          const std::vector<PointwiseAccess>& outputs,
+                          const Domain& d,
+                          int width,
+                          int e) {
   std::string text = "  {\n";
   for (size_t i = 0; i < inputs.size(); ++i)
     text += fmt::format("    float r{} = {};\n", i, element(i, inputs[i], d, width, e));
@@ -199,24 +243,29 @@ std::string arithmetic_of(const PointwiseProgram& program, const std::vector<Poi
 
 }  // namespace
 
-GeneratedKernel generate(const PointwiseProgram& program, const Shape& domain,
-                         const std::vector<PointwiseAccess>& inputs, const std::vector<PointwiseAccess>& outputs) {
+GeneratedKernel generate(const PointwiseProgram& program,
+                         const Shape& domain,
+                         const std::vector<PointwiseAccess>& inputs,
+                         const std::vector<PointwiseAccess>& outputs) {
   std::vector<const PointwiseAccess*> operands;
   for (const PointwiseAccess& input : inputs) operands.push_back(&input);
   for (const PointwiseAccess& output : outputs) operands.push_back(&output);
   Domain d = joined(domain, operands);
   int width = vector_width(d, operands);
   std::string text = kPrelude;
-  text += fmt::format("extern \"C\" __global__ void __launch_bounds__({}) generated_pointwise({}) {{\n",
-                      kGeneratedThreads, signature(inputs, outputs));
+  text +=
+      fmt::format("extern \"C\" __global__ void __launch_bounds__({}) generated_pointwise({}) {{\n",
+                  kGeneratedThreads, signature(inputs, outputs));
   text += indices(d, width);
   for (size_t i = 0; i < inputs.size(); ++i) text += load(i, inputs[i], d, width);
   for (size_t o = 0; o < outputs.size(); ++o) {
     int part = std::min(width, static_cast<int>(16 / storage_bytes(outputs[o].dtype, 1)));
-    text += fmt::format("  Vector<{}, {}> w{}[{}];\n", type_name(outputs[o].dtype), part, o, width / part);
+    text += fmt::format("  Vector<{}, {}> w{}[{}];\n", type_name(outputs[o].dtype), part, o,
+                        width / part);
   }
   for (int e = 0; e < width; ++e) text += arithmetic_of(program, inputs, outputs, d, width, e);
-  for (size_t o = 0; o < outputs.size(); ++o) text += store(o, inputs.size() + o, outputs[o], d, width);
+  for (size_t o = 0; o < outputs.size(); ++o)
+    text += store(o, inputs.size() + o, outputs[o], d, width);
   return {text + "}\n", domain.elements() / width};
 }
 

@@ -12,7 +12,8 @@
 
 namespace ridge::backends::cuda {
 
-// registers[target] = function(registers[a], registers[b]); b is unused by functions of one operand.
+// registers[target] = function(registers[a], registers[b]); b is unused by functions of one
+// operand.
 struct PointwiseInstruction {
   Pointwise function;
   int target;
@@ -36,15 +37,18 @@ struct PointwiseAccess {
 };
 
 struct GeneratedKernel {
-  // Defines `extern "C" generated_pointwise(inputs..., outputs..., count)` of kGeneratedThreads threads a block; `count`
-  // (64-bit) is the number of vectors. Equal for tensors of any size where all operands are dense.
+  // Defines `extern "C" generated_pointwise(inputs..., outputs..., count)` of kGeneratedThreads
+  // threads a block; `count` (64-bit) is the number of vectors. Equal for tensors of any size where
+  // all operands are dense.
   std::string source;
   int64_t vectors = 0;  // threads that have something to do
 };
 inline constexpr int kGeneratedThreads = 256;
 
 // Mapping: a thread a vector of the domain in row-major order. Bound: memory, each operand once.
-GeneratedKernel generate(const PointwiseProgram& program, const Shape& domain,
-                         const std::vector<PointwiseAccess>& inputs, const std::vector<PointwiseAccess>& outputs);
+GeneratedKernel generate(const PointwiseProgram& program,
+                         const Shape& domain,
+                         const std::vector<PointwiseAccess>& inputs,
+                         const std::vector<PointwiseAccess>& outputs);
 
 }  // namespace ridge::backends::cuda

@@ -14,13 +14,16 @@ namespace {
 class GraphRecording final : public Recording {
  public:
   GraphRecording(const Device& device, cudaGraph_t graph) : device_(device) {
-    cudaError_t status = cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
+    cudaError_t status =
+        cudaGraphInstantiate(&executable_, graph, cudaGraphInstantiateFlagUseNodePriority);
     cudaGraphDestroy(graph);
     check(status, "making a graph of the step");
     check(cudaGraphUpload(executable_, device.stream()), "sending the step's graph to the GPU");
   }
   ~GraphRecording() override { cudaGraphExecDestroy(executable_); }
-  void replay() override { check(cudaGraphLaunch(executable_, device_.stream()), "launching the step's graph"); }
+  void replay() override {
+    check(cudaGraphLaunch(executable_, device_.stream()), "launching the step's graph");
+  }
 
  private:
   const Device& device_;
@@ -37,23 +40,27 @@ struct Ends {
   std::vector<cudaGraphEdgeData> edges;
 };
 
-// Ends the capture whatever happens: a stream left capturing takes no more work. Launches are captured from a stream of
-// each priority, which their nodes keep; the device's own is where the capture began.
+// Ends the capture whatever happens: a stream left capturing takes no more work. Launches are
+// captured from a stream of each priority, which their nodes keep; the device's own is where the
+// capture began.
 class Capture {
  public:
   explicit Capture(Device& device) : device_(device), own_(device.stream()) {
     int lowest = 0, highest = 0;
     check(cudaDeviceGetStreamPriorityRange(&lowest, &highest), "asking for priorities");
     for (size_t i = 0; i < kUrgencies; ++i) {
-      int priority = lowest + (highest - lowest) * static_cast<int>(i) / static_cast<int>(kUrgencies - 1);
-      check(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking, priority), "making a stream");
+      int priority =
+          lowest + (highest - lowest) * static_cast<int>(i) / static_cast<int>(kUrgencies - 1);
+      check(cudaStreamCreateWithPriority(&streams_[i], cudaStreamNonBlocking, priority),
+            "making a stream");
     }
     check(cudaStreamBeginCapture(own_, cudaStreamCaptureModeThreadLocal), "recording the step");
     is_open_ = true;
     cudaEvent_t fork = nullptr;
     check(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming), "making an event");
     check(cudaEventRecord(fork, own_), "recording the step");
-    for (cudaStream_t stream : streams_) check(cudaStreamWaitEvent(stream, fork), "recording the step");
+    for (cudaStream_t stream : streams_)
+      check(cudaStreamWaitEvent(stream, fork), "recording the step");
     cudaEventDestroy(fork);
   }
   ~Capture() {
@@ -80,7 +87,8 @@ class Capture {
     const cudaGraphNode_t* nodes = nullptr;
     const cudaGraphEdgeData* edges = nullptr;
     size_t count = 0;
-    check(cudaStreamGetCaptureInfo(device_.stream(), &status, nullptr, nullptr, &nodes, &edges, &count),
+    check(cudaStreamGetCaptureInfo(device_.stream(), &status, nullptr, nullptr, &nodes, &edges,
+                                   &count),
           "recording the step");
     Ends ends{{nodes, nodes + count}, std::vector<cudaGraphEdgeData>(count, cudaGraphEdgeData{})};
     if (edges != nullptr) ends.edges.assign(edges, edges + count);
@@ -99,8 +107,8 @@ class Capture {
 
  private:
   static void set_ends(cudaStream_t stream, Ends& ends) {
-    check(cudaStreamUpdateCaptureDependencies(stream, ends.nodes.data(), ends.edges.data(), ends.nodes.size(),
-                                              cudaStreamSetCaptureDependencies),
+    check(cudaStreamUpdateCaptureDependencies(stream, ends.nodes.data(), ends.edges.data(),
+                                              ends.nodes.size(), cudaStreamSetCaptureDependencies),
           "recording the step");
   }
 
@@ -110,7 +118,8 @@ class Capture {
   bool is_open_ = false;
 };
 
-// A launch that had nothing to do ends with what it waited for, which others may have waited for as well.
+// A launch that had nothing to do ends with what it waited for, which others may have waited for as
+// well.
 void append(Ends& all, const Ends& more) {
   for (size_t i = 0; i < more.nodes.size(); ++i) {
     if (std::find(all.nodes.begin(), all.nodes.end(), more.nodes[i]) != all.nodes.end()) continue;
@@ -121,7 +130,9 @@ void append(Ends& all, const Ends& more) {
 
 }  // namespace
 
-std::unique_ptr<Recording> record_graph(Device& device, std::span<const NodeLaunch> launches, Instrument* instrument) {
+std::unique_ptr<Recording> record_graph(Device& device,
+                                        std::span<const NodeLaunch> launches,
+                                        Instrument* instrument) {
   const bool branches = instrument == nullptr || instrument->sees_branches();
   std::vector<Ends> ends(launches.size());
   Ends all;
@@ -130,14 +141,16 @@ std::unique_ptr<Recording> record_graph(Device& device, std::span<const NodeLaun
     const NodeLaunch& each = launches[i];
     Ends before;
     for (int other : each.after) append(before, ends[static_cast<size_t>(other)]);
-    if (branches) capture.continue_after(std::move(before), each.is_background ? kBackground : kUrgent);
+    if (branches)
+      capture.continue_after(std::move(before), each.is_background ? kBackground : kUrgent);
     if (instrument != nullptr) instrument->mark(each.node);
     each.launch();
     ends[i] = capture.ends();
     append(all, ends[i]);
   }
   if (instrument != nullptr) instrument->mark(kNoNode);
-  return std::make_unique<GraphRecording>(device, capture.finish(branches ? std::move(all) : capture.ends()));
+  return std::make_unique<GraphRecording>(
+      device, capture.finish(branches ? std::move(all) : capture.ends()));
 }
 
 }  // namespace ridge::backends::cuda

@@ -10,8 +10,10 @@
 
 namespace ridge::backends::cuda {
 
-// Records the launches without running them. Those that do not wait for each other, directly or not, may run side by
-// side. With an instrument the graph's nodes are marked as theirs.
-std::unique_ptr<Recording> record_graph(Device& device, std::span<const NodeLaunch> launches, Instrument* instrument);
+// Records the launches without running them. Those that do not wait for each other, directly or
+// not, may run side by side. With an instrument the graph's nodes are marked as theirs.
+std::unique_ptr<Recording> record_graph(Device& device,
+                                        std::span<const NodeLaunch> launches,
+                                        Instrument* instrument);
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of reduce_sum. The axes fall into leading ones that are summed, kept ones, and trailing ones that are summed:
-// rows are summed first, then columns. Kept axes before all of these repeat the sum.
+// Binding of reduce_sum. The axes fall into leading ones that are summed, kept ones, and trailing
+// ones that are summed: rows are summed first, then columns. Kept axes before all of these repeat
+// the sum.
 #include <utility>
 #include <vector>
 
@@ -11,7 +12,8 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other pattern.
+// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other
+// pattern.
 struct Split {
   int64_t repeats = 1, outer = 1, kept = 1, inner = 1;
   bool plain = true;
@@ -28,7 +30,9 @@ Split split(const Shape& shape, const std::vector<int64_t>& axes) {
   }
   Split s;
   size_t at = 0;
-  auto take = [&](bool summed) { return at < runs.size() && runs[at].first == summed ? runs[at++].second : 1; };
+  auto take = [&](bool summed) {
+    return at < runs.size() && runs[at].first == summed ? runs[at++].second : 1;
+  };
   if (runs.size() > 2 && !runs[0].first) s.repeats = take(false);
   s.outer = take(true);
   s.kept = take(false);
@@ -39,8 +43,9 @@ Split split(const Shape& shape, const std::vector<int64_t>& axes) {
 
 std::string unsupported(const Call& call) {
   if (split(call.inputs[0].shape, call.attrs.integers("axes")).plain) return "";
-  return fmt::format("the cuda backend does not sum the axes [{}] of {}: too many runs of kept and summed ones",
-                     fmt::join(call.attrs.integers("axes"), ","), call.inputs[0].str());
+  return fmt::format(
+      "the cuda backend does not sum the axes [{}] of {}: too many runs of kept and summed ones",
+      fmt::join(call.attrs.integers("axes"), ","), call.inputs[0].str());
 }
 
 bool sums_columns(const Split& s) { return s.outer != 1; }
@@ -59,7 +64,8 @@ int64_t workspace_bytes(const Call& call) {
 
 int launches(const Call& call) {
   Split s = split(call.inputs[0].shape, call.attrs.integers("axes"));
-  int each = (s.inner != 1 || !sums_columns(s) ? 1 : 0) + (sums_columns(s) ? sum_columns_launches(s.outer, s.kept) : 0);
+  int each = (s.inner != 1 || !sums_columns(s) ? 1 : 0) +
+             (sums_columns(s) ? sum_columns_launches(s.outer, s.kept) : 0);
   return static_cast<int>(s.repeats) * each;
 }
 
@@ -90,7 +96,8 @@ Launch bind(const BindCall& call, BindContext& context) {
     std::vector<Launch> sums;
     for (int64_t i = 0; i < s.repeats; ++i)
       sums.push_back(bind_sum(s, call.inputs[0].as<const T>() + i * s.outer * s.kept * s.inner,
-                              call.outputs[0].as<T>() + i * s.kept, call.workspace, context.device));
+                              call.outputs[0].as<T>() + i * s.kept, call.workspace,
+                              context.device));
     if (sums.size() == 1) return sums[0];
     return [sums = std::move(sums)] {
       for (const Launch& sum : sums) sum();
@@ -101,8 +108,12 @@ Launch bind(const BindCall& call, BindContext& context) {
 }  // namespace
 
 const CudaKernel& reduce_sum_kernel() {
-  static const CudaKernel kernel{
-      .op = "reduce_sum", .bind = bind, .workspace_bytes = workspace_bytes, .unsupported = unsupported, .launches = launches, .rounds = 2};
+  static const CudaKernel kernel{.op = "reduce_sum",
+                                 .bind = bind,
+                                 .workspace_bytes = workspace_bytes,
+                                 .unsupported = unsupported,
+                                 .launches = launches,
+                                 .rounds = 2};
   return kernel;
 }
 

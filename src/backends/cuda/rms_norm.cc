@@ -9,7 +9,10 @@ namespace {
 
 // x is input `x`, the weight input `weight`; y and rstd are outputs.
 template <typename T>
-RmsNorm<T> forward(const BindCall& call, const Operand& x, const Operand& weight, const Operand& y,
+RmsNorm<T> forward(const BindCall& call,
+                   const Operand& x,
+                   const Operand& weight,
+                   const Operand& y,
                    const Operand& rstd) {
   RmsNorm<T> norm;
   norm.tokens = x.type.shape[0];
@@ -35,8 +38,8 @@ Launch bind_add(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     auto norm = forward<T>(call, call.inputs[0], call.inputs[2], call.outputs[1], call.outputs[2]);
-    return launch_on(context.device, "add_rms_norm", launch_add_rms_norm<T>, norm, rows<const T>(call.inputs[1]),
-                     rows<T>(call.outputs[0]));
+    return launch_on(context.device, "add_rms_norm", launch_add_rms_norm<T>, norm,
+                     rows<const T>(call.inputs[1]), rows<T>(call.outputs[0]));
   });
 }
 
@@ -62,7 +65,8 @@ Launch bind_backward(const BindCall& call, BindContext& context) {
 
 // Rows of x and the like may be slices; weights and statistics are dense.
 bool takes_input(const Call& call, int input, const Layout& layout) {
-  return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape && lies_in_rows(call, input, layout);
+  return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape &&
+         lies_in_rows(call, input, layout);
 }
 bool takes_output(const Call& call, int output, const Layout& layout) {
   return call.outputs[static_cast<size_t>(output)].shape == call.inputs[0].shape &&
@@ -76,24 +80,31 @@ int64_t workspace_bytes(const Call& call) {
 }  // namespace
 
 const CudaKernel& rms_norm_kernel() {
-  static const CudaKernel kernel{
-      .op = "rms_norm", .bind = bind, .takes_input = takes_input, .takes_output = takes_output, .in_place = true, .rounds = 2};
+  static const CudaKernel kernel{.op = "rms_norm",
+                                 .bind = bind,
+                                 .takes_input = takes_input,
+                                 .takes_output = takes_output,
+                                 .in_place = true,
+                                 .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& add_rms_norm_kernel() {
-  static const CudaKernel kernel{
-      .op = "add_rms_norm", .bind = bind_add, .takes_input = takes_input, .takes_output = takes_output, .rounds = 2};
+  static const CudaKernel kernel{.op = "add_rms_norm",
+                                 .bind = bind_add,
+                                 .takes_input = takes_input,
+                                 .takes_output = takes_output,
+                                 .rounds = 2};
   return kernel;
 }
 
 const CudaKernel& rms_norm_backward_kernel() {
   static const CudaKernel kernel{.op = "rms_norm_backward",
-                                .bind = bind_backward,
-                                .takes_input = takes_input,
-                                .takes_output = takes_output,
-                                .workspace_bytes = workspace_bytes,
-                                .rounds = 5};
+                                 .bind = bind_backward,
+                                 .takes_input = takes_input,
+                                 .takes_output = takes_output,
+                                 .workspace_bytes = workspace_bytes,
+                                 .rounds = 5};
   return kernel;
 }
 

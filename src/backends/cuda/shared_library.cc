@@ -15,6 +15,8 @@ SharedLibrary::SharedLibrary(std::span<const char* const> names) {
     }
 }
 
-void* SharedLibrary::find(const char* symbol) const { return handle_ == nullptr ? nullptr : ::dlsym(handle_, symbol); }
+void* SharedLibrary::find(const char* symbol) const {
+  return handle_ == nullptr ? nullptr : ::dlsym(handle_, symbol);
+}
 
 }  // namespace ridge::backends::cuda

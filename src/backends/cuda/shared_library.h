@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library opened at run time, so that the program starts without it. Not a search of the whole disk: the loader's
-// own places, then CUDA's usual folder.
+// A library opened at run time, so that the program starts without it. Not a search of the whole
+// disk: the loader's own places, then CUDA's usual folder.
 #pragma once
 
 #include <span>
@@ -10,7 +10,8 @@ namespace ridge::backends::cuda {
 
 class SharedLibrary {
  public:
-  // The first of the file names that opens, "libcublasLt.so.13" for instance. Not open where none does.
+  // The first of the file names that opens, "libcublasLt.so.13" for instance. Not open where none
+  // does.
   explicit SharedLibrary(std::span<const char* const> names);
   bool is_open() const { return handle_ != nullptr; }
   const std::string& failure() const { return failure_; }  // the loader's words

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of the GPU's memory by which the blocks of a launch count themselves (kernels/last_blocks.cuh): zero between
-// launches, and a launch's own, since launches may run side by side.
+// Words of the GPU's memory by which the blocks of a launch count themselves
+// (kernels/last_blocks.cuh): zero between launches, and a launch's own, since launches may run side
+// by side.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ class Tickets {
   // kTicketWords zeros.
   int32_t* take() {
     if (used_ == kWords) {
-      blocks_.push_back(std::make_unique<DeviceMemory>(kWords * int64_t{sizeof(int32_t)}, "block counters"));
+      blocks_.push_back(
+          std::make_unique<DeviceMemory>(kWords * int64_t{sizeof(int32_t)}, "block counters"));
       used_ = 0;
     }
     auto* words = reinterpret_cast<int32_t*>(blocks_.back()->data()) + used_;

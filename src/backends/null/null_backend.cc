@@ -14,7 +14,8 @@ class NullTarget final : public perf::Target {
  public:
   explicit NullTarget(const NullOptions& options) : options_(options) {
     if (options.query_tile < 1 || options.key_tile < 1)
-      throw usage_error("[null] expected tiles of at least 1 x 1, got {} x {}", options.query_tile, options.key_tile);
+      throw usage_error("[null] expected tiles of at least 1 x 1, got {} x {}", options.query_tile,
+                        options.key_tile);
   }
 
   std::string_view name() const override { return "null"; }
@@ -35,8 +36,10 @@ class NullTarget final : public perf::Target {
       int64_t end = std::min(begin + options_.query_tile, s.sequence);
       int64_t last_key = s.causal ? end : s.sequence;
       int64_t first_key = s.causal && s.window > 0 ? std::max<int64_t>(0, begin - s.window + 1) : 0;
-      int64_t first_tile = first_key / options_.key_tile, last_tile = ceil_div(last_key, options_.key_tile);
-      int64_t keys = std::min(last_tile * options_.key_tile, s.sequence) - first_tile * options_.key_tile;
+      int64_t first_tile = first_key / options_.key_tile,
+              last_tile = ceil_div(last_key, options_.key_tile);
+      int64_t keys =
+          std::min(last_tile * options_.key_tile, s.sequence) - first_tile * options_.key_tile;
       scores += (end - begin) * keys;
     }
     return {scores, scores};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of plans: supports every op and layout, runs nothing. What it answers is what a device with flash attention
-// tiles of the given size would.
+// The target of plans: supports every op and layout, runs nothing. What it answers is what a device
+// with flash attention tiles of the given size would.
 #pragma once
 
 #include <memory>

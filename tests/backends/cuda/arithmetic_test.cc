@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and attention with fp32 operands in TF32 against the double reference; and attention at the head sizes that
-// models have, in every arithmetic.
+// Products and attention with fp32 operands in TF32 against the double reference; and attention at
+// the head sizes that models have, in every arithmetic.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -11,11 +11,19 @@
 namespace ridge::backends {
 namespace {
 
-// The tensor cores read 10 bits behind the point and cut the rest off; attention does so to its probabilities as well.
+// The tensor cores read 10 bits behind the point and cut the rest off; attention does so to its
+// probabilities as well.
 constexpr Precision kTf32Steps{0x1p-10, 4};
 
-Sample attention(const char* name, int64_t tokens, int64_t heads, int64_t kv_heads, int64_t head_size, bool causal) {
-  auto operand = [&](int64_t count) { return CaseInput{{DType::kF32, {tokens, count, head_size}}}; };
+Sample attention(const char* name,
+                 int64_t tokens,
+                 int64_t heads,
+                 int64_t kv_heads,
+                 int64_t head_size,
+                 bool causal) {
+  auto operand = [&](int64_t count) {
+    return CaseInput{{DType::kF32, {tokens, count, head_size}}};
+  };
   return {&ops::table().at("flash_attention"),
           {name,
            {operand(heads), operand(kv_heads), operand(kv_heads)},
@@ -31,14 +39,16 @@ std::vector<Sample> model_sizes() {
 std::vector<Sample> samples() {
   std::vector<Sample> all = model_sizes();
   for (Sample& each : all_samples())
-    if (each.op->name == "matmul" || each.op->name == "flash_attention") all.push_back(std::move(each));
+    if (each.op->name == "matmul" || each.op->name == "flash_attention")
+      all.push_back(std::move(each));
   return all;
 }
 
 class GpuTf32 : public testing::TestWithParam<Sample> {
  protected:
   static Backend& backend() {
-    static std::unique_ptr<Backend> instance = cuda::make_cuda_backend({true, false, false, false, ""});
+    static std::unique_ptr<Backend> instance =
+        cuda::make_cuda_backend({true, false, false, false, ""});
     return *instance;
   }
 };

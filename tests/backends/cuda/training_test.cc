@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published training run on a GPU at each level, replayed as a graph and not, in fp32, TF32 and bf16; the same bits
-// twice; and what is timed inside a replay.
+// The published training run on a GPU at each level, replayed as a graph and not, in fp32, TF32 and
+// bf16; the same bits twice; and what is timed inside a replay.
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <numeric>
 #include <map>
 #include <memory>
+#include <numeric>
 
 #include "backends/cuda/cuda_backend.h"
 #include "perf/cost.h"
@@ -21,9 +21,12 @@ constexpr double kFourDecimals = 5e-5;
 constexpr double kStep0 = 7.0185, kStep10 = 6.9978, kMean = 6.9556;
 
 struct GpuRun {
-  explicit GpuRun(const std::string& level, const std::string& switches = "", const char* preset = "small")
+  explicit GpuRun(const std::string& level,
+                  const std::string& switches = "",
+                  const char* preset = "small")
       : selection(level, switches),
-        backend(backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"), selection.has("branches"), false, ""})) {
+        backend(backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
+                                                   selection.has("branches"), false, ""})) {
     const models::Preset& p = models::preset(preset);
     StepOptions options;
     options.batch_size = p.batch_size;
@@ -43,7 +46,8 @@ struct GpuRun {
 void expect_published(const std::vector<double>& losses, double tolerance) {
   EXPECT_NEAR(losses[kWarmup], kStep0, tolerance);
   EXPECT_NEAR(losses[kWarmup + 10], kStep10, tolerance);
-  EXPECT_NEAR(std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0) / kSteps, kMean, tolerance);
+  EXPECT_NEAR(std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0) / kSteps, kMean,
+              tolerance);
 }
 
 class GpuTraining : public testing::TestWithParam<const char*> {};
@@ -54,18 +58,21 @@ TEST_P(GpuTraining, MatchesThePublishedRun) {
     expect_published(GpuRun(GetParam(), capture).losses(kWarmup + kSteps), kFourDecimals);
     for (const char* dtype : {",+tf32", ",+autocast_bf16"}) {
       SCOPED_TRACE(dtype);
-      expect_published(GpuRun(GetParam(), std::string(capture) + dtype).losses(kWarmup + kSteps), 0.02);
+      expect_published(GpuRun(GetParam(), std::string(capture) + dtype).losses(kWarmup + kSteps),
+                       0.02);
     }
   }
 }
 
 // Branches side by side change when kernels run, never what they compute.
 TEST_P(GpuTraining, IsTheSameTwice) {
-  for (const char* switches : {"+capture", "+capture,+tf32", "+capture,+autocast_bf16", "-capture,+autocast_bf16"}) {
+  for (const char* switches :
+       {"+capture", "+capture,+tf32", "+capture,+autocast_bf16", "-capture,+autocast_bf16"}) {
     std::vector<double> first = GpuRun(GetParam(), switches).losses(100);
     std::vector<double> second = GpuRun(GetParam(), switches).losses(100);
     for (size_t i = 0; i < first.size(); ++i)
-      ASSERT_EQ(std::bit_cast<uint64_t>(first[i]), std::bit_cast<uint64_t>(second[i])) << switches << ", step " << i;
+      ASSERT_EQ(std::bit_cast<uint64_t>(first[i]), std::bit_cast<uint64_t>(second[i]))
+          << switches << ", step " << i;
   }
 }
 
@@ -92,23 +99,28 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
   }
 }
 
-// The curve falls from ln 1000 to 1.2 in 1,000 steps, by about 0.012 a step where it is steepest. In bf16 each product rounds its operands to 8
-// bits and adds them in fp32, the masters and moments stay fp32: a run lags or leads by steps, not by a level. Twenty steps
-// either way bound the loss of one step by 0.26, and means of 100 steps, in which that noise has no sign, by 0.05.
+// The curve falls from ln 1000 to 1.2 in 1,000 steps, by about 0.012 a step where it is steepest.
+// In bf16 each product rounds its operands to 8 bits and adds them in fp32, the masters and moments
+// stay fp32: a run lags or leads by steps, not by a level. Twenty steps either way bound the loss
+// of one step by 0.26, and means of 100 steps, in which that noise has no sign, by 0.05.
 TEST(GpuLongTraining, KeepsToTheCurveOfFp32InBf16) {
   constexpr int kLong = 1000, kWindow = 100;
-  std::vector<double> exact = GpuRun("compiled").losses(kLong), narrow = GpuRun("compiled", "+autocast_bf16").losses(kLong);
+  std::vector<double> exact = GpuRun("compiled").losses(kLong),
+                      narrow = GpuRun("compiled", "+autocast_bf16").losses(kLong);
   for (int first = 0; first < kLong; first += kWindow) {
     double difference = 0;
     for (int i = first; i < first + kWindow; ++i) {
-      EXPECT_NEAR(narrow[static_cast<size_t>(i)], exact[static_cast<size_t>(i)], 0.26) << "step " << i;
+      EXPECT_NEAR(narrow[static_cast<size_t>(i)], exact[static_cast<size_t>(i)], 0.26)
+          << "step " << i;
       difference += narrow[static_cast<size_t>(i)] - exact[static_cast<size_t>(i)];
     }
     EXPECT_NEAR(difference / kWindow, 0, 0.05) << "from step " << first;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, GpuTraining, testing::Values("baseline", "fused", "kernels", "compiled"),
+INSTANTIATE_TEST_SUITE_P(Levels,
+                         GpuTraining,
+                         testing::Values("baseline", "fused", "kernels", "compiled"),
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token and one KV head at a time: the G query heads of a KV head share each key and value that is loaded. A token's
-// keys are walked in parts of 256, whose results join in order: so threads may share a token's keys, and the bits are the
-// same whether they do or not.
+// One token and one KV head at a time: the G query heads of a KV head share each key and value that
+// is loaded. A token's keys are walked in parts of 256, whose results join in order: so threads may
+// share a token's keys, and the bits are the same whether they do or not.
 #include "backends/cpu/kernels/cached_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -24,7 +24,8 @@ namespace ridge::backends::cpu {
 
 // Query heads that go through the keys together: their accumulators stay in registers.
 inline constexpr int64_t kHeads = 4;
-// What a part leaves of a head: the sum of p v [E], its largest score, and the sum of p relative to that.
+// What a part leaves of a head: the sum of p v [E], its largest score, and the sum of p relative to
+// that.
 inline int64_t part_floats(int64_t head_size) { return head_size + 2; }
 
 inline constexpr int64_t kFetchingTokens = 16;
@@ -53,7 +54,11 @@ struct Run {
 
 // Calls visit(Run) for `count` cells from `first` on, around the ring.
 template <typename Visit>
-HWY_INLINE void for_each_run(const CacheCells& cells, int64_t slot, int64_t first, int64_t count, const Visit& visit) {
+HWY_INLINE void for_each_run(const CacheCells& cells,
+                             int64_t slot,
+                             int64_t first,
+                             int64_t count,
+                             const Visit& visit) {
   const int64_t ring = cells.ring();
   for (int64_t done = 0; done < count;) {
     const int64_t cell = (first + done) % ring;
@@ -70,11 +75,17 @@ HWY_INLINE void fetch_row(const T* row, int64_t size) {
     prefetch_to_l2(reinterpret_cast<const char*>(row) + line);
 }
 
-// scores[g][index + j] = q[g] . k[j] for the keys of a run; scores are `stride` apart. With `values`, memory is asked for
-// later keys and for the values that follow: heads lie too far apart for the hardware to see it.
+// scores[g][index + j] = q[g] . k[j] for the keys of a run; scores are `stride` apart. With
+// `values`, memory is asked for later keys and for the values that follow: heads lie too far apart
+// for the hardware to see it.
 template <int kCount, typename T>
-HWY_INLINE void score_run(const T* const* q, const Cache<const T>& keys, const Cache<const T>* values, int64_t kv_head,
-                          const Run& run, float* scores, int64_t stride) {
+HWY_INLINE void score_run(const T* const* q,
+                          const Cache<const T>& keys,
+                          const Cache<const T>* values,
+                          int64_t kv_head,
+                          const Run& run,
+                          float* scores,
+                          int64_t stride) {
   constexpr int64_t kAhead = 16;
   const F32 d;
   const int64_t size = keys.head_size;
@@ -90,14 +101,20 @@ HWY_INLINE void score_run(const T* const* q, const Cache<const T>& keys, const C
       const V32 k = load(part, key + i);
       for (int g = 0; g < kCount; ++g) sums[g] = hn::MulAdd(load(part, q[g] + i), k, sums[g]);
     });
-    for (int g = 0; g < kCount; ++g) scores[g * stride + run.index + j] = hn::GetLane(hn::SumOfLanes(d, sums[g]));
+    for (int g = 0; g < kCount; ++g)
+      scores[g * stride + run.index + j] = hn::GetLane(hn::SumOfLanes(d, sums[g]));
   }
 }
 
 // o[g] += sum over j of p[g][index + j] v[j]; rows of o are `o_stride` apart.
 template <int kCount, typename T>
-HWY_INLINE void mix_run(const float* p, int64_t stride, const Cache<const T>& values, int64_t kv_head, const Run& run,
-                        float* o, int64_t o_stride) {
+HWY_INLINE void mix_run(const float* p,
+                        int64_t stride,
+                        const Cache<const T>& values,
+                        int64_t kv_head,
+                        const Run& run,
+                        float* o,
+                        int64_t o_stride) {
   const F32 d;
   const int64_t size = values.head_size, step = values.kv_heads * size;
   for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
@@ -106,7 +123,8 @@ HWY_INLINE void mix_run(const float* p, int64_t stride, const Cache<const T>& va
     const T* value = values.head(run.row, kv_head) + i;
     for (int64_t j = 0; j < run.count; ++j, value += step) {
       const V32 v = load(part, value);
-      for (int g = 0; g < kCount; ++g) sums[g] = hn::MulAdd(hn::Set(d, p[g * stride + run.index + j]), v, sums[g]);
+      for (int g = 0; g < kCount; ++g)
+        sums[g] = hn::MulAdd(hn::Set(d, p[g * stride + run.index + j]), v, sums[g]);
     }
     for (int g = 0; g < kCount; ++g) store(part, sums[g], o + g * o_stride + i);
   });
@@ -117,7 +135,8 @@ HWY_INLINE float weigh_row(float* x, int64_t count, float scale, float* top) {
   const F32 d;
   const V32 none = hn::Set(d, -std::numeric_limits<float>::infinity());
   V32 most = none;
-  for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { most = hn::Max(most, load_or(part, x + i, none)); });
+  for_lanes(count, [&](auto part, int64_t i)
+                       HWY_ATTR { most = hn::Max(most, load_or(part, x + i, none)); });
   const V32 offset = hn::MaxOfLanes(d, most);
   const V32 factor = hn::Set(d, scale * kLog2E);
   *top = hn::GetLane(offset);
@@ -130,7 +149,8 @@ HWY_INLINE float weigh_row(float* x, int64_t count, float scale, float* top) {
 
 template <typename T>
 HWY_INLINE void narrow_row(const float* from, int64_t count, T* to) {
-  for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), to + i); });
+  for_lanes(count,
+            [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), to + i); });
 }
 
 template <typename T>
@@ -138,9 +158,15 @@ HWY_INLINE void zero_row(int64_t count, T* to) {
   for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), to + i); });
 }
 
-// kCount query heads from `head` on, all of one KV head, over a part of the keys; `made` is [kCount, part_floats].
+// kCount query heads from `head` on, all of one KV head, over a part of the keys; `made` is
+// [kCount, part_floats].
 template <int kCount, typename T>
-HWY_INLINE void attend(const CachedAttention<T>& call, int64_t token, int64_t head, PartKeys seen, float* scores, float* made) {
+HWY_INLINE void attend(const CachedAttention<T>& call,
+                       int64_t token,
+                       int64_t head,
+                       PartKeys seen,
+                       float* scores,
+                       float* made) {
   const int64_t size = call.keys.head_size, row = part_floats(size), slot = call.cells.slots[token];
   const int64_t kv_head = head / (call.heads / call.keys.kv_heads);
   const T* q[kCount];
@@ -162,16 +188,28 @@ HWY_INLINE void attend(const CachedAttention<T>& call, int64_t token, int64_t he
 
 // All query heads of a KV head: `made` is [G, part_floats].
 template <typename T>
-HWY_INLINE void attend_part(const CachedAttention<T>& call, int64_t token, int64_t kv_head, PartKeys seen, float* scores,
+HWY_INLINE void attend_part(const CachedAttention<T>& call,
+                            int64_t token,
+                            int64_t kv_head,
+                            PartKeys seen,
+                            float* scores,
                             float* made) {
   const int64_t group = call.heads / call.keys.kv_heads, row = part_floats(call.keys.head_size);
   const int64_t begin = kv_head * group, end = begin + group;
   for (int64_t h = begin; h < end; h += kHeads, made += kHeads * row) {
     switch (HWY_MIN(kHeads, end - h)) {
-      case 1: attend<1>(call, token, h, seen, scores, made); break;
-      case 2: attend<2>(call, token, h, seen, scores, made); break;
-      case 3: attend<3>(call, token, h, seen, scores, made); break;
-      default: attend<4>(call, token, h, seen, scores, made); break;
+      case 1:
+        attend<1>(call, token, h, seen, scores, made);
+        break;
+      case 2:
+        attend<2>(call, token, h, seen, scores, made);
+        break;
+      case 3:
+        attend<3>(call, token, h, seen, scores, made);
+        break;
+      default:
+        attend<4>(call, token, h, seen, scores, made);
+        break;
     }
   }
 }
@@ -186,7 +224,8 @@ HWY_INLINE void join_part(const CachedAttention<T>& call, const float* next, flo
     const V32 old_share = exp2_of_negative(hn::Set(d, (made[size] - top) * factor));
     const V32 share = exp2_of_negative(hn::Set(d, (next[size] - top) * factor));
     for_lanes(size, [&](auto part, int64_t i) HWY_ATTR {
-      store(part, hn::MulAdd(load(part, next + i), share, hn::Mul(load(part, made + i), old_share)), made + i);
+      store(part, hn::MulAdd(load(part, next + i), share, hn::Mul(load(part, made + i), old_share)),
+            made + i);
     });
     made[size] = top;
     made[size + 1] = made[size + 1] * hn::GetLane(old_share) + next[size + 1] * hn::GetLane(share);
@@ -194,23 +233,32 @@ HWY_INLINE void join_part(const CachedAttention<T>& call, const float* next, flo
 }
 
 template <typename T>
-HWY_INLINE void finish_group(const CachedAttention<T>& call, int64_t token, int64_t kv_head, const float* made) {
+HWY_INLINE void finish_group(const CachedAttention<T>& call,
+                             int64_t token,
+                             int64_t kv_head,
+                             const float* made) {
   const int64_t group = call.heads / call.keys.kv_heads, size = call.keys.head_size;
   for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h, made += part_floats(size)) {
     const V32 share = hn::Set(F32(), 1.0f / made[size + 1]);
     T* o = call.o.head(token, h);
-    for_lanes(size, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Mul(load(part, made + i), share), o + i); });
+    for_lanes(size, [&](auto part, int64_t i)
+                        HWY_ATTR { store(part, hn::Mul(load(part, made + i), share), o + i); });
   }
 }
 
 // One token by one thread; `made` has room for two parts.
 template <typename T>
-HWY_INLINE void attend_group(const CachedAttention<T>& call, int64_t token, int64_t kv_head, float* scores, float* made) {
+HWY_INLINE void attend_group(const CachedAttention<T>& call,
+                             int64_t token,
+                             int64_t kv_head,
+                             float* scores,
+                             float* made) {
   const int64_t group = call.heads / call.keys.kv_heads;
   float* next = made + group * part_floats(call.keys.head_size);
   const int64_t parts = call.parts(token);
   if (parts == 0) {
-    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h) zero_row(call.keys.head_size, call.o.head(token, h));
+    for (int64_t h = kv_head * group; h < (kv_head + 1) * group; ++h)
+      zero_row(call.keys.head_size, call.o.head(token, h));
     return;
   }
   for (int64_t part = 0; part < parts; ++part) {
@@ -222,7 +270,11 @@ HWY_INLINE void attend_group(const CachedAttention<T>& call, int64_t token, int6
 
 // One row of the matrix of scores.
 template <typename T>
-HWY_INLINE void score_columns(const CachedAttention<T>& call, int64_t token, int64_t head, float* scratch, T* y) {
+HWY_INLINE void score_columns(const CachedAttention<T>& call,
+                              int64_t token,
+                              int64_t head,
+                              float* scratch,
+                              T* y) {
   if (call.cells.positions[token] < 0) return zero_row(call.columns, y);
   const T* q[1] = {call.q.head(token, head)};
   const int64_t kv_head = head / (call.heads / call.keys.kv_heads);
@@ -234,12 +286,17 @@ HWY_INLINE void score_columns(const CachedAttention<T>& call, int64_t token, int
 }
 
 template <typename T>
-HWY_INLINE void mix_columns(const CachedAttention<T>& call, int64_t token, int64_t head, float* scratch, const T* p) {
+HWY_INLINE void mix_columns(const CachedAttention<T>& call,
+                            int64_t token,
+                            int64_t head,
+                            float* scratch,
+                            const T* p) {
   T* o = call.o.head(token, head);
   const int64_t size = call.values.head_size;
   if (call.cells.positions[token] < 0) return zero_row(size, o);
   const int64_t kv_head = head / (call.heads / call.values.kv_heads);
-  for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, p + i), scratch + i); });
+  for_lanes(call.columns,
+            [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, p + i), scratch + i); });
   float* sums = scratch + call.columns;
   zero_row(size, sums);
   for_each_run(call.cells, call.cells.slots[token], 0, call.columns, [&](const Run& run) HWY_ATTR {
@@ -248,7 +305,8 @@ HWY_INLINE void mix_columns(const CachedAttention<T>& call, int64_t token, int64
   narrow_row(sums, size, o);
 }
 
-// What a thread does for one token and KV head: all parts, one part, or the joining of parts done before.
+// What a thread does for one token and KV head: all parts, one part, or the joining of parts done
+// before.
 template <typename T>
 HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& task) {
   const int64_t floats = call.heads / call.keys.kv_heads * part_floats(call.keys.head_size);
@@ -256,7 +314,8 @@ HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& ta
     attend_group(call, task.token, task.kv_head, task.scores, task.made);
   } else if (task.part == AttentionTask::kJoin) {
     const int64_t parts = call.parts(task.token);
-    for (int64_t part = 1; part < parts; ++part) join_part(call, task.made + part * floats, task.made);
+    for (int64_t part = 1; part < parts; ++part)
+      join_part(call, task.made + part * floats, task.made);
     finish_group(call, task.token, task.kv_head, task.made);
   } else {
     attend_part(call, task.token, task.kv_head, call.part(task.token, task.part), task.scores,
@@ -265,13 +324,23 @@ HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& ta
 }
 
 void attend_f32(const CachedAttention<float>& c, const AttentionTask& task) { run_task(c, task); }
-void attend_bf16(const CachedAttention<uint16_t>& c, const AttentionTask& task) { run_task(c, task); }
-void score_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) { score_columns(c, n, h, s, y); }
+void attend_bf16(const CachedAttention<uint16_t>& c, const AttentionTask& task) {
+  run_task(c, task);
+}
+void score_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
+  score_columns(c, n, h, s, y);
+}
 void score_bf16(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* s, uint16_t* y) {
   score_columns(c, n, h, s, y);
 }
-void mix_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, const float* p) { mix_columns(c, n, h, s, p); }
-void mix_bf16(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* s, const uint16_t* p) {
+void mix_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, const float* p) {
+  mix_columns(c, n, h, s, p);
+}
+void mix_bf16(const CachedAttention<uint16_t>& c,
+              int64_t n,
+              int64_t h,
+              float* s,
+              const uint16_t* p) {
   mix_columns(c, n, h, s, p);
 }
 
@@ -289,8 +358,12 @@ HWY_EXPORT(score_bf16);
 HWY_EXPORT(mix_f32);
 HWY_EXPORT(mix_bf16);
 
-void run(const CachedAttention<float>& c, const AttentionTask& task) { HWY_DYNAMIC_DISPATCH(attend_f32)(c, task); }
-void run(const CachedAttention<uint16_t>& c, const AttentionTask& task) { HWY_DYNAMIC_DISPATCH(attend_bf16)(c, task); }
+void run(const CachedAttention<float>& c, const AttentionTask& task) {
+  HWY_DYNAMIC_DISPATCH(attend_f32)(c, task);
+}
+void run(const CachedAttention<uint16_t>& c, const AttentionTask& task) {
+  HWY_DYNAMIC_DISPATCH(attend_bf16)(c, task);
+}
 void score_one(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
   HWY_DYNAMIC_DISPATCH(score_f32)(c, n, h, s, y);
 }
@@ -300,12 +373,18 @@ void score_one(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* 
 void mix_one(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, const float* p) {
   HWY_DYNAMIC_DISPATCH(mix_f32)(c, n, h, s, p);
 }
-void mix_one(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* s, const uint16_t* p) {
+void mix_one(const CachedAttention<uint16_t>& c,
+             int64_t n,
+             int64_t h,
+             float* s,
+             const uint16_t* p) {
   HWY_DYNAMIC_DISPATCH(mix_bf16)(c, n, h, s, p);
 }
 
 // Scratch of one thread, in whole cache lines: a row of scores, and the sums of one head.
-int64_t scratch_floats(int64_t columns, int64_t head_size) { return (columns + head_size + 15) / 16 * 16; }
+int64_t scratch_floats(int64_t columns, int64_t head_size) {
+  return (columns + head_size + 15) / 16 * 16;
+}
 
 // Calls body(token, head, thread's scratch) for all tokens and heads.
 template <typename T, typename Body>
@@ -320,23 +399,29 @@ void for_each_head(const CachedAttention<T>& call, int64_t scratch, const Body& 
   });
 }
 
-// The workspace of cached_attention. Each thread has scores and the sums of two parts; where there are so few tokens that
-// threads share one's keys, the sums of all parts follow.
+// The workspace of cached_attention. Each thread has scores and the sums of two parts; where there
+// are so few tokens that threads share one's keys, the sums of all parts follow.
 struct AttentionWorkspace {
-  AttentionWorkspace(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t head_size, int64_t most_keys)
-      : tasks(tokens * kv_heads), threads(omp_get_max_threads()),
-        part((heads / kv_heads * part_floats(head_size) + 15) / 16 * 16), thread(kHeads * kPartKeys + 2 * part),
+  AttentionWorkspace(int64_t tokens,
+                     int64_t heads,
+                     int64_t kv_heads,
+                     int64_t head_size,
+                     int64_t most_keys)
+      : tasks(tokens * kv_heads),
+        threads(omp_get_max_threads()),
+        part((heads / kv_heads * part_floats(head_size) + 15) / 16 * 16),
+        thread(kHeads * kPartKeys + 2 * part),
         parts((most_keys + kPartKeys - 1) / kPartKeys) {}
 
   bool shares_keys() const { return parts > 1 && threads > 1 && tasks < 4 * threads; }
   int64_t task() const { return parts * part; }
   int64_t floats() const { return threads * thread + (shares_keys() ? tasks * task() : 0); }
 
-  int64_t tasks;    // tokens and KV heads
+  int64_t tasks;  // tokens and KV heads
   int64_t threads;
-  int64_t part;     // floats of a part's sums
-  int64_t thread;   // floats of a thread
-  int64_t parts;    // of a task at most
+  int64_t part;    // floats of a part's sums
+  int64_t thread;  // floats of a thread
+  int64_t parts;   // of a task at most
 };
 
 template <typename T>
@@ -359,7 +444,8 @@ void attend_by_tokens(const CachedAttention<T>& call, const AttentionWorkspace& 
   for_each_part(threads, [&](int64_t index) {
     float* scores = call.workspace + index * w.thread;
     for (int64_t task = index; task < w.tasks; task += threads)
-      run(call, {task / heads, task % heads, AttentionTask::kAll, scores, scores + kHeads * kPartKeys});
+      run(call,
+          {task / heads, task % heads, AttentionTask::kAll, scores, scores + kHeads * kPartKeys});
   });
 }
 
@@ -372,18 +458,22 @@ void attend_by_parts(const CachedAttention<T>& call, const AttentionWorkspace& w
     for (int64_t task = 0; task < w.tasks; ++task)
       for (int64_t part = 0; part < call.parts(task / heads); ++part)
         if (turn++ % w.threads == index)
-          run(call, {task / heads, task % heads, part, call.workspace + index * w.thread, sums + task * w.task()});
+          run(call, {task / heads, task % heads, part, call.workspace + index * w.thread,
+                     sums + task * w.task()});
   });
   for (int64_t task = 0; task < w.tasks; ++task) {
     bool is_padding = call.parts(task / heads) == 0;
-    run(call, {task / heads, task % heads, is_padding ? AttentionTask::kAll : AttentionTask::kJoin, call.workspace,
-               sums + task * w.task()});
+    run(call, {task / heads, task % heads, is_padding ? AttentionTask::kAll : AttentionTask::kJoin,
+               call.workspace, sums + task * w.task()});
   }
 }
 
 }  // namespace
 
-int64_t cached_attention_workspace_bytes(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t head_size,
+int64_t cached_attention_workspace_bytes(int64_t tokens,
+                                         int64_t heads,
+                                         int64_t kv_heads,
+                                         int64_t head_size,
                                          int64_t most_keys) {
   return 4 * AttentionWorkspace(tokens, heads, kv_heads, head_size, most_keys).floats();
 }
@@ -395,8 +485,10 @@ int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns) {
 template <typename T>
 void cached_attention(const CachedAttention<T>& call) {
   const AttentionWorkspace w = workspace_of(call);
-  if (w.shares_keys() && parts_for(bytes_read(call)) > 1) attend_by_parts(call, w);
-  else attend_by_tokens(call, w);
+  if (w.shares_keys() && parts_for(bytes_read(call)) > 1)
+    attend_by_parts(call, w);
+  else
+    attend_by_tokens(call, w);
 }
 
 template <typename T>
@@ -419,8 +511,10 @@ void cached_mix(const CachedAttention<T>& call, const T* p) {
 template <typename T>
 void cached_mask(const CachedMask<T>& call) {
   T none;
-  if constexpr (sizeof(T) == 4) none = -std::numeric_limits<float>::infinity();
-  else none = float_to_bf16(-std::numeric_limits<float>::infinity());
+  if constexpr (sizeof(T) == 4)
+    none = -std::numeric_limits<float>::infinity();
+  else
+    none = float_to_bf16(-std::numeric_limits<float>::infinity());
   const int64_t reach = call.window > 0 && call.window < call.ring ? call.window : call.ring;
   const int64_t rows = call.tokens * call.heads;
   const int64_t parts = parts_for(2 * rows * call.columns * static_cast<int64_t>(sizeof(T)));

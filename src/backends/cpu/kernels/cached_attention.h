@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one kernel, or as the
-// separate steps of an eager framework. T is float or uint16_t (bf16); sums are fp32.
+// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one
+// kernel, or as the separate steps of an eager framework. T is float or uint16_t (bf16); sums are
+// fp32.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ struct PartKeys {
   int64_t first = 0;
   int64_t count = 0;
 };
-// 256 keys and values of 64 columns in fp32 take 128 KiB: longer to read than a thread takes to begin.
+// 256 keys and values of 64 columns in fp32 take 128 KiB: longer to read than a thread takes to
+// begin.
 inline constexpr int64_t kPartKeys = 256;
 
 template <typename T>
@@ -24,10 +26,10 @@ struct CachedAttention {
   int64_t window = 0;   // 0: none
   int64_t columns = 0;  // C: cells that may hold anything
   float scale = 1;
-  TokenHeads<const T> q;     // [N, H, E]
+  TokenHeads<const T> q;  // [N, H, E]
   Cache<const T> keys;
   Cache<const T> values;
-  TokenHeads<T> o;           // [N, H, E]
+  TokenHeads<T> o;  // [N, H, E]
   float* workspace = nullptr;
 
   // Keys that a token sees at most.
@@ -44,12 +46,16 @@ struct CachedAttention {
   }
 };
 
-int64_t cached_attention_workspace_bytes(int64_t tokens, int64_t heads, int64_t kv_heads, int64_t head_size,
+int64_t cached_attention_workspace_bytes(int64_t tokens,
+                                         int64_t heads,
+                                         int64_t kv_heads,
+                                         int64_t head_size,
                                          int64_t most_keys);
 int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // and of cached_mix
 
-// o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window; 0 for padding. The
-// same bits for any thread count and whatever else is in the call. Bound: in decode memory, the keys and values seen once.
+// o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window;
+// 0 for padding. The same bits for any thread count and whatever else is in the call. Bound: in
+// decode memory, the keys and values seen once.
 template <typename T>
 void cached_attention(const CachedAttention<T>& call);
 

@@ -14,8 +14,10 @@ namespace ridge::backends::cpu {
 template <typename T>
 void causal_mask(const CausalMask<T>& call) {
   T hidden{};
-  if constexpr (std::is_same_v<T, float>) hidden = call.value;
-  else hidden = float_to_bf16(call.value);
+  if constexpr (std::is_same_v<T, float>)
+    hidden = call.value;
+  else
+    hidden = float_to_bf16(call.value);
   int64_t bytes = 2 * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
   for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {

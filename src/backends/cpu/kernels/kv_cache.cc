@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of whole heads. Heads are split over threads, so that tokens that share a cell are written in their order.
+// Copies of whole heads. Heads are split over threads, so that tokens that share a cell are written
+// in their order.
 #include "backends/cpu/kernels/kv_cache.h"
 
 #include <cstring>
@@ -12,7 +13,8 @@ CacheFault check_cells(const CacheCells& cells, int64_t most_position) {
   for (int64_t n = 0; n < cells.tokens; ++n) {
     const int32_t position = cells.positions[n];
     if (position < -1 || position > most_position) return {CacheFault::kPosition, n};
-    if (position >= 0 && (cells.slots[n] < 0 || cells.slots[n] >= cells.slot_count)) return {CacheFault::kSlot, n};
+    if (position >= 0 && (cells.slots[n] < 0 || cells.slots[n] >= cells.slot_count))
+      return {CacheFault::kSlot, n};
   }
   const int64_t entries = cells.slot_count * cells.blocks_per_slot;
   for (int64_t i = 0; i < entries; ++i)

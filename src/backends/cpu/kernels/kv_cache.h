@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the positions of sequences lie in a cache of blocks, and writing tokens there. Not attention: that is
-// cached_attention.h. T is float or uint16_t (bf16).
+// Where the positions of sequences lie in a cache of blocks, and writing tokens there. Not
+// attention: that is cached_attention.h. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::backends::cpu {
 
-// Which token each row of the flat axis is, and the rings of the slots. Position p of a slot lies in cell p mod ring;
-// position -1 is padding.
+// Which token each row of the flat axis is, and the rings of the slots. Position p of a slot lies
+// in cell p mod ring; position -1 is padding.
 struct CacheCells {
-  int64_t tokens = 0;  // N
+  int64_t tokens = 0;                  // N
   const int32_t* positions = nullptr;  // [N]
   const int32_t* slots = nullptr;      // [N]
   const int32_t* table = nullptr;      // [slot_count, blocks_per_slot]
@@ -31,7 +31,8 @@ struct CacheFault {
   enum Kind { kNone, kPosition, kSlot, kBlock } kind = kNone;
   int64_t index = 0;  // the token, or the entry of the table
 };
-// Positions from -1 to most_position; slots of tokens that are not padding; every entry of the table.
+// Positions from -1 to most_position; slots of tokens that are not padding; every entry of the
+// table.
 CacheFault check_cells(const CacheCells& cells, int64_t most_position);
 
 // A cache [blocks, block_tokens, K, E].
@@ -50,11 +51,13 @@ struct TokenHeads {
   T* data = nullptr;
   int64_t token_stride = 0;
   int64_t head_stride = 0;
-  T* head(int64_t token, int64_t head) const { return data + token * token_stride + head * head_stride; }
+  T* head(int64_t token, int64_t head) const {
+    return data + token * token_stride + head * head_stride;
+  }
 };
 
-// cache[cell of token n] = x[n], in the order of the tokens; the cells must be checked. Bound: memory, 2 N K E
-// sizeof(T).
+// cache[cell of token n] = x[n], in the order of the tokens; the cells must be checked. Bound:
+// memory, 2 N K E sizeof(T).
 template <typename T>
 void append(const CacheCells& cells, const TokenHeads<const T>& x, const Cache<T>& cache);
 

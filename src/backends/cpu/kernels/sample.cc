@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection of what stays by partial sorting: of a large vocabulary only as much is sorted as top-p needs.
+// Selection of what stays by partial sorting: of a large vocabulary only as much is sorted as top-p
+// needs.
 #include "backends/cpu/kernels/sample.h"
 
 #include <algorithm>
@@ -18,27 +19,37 @@ struct Candidate {
 };
 
 // Larger first; of equals the lower id.
-bool before(const Candidate& a, const Candidate& b) { return a.logit > b.logit || (a.logit == b.logit && a.id < b.id); }
+bool before(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
 
 // NaN loses against everything: a number is always chosen where there is one.
-float comparable(float logit) { return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit; }
+float comparable(float logit) {
+  return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
+}
 
-float penalized(float logit, float penalty) { return logit > 0 ? logit / penalty : logit * penalty; }
+float penalized(float logit, float penalty) {
+  return logit > 0 ? logit / penalty : logit * penalty;
+}
 
 class Chooser {
  public:
   Chooser(const Sample& call, int64_t slot)
-      : call_(call), settings_(call.settings[slot]), logits_(call.logits[slot]),
-        recent_(call.recent + slot * call.recent_tokens), candidates_(reinterpret_cast<Candidate*>(call.workspace)) {}
+      : call_(call),
+        settings_(call.settings[slot]),
+        logits_(call.logits[slot]),
+        recent_(call.recent + slot * call.recent_tokens),
+        candidates_(reinterpret_cast<Candidate*>(call.workspace)) {}
 
   int32_t choose(float draw) {
-    if (!(settings_.temperature > 0)) return settings_.repeat_penalty > 0 ? greedy_penalized() : greedy();
+    if (!(settings_.temperature > 0))
+      return settings_.repeat_penalty > 0 ? greedy_penalized() : greedy();
     fill();
     cut_top_k();
     sum_ = 0;
-    top_ = std::max_element(candidates_, candidates_ + count_, [](const Candidate& a, const Candidate& b) {
-             return before(b, a);
-           })->logit;
+    top_ = std::max_element(candidates_, candidates_ + count_,
+                            [](const Candidate& a, const Candidate& b) { return before(b, a); })
+               ->logit;
     cut_top_p();
     cut_min_p();
     return draw_one(draw);
@@ -68,7 +79,8 @@ class Chooser {
 
   void fill() {
     count_ = call_.vocabulary;
-    for (int64_t i = 0; i < count_; ++i) candidates_[i] = {comparable(logits_[i]), static_cast<int32_t>(i)};
+    for (int64_t i = 0; i < count_; ++i)
+      candidates_[i] = {comparable(logits_[i]), static_cast<int32_t>(i)};
     if (!(settings_.repeat_penalty > 0)) return;
     for (int64_t r = 0; r < call_.recent_tokens; ++r) {
       const int32_t id = recent_[r];
@@ -85,7 +97,9 @@ class Chooser {
     count_ = k;
   }
 
-  double weight(const Candidate& each) const { return std::exp(static_cast<double>(each.logit) - top_); }
+  double weight(const Candidate& each) const {
+    return std::exp(static_cast<double>(each.logit) - top_);
+  }
 
   void cut_top_p() {
     if (!(settings_.top_p > 0 && settings_.top_p < 1)) return;
@@ -118,9 +132,11 @@ class Chooser {
   int32_t draw_one(float draw) {
     auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
     // A vocabulary of which nothing was cut lies in order.
-    if (!std::is_sorted(candidates_, candidates_ + count_, by_id)) std::sort(candidates_, candidates_ + count_, by_id);
+    if (!std::is_sorted(candidates_, candidates_ + count_, by_id))
+      std::sort(candidates_, candidates_ + count_, by_id);
     auto tempered = [&](const Candidate& each) {
-      return std::exp((static_cast<double>(each.logit) - top_) / static_cast<double>(settings_.temperature));
+      return std::exp((static_cast<double>(each.logit) - top_) /
+                      static_cast<double>(settings_.temperature));
     };
     double sum = 0, walked = 0;
     for (int64_t i = 0; i < count_; ++i) sum += tempered(candidates_[i]);
@@ -150,7 +166,8 @@ void sample(const Sample& call) {
   for (int64_t s = 0; s < call.slots; ++s) {
     const int32_t position = call.next_positions[s];
     if (position < 0) continue;
-    const float draw = uniform_at(static_cast<uint32_t>(call.seeds[s]), static_cast<uint32_t>(position));
+    const float draw =
+        uniform_at(static_cast<uint32_t>(call.seeds[s]), static_cast<uint32_t>(position));
     const int32_t token = Chooser(call, s).choose(draw);
     call.tokens[s] = token;
     call.recent[s * call.recent_tokens + position % call.recent_tokens] = token;

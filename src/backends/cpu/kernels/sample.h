@@ -19,13 +19,13 @@ struct SampleSettings {
 };
 
 struct Sample {
-  int64_t slots = 0;            // S
-  int64_t vocabulary = 0;       // V
-  int64_t recent_tokens = 0;    // R
-  Rows<const float> logits;     // [S, V]
-  int32_t* tokens = nullptr;    // [S]
-  int32_t* recent = nullptr;    // [S, R]
-  const int32_t* next_positions = nullptr;  // [S]
+  int64_t slots = 0;                         // S
+  int64_t vocabulary = 0;                    // V
+  int64_t recent_tokens = 0;                 // R
+  Rows<const float> logits;                  // [S, V]
+  int32_t* tokens = nullptr;                 // [S]
+  int32_t* recent = nullptr;                 // [S, R]
+  const int32_t* next_positions = nullptr;   // [S]
   const SampleSettings* settings = nullptr;  // [S]
   const int32_t* seeds = nullptr;            // [S]
   std::byte* workspace = nullptr;

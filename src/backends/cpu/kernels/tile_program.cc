@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tile interpreter: gathers strided or 16-bit inputs into registers, applies one instruction at a time to a whole
-// tile, scatters outputs. Dense float operands are used where they lie.
+// The tile interpreter: gathers strided or 16-bit inputs into registers, applies one instruction at
+// a time to a whole tile, scatters outputs. Dense float operands are used where they lie.
 #include "backends/cpu/kernels/tile_program.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,7 +27,8 @@ HWY_INLINE void map_unary(const float* a, float* y, int64_t n, const Function& f
 }
 template <typename Function>
 HWY_INLINE void map_binary(const float* a, const float* b, float* y, int64_t n, const Function& f) {
-  for_lanes(n, [&](auto part, int64_t i) HWY_ATTR { store(part, f(load(part, a + i), load(part, b + i)), y + i); });
+  for_lanes(n, [&](auto part, int64_t i)
+                   HWY_ATTR { store(part, f(load(part, a + i), load(part, b + i)), y + i); });
 }
 
 HWY_INLINE V32 set(double value) { return hn::Set(F32(), static_cast<float>(value)); }
@@ -42,7 +43,8 @@ HWY_INLINE V32 gelu_tanh(V32 x) {
 }
 HWY_INLINE V32 gelu_tanh_slope(V32 x) {
   V32 t = tanh(gelu_argument(x));
-  V32 inner = hn::Mul(set(kGeluTanhScale), hn::MulAdd(set(3 * kGeluTanhCubic), hn::Mul(x, x), set(1)));
+  V32 inner =
+      hn::Mul(set(kGeluTanhScale), hn::MulAdd(set(3 * kGeluTanhCubic), hn::Mul(x, x), set(1)));
   V32 half = hn::Mul(set(0.5), hn::Add(set(1), t));
   return hn::MulAdd(hn::Mul(hn::Mul(set(0.5), x), hn::NegMulAdd(t, t, set(1))), inner, half);
 }
@@ -51,7 +53,8 @@ HWY_INLINE V32 silu_slope(V32 x) {
   return hn::Mul(s, hn::MulAdd(x, hn::Sub(set(1), s), set(1)));
 }
 
-// Logarithms go through the C library: no forward or backward pass of a model takes them over many elements.
+// Logarithms go through the C library: no forward or backward pass of a model takes them over many
+// elements.
 void map_log(const float* a, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
 }
@@ -67,28 +70,48 @@ void round_to_bf16(float* y, int64_t n) {
 void compute(const TileInstruction& in, const float* a, const float* b, float* y, int64_t n) {
   const V32 p = hn::Set(F32(), in.parameter);
   switch (in.function) {
-    case Pointwise::kAdd: return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Add(u, v); });
-    case Pointwise::kSub: return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Sub(u, v); });
-    case Pointwise::kMul: return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Mul(u, v); });
-    case Pointwise::kDiv: return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Div(u, v); });
-    case Pointwise::kNeg: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Neg(u); });
-    case Pointwise::kScale: return map_unary(a, y, n, [p](V32 u) HWY_ATTR { return hn::Mul(u, p); });
-    case Pointwise::kAddScalar: return map_unary(a, y, n, [p](V32 u) HWY_ATTR { return hn::Add(u, p); });
-    case Pointwise::kSquare: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Mul(u, u); });
-    case Pointwise::kExp: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return exp(u); });
-    case Pointwise::kLog: return map_log(a, y, n);
-    case Pointwise::kTanh: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return tanh(u); });
-    case Pointwise::kSqrt: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Sqrt(u); });
-    case Pointwise::kRsqrt: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Div(set(1), hn::Sqrt(u)); });
-    case Pointwise::kReciprocal: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Div(set(1), u); });
-    case Pointwise::kSigmoid: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return sigmoid(u); });
-    case Pointwise::kSilu: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Mul(u, sigmoid(u)); });
-    case Pointwise::kGeluTanh: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return gelu_tanh(u); });
+    case Pointwise::kAdd:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Add(u, v); });
+    case Pointwise::kSub:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Sub(u, v); });
+    case Pointwise::kMul:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Mul(u, v); });
+    case Pointwise::kDiv:
+      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Div(u, v); });
+    case Pointwise::kNeg:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Neg(u); });
+    case Pointwise::kScale:
+      return map_unary(a, y, n, [p](V32 u) HWY_ATTR { return hn::Mul(u, p); });
+    case Pointwise::kAddScalar:
+      return map_unary(a, y, n, [p](V32 u) HWY_ATTR { return hn::Add(u, p); });
+    case Pointwise::kSquare:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Mul(u, u); });
+    case Pointwise::kExp:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return exp(u); });
+    case Pointwise::kLog:
+      return map_log(a, y, n);
+    case Pointwise::kTanh:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return tanh(u); });
+    case Pointwise::kSqrt:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Sqrt(u); });
+    case Pointwise::kRsqrt:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Div(set(1), hn::Sqrt(u)); });
+    case Pointwise::kReciprocal:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Div(set(1), u); });
+    case Pointwise::kSigmoid:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return sigmoid(u); });
+    case Pointwise::kSilu:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return hn::Mul(u, sigmoid(u)); });
+    case Pointwise::kGeluTanh:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return gelu_tanh(u); });
     case Pointwise::kSiluBackward:
-      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Mul(v, silu_slope(u)); });
+      return map_binary(a, b, y, n,
+                        [](V32 u, V32 v) HWY_ATTR { return hn::Mul(v, silu_slope(u)); });
     case Pointwise::kGeluTanhBackward:
-      return map_binary(a, b, y, n, [](V32 u, V32 v) HWY_ATTR { return hn::Mul(v, gelu_tanh_slope(u)); });
-    case Pointwise::kCast: return map_unary(a, y, n, [](V32 u) HWY_ATTR { return u; });
+      return map_binary(a, b, y, n,
+                        [](V32 u, V32 v) HWY_ATTR { return hn::Mul(v, gelu_tanh_slope(u)); });
+    case Pointwise::kCast:
+      return map_unary(a, y, n, [](V32 u) HWY_ATTR { return u; });
   }
 }
 
@@ -126,13 +149,21 @@ void scatter(const float* from, int64_t n, T* to, int64_t step) {
 }
 
 void gather_run(const TileOperand& operand, int64_t offset, int64_t step, int64_t n, float* to) {
-  if (operand.dtype == DType::kF32) gather(static_cast<const float*>(operand.data) + offset, step, n, to);
-  else gather(static_cast<const uint16_t*>(operand.data) + offset, step, n, to);
+  if (operand.dtype == DType::kF32)
+    gather(static_cast<const float*>(operand.data) + offset, step, n, to);
+  else
+    gather(static_cast<const uint16_t*>(operand.data) + offset, step, n, to);
 }
 
-void scatter_run(const TileOperand& operand, int64_t offset, int64_t step, int64_t n, const float* from) {
-  if (operand.dtype == DType::kF32) scatter(from, n, static_cast<float*>(operand.data) + offset, step);
-  else scatter(from, n, static_cast<uint16_t*>(operand.data) + offset, step);
+void scatter_run(const TileOperand& operand,
+                 int64_t offset,
+                 int64_t step,
+                 int64_t n,
+                 const float* from) {
+  if (operand.dtype == DType::kF32)
+    scatter(from, n, static_cast<float*>(operand.data) + offset, step);
+  else
+    scatter(from, n, static_cast<uint16_t*>(operand.data) + offset, step);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -153,10 +184,14 @@ constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kLargestTile = 2048;
 constexpr int64_t kSmallestTile = 256;
 
-// Calls body(domain offset in the tile, element offset of the operand, length) for each innermost run of the
-// elements [begin, end) of the domain.
+// Calls body(domain offset in the tile, element offset of the operand, length) for each innermost
+// run of the elements [begin, end) of the domain.
 template <typename Body>
-void for_each_run(const Shape& domain, const Strides& strides, int64_t begin, int64_t end, const Body& body) {
+void for_each_run(const Shape& domain,
+                  const Strides& strides,
+                  int64_t begin,
+                  int64_t end,
+                  const Body& body) {
   int64_t inner = domain.back();
   int last = domain.rank() - 1;
   for (int64_t at = begin; at < end;) {
@@ -178,33 +213,44 @@ bool lies_densely(const TileOperand& operand, const Shape& domain) {
 
 }  // namespace
 
-TileKernel::TileKernel(const TileProgram& program, const Shape& domain, std::vector<TileOperand> inputs,
+TileKernel::TileKernel(const TileProgram& program,
+                       const Shape& domain,
+                       std::vector<TileOperand> inputs,
                        std::vector<TileOperand> outputs)
     : program_(program), domain_(domain), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
   RIDGE_CHECK(outputs_.size() == program_.outputs.size(), "{} outputs", outputs_.size());
   collapse();
-  for (size_t o = 0; o < outputs_.size(); ++o) computed_in_place_.push_back(may_compute_in_place(o));
+  for (size_t o = 0; o < outputs_.size(); ++o)
+    computed_in_place_.push_back(may_compute_in_place(o));
   int64_t fitting = kTileBytes / (4 * std::max(program_.registers, 1)) / 64 * 64;
   tile_ = std::clamp(fitting, kSmallestTile, kLargestTile);
   for (const auto* list : {&inputs_, &outputs_})
-    for (const TileOperand& operand : *list) bytes_ += storage_bytes(operand.dtype, domain_.elements());
+    for (const TileOperand& operand : *list)
+      bytes_ += storage_bytes(operand.dtype, domain_.elements());
 }
 
-// Joins neighbouring axes that every operand steps through evenly, so that runs are as long as they can be.
+// Joins neighbouring axes that every operand steps through evenly, so that runs are as long as they
+// can be.
 void TileKernel::collapse() {
   std::vector<int64_t> dims;
   std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());
-  auto operand = [&](size_t i) -> TileOperand& { return i < inputs_.size() ? inputs_[i] : outputs_[i - inputs_.size()]; };
+  auto operand = [&](size_t i) -> TileOperand& {
+    return i < inputs_.size() ? inputs_[i] : outputs_[i - inputs_.size()];
+  };
   for (int axis = 0; axis < domain_.rank(); ++axis) {
     if (domain_[axis] == 1) continue;
     bool joins = !dims.empty();
     for (size_t i = 0; joins && i < strides.size(); ++i)
       joins = strides[i].back() == operand(i).strides[axis] * domain_[axis];
-    if (joins) dims.back() *= domain_[axis];
-    else dims.push_back(domain_[axis]);
+    if (joins)
+      dims.back() *= domain_[axis];
+    else
+      dims.push_back(domain_[axis]);
     for (size_t i = 0; i < strides.size(); ++i) {
-      if (joins) strides[i].back() = operand(i).strides[axis];
-      else strides[i].push_back(operand(i).strides[axis]);
+      if (joins)
+        strides[i].back() = operand(i).strides[axis];
+      else
+        strides[i].push_back(operand(i).strides[axis]);
     }
   }
   if (dims.empty()) {
@@ -212,21 +258,24 @@ void TileKernel::collapse() {
     for (auto& each : strides) each.push_back(1);
   }
   domain_ = Shape(dims);
-  for (size_t i = 0; i < strides.size(); ++i) operand(i).strides = Strides(std::span<const int64_t>(strides[i]));
+  for (size_t i = 0; i < strides.size(); ++i)
+    operand(i).strides = Strides(std::span<const int64_t>(strides[i]));
 }
 
-// A register that only leaves is computed where it goes, unless a later instruction still reads an input that lies
-// there (an update in place).
+// A register that only leaves is computed where it goes, unless a later instruction still reads an
+// input that lies there (an update in place).
 bool TileKernel::may_compute_in_place(size_t output) const {
   int reg = program_.outputs[output];
-  if (reg < static_cast<int>(inputs_.size()) || !lies_densely(outputs_[output], domain_)) return false;
+  if (reg < static_cast<int>(inputs_.size()) || !lies_densely(outputs_[output], domain_))
+    return false;
   for (size_t o = 0; o < output; ++o)
     if (program_.outputs[o] == reg) return false;
   bool made = false;
   for (const TileInstruction& in : program_.instructions) {
     for (int source : {in.a, in.b}) {
       bool is_input = source < static_cast<int>(inputs_.size());
-      if (made && is_input && inputs_[static_cast<size_t>(source)].data == outputs_[output].data) return false;
+      if (made && is_input && inputs_[static_cast<size_t>(source)].data == outputs_[output].data)
+        return false;
     }
     made = made || in.target == reg;
   }
@@ -238,43 +287,49 @@ void TileKernel::run() const {
   auto* gather_tile = &HWY_DYNAMIC_DISPATCH(gather_run);
   auto* scatter_tile = &HWY_DYNAMIC_DISPATCH(scatter_run);
   int last = domain_.rank() - 1;
-  for_each_range(domain_.elements(), parts_for(bytes_), [&](int64_t range_begin, int64_t range_end) {
-    // A thread's registers stay from run to run, so that a run allocates nothing.
-    static thread_local std::vector<float> storage;
-    static thread_local std::vector<float*> registers;
-    if (storage.size() < static_cast<size_t>(tile_ * program_.registers))
-      storage.resize(static_cast<size_t>(tile_ * program_.registers));
-    registers.resize(static_cast<size_t>(program_.registers));
-    for (int64_t begin = range_begin; begin < range_end; begin += tile_) {
-      int64_t end = std::min(begin + tile_, range_end), n = end - begin;
-      for (size_t r = 0; r < registers.size(); ++r) registers[r] = storage.data() + static_cast<int64_t>(r) * tile_;
-      for (size_t i = 0; i < inputs_.size(); ++i) {
-        const TileOperand& in = inputs_[i];
-        if (lies_densely(in, domain_)) {
-          registers[i] = static_cast<float*>(in.data) + begin;
-          continue;
+  for_each_range(
+      domain_.elements(), parts_for(bytes_), [&](int64_t range_begin, int64_t range_end) {
+        // A thread's registers stay from run to run, so that a run allocates nothing.
+        static thread_local std::vector<float> storage;
+        static thread_local std::vector<float*> registers;
+        if (storage.size() < static_cast<size_t>(tile_ * program_.registers))
+          storage.resize(static_cast<size_t>(tile_ * program_.registers));
+        registers.resize(static_cast<size_t>(program_.registers));
+        for (int64_t begin = range_begin; begin < range_end; begin += tile_) {
+          int64_t end = std::min(begin + tile_, range_end), n = end - begin;
+          for (size_t r = 0; r < registers.size(); ++r)
+            registers[r] = storage.data() + static_cast<int64_t>(r) * tile_;
+          for (size_t i = 0; i < inputs_.size(); ++i) {
+            const TileOperand& in = inputs_[i];
+            if (lies_densely(in, domain_)) {
+              registers[i] = static_cast<float*>(in.data) + begin;
+              continue;
+            }
+            for_each_run(domain_, in.strides, begin, end,
+                         [&](int64_t at, int64_t offset, int64_t length) {
+                           gather_tile(in, offset, in.strides[last], length, registers[i] + at);
+                         });
+          }
+          for (size_t o = 0; o < outputs_.size(); ++o) {
+            size_t reg = static_cast<size_t>(program_.outputs[o]);
+            if (computed_in_place_[o])
+              registers[reg] = static_cast<float*>(outputs_[o].data) + begin;
+          }
+          for (const TileInstruction& in : program_.instructions)
+            apply_tile(in, registers[static_cast<size_t>(in.a)],
+                       registers[static_cast<size_t>(in.b)],
+                       registers[static_cast<size_t>(in.target)], n);
+          for (size_t o = 0; o < outputs_.size(); ++o) {
+            const float* from = registers[static_cast<size_t>(program_.outputs[o])];
+            const TileOperand& out = outputs_[o];
+            if (computed_in_place_[o]) continue;
+            for_each_run(domain_, out.strides, begin, end,
+                         [&](int64_t at, int64_t offset, int64_t length) {
+                           scatter_tile(out, offset, out.strides[last], length, from + at);
+                         });
+          }
         }
-        for_each_run(domain_, in.strides, begin, end, [&](int64_t at, int64_t offset, int64_t length) {
-          gather_tile(in, offset, in.strides[last], length, registers[i] + at);
-        });
-      }
-      for (size_t o = 0; o < outputs_.size(); ++o) {
-        size_t reg = static_cast<size_t>(program_.outputs[o]);
-        if (computed_in_place_[o]) registers[reg] = static_cast<float*>(outputs_[o].data) + begin;
-      }
-      for (const TileInstruction& in : program_.instructions)
-        apply_tile(in, registers[static_cast<size_t>(in.a)], registers[static_cast<size_t>(in.b)],
-                   registers[static_cast<size_t>(in.target)], n);
-      for (size_t o = 0; o < outputs_.size(); ++o) {
-        const float* from = registers[static_cast<size_t>(program_.outputs[o])];
-        const TileOperand& out = outputs_[o];
-        if (computed_in_place_[o]) continue;
-        for_each_run(domain_, out.strides, begin, end, [&](int64_t at, int64_t offset, int64_t length) {
-          scatter_tile(out, offset, out.strides[last], length, from + at);
-        });
-      }
-    }
-  });
+      });
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise work as a small register program run over tiles that stay in L1: one instruction for a primitive, many
-// for a generated cluster. Operands are strided (a stride of 0 repeats), float or bf16; registers are float.
+// Pointwise work as a small register program run over tiles that stay in L1: one instruction for a
+// primitive, many for a generated cluster. Operands are strided (a stride of 0 repeats), float or
+// bf16; registers are float.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace ridge::backends::cpu {
 
-// registers[target] = function(registers[a], registers[b]); b is unused by functions of one operand.
+// registers[target] = function(registers[a], registers[b]); b is unused by functions of one
+// operand.
 struct TileInstruction {
   Pointwise function;
   int target;
@@ -31,19 +33,22 @@ struct TileProgram {
 };
 
 struct TileOperand {
-  void* data = nullptr;      // null where absent
+  void* data = nullptr;  // null where absent
   DType dtype = DType::kF32;
-  Strides strides;           // over the domain's axes, in elements
+  Strides strides;  // over the domain's axes, in elements
 };
 
-// A program bound to operands of one shape. An output may be an input's own bytes in the same layout.
+// A program bound to operands of one shape. An output may be an input's own bytes in the same
+// layout.
 class TileKernel {
  public:
-  TileKernel(const TileProgram& program, const Shape& domain, std::vector<TileOperand> inputs,
+  TileKernel(const TileProgram& program,
+             const Shape& domain,
+             std::vector<TileOperand> inputs,
              std::vector<TileOperand> outputs);
 
-  // Mapping: the domain in row-major order in static ranges over threads, each in tiles. Bound: memory, each
-  // operand once; with transcendental functions about 1 to 2 ns a vector each.
+  // Mapping: the domain in row-major order in static ranges over threads, each in tiles. Bound:
+  // memory, each operand once; with transcendental functions about 1 to 2 ns a vector each.
   void run() const;
 
  private:
@@ -55,8 +60,8 @@ class TileKernel {
   std::vector<TileOperand> inputs_;
   std::vector<TileOperand> outputs_;
   std::vector<bool> computed_in_place_;  // per output
-  int64_t tile_ = 0;   // elements
-  int64_t bytes_ = 0;  // of all operands
+  int64_t tile_ = 0;                     // elements
+  int64_t bytes_ = 0;                    // of all operands
 };
 
 }  // namespace ridge::backends::cpu

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW: pointwise, so the result does not depend on how elements are split. And the clipping factor, one scalar.
+// AdamW: pointwise, so the result does not depend on how elements are split. And the clipping
+// factor, one scalar.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <memory>
@@ -11,10 +12,11 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kPiece = 1024;  // elements a block, a vector of four a thread: short, as others may wait for its place
+constexpr int64_t kPiece =
+    1024;  // elements a block, a vector of four a thread: short, as others may wait for its place
 
-// Shared memory that a block takes and does not use: three of Hopper's blocks and their loads still saturate the memory,
-// and beside them a multiprocessor has threads and registers for others.
+// Shared memory that a block takes and does not use: three of Hopper's blocks and their loads still
+// saturate the memory, and beside them a multiprocessor has threads and registers for others.
 constexpr int kRoomyBytes = 70'000;
 
 struct Tensor {
@@ -73,7 +75,9 @@ __device__ __forceinline__ void compute_scalars(const Fixed& p, float weight_dec
 }
 
 template <typename Gradient, int kCount>
-__device__ __forceinline__ void update_piece(const Tensor& tensor, int64_t first, const Scalars& shared) {
+__device__ __forceinline__ void update_piece(const Tensor& tensor,
+                                             int64_t first,
+                                             const Scalars& shared) {
   // The first loads go out before the block waits for its scalars.
   const int64_t end = first + kPiece < tensor.elements ? first + kPiece : tensor.elements;
   const auto* gradient = static_cast<const Gradient*>(tensor.gradient);
@@ -112,36 +116,50 @@ __device__ __forceinline__ void update_piece(const Tensor& tensor, int64_t first
   }
 }
 
-// Mapping: a block a piece of 1024 elements of one tensor. Bound: memory, 16 (14 for bf16 gradients) bytes read and 12
-// (14 with the bf16 copy) written an element.
+// Mapping: a block a piece of 1024 elements of one tensor. Bound: memory, 16 (14 for bf16
+// gradients) bytes read and 12 (14 with the bf16 copy) written an element.
 template <int kCapacity>
-__global__ void __launch_bounds__(kThreads) adamw_kernel(const __grid_constant__ Arguments<kCapacity> p) {
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(const __grid_constant__ Arguments<kCapacity> p) {
   __shared__ Scalars scalars;
   const int index = p.list.tensor_of(blockIdx.x);
   const Tensor& tensor = p.list.tensors[index];
   const int64_t first = static_cast<int64_t>(blockIdx.x - p.list.first_block[index]) * kPiece;
   compute_scalars(p.fixed, tensor.weight_decay, scalars);
   if (tensor.gradient_is_f32) {
-    if (tensor.takes_vectors) update_piece<float, 4>(tensor, first, scalars);
-    else update_piece<float, 1>(tensor, first, scalars);
+    if (tensor.takes_vectors)
+      update_piece<float, 4>(tensor, first, scalars);
+    else
+      update_piece<float, 1>(tensor, first, scalars);
   } else {
-    if (tensor.takes_vectors) update_piece<uint16_t, 4>(tensor, first, scalars);
-    else update_piece<uint16_t, 1>(tensor, first, scalars);
+    if (tensor.takes_vectors)
+      update_piece<uint16_t, 4>(tensor, first, scalars);
+    else
+      update_piece<uint16_t, 1>(tensor, first, scalars);
   }
 }
 
 Tensor tensor_of(const AdamwTensor& x) {
-  Tensor t{x.parameter, x.gradient, x.m, x.v, x.bf16_parameter, x.elements, static_cast<float>(x.weight_decay),
-           x.gradient != nullptr, false};
+  Tensor t{x.parameter,
+           x.gradient,
+           x.m,
+           x.v,
+           x.bf16_parameter,
+           x.elements,
+           static_cast<float>(x.weight_decay),
+           x.gradient != nullptr,
+           false};
   if (!t.gradient_is_f32) t.gradient = x.bf16_gradient;
   t.takes_vectors = x.elements % 4 == 0 && takes_vectors<4>(x.parameter) && takes_vectors<4>(x.m) &&
-                    takes_vectors<4>(x.v) && takes_vectors<4>(x.gradient) && takes_vectors<4>(x.bf16_gradient) &&
-                    takes_vectors<4>(x.bf16_parameter);
+                    takes_vectors<4>(x.v) && takes_vectors<4>(x.gradient) &&
+                    takes_vectors<4>(x.bf16_gradient) && takes_vectors<4>(x.bf16_parameter);
   return t;
 }
 
 template <int kCapacity>
-cudaError_t launch(std::span<const AdamwTensor> tensors, const AdamwStep& step, cudaStream_t stream) {
+cudaError_t launch(std::span<const AdamwTensor> tensors,
+                   const AdamwStep& step,
+                   cudaStream_t stream) {
   // On the heap: most of 32 KiB.
   const auto p = std::make_unique<Arguments<kCapacity>>();
   p->fixed = {step.learning_rate, step.step, step.gradient_scale, step.beta1, step.beta2, step.eps};
@@ -157,8 +175,8 @@ cudaError_t launch(std::span<const AdamwTensor> tensors, const AdamwStep& step, 
   }
   if (blocks == 0) return cudaSuccess;
   if (step.leaves_room) {
-    const cudaError_t status = cudaFuncSetAttribute(adamw_kernel<kCapacity>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                    kRoomyBytes);
+    const cudaError_t status = cudaFuncSetAttribute(
+        adamw_kernel<kCapacity>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoomyBytes);
     if (status != cudaSuccess) return status;
   }
   adamw_kernel<kCapacity>
@@ -166,7 +184,10 @@ cudaError_t launch(std::span<const AdamwTensor> tensors, const AdamwStep& step, 
   return cudaGetLastError();
 }
 
-__global__ void clip_coefficient_kernel(const float* sum_squares, double max_norm, double epsilon, float* out) {
+__global__ void clip_coefficient_kernel(const float* sum_squares,
+                                        double max_norm,
+                                        double epsilon,
+                                        float* out) {
   const double factor = max_norm / (sqrt(static_cast<double>(*sum_squares)) + epsilon);
   *out = static_cast<float>(factor < 1.0 ? factor : 1.0);
 }
@@ -181,17 +202,23 @@ int adamw_multi_launches(int64_t tensors) {
   return static_cast<int>((tensors + kAdamwMaxTensors - 1) / kAdamwMaxTensors);
 }
 
-cudaError_t launch_adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step, cudaStream_t stream) {
+cudaError_t launch_adamw_multi(std::span<const AdamwTensor> tensors,
+                               const AdamwStep& step,
+                               cudaStream_t stream) {
   for (size_t first = 0; first < tensors.size(); first += kAdamwMaxTensors) {
-    const auto part = tensors.subspan(first, std::min<size_t>(kAdamwMaxTensors, tensors.size() - first));
+    const auto part =
+        tensors.subspan(first, std::min<size_t>(kAdamwMaxTensors, tensors.size() - first));
     const cudaError_t status = launch<kAdamwMaxTensors>(part, step, stream);
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;
 }
 
-cudaError_t launch_clip_coefficient(
-    const float* sum_squares, double max_norm, double norm_epsilon, float* coefficient, cudaStream_t stream) {
+cudaError_t launch_clip_coefficient(const float* sum_squares,
+                                    double max_norm,
+                                    double norm_epsilon,
+                                    float* coefficient,
+                                    cudaStream_t stream) {
   clip_coefficient_kernel<<<1, 1, 0, stream>>>(sum_squares, max_norm, norm_epsilon, coefficient);
   return cudaGetLastError();
 }

@@ -44,7 +44,8 @@ struct MaskBody {
 template <int kCount, typename T>
 cudaError_t launch(const CausalMask<T>& call, cudaStream_t stream) {
   const int64_t window = call.window < call.columns ? call.window : 0;  // a wider one hides nothing
-  const MaskBody<T, kCount> body{call.x, call.y, FastDivide(call.columns), static_cast<int32_t>(window), call.value};
+  const MaskBody<T, kCount> body{call.x, call.y, FastDivide(call.columns),
+                                 static_cast<int32_t>(window), call.value};
   return launch_map_rows<MaskBody<T, kCount>>(body, call.rows, call.columns, stream);
 }
 
@@ -52,7 +53,8 @@ cudaError_t launch(const CausalMask<T>& call, cudaStream_t stream) {
 
 template <typename T>
 cudaError_t launch_causal_mask(const CausalMask<T>& call, cudaStream_t stream) {
-  if (call.window < 0 || call.columns < 0 || call.columns >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (call.window < 0 || call.columns < 0 || call.columns >= int64_t{1} << 31)
+    return cudaErrorInvalidValue;
   if (call.rows == 0 || call.columns == 0) return cudaSuccess;
   constexpr int kCount = kVectorOf<T>;
   const bool vectors =

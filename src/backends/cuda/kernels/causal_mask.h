@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal or window mask on a matrix of scores, as an eager framework applies it: a pass of its own. T is float or
-// uint16_t (bf16).
+// The causal or window mask on a matrix of scores, as an eager framework applies it: a pass of its
+// own. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>

@@ -26,10 +26,12 @@ __global__ void __launch_bounds__(kThreads) walk_read_kernel(const __grid_consta
   const int64_t vectors = p.bytes / 16, step = static_cast<int64_t>(gridDim.x) * kThreads;
   float4 sum{};
   for (int pass = 0; pass < p.passes; ++pass) {
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors; i += kUnroll * step) {
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors;
+         i += kUnroll * step) {
       float4 x[kUnroll];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) x[u] = i + u * step < vectors ? __ldcg(from + i + u * step) : float4{};
+      for (int u = 0; u < kUnroll; ++u)
+        x[u] = i + u * step < vectors ? __ldcg(from + i + u * step) : float4{};
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) add(sum, x[u]);
     }
@@ -43,10 +45,12 @@ __global__ void __launch_bounds__(kThreads) walk_copy_kernel(const __grid_consta
   const float4* from = kInPlace ? to : static_cast<const float4*>(p.from);
   const int64_t vectors = p.bytes / 32, step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int pass = 0; pass < p.passes; ++pass) {
-    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors; i += kUnroll * step) {
+    for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors;
+         i += kUnroll * step) {
       float4 x[kUnroll];
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) x[u] = i + u * step < vectors ? __ldcg(from + i + u * step) : float4{};
+      for (int u = 0; u < kUnroll; ++u)
+        x[u] = i + u * step < vectors ? __ldcg(from + i + u * step) : float4{};
 #pragma unroll
       for (int u = 0; u < kUnroll; ++u) {
         if (kInPlace) x[u].x += 1e-9f;
@@ -71,7 +75,8 @@ __global__ void __launch_bounds__(kThreads) chain_kernel(float* sink, int iterat
   if (sum == 1.2345e33f) *sink = sum;
 }
 
-// Each launch goes on where the last one stopped: no line is met again before all caches have forgotten it.
+// Each launch goes on where the last one stopped: no line is met again before all caches have
+// forgotten it.
 __global__ void follow_kernel(const uint32_t* from, uint32_t words, int trips, uint32_t* place) {
   constexpr uint32_t kStep = 1000003;  // a prime of words
   constexpr uint32_t kRare = 0x7fc12345u;
@@ -107,18 +112,31 @@ int64_t chain_operations(int multiprocessors, int iterations) {
   return int64_t{kBlocksPerMultiprocessor} * multiprocessors * kThreads * kChains * iterations;
 }
 
-cudaError_t launch_multiply_adds(float* sink, int multiprocessors, int iterations, cudaStream_t stream) {
-  chain_kernel<false><<<kBlocksPerMultiprocessor * multiprocessors, kThreads, 0, stream>>>(sink, iterations);
+cudaError_t launch_multiply_adds(float* sink,
+                                 int multiprocessors,
+                                 int iterations,
+                                 cudaStream_t stream) {
+  chain_kernel<false>
+      <<<kBlocksPerMultiprocessor * multiprocessors, kThreads, 0, stream>>>(sink, iterations);
   return cudaGetLastError();
 }
 
-cudaError_t launch_exponentials(float* sink, int multiprocessors, int iterations, cudaStream_t stream) {
-  chain_kernel<true><<<kBlocksPerMultiprocessor * multiprocessors, kThreads, 0, stream>>>(sink, iterations);
+cudaError_t launch_exponentials(float* sink,
+                                int multiprocessors,
+                                int iterations,
+                                cudaStream_t stream) {
+  chain_kernel<true>
+      <<<kBlocksPerMultiprocessor * multiprocessors, kThreads, 0, stream>>>(sink, iterations);
   return cudaGetLastError();
 }
 
-cudaError_t launch_follow(const void* from, int64_t bytes, int trips, uint32_t* place, cudaStream_t stream) {
-  follow_kernel<<<1, 1, 0, stream>>>(static_cast<const uint32_t*>(from), static_cast<uint32_t>(bytes / 4), trips, place);
+cudaError_t launch_follow(const void* from,
+                          int64_t bytes,
+                          int trips,
+                          uint32_t* place,
+                          cudaStream_t stream) {
+  follow_kernel<<<1, 1, 0, stream>>>(static_cast<const uint32_t*>(from),
+                                     static_cast<uint32_t>(bytes / 4), trips, place);
   return cudaGetLastError();
 }
 

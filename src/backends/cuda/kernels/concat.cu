@@ -26,7 +26,8 @@ struct Parts {
   Rows<T> y;
 };
 
-// Mapping: blockIdx.y is a part, blockIdx.x 1024 of its vectors. Bound: memory, each element read and written once.
+// Mapping: blockIdx.y is a part, blockIdx.x 1024 of its vectors. Bound: memory, each element read
+// and written once.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads) concat_kernel(const __grid_constant__ Parts<T> p) {
   const Part<T>& part = p.parts[blockIdx.y];
@@ -36,7 +37,8 @@ __global__ void __launch_bounds__(kThreads) concat_kernel(const __grid_constant_
     const uint32_t index = (blockIdx.x * kEach + k) * kThreads + threadIdx.x;
     if (index >= part.vectors) continue;
     const uint32_t row = part.per_row.quotient(index);
-    v[k] = load_packed<kCount>(part.x + row * part.stride + (index - row * part.per_row.divisor) * kCount);
+    v[k] = load_packed<kCount>(part.x + row * part.stride +
+                               (index - row * part.per_row.divisor) * kCount);
   }
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
@@ -79,7 +81,8 @@ cudaError_t launch_concat(const Concat<T>& call, cudaStream_t stream) {
   bool vectors = takes_vectors<kCount>(call.y);
   for (const ConcatPart<T>& part : call.parts) {
     if (part.columns < 0 || part.first < 0) return cudaErrorInvalidValue;
-    vectors = vectors && takes_vectors<kCount>(part.x) && part.columns % kCount == 0 && part.first % kCount == 0;
+    vectors = vectors && takes_vectors<kCount>(part.x) && part.columns % kCount == 0 &&
+              part.first % kCount == 0;
   }
   return vectors ? launch<kCount>(call, stream) : launch<1>(call, stream);
 }

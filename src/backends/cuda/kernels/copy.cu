@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided copies: runs and repeated elements as vectors, transpositions through a tile in shared memory, whatever is left
-// element by element.
+// Strided copies: runs and repeated elements as vectors, transpositions through a tile in shared
+// memory, whatever is left element by element.
 #include "backends/cuda/kernels/copy.h"
 
 #include <type_traits>
@@ -30,8 +30,8 @@ __device__ __forceinline__ void move(const Packed<From, kCount>& from, To* to, b
   store_floats(to, v);
 }
 
-// Bound: memory, elements (sizeof(From) + sizeof(To)), and sizeof(To) more to accumulate. A source that repeats along
-// the innermost axis is loaded once a vector.
+// Bound: memory, elements (sizeof(From) + sizeof(To)), and sizeof(To) more to accumulate. A source
+// that repeats along the innermost axis is loaded once a vector.
 template <typename From, typename To, int kCount, bool kRepeats>
 struct CopyBody {
   static constexpr int kVector = kCount;
@@ -48,7 +48,7 @@ struct CopyBody {
     int64_t offsets[2];
     walk.locate(at.column / kCount, offsets);
     item.target = offsets[0];
-    item.source = load_packed<kRepeats ? 1 : kCount>(source + offsets[1]);
+    item.source = load_packed < kRepeats ? 1 : kCount > (source + offsets[1]);
   }
   __device__ __forceinline__ void finish(const Item& item, MapPlace) const {
     if constexpr (kRepeats && kCount > 1) {
@@ -79,12 +79,13 @@ struct Transpose {
   bool accumulate;
 };
 
-// Mapping: tiles of 64 x 64; a warp reads 32 neighbours of the source and writes 32 neighbours of the target, 16 loads of
-// a thread wait at a time. Bound: memory, as above.
+// Mapping: tiles of 64 x 64; a warp reads 32 neighbours of the source and writes 32 neighbours of
+// the target, 16 loads of a thread wait at a time. Bound: memory, as above.
 template <typename From, typename To>
 __global__ void __launch_bounds__(kTileThreads)
     transpose_kernel(const __grid_constant__ Transpose<From, To> p) {
-  __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two lanes of a column meet
+  __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two
+                                                          // lanes of a column meet
   uint32_t rest = p.inner_tiles.quotient(blockIdx.x);
   const int64_t inner = static_cast<int64_t>(blockIdx.x - rest * p.inner_tiles.divisor) * kTile;
   const uint32_t outer = p.across_tiles.quotient(rest);
@@ -121,9 +122,18 @@ __global__ void __launch_bounds__(kTileThreads)
 template <typename From, typename To>
 cudaError_t launch_transpose(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
   const int last = plan.rank - 1;
-  Transpose<From, To> p{StridedWalk<2>({}, 1), {}, {}, plan.extents[last - 1], plan.extents[last],
-                        plan.strides[0][last - 1], plan.strides[1][last], call.source, call.target, call.accumulate};
-  const int64_t across_tiles = (p.across + kTile - 1) / kTile, inner_tiles = (p.inner + kTile - 1) / kTile;
+  Transpose<From, To> p{StridedWalk<2>({}, 1),
+                        {},
+                        {},
+                        plan.extents[last - 1],
+                        plan.extents[last],
+                        plan.strides[0][last - 1],
+                        plan.strides[1][last],
+                        call.source,
+                        call.target,
+                        call.accumulate};
+  const int64_t across_tiles = (p.across + kTile - 1) / kTile,
+                inner_tiles = (p.inner + kTile - 1) / kTile;
   plan.rank -= 2;
   p.outer = StridedWalk<2>(plan, 1);
   p.across_tiles = FastDivide(across_tiles);
@@ -136,14 +146,16 @@ cudaError_t launch_transpose(const Copy<From, To>& call, LayoutPlan<2> plan, cud
 }
 
 template <int kCount, bool kRepeats, typename From, typename To>
-cudaError_t launch_vectors(const Copy<From, To>& call, const LayoutPlan<2>& plan, cudaStream_t stream) {
-  const CopyBody<From, To, kCount, kRepeats> body{StridedWalk<2>(plan, kCount), call.source, call.target,
-                                                  call.accumulate};
+cudaError_t launch_vectors(const Copy<From, To>& call,
+                           const LayoutPlan<2>& plan,
+                           cudaStream_t stream) {
+  const CopyBody<From, To, kCount, kRepeats> body{StridedWalk<2>(plan, kCount), call.source,
+                                                  call.target, call.accumulate};
   return launch_map_rows<CopyBody<From, To, kCount, kRepeats>>(body, 1, plan.elements(), stream);
 }
 
-// An axis besides the last along which the source is contiguous, moved beside the last; false where there is none long
-// enough for tiles.
+// An axis besides the last along which the source is contiguous, moved beside the last; false where
+// there is none long enough for tiles.
 bool move_across(LayoutPlan<2>& plan) {
   constexpr int64_t kShort = 8;  // a tile of fewer rows is mostly empty
   const int last = plan.rank - 1;
@@ -172,7 +184,8 @@ cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream) {
   if (!plan.is_valid()) return cudaErrorInvalidValue;
   if (plan.elements() == 0) return cudaSuccess;
   plan.simplify();
-  constexpr int kCount = kVectorOf<To>;  // whole 16-byte stores side by side; wider loads cost nothing
+  constexpr int kCount =
+      kVectorOf<To>;  // whole 16-byte stores side by side; wider loads cost nothing
   if (!fits_walk(plan)) return cudaErrorInvalidValue;
   if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
       walk_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {

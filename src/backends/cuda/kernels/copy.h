@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between strided layouts of up to six dimensions on CUDA, with conversion between float and uint16_t (bf16) and
-// optional addition. Same-type copies move bits, so any 4-byte or 2-byte type may pass as float or uint16_t.
+// Copies between strided layouts of up to six dimensions on CUDA, with conversion between float and
+// uint16_t (bf16) and optional addition. Same-type copies move bits, so any 4-byte or 2-byte type
+// may pass as float or uint16_t.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,14 @@ template <typename From, typename To>
 struct Copy {
   CopyLayout layout;
   const From* source = nullptr;
-  To* target = nullptr;      // no overlap with the source
+  To* target = nullptr;     // no overlap with the source
   bool accumulate = false;  // target += source, added in fp32
 };
 
-// Fast where the innermost target dimension is contiguous and the source has that dimension, or another, contiguous
-// (runs, transpositions), or repeats one element along it. Any other layout is right but moves single elements.
-// cudaErrorInvalidValue for a rank out of range or a negative extent or stride. One launch; none for no elements.
+// Fast where the innermost target dimension is contiguous and the source has that dimension, or
+// another, contiguous (runs, transpositions), or repeats one element along it. Any other layout is
+// right but moves single elements. cudaErrorInvalidValue for a rank out of range or a negative
+// extent or stride. One launch; none for no elements.
 template <typename From, typename To>
 cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream);
 

@@ -40,8 +40,8 @@ struct GatherBody {
 template <typename Table, typename T>
 cudaError_t launch_embedding(const Embedding<Table, T>& call, cudaStream_t stream) {
   constexpr int kCount = kVectorOf<T>;  // whole 16-byte stores side by side
-  const bool vectors =
-      call.width % kCount == 0 && takes_vectors<kCount>(call.table) && takes_vectors<kCount>(call.y);
+  const bool vectors = call.width % kCount == 0 && takes_vectors<kCount>(call.table) &&
+                       takes_vectors<kCount>(call.y);
   if (vectors) {
     return launch_map_rows(GatherBody<Table, T, kCount>{call}, call.tokens, call.width, stream);
   }

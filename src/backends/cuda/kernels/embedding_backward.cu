@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding's gradient without atomics: each block owns rows of the table, finds their tokens in order and adds them.
+// Embedding's gradient without atomics: each block owns rows of the table, finds their tokens in
+// order and adds them.
 #include <algorithm>
 
 #include "backends/cuda/kernels/embedding.h"
@@ -9,12 +10,13 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kOwnedRows = 8;     // of the table, by a block
-constexpr int kAdders = 4;        // token k of a block's list goes to adder k % 4: more loads at a time for ids that
-                                  // many tokens share
+constexpr int kOwnedRows = 8;  // of the table, by a block
+constexpr int kAdders = 4;  // token k of a block's list goes to adder k % 4: more loads at a time
+                            // for ids that many tokens share
 constexpr int kAdderThreads = kThreads / kAdders;
-constexpr int kScanned = 2048;    // tokens looked at before the block agrees on where their matches go
-constexpr int kListed = 2048;     // matches kept from one tile of columns to the next
+constexpr int kScanned =
+    2048;                      // tokens looked at before the block agrees on where their matches go
+constexpr int kListed = 2048;  // matches kept from one tile of columns to the next
 
 // The block's tokens, in order: those whose id is one of its rows.
 struct TokenList {
@@ -23,11 +25,16 @@ struct TokenList {
   unsigned touched;  // a bit for each row that has a token
 };
 
-// Appends the matches among tokens [first, first + kScanned) at `size`; returns the new size, to every thread. Where it
-// would pass kListed nothing is written. The block must meet before the list is read or written again.
+// Appends the matches among tokens [first, first + kScanned) at `size`; returns the new size, to
+// every thread. Where it would pass kListed nothing is written. The block must meet before the list
+// is read or written again.
 template <typename T>
-__device__ __forceinline__ int scan_tokens(
-    const EmbeddingBackward<T>& p, int64_t first_owned, int64_t first, int size, TokenList& list, int* warp_counts) {
+__device__ __forceinline__ int scan_tokens(const EmbeddingBackward<T>& p,
+                                           int64_t first_owned,
+                                           int64_t first,
+                                           int size,
+                                           TokenList& list,
+                                           int* warp_counts) {
   constexpr int kEach = kScanned / kThreads;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
@@ -98,10 +105,11 @@ __device__ __forceinline__ void add_tokens(const EmbeddingBackward<T>& p,
   }
 }
 
-// Mapping: a block owns 8 rows of the table and every gridDim.y-th tile of 64 kCount columns. It looks through all ids
-// once (again for each tile where more than 2048 tokens are its own), then four groups of threads add every fourth of
-// its tokens into shared memory, and the four sums are added in order. Bound: memory, V D 4 written unless accumulating,
-// plus N D sizeof(T) read; and N / 2 V bytes of ids from L2 for each tile column.
+// Mapping: a block owns 8 rows of the table and every gridDim.y-th tile of 64 kCount columns. It
+// looks through all ids once (again for each tile where more than 2048 tokens are its own), then
+// four groups of threads add every fourth of its tokens into shared memory, and the four sums are
+// added in order. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read; and N
+// / 2 V bytes of ids from L2 for each tile column.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     embedding_backward_kernel(const __grid_constant__ EmbeddingBackward<T> p) {
@@ -169,8 +177,9 @@ cudaError_t launch(const EmbeddingBackward<T>& call, cudaStream_t stream) {
   const int64_t tiles = (call.width + kTile - 1) / kTile;
   // Columns are shared among blocks while each writes twice what it scans.
   const int64_t shares = kOwnedRows * call.width / (2 * std::max<int64_t>(call.tokens, 1));
-  const dim3 grid(static_cast<unsigned>((call.vocabulary + kOwnedRows - 1) / kOwnedRows),
-                  static_cast<unsigned>(std::clamp<int64_t>(shares, 1, std::min<int64_t>(tiles, 65535))));
+  const dim3 grid(
+      static_cast<unsigned>((call.vocabulary + kOwnedRows - 1) / kOwnedRows),
+      static_cast<unsigned>(std::clamp<int64_t>(shares, 1, std::min<int64_t>(tiles, 65535))));
   embedding_backward_kernel<T, kCount><<<grid, kThreads, 0, stream>>>(call);
   return cudaGetLastError();
 }
@@ -180,10 +189,13 @@ cudaError_t launch(const EmbeddingBackward<T>& call, cudaStream_t stream) {
 template <typename T>
 cudaError_t launch_embedding_backward(const EmbeddingBackward<T>& call, cudaStream_t stream) {
   constexpr int64_t kLimit = int64_t{1} << 31;
-  if (call.tokens < 0 || call.width < 0 || call.vocabulary < 0 || call.tokens >= kLimit || call.vocabulary >= kLimit)
+  if (call.tokens < 0 || call.width < 0 || call.vocabulary < 0 || call.tokens >= kLimit ||
+      call.vocabulary >= kLimit)
     return cudaErrorInvalidValue;
-  if (call.width == 0 || call.vocabulary == 0 || (call.accumulate && call.tokens == 0)) return cudaSuccess;
-  const bool vectors = call.width % 4 == 0 && takes_vectors<4>(call.dy) && takes_vectors<4>(call.d_table);
+  if (call.width == 0 || call.vocabulary == 0 || (call.accumulate && call.tokens == 0))
+    return cudaSuccess;
+  const bool vectors =
+      call.width % 4 == 0 && takes_vectors<4>(call.dy) && takes_vectors<4>(call.d_table);
   return vectors ? launch<4>(call, stream) : launch<1>(call, stream);
 }
 

@@ -34,7 +34,11 @@ cudaError_t launch(const Rows<T>& y, MapExtents extents, T value, cudaStream_t s
 }
 
 template <typename T>
-cudaError_t launch_bits(const Rows<T>& y, int64_t rows, int64_t columns, T value, cudaStream_t stream) {
+cudaError_t launch_bits(const Rows<T>& y,
+                        int64_t rows,
+                        int64_t columns,
+                        T value,
+                        cudaStream_t stream) {
   const MapExtents extents = joined_rows(rows, columns, {y.stride});
   constexpr int kCount = kVectorOf<T>;
   const bool vectors = extents.width % kCount == 0 && takes_vectors<kCount>(y);
@@ -46,7 +50,8 @@ cudaError_t launch_bits(const Rows<T>& y, int64_t rows, int64_t columns, T value
 template <typename T>
 cudaError_t launch_fill(const Fill<T>& call, cudaStream_t stream) {
   if constexpr (std::is_same_v<T, uint16_t>) {
-    return launch_bits(call.y, call.rows, call.columns, float_to_bf16(static_cast<float>(call.value)), stream);
+    return launch_bits(call.y, call.rows, call.columns,
+                       float_to_bf16(static_cast<float>(call.value)), stream);
   } else if constexpr (std::is_same_v<T, float>) {
     return launch_bits(call.y, call.rows, call.columns, static_cast<float>(call.value), stream);
   } else {  // an integer is to memory a float of its bits

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sets every element of a strided matrix to one value, on CUDA. T is float, uint16_t (bf16, rounded to nearest even) or
-// int32_t.
+// Sets every element of a strided matrix to one value, on CUDA. T is float, uint16_t (bf16, rounded
+// to nearest even) or int32_t.
 #pragma once
 
 #include <cstdint>

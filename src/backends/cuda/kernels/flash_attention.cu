@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention's front: checks operands, chooses the kernels, and holds what the Hopper launches need
-// from the host. No kernel here.
+// Flash attention's front: checks operands, chooses the kernels, and holds what the Hopper launches
+// need from the host. No kernel here.
 #include "backends/cuda/kernels/flash_attention.h"
 
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
@@ -20,19 +20,19 @@ int device_attribute(cudaDeviceAttr attribute) {
 
 bool are_valid(const AttentionExtents& x, DType dtype) {
   constexpr int64_t kLimit = int64_t{1} << 30;
-  return (dtype == DType::kBF16 || dtype == DType::kF32) && x.batch > 0 && x.sequence > 0 && x.heads > 0 &&
-         x.kv_heads > 0 && x.heads % x.kv_heads == 0 && x.head_size > 0 && x.head_size <= 256 &&
-         x.head_size % 8 == 0 && x.sequence < kLimit / 64 && x.batch * x.heads <= 65535 &&
-         x.batch * x.heads * (x.sequence / 64 + 1) < kLimit && x.window >= 0 && (x.window == 0 || x.causal) &&
-         x.scale > 0.0f;
+  return (dtype == DType::kBF16 || dtype == DType::kF32) && x.batch > 0 && x.sequence > 0 &&
+         x.heads > 0 && x.kv_heads > 0 && x.heads % x.kv_heads == 0 && x.head_size > 0 &&
+         x.head_size <= 256 && x.head_size % 8 == 0 && x.sequence < kLimit / 64 &&
+         x.batch * x.heads <= 65535 && x.batch * x.heads * (x.sequence / 64 + 1) < kLimit &&
+         x.window >= 0 && (x.window == 0 || x.causal) && x.scale > 0.0f;
 }
 
 // Rows must start on 16 bytes: the kernels read and copy whole vectors.
 template <typename Operand>
 bool is_aligned(const Operand& x, DType dtype) {
   const int64_t elements = dtype == DType::kF32 ? 4 : 8;
-  return x.data != nullptr && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && x.token_stride % elements == 0 &&
-         x.head_stride % elements == 0;
+  return x.data != nullptr && reinterpret_cast<uintptr_t>(x.data) % 16 == 0 &&
+         x.token_stride % elements == 0 && x.head_stride % elements == 0;
 }
 
 }  // namespace
@@ -62,33 +62,40 @@ bool encode_tokens(CUtensorMap* map,
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                                cudaEnableDefault, &found);
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                                12000, cudaEnableDefault, &found);
     if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) function = nullptr;
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
   if (encode == nullptr) return false;
   const auto columns = static_cast<cuuint64_t>(extents.head_size);
   const cuuint64_t extent[5] = {64, static_cast<cuuint64_t>(extents.sequence), columns / 64,
-                                static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(extents.batch)};
-  const cuuint64_t stride_bytes[4] = {static_cast<cuuint64_t>(operand.token_stride) * 2, 128,
-                                      static_cast<cuuint64_t>(operand.head_stride) * 2,
-                                      static_cast<cuuint64_t>(operand.token_stride * extents.sequence) * 2};
+                                static_cast<cuuint64_t>(heads),
+                                static_cast<cuuint64_t>(extents.batch)};
+  const cuuint64_t stride_bytes[4] = {
+      static_cast<cuuint64_t>(operand.token_stride) * 2, 128,
+      static_cast<cuuint64_t>(operand.head_stride) * 2,
+      static_cast<cuuint64_t>(operand.token_stride * extents.sequence) * 2};
   const cuuint32_t box[5] = {64, static_cast<cuuint32_t>(rows),
-                             chunks == kAllChunks ? static_cast<cuuint32_t>(columns / 64) : 1, 1, 1};
+                             chunks == kAllChunks ? static_cast<cuuint32_t>(columns / 64) : 1, 1,
+                             1};
   const cuuint32_t step[5] = {1, 1, 1, 1, 1};
-  return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<void*>(operand.data), extent, stride_bytes,
-                box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+  return encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 5, const_cast<void*>(operand.data), extent,
+                stride_bytes, box, step, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 
 AttentionKernels flash_attention_kernels(const AttentionExtents& extents, DType dtype) {
-  const bool is_size = extents.head_size == 64 || extents.head_size == 128 || extents.head_size == 256;
-  if (dtype == DType::kBF16 && is_size && device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
+  const bool is_size =
+      extents.head_size == 64 || extents.head_size == 128 || extents.head_size == 256;
+  if (dtype == DType::kBF16 && is_size &&
+      device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
       device_attribute(cudaDevAttrComputeCapabilityMinor) == 0)
     return AttentionKernels::kHopper;
   const bool has_products = dtype == DType::kBF16 || extents.tf32;
-  return has_products && extents.head_size <= 128 ? AttentionKernels::kTensor : AttentionKernels::kPortable;
+  return has_products && extents.head_size <= 128 ? AttentionKernels::kTensor
+                                                  : AttentionKernels::kPortable;
 }
 
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, DType dtype) {
@@ -123,7 +130,8 @@ cudaError_t launch_flash_attention_forward(const AttentionExtents& extents,
       return launch_flash_attention_forward_hopper(extents, q, k, v, o, lse, workspace, stream);
     case AttentionKernels::kTensor:
       return launch_flash_attention_forward_tensor(extents, dtype, q, k, v, o, lse, stream);
-    case AttentionKernels::kPortable: break;
+    case AttentionKernels::kPortable:
+      break;
   }
   return launch_flash_attention_forward_portable(extents, dtype, q, k, v, o, lse, stream);
 }
@@ -135,17 +143,21 @@ cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
                                             void* workspace,
                                             int64_t workspace_bytes,
                                             cudaStream_t stream) {
-  const bool valid = are_valid(extents, dtype) && is_aligned(x.q, dtype) && is_aligned(x.k, dtype) &&
-                     is_aligned(x.v, dtype) && is_aligned(x.o, dtype) && is_aligned(x.d_o, dtype) &&
-                     is_aligned(x.dq, dtype) && is_aligned(x.dk, dtype) && is_aligned(x.dv, dtype) &&
-                     x.lse != nullptr &&
-                     workspace_bytes >= flash_attention_backward_workspace_bytes(extents, dtype, gradient, 0);
+  const bool valid =
+      are_valid(extents, dtype) && is_aligned(x.q, dtype) && is_aligned(x.k, dtype) &&
+      is_aligned(x.v, dtype) && is_aligned(x.o, dtype) && is_aligned(x.d_o, dtype) &&
+      is_aligned(x.dq, dtype) && is_aligned(x.dk, dtype) && is_aligned(x.dv, dtype) &&
+      x.lse != nullptr &&
+      workspace_bytes >= flash_attention_backward_workspace_bytes(extents, dtype, gradient, 0);
   if (!valid) return cudaErrorInvalidValue;
   switch (flash_attention_kernels(extents, dtype)) {
     case AttentionKernels::kHopper:
-      return launch_flash_attention_backward_hopper(extents, x, gradient, workspace, workspace_bytes, stream);
-    case AttentionKernels::kTensor: return launch_flash_attention_backward_tensor(extents, dtype, x, stream);
-    case AttentionKernels::kPortable: break;
+      return launch_flash_attention_backward_hopper(extents, x, gradient, workspace,
+                                                    workspace_bytes, stream);
+    case AttentionKernels::kTensor:
+      return launch_flash_attention_backward_tensor(extents, dtype, x, stream);
+    case AttentionKernels::kPortable:
+      break;
   }
   return launch_flash_attention_backward_portable(extents, dtype, x, stream);
 }

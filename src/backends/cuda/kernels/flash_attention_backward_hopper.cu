@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper: the row statistics and the order of the passes. The passes themselves are in
-// flash_attention_backward_{keys,queries}_hopper.cu.
+// Flash attention backward for Hopper: the row statistics and the order of the passes. The passes
+// themselves are in flash_attention_backward_{keys,queries}_hopper.cu.
 //
-// dQ wants sums over keys, dK and dV sums over queries. Summing dQ by atomic additions from the key pass is fast but
-// takes any order; a fixed order there makes blocks wait for each other. So dQ is a pass of its own: either it forms
-// the scores again (7 products instead of 5), or the key tiles leave dS in memory as bf16 for it (5 products, and
-// 2 bytes a visited pair written and read).
+// dQ wants sums over keys, dK and dV sums over queries. Summing dQ by atomic additions from the key
+// pass is fast but takes any order; a fixed order there makes blocks wait for each other. So dQ is
+// a pass of its own: either it forms the scores again (7 products instead of 5), or the key tiles
+// leave dS in memory as bf16 for it (5 products, and 2 bytes a visited pair written and read).
 #include <cuda_bf16.h>
 
 #include "backends/cuda/kernels/flash_attention_backward_hopper.cuh"
@@ -30,7 +30,8 @@ struct StatisticsArguments {
 
 // A row takes E / 8 lanes with 16 bytes each. Bound: bytes, o and do once.
 template <int kHeadSize>
-__global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(const StatisticsArguments p) {
+__global__ void __launch_bounds__(kStatisticsThreads)
+    row_statistics_kernel(const StatisticsArguments p) {
   constexpr int kLanes = kHeadSize / 8;
   if (threadIdx.x == 0) hopper::grid_launch_dependents();
   if (blockIdx.x == 0 && blockIdx.y == 0) {
@@ -48,8 +49,10 @@ __global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(cons
     if (row < p.sequence) {
       const int64_t o = token * p.o.token_stride + head * p.o.head_stride + 8 * lane;
       const int64_t d_o = token * p.d_o.token_stride + head * p.d_o.head_stride + 8 * lane;
-      const uint4 a = *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.o.data) + o);
-      const uint4 b = *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.d_o.data) + d_o);
+      const uint4 a =
+          *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.o.data) + o);
+      const uint4 b =
+          *reinterpret_cast<const uint4*>(static_cast<const __nv_bfloat16*>(p.d_o.data) + d_o);
       const uint32_t x[4] = {a.x, a.y, a.z, a.w};
       const uint32_t y[4] = {b.x, b.y, b.z, b.w};
 #pragma unroll
@@ -64,14 +67,16 @@ __global__ void __launch_bounds__(kStatisticsThreads) row_statistics_kernel(cons
       const int64_t rows = static_cast<int64_t>(flat_head) * p.padded;
       p.minus_lse[rows + row] =
           row < p.sequence ? -p.lse[token * p.heads + head] * kLog2E : -__builtin_huge_valf();
-      float* delta = p.minus_delta + RowStatistics::kDeltaCopies * rows + RowStatistics::delta_place(row);
+      float* delta =
+          p.minus_delta + RowStatistics::kDeltaCopies * rows + RowStatistics::delta_place(row);
       delta[0] = -sum;
       delta[2] = -sum;
     }
   }
 }
 
-// lse and delta; counters (the next tile of two launches, then per key head what is stored and taken); images.
+// lse and delta; counters (the next tile of two launches, then per key head what is stored and
+// taken); images.
 struct Workspace {
   int64_t lse_bytes = 0;
   int64_t delta_bytes = 0;
@@ -98,8 +103,11 @@ AttentionGradient effective(const AttentionExtents& extents, AttentionGradient g
   return extents.head_size == 256 ? AttentionGradient::kRecompute : gradient;
 }
 
-cudaError_t launch_row_statistics(
-    const HopperBackward& call, float* minus_lse, float* minus_delta, int* counters, int counter_count) {
+cudaError_t launch_row_statistics(const HopperBackward& call,
+                                  float* minus_lse,
+                                  float* minus_delta,
+                                  int* counters,
+                                  int counter_count) {
   const AttentionExtents& extents = call.extents;
   const StatisticsArguments p{call.operands.o,
                               call.operands.d_o,
@@ -111,7 +119,8 @@ cudaError_t launch_row_statistics(
                               static_cast<int>(extents.sequence),
                               static_cast<int>(extents.heads),
                               call.statistics.padded};
-  const dim3 grid(call.statistics.padded / kStatisticsRows, static_cast<unsigned>(extents.batch * extents.heads));
+  const dim3 grid(call.statistics.padded / kStatisticsRows,
+                  static_cast<unsigned>(extents.batch * extents.heads));
   if (extents.head_size == 64) {
     row_statistics_kernel<64><<<grid, kStatisticsThreads, 0, call.stream>>>(p);
   } else if (extents.head_size == 128) {
@@ -130,7 +139,8 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
   const Workspace workspace(extents);
   if (effective(extents, gradient) == AttentionGradient::kRecompute) return workspace.fixed_bytes();
   int64_t ring = backward_spill_ring(extents);
-  if (ring > spill_limit_bytes / workspace.head_bytes) ring = spill_limit_bytes / workspace.head_bytes;
+  if (ring > spill_limit_bytes / workspace.head_bytes)
+    ring = spill_limit_bytes / workspace.head_bytes;
   return workspace.fixed_bytes() + (ring < 1 ? 1 : ring) * workspace.head_bytes;
 }
 
@@ -145,7 +155,8 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
   auto* minus_lse = reinterpret_cast<float*>(base);
   auto* minus_delta = reinterpret_cast<float*>(base + workspace.lse_bytes);
   auto* counters = reinterpret_cast<int*>(base + workspace.lse_bytes + workspace.delta_bytes);
-  const HopperBackward call{extents, operands, RowStatistics{minus_lse, minus_delta, workspace.padded}, stream};
+  const HopperBackward call{extents, operands,
+                            RowStatistics{minus_lse, minus_delta, workspace.padded}, stream};
   cudaError_t status = launch_row_statistics(call, minus_lse, minus_delta, counters,
                                              static_cast<int>(workspace.counter_bytes / 4));
   if (status != cudaSuccess) return status;
@@ -163,9 +174,12 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
   return launch_backward_keys_hopper(call, spill, counters);
 }
 
-AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents, AttentionGradient gradient) {
+AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
+                                                     AttentionGradient gradient) {
   const int64_t keys = backward_keys_hopper_pairs(extents);
-  return {keys, effective(extents, gradient) == AttentionGradient::kSpill ? keys : backward_queries_hopper_pairs(extents)};
+  return {keys, effective(extents, gradient) == AttentionGradient::kSpill
+                    ? keys
+                    : backward_queries_hopper_pairs(extents)};
 }
 
 }  // namespace ridge::backends::cuda

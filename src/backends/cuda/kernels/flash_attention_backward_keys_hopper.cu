@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper: dK and dV (bf16, head sizes 64 and 128), and where dS is spilled dQ as well, by
-// query tiles of the same launch. Without a spill dQ is flash_attention_backward_queries_hopper.cu's.
+// Flash attention backward for Hopper: dK and dV (bf16, head sizes 64 and 128), and where dS is
+// spilled dQ as well, by query tiles of the same launch. Without a spill dQ is
+// flash_attention_backward_queries_hopper.cu's.
 //
-// A key tile is 128 keys of one key head, 64 a consumer warpgroup. It walks the queries that see them over all query
-// heads of the group, so dK and dV sum in registers in a fixed order, GQA included. Scores are formed transposed
-// (keys x queries): P^T and dS^T are then register operands of dV += P^T dO and dK += dS^T Q and never touch shared
-// memory; dS^T also goes to device memory as bf16 if asked.
+// A key tile is 128 keys of one key head, 64 a consumer warpgroup. It walks the queries that see
+// them over all query heads of the group, so dK and dV sum in registers in a fixed order, GQA
+// included. Scores are formed transposed (keys x queries): P^T and dS^T are then register operands
+// of dV += P^T dO and dK += dS^T Q and never touch shared memory; dS^T also goes to device memory
+// as bf16 if asked.
 //
-// A query tile is 256 queries, 128 a warpgroup, dQ = scale dS K over the images that the key tiles of its head left.
-// It is bound by bytes where a key tile is bound by products, so both kinds share one queue and run side by side.
+// A query tile is 256 queries, 128 a warpgroup, dQ = scale dS K over the images that the key tiles
+// of its head left. It is bound by bytes where a key tile is bound by products, so both kinds share
+// one queue and run side by side.
 //
-// Bound: key tiles 8 E FLOPs a visited pair at the bf16 rate (their shared-memory reads take 75% of that time, E 64
-// 62%); query tiles 2 E FLOPs; dS 2 bytes a pair written and read.
+// Bound: key tiles 8 E FLOPs a visited pair at the bf16 rate (their shared-memory reads take 75% of
+// that time, E 64 62%); query tiles 2 E FLOPs; dS 2 bytes a pair written and read.
 #include "backends/cuda/kernels/flash_attention_backward_keys_tile.cuh"
 
 namespace ridge::backends::cuda {
@@ -21,7 +24,8 @@ using namespace backward_keys;
 
 template <class Tile>
 struct Consumer {
-  static constexpr int kScores = Tile::kQueries / 2;     // accumulator registers of 64 keys x 64 queries
+  static constexpr int kScores =
+      Tile::kQueries / 2;  // accumulator registers of 64 keys x 64 queries
   static constexpr int kGradient = Tile::kHeadSize / 2;  // of 64 rows x E
 
   const KeysArguments& p;
@@ -36,19 +40,23 @@ struct Consumer {
   }
 
   // This warp's 16 rows of this warpgroup's 64, as register operands.
-  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4], uint32_t rows) const {
+  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
+                                            uint32_t rows) const {
     const int lane = thread % 32;
     const uint32_t address = rows + (warpgroup * 64 + own_row(thread)) * kRowBytes;
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       uint32_t m[4];
-      load_matrices(address + (i / 4) * Tile::kKeys * kRowBytes + ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16, m);
+      load_matrices(address + (i / 4) * Tile::kKeys * kRowBytes +
+                        ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16,
+                    m);
 #pragma unroll
       for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
     }
   }
 
-  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times rows(queries)^T; `held` are those keys in registers.
+  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times rows(queries)^T; `held` are those keys in
+  // registers.
   __device__ __forceinline__ void transposed_scores(float (&d)[kScores],
                                                     uint32_t keys,
                                                     const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -59,11 +67,12 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       if (Tile::kKeysInRegisters) {
-        Product<Tile::kQueries>::template registers<0>(d, held + 4 * i, b + column_step<Tile::kQueries>(i),
-                                                          accumulate | (i != 0));
+        Product<Tile::kQueries>::template registers<0>(
+            d, held + 4 * i, b + column_step<Tile::kQueries>(i), accumulate | (i != 0));
       } else {
         Product<Tile::kQueries>::template shared<0, 0>(d, a + column_step<Tile::kKeys>(i),
-                                                       b + column_step<Tile::kQueries>(i), accumulate | (i != 0));
+                                                       b + column_step<Tile::kQueries>(i),
+                                                       accumulate | (i != 0));
       }
     }
     product_commit();
@@ -119,14 +128,16 @@ struct Consumer {
                                                   const float2 (&minus_delta)[kScores / 4]) const {
 #pragma unroll
     for (int j = 0; j < kScores; j += 2) {
-      const float2 v = Tile::kHoldDeltas ? minus_delta[j / 4] : make_float2(0.0f, 0.0f);  // else dp started there
-      packed[j / 2] = Tile::kHoldDeltas ? pack_bf16(s[j] * (dp[j] + v.x), s[j + 1] * (dp[j + 1] + v.y))
-                                        : pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
+      const float2 v = Tile::kHoldDeltas ? minus_delta[j / 4]
+                                         : make_float2(0.0f, 0.0f);  // else dp started there
+      packed[j / 2] = Tile::kHoldDeltas
+                          ? pack_bf16(s[j] * (dp[j] + v.x), s[j + 1] * (dp[j + 1] + v.y))
+                          : pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
     }
   }
 
-  // What the block in stage `slot` needs of its rows. Loads from shared memory queue behind issued products, so they
-  // come long before their use.
+  // What the block in stage `slot` needs of its rows. Loads from shared memory queue behind issued
+  // products, so they come long before their use.
   __device__ __forceinline__ void load_lse(float2 (&minus_lse)[kScores / 4], int slot) const {
     const uint32_t address = barriers.lse(slot) + (thread % 4) * 8;
 #pragma unroll
@@ -150,8 +161,9 @@ struct Consumer {
     }
   }
 
-  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key: what the tensor cores take as a transposed left
-  // operand. A warp stores one with each instruction, from the registers as they are.
+  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key: what the tensor cores take as
+  // a transposed left operand. A warp stores one with each instruction, from the registers as they
+  // are.
   __device__ __forceinline__ void spill(const uint32_t (&ds)[kScores / 2], uint8_t* image) const {
     uint8_t* base = image + (warpgroup * 8 + (thread / 32) * 2) * 1024 + (thread % 32) * 4;
 #pragma unroll
@@ -187,11 +199,13 @@ struct Consumer {
   };
 
   __device__ __forceinline__ uint8_t* block_image(uint8_t* images, int m, int n) const {
-    return Tile::kSpill ? images + static_cast<int64_t>(p.layout.index(m, n)) * Tile::kImageBytes : nullptr;
+    return Tile::kSpill ? images + static_cast<int64_t>(p.layout.index(m, n)) * Tile::kImageBytes
+                        : nullptr;
   }
 
-  // Query blocks `own` of one head. The tensor cores get, for block i: dK of block i - 1, S_i, dP_i; then, once P_i is
-  // ready, dV of block i. So P_i is formed beside dP_i, and nothing is in flight across the loop's edge.
+  // Query blocks `own` of one head. The tensor cores get, for block i: dK of block i - 1, S_i,
+  // dP_i; then, once P_i is ready, dV of block i. So P_i is formed beside dP_i, and nothing is in
+  // flight across the loop's edge.
   __device__ __forceinline__ void walk_blocks(Gradients& g,
                                               const Held& held,
                                               const BlockRange& own,
@@ -282,8 +296,8 @@ struct Consumer {
   __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
-    const BlockRange queries = query_blocks(p.visibility, n * Tile::kKeys, n * Tile::kKeys + Tile::kKeys - 1,
-                                            Tile::kQueries);
+    const BlockRange queries = query_blocks(p.visibility, n * Tile::kKeys,
+                                            n * Tile::kKeys + Tile::kKeys - 1, Tile::kQueries);
     BlockRange own = query_blocks(p.visibility, first, first + 63, Tile::kQueries);
     if (first >= p.visibility.sequence) own.begin = own.end = queries.end;
     const BlockRange whole = whole_query_blocks(p.visibility, first, first + 63, Tile::kQueries);
@@ -355,12 +369,16 @@ struct Consumer {
   }
 
   // dq[64 queries, E] += image[64 queries, 64 keys] times those keys: half `half` of a tile of 128.
-  __device__ __forceinline__ void multiply_image(float (&dq)[kGradient], uint32_t image, uint32_t keys, int half) {
+  __device__ __forceinline__ void multiply_image(float (&dq)[kGradient],
+                                                 uint32_t image,
+                                                 uint32_t keys,
+                                                 int half) {
     const uint64_t a = descriptor(image, 1024, 128, 0);
     const uint64_t b = by_rows(keys, Tile::kKeys);
 #pragma unroll
     for (int i = 0; i < Tile::kKeys / 32; ++i) {
-      Product<Tile::kHeadSize>::template shared<1, 1>(dq, a + row_step(i), b + row_step(4 * half + i), 1);
+      Product<Tile::kHeadSize>::template shared<1, 1>(dq, a + row_step(i),
+                                                      b + row_step(4 * half + i), 1);
     }
     product_commit();
   }
@@ -405,7 +423,8 @@ struct Consumer {
     send_queries(work, m * SpillLayout::kQueries, batch, kv_head, slot_before, dq_low, dq_high);
   }
 
-  // Stages dQ over this warpgroup's own images in the last two slots, a chunk of 64 columns in each.
+  // Stages dQ over this warpgroup's own images in the last two slots, a chunk of 64 columns in
+  // each.
   __device__ __forceinline__ void send_queries(const Work& work,
                                                int first,
                                                int batch,
@@ -419,7 +438,8 @@ struct Consumer {
 #pragma unroll
     for (int chunk = 0; chunk < Tile::kHeadSize / kChunkColumns; ++chunk) {
       stage_chunk(rows[chunk], thread, dq_low + 32 * chunk, p.scale, p.scale);
-      stage_chunk(rows[chunk] + Tile::kHalfImageBytes, thread, dq_high + 32 * chunk, p.scale, p.scale);
+      stage_chunk(rows[chunk] + Tile::kHalfImageBytes, thread, dq_high + 32 * chunk, p.scale,
+                  p.scale);
     }
     shared_writes_to_async();
     named_sync(4 + warpgroup, kWarpgroupThreads);
@@ -459,7 +479,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x < 32) Producer<Tile>{p, barriers, static_cast<int>(threadIdx.x)}.run();
   } else {
     take_registers<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    Consumer<Tile> consumer{p, barriers, role - 1,
+                            static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> turn;
     while (true) {
@@ -483,8 +504,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #endif
 }
 
-// Key tiles of a section: enough to mix their lengths. Tiles between a head's key tiles and its query tiles, and
-// between those and the key tiles that overwrite its images: more than are taken while the longest one runs.
+// Key tiles of a section: enough to mix their lengths. Tiles between a head's key tiles and its
+// query tiles, and between those and the key tiles that overwrite its images: more than are taken
+// while the longest one runs.
 constexpr int kSectionTiles = 66;
 constexpr int kLagTiles = 300;
 constexpr int kReuseTiles = 150;
@@ -514,13 +536,14 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
   const AttentionExtents& extents = call.extents;
   const AttentionBackward& operands = call.operands;
   KeysArguments p{};
-  const bool mapped = encode_tokens(&p.q, operands.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
-                      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, Tile::kQueries, kAllChunks) &&
-                      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.dq, operands.dq, extents, extents.heads, 64, kOneChunk) &&
-                      encode_tokens(&p.dk, operands.dk, extents, extents.kv_heads, 64, kOneChunk) &&
-                      encode_tokens(&p.dv, operands.dv, extents, extents.kv_heads, 64, kOneChunk);
+  const bool mapped =
+      encode_tokens(&p.q, operands.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.dq, operands.dq, extents, extents.heads, 64, kOneChunk) &&
+      encode_tokens(&p.dk, operands.dk, extents, extents.kv_heads, 64, kOneChunk) &&
+      encode_tokens(&p.dv, operands.dv, extents, extents.kv_heads, 64, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
   p.spill = spill;
@@ -539,8 +562,8 @@ cudaError_t launch(const HopperBackward& call, const SpillMemory& spill, int* ne
   const int places = multiprocessors();
   const int blocks = tiles < places ? tiles : places;
   p.next_tile = Tile::kSpill || tiles > blocks ? next_tile : nullptr;
-  return launch_kernel(flash_attention_backward_keys_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, p,
-                       call.stream, kAfterTrigger);
+  return launch_kernel(flash_attention_backward_keys_kernel<Tile>, blocks, Tile::kThreads,
+                       Tile::kSharedBytes, p, call.stream, kAfterTrigger);
 }
 
 }  // namespace
@@ -550,10 +573,13 @@ int backward_spill_ring(const AttentionExtents& extents) { return spill_order(ex
 #ifndef RIDGE_K64_WG
 #define RIDGE_K64_WG 2
 #endif
-cudaError_t launch_backward_keys_hopper(const HopperBackward& call, const SpillMemory& spill, int* next_tile) {
+cudaError_t launch_backward_keys_hopper(const HopperBackward& call,
+                                        const SpillMemory& spill,
+                                        int* next_tile) {
   if (call.extents.head_size == 64) {
-    return spill.images != nullptr ? launch<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
-                                   : launch<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
+    return spill.images != nullptr
+               ? launch<KeysTile<64, 2, 3, true>>(call, spill, next_tile)
+               : launch<KeysTile<64, RIDGE_K64_WG, 4, false>>(call, spill, next_tile);
   }
   return spill.images != nullptr ? launch<KeysTile<128, 2, 3, true>>(call, spill, next_tile)
                                  : launch<KeysTile<128, 2, 3, false>>(call, spill, next_tile);

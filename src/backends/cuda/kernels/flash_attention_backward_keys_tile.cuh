@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper, key tiles and the query tiles that share their launch: shapes, shared memory and
-// barriers, what a number in the queue stands for, and the producer. The consumers and the launch are in
-// flash_attention_backward_keys_hopper.cu.
+// Flash attention backward for Hopper, key tiles and the query tiles that share their launch:
+// shapes, shared memory and barriers, what a number in the queue stands for, and the producer. The
+// consumers and the launch are in flash_attention_backward_keys_hopper.cu.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_backward_hopper.cuh"
@@ -45,7 +45,8 @@ struct KeysTile {
 #define RIDGE_KEYS_TURNS 1
 #endif
   static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
-  // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would serialize all).
+  // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would
+  // serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
   // -delta stays in registers; else dP starts from it, which needs none but comes late.
   static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
@@ -53,7 +54,8 @@ struct KeysTile {
 #ifndef RIDGE_KEYS_REGISTERS
 #define RIDGE_KEYS_REGISTERS 1
 #endif
-  static constexpr bool kKeysInRegisters = kHeadSize == 64 && kWarpgroups == 2 && RIDGE_KEYS_REGISTERS;
+  static constexpr bool kKeysInRegisters =
+      kHeadSize == 64 && kWarpgroups == 2 && RIDGE_KEYS_REGISTERS;
   static constexpr int kKeys = 64 * kWarpgroups;
   static_assert(!kSpill || kKeys == SpillLayout::kKeys);
   static constexpr int kQueries = 64;
@@ -64,14 +66,15 @@ struct KeysTile {
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
   static constexpr int kStatisticBytes = RowStatistics::kLseBytes + RowStatistics::kDeltaBytes;
-  // A slot holds a tile's keys, or its values, or for 64 keys the images of four query blocks. Four let the next tile's
-  // keys and values land while this one's gradients leave; images come from far and gain from more.
+  // A slot holds a tile's keys, or its values, or for 64 keys the images of four query blocks. Four
+  // let the next tile's keys and values land while this one's gradients leave; images come from far
+  // and gain from more.
   static constexpr int kSlots = kSpill && kHeadSize == 64 ? 5 : 4;
   static constexpr int kImages = 4;
   static constexpr int kImageBytes = SpillLayout::kImageBytes;
   static constexpr int kHalfImageBytes = kImageBytes / 2;
   static constexpr int kSlotBytes =
-      kSpill && kImages * kHalfImageBytes > kKeyBytes ? kImages * kHalfImageBytes : kKeyBytes;
+      kSpill && kImages * kHalfImageBytes > kKeyBytes ? kImages* kHalfImageBytes : kKeyBytes;
   // A stage holds 64 queries of Q and dO, or 128 keys of K.
   static constexpr int kStageOffset = kSlots * kSlotBytes;
   static constexpr int kStageBytes = 2 * kQueryBytes;
@@ -85,19 +88,27 @@ struct KeysTile {
 template <class Tile>
 struct KeysBarriers {
   uint32_t base;
-  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t at(int index) const {
+    return base + Tile::kBarrierOffset + 8 * index;
+  }
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(4 + slot); }
   __device__ __forceinline__ uint32_t slot_full(int slot) const { return at(6 + slot); }
-  __device__ __forceinline__ uint32_t slot_empty(int slot) const { return at(6 + Tile::kSlots + slot); }
-  __device__ __forceinline__ uint32_t full(int slot) const { return at(6 + 2 * Tile::kSlots + slot); }
+  __device__ __forceinline__ uint32_t slot_empty(int slot) const {
+    return at(6 + Tile::kSlots + slot);
+  }
+  __device__ __forceinline__ uint32_t full(int slot) const {
+    return at(6 + 2 * Tile::kSlots + slot);
+  }
   __device__ __forceinline__ uint32_t empty(int slot) const {
     return at(6 + 2 * Tile::kSlots + Tile::kStages + slot);
   }
   static_assert(8 * (6 + 2 * Tile::kSlots + 2 * Tile::kStages) <= Tile::kBarrierBytes);
 
-  __device__ __forceinline__ uint32_t slot(int slot) const { return base + slot * Tile::kSlotBytes; }
+  __device__ __forceinline__ uint32_t slot(int slot) const {
+    return base + slot * Tile::kSlotBytes;
+  }
   __device__ __forceinline__ uint32_t stage(int slot) const {
     return base + Tile::kStageOffset + slot * Tile::kStageBytes;
   }
@@ -172,7 +183,8 @@ __device__ __forceinline__ uint8_t* head_images(const KeysArguments& p, int flat
   return p.spill.images + head * p.layout.images() * SpillLayout::kImageBytes;
 }
 
-// One warp. Its first lane copies; for images the first four lanes do, each those of one query block.
+// One warp. Its first lane copies; for images the first four lanes do, each those of one query
+// block.
 template <class Tile>
 struct Producer {
   const KeysArguments& p;
@@ -196,7 +208,10 @@ struct Producer {
     return full;
   }
 
-  __device__ __forceinline__ void fetch_tile(const CUtensorMap* map, int first, int kv_head, int batch) {
+  __device__ __forceinline__ void fetch_tile(const CUtensorMap* map,
+                                             int first,
+                                             int kv_head,
+                                             int batch) {
     const uint32_t full = claim_slot(Tile::kKeyBytes);
     if (lane == 0) copy_in(barriers.slot(slots.slot), map, full, first, kv_head, batch);
     slots.advance();
@@ -207,7 +222,8 @@ struct Producer {
       counter_acquire(p.spill.taken + work.flat_head - p.spill.ring, 2 * p.spill_order.query_tiles);
     }
     const int first = work.block * Tile::kKeys;
-    const BlockRange queries = query_blocks(p.visibility, first, first + Tile::kKeys - 1, Tile::kQueries);
+    const BlockRange queries =
+        query_blocks(p.visibility, first, first + Tile::kKeys - 1, Tile::kQueries);
     fetch_tile(&p.k, first, kv_head, batch);
     fetch_tile(&p.v, first, kv_head, batch);
 #pragma unroll 1
@@ -221,9 +237,11 @@ struct Producer {
           const uint32_t stage = barriers.stage(ring.slot);
           const int64_t row = rows + m * Tile::kQueries;
           copy_in(stage, &p.q, full, m * Tile::kQueries, head, batch);
-          copy_in_flat(barriers.lse(ring.slot), p.statistics.minus_lse + row, RowStatistics::kLseBytes, full);
+          copy_in_flat(barriers.lse(ring.slot), p.statistics.minus_lse + row,
+                       RowStatistics::kLseBytes, full);
           copy_in(stage + Tile::kQueryBytes, &p.d_o, full, m * Tile::kQueries, head, batch);
-          copy_in_flat(barriers.delta(ring.slot), p.statistics.minus_delta + RowStatistics::kDeltaCopies * row,
+          copy_in_flat(barriers.delta(ring.slot),
+                       p.statistics.minus_delta + RowStatistics::kDeltaCopies * row,
                        RowStatistics::kDeltaBytes, full);
         }
         ring.advance();
@@ -240,7 +258,8 @@ struct Producer {
     if (lane < Tile::kImages) own = p.layout.keys_of(m);
     // A query block's images lie one after the other.
     const uint8_t* next = head_images(p, work.flat_head, work.member);
-    if (own.end > own.begin) next += static_cast<int64_t>(p.layout.index(m, own.begin)) * Tile::kImageBytes;
+    if (own.end > own.begin)
+      next += static_cast<int64_t>(p.layout.index(m, own.begin)) * Tile::kImageBytes;
 #pragma unroll 1
     for (int n = range.begin; n < range.end; ++n) {
       const bool has_image = contains(own, n);
@@ -249,14 +268,15 @@ struct Producer {
       for (int half = 0; half < 2; ++half) {
         const uint32_t images_full = claim_slot(count * Tile::kHalfImageBytes);
         if (has_image) {
-          copy_in_flat(barriers.slot(slots.slot) + lane * Tile::kHalfImageBytes, next, Tile::kHalfImageBytes,
-                       images_full);
+          copy_in_flat(barriers.slot(slots.slot) + lane * Tile::kHalfImageBytes, next,
+                       Tile::kHalfImageBytes, images_full);
           next += Tile::kHalfImageBytes;
         }
         slots.advance();
         if (half == 0) {
           const uint32_t full = claim_stage(Tile::kKeyBytes);
-          if (lane == 0) copy_in(barriers.stage(ring.slot), &p.k, full, n * Tile::kKeys, kv_head, batch);
+          if (lane == 0)
+            copy_in(barriers.stage(ring.slot), &p.k, full, n * Tile::kKeys, kv_head, batch);
           ring.advance();
         }
       }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head sizes 64, 128 and 256).
-// It needs no memory beyond the row statistics; query tiles that read a spilled dS are in
-// flash_attention_backward_keys_hopper.cu.
+// Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head
+// sizes 64, 128 and 256). It needs no memory beyond the row statistics; query tiles that read a
+// spilled dS are in flash_attention_backward_keys_hopper.cu.
 //
-// A block owns 128 queries (E 64: 192), 64 a consumer warpgroup, and walks the keys they see: S = Q K^T, dP = dO V^T, then dS is
-// in registers the left operand of dQ += dS K. Summation follows the key blocks, so the result is fixed.
+// A block owns 128 queries (E 64: 192), 64 a consumer warpgroup, and walks the keys they see: S = Q
+// K^T, dP = dO V^T, then dS is in registers the left operand of dQ += dS K. Summation follows the
+// key blocks, so the result is fixed.
 //
 // Bound: 6 E FLOPs a visited pair at the bf16 rate.
 #include "backends/cuda/kernels/flash_attention_backward_hopper.cuh"
@@ -58,16 +59,24 @@ struct QueriesTile {
 template <class Tile>
 struct QueriesBarriers {
   uint32_t base;
-  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t at(int index) const {
+    return base + Tile::kBarrierOffset + 8 * index;
+  }
   __device__ __forceinline__ uint32_t q_full() const { return at(0); }
   __device__ __forceinline__ uint32_t q_empty() const { return at(1); }
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 + slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(4 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(6 + slot); }
   __device__ __forceinline__ uint32_t k_full(int slot) const { return at(8 + slot); }
-  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(8 + Tile::kKeyStages + slot); }
-  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(8 + 2 * Tile::kKeyStages + slot); }
-  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(8 + 2 * Tile::kKeyStages + Tile::kValueStages + slot); }
+  __device__ __forceinline__ uint32_t k_empty(int slot) const {
+    return at(8 + Tile::kKeyStages + slot);
+  }
+  __device__ __forceinline__ uint32_t v_full(int slot) const {
+    return at(8 + 2 * Tile::kKeyStages + slot);
+  }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const {
+    return at(8 + 2 * Tile::kKeyStages + Tile::kValueStages + slot);
+  }
   static_assert(8 * (8 + 2 * Tile::kKeyStages + 2 * Tile::kValueStages) <= Tile::kBarrierBytes);
 
   __device__ __forceinline__ uint32_t key_tile(int slot) const {
@@ -104,7 +113,8 @@ __device__ __forceinline__ BlockRange tile_keys(const QueriesArguments& p, int b
 }
 
 template <class Tile>
-__device__ __forceinline__ void produce(const QueriesArguments& p, const QueriesBarriers<Tile>& barriers) {
+__device__ __forceinline__ void produce(const QueriesArguments& p,
+                                        const QueriesBarriers<Tile>& barriers) {
   const uint32_t shared = barriers.base;
   Ring<2> turn;
   Ring<Tile::kKeyStages> key_ring;
@@ -164,20 +174,23 @@ struct Consumer {
     if (thread % 32 == 0) barrier_arrive(barrier);
   }
   // This warp's 16 rows of this warpgroup's 64, as register operands.
-  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4], uint32_t rows) const {
+  __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
+                                            uint32_t rows) const {
     const int lane = thread % 32;
     const uint32_t address = rows + (warpgroup * 64 + own_row(thread)) * kRowBytes;
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       uint32_t m[4];
-      load_matrices(address + (i / 4) * Tile::kQueries * kRowBytes + ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16,
+      load_matrices(address + (i / 4) * Tile::kQueries * kRowBytes +
+                        ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16,
                     m);
 #pragma unroll
       for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
     }
   }
 
-  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` are those queries in registers.
+  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` are those queries in
+  // registers.
   __device__ __forceinline__ void scores(float (&d)[kScores],
                                          uint32_t queries,
                                          const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -187,7 +200,8 @@ struct Consumer {
 #pragma unroll
     for (int i = 0; i < Tile::kHeadSize / 16; ++i) {
       if (Tile::kQueriesInRegisters) {
-        Product<Tile::kKeys>::template registers<0>(d, held + 4 * i, b + column_step<Tile::kKeys>(i), i != 0);
+        Product<Tile::kKeys>::template registers<0>(d, held + 4 * i,
+                                                    b + column_step<Tile::kKeys>(i), i != 0);
       } else {
         Product<Tile::kKeys>::template shared<0, 0>(d, a + column_step<Tile::kQueries>(i),
                                                     b + column_step<Tile::kKeys>(i), i != 0);
@@ -239,8 +253,8 @@ struct Consumer {
     value_ring.advance();
   }
 
-  // Key blocks from the last. For block i the tensor cores get dQ of block i - 1, S_i, dP_i; P_i is formed beside
-  // dP_i, and nothing is in flight across the loop's edge.
+  // Key blocks from the last. For block i the tensor cores get dQ of block i - 1, S_i, dP_i; P_i is
+  // formed beside dP_i, and nothing is in flight across the loop's edge.
   __device__ __forceinline__ void walk(int flat_head, int block) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
@@ -284,7 +298,8 @@ struct Consumer {
       scores(s, barriers.base, held_queries, barriers.key_tile(key_ring.slot));
       barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
       product_fence();
-      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients, barriers.value_tile(value_ring.slot));
+      scores(dp, barriers.base + Tile::kGradientOffset, held_gradients,
+             barriers.value_tile(value_ring.slot));
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
       product_wait<1>();
       pin(s);
@@ -292,7 +307,8 @@ struct Consumer {
       if (n != own.end - 1) arrive(barriers.k_empty(before));
       if (!contains(whole, n)) hide(s, row, n * Tile::kKeys + 2 * (thread % 4));
 #pragma unroll
-      for (int j = 0; j < kScores; ++j) s[j] = exp2_fast(fmaf(s[j], p.scale_log2, minus_lse[(j / 2) % 2]));
+      for (int j = 0; j < kScores; ++j)
+        s[j] = exp2_fast(fmaf(s[j], p.scale_log2, minus_lse[(j / 2) % 2]));
       pin(s);
       product_wait<0>();
       pin(dp);
@@ -355,7 +371,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (threadIdx.x == 0) produce<Tile>(p, barriers);
   } else {
     take_registers<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    Consumer<Tile> consumer{p, barriers, role - 1,
+                            static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
     Ring<2> turn;
     while (true) {
@@ -369,7 +386,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       consumer.walk(flat_head, block);
     }
   }
-  // What this grid reads was there before the key pass let it start; but it may not end before that pass does.
+  // What this grid reads was there before the key pass let it start; but it may not end before that
+  // pass does.
   grid_wait();
 #else
   __trap();
@@ -381,11 +399,12 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
   const AttentionExtents& extents = call.extents;
   const AttentionBackward& operands = call.operands;
   QueriesArguments p{};
-  const bool mapped = encode_tokens(&p.q, operands.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
-                      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, Tile::kQueries, kAllChunks) &&
-                      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.dq, operands.dq, extents, extents.heads, 64, kOneChunk);
+  const bool mapped =
+      encode_tokens(&p.q, operands.q, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, Tile::kQueries, kAllChunks) &&
+      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.dq, operands.dq, extents, extents.heads, 64, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
   p.visibility = visibility_of(extents);
@@ -401,8 +420,8 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
   const int places = multiprocessors();
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
   p.next_tile = p.order.tiles() > blocks ? next_tile : nullptr;
-  return launch_kernel(flash_attention_backward_queries_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes,
-                       p, call.stream, kAfterTrigger);
+  return launch_kernel(flash_attention_backward_queries_kernel<Tile>, blocks, Tile::kThreads,
+                       Tile::kSharedBytes, p, call.stream, kAfterTrigger);
 }
 
 // A warpgroup visits the blocks that its own 64 queries see.

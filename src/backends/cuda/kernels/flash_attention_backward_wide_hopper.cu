@@ -2,12 +2,13 @@
 // Flash attention backward for Hopper, head size 256: dK and dV (bf16). Smaller head sizes run in
 // flash_attention_backward_keys_hopper.cu; dQ is flash_attention_backward_queries_hopper.cu's.
 //
-// A tile is 64 keys of one key head. One gradient of it fills a warpgroup's registers, so the two consumer warpgroups
-// share the work by gradient, not by keys: the first forms S^T, P^T and dV += P^T dO, the second dP^T, dS^T and
-// dK += dS^T Q. P^T goes from the first to the second through shared memory as bf16, register for register.
+// A tile is 64 keys of one key head. One gradient of it fills a warpgroup's registers, so the two
+// consumer warpgroups share the work by gradient, not by keys: the first forms S^T, P^T and dV +=
+// P^T dO, the second dP^T, dS^T and dK += dS^T Q. P^T goes from the first to the second through
+// shared memory as bf16, register for register.
 //
-// Bound: 8 E FLOPs a visited pair at the bf16 rate; the queries' tiles come from L2 once for 64 keys, 32 bytes a clock
-// and multiprocessor at that rate.
+// Bound: 8 E FLOPs a visited pair at the bf16 rate; the queries' tiles come from L2 once for 64
+// keys, 32 bytes a clock and multiprocessor at that rate.
 #include "backends/cuda/kernels/flash_attention_backward_hopper.cuh"
 
 namespace ridge::backends::cuda {
@@ -32,8 +33,8 @@ constexpr int kKeys = 64;
 constexpr int kQueries = 64;
 constexpr int kStages = 2;
 constexpr int kThreads = 384;
-constexpr int kScores = kQueries / 2;      // accumulator registers of 64 keys x 64 queries
-constexpr int kGradient = kHeadSize / 2;   // of 64 keys x E
+constexpr int kScores = kQueries / 2;     // accumulator registers of 64 keys x 64 queries
+constexpr int kGradient = kHeadSize / 2;  // of 64 keys x E
 constexpr int kTileBytes = 64 * kHeadSize * 2;
 constexpr int kStageOffset = 2 * kTileBytes;
 constexpr int kStageBytes = 2 * kTileBytes;  // Q and dO
@@ -47,26 +48,40 @@ static_assert(kSharedBytes <= 232448);
 
 struct Barriers {
   uint32_t base;
-  __device__ __forceinline__ uint32_t at(int index) const { return base + kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t at(int index) const {
+    return base + kBarrierOffset + 8 * index;
+  }
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(4 + slot); }
-  __device__ __forceinline__ uint32_t operand_full(int role) const { return at(6 + role); }   // keys, values
+  __device__ __forceinline__ uint32_t operand_full(int role) const {
+    return at(6 + role);
+  }  // keys, values
   __device__ __forceinline__ uint32_t operand_empty(int role) const { return at(8 + role); }
   __device__ __forceinline__ uint32_t exchange_full(int slot) const { return at(10 + slot); }
   __device__ __forceinline__ uint32_t exchange_empty(int slot) const { return at(12 + slot); }
   __device__ __forceinline__ uint32_t q_full(int slot) const { return at(14 + slot); }
   __device__ __forceinline__ uint32_t q_empty(int slot) const { return at(14 + kStages + slot); }
-  __device__ __forceinline__ uint32_t do_full(int slot) const { return at(14 + 2 * kStages + slot); }
-  __device__ __forceinline__ uint32_t do_empty(int slot) const { return at(14 + 3 * kStages + slot); }
+  __device__ __forceinline__ uint32_t do_full(int slot) const {
+    return at(14 + 2 * kStages + slot);
+  }
+  __device__ __forceinline__ uint32_t do_empty(int slot) const {
+    return at(14 + 3 * kStages + slot);
+  }
 
   __device__ __forceinline__ uint32_t operand(int role) const { return base + role * kTileBytes; }
-  __device__ __forceinline__ uint32_t queries(int slot) const { return base + kStageOffset + slot * kStageBytes; }
-  __device__ __forceinline__ uint32_t gradients(int slot) const { return queries(slot) + kTileBytes; }
+  __device__ __forceinline__ uint32_t queries(int slot) const {
+    return base + kStageOffset + slot * kStageBytes;
+  }
+  __device__ __forceinline__ uint32_t gradients(int slot) const {
+    return queries(slot) + kTileBytes;
+  }
   __device__ __forceinline__ uint32_t lse(int slot) const {
     return base + kStatisticsOffset + slot * kStatisticBytes;
   }
-  __device__ __forceinline__ uint32_t delta(int slot) const { return lse(slot) + RowStatistics::kLseBytes; }
+  __device__ __forceinline__ uint32_t delta(int slot) const {
+    return lse(slot) + RowStatistics::kLseBytes;
+  }
   __device__ __forceinline__ uint32_t exchange(int slot) const {
     return base + kExchangeOffset + slot * kExchangeBytes;
   }
@@ -114,8 +129,8 @@ __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& 
     for (int role = 0; role < 2; ++role) {
       barrier_wait(barriers.operand_empty(role), operand_parity ^ 1);
       barrier_expect(barriers.operand_full(role), kTileBytes);
-      copy_in(barriers.operand(role), role == 0 ? &p.k : &p.v, barriers.operand_full(role), block * kKeys, kv_head,
-              batch);
+      copy_in(barriers.operand(role), role == 0 ? &p.k : &p.v, barriers.operand_full(role),
+              block * kKeys, kv_head, batch);
     }
     operand_parity ^= 1;
 #pragma unroll 1
@@ -129,12 +144,14 @@ __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& 
         barrier_wait(barriers.q_empty(ring.slot), ring.parity ^ 1);
         barrier_expect(q_full, kTileBytes + RowStatistics::kLseBytes);
         copy_in(barriers.queries(ring.slot), &p.q, q_full, m * kQueries, head, batch);
-        copy_in_flat(barriers.lse(ring.slot), p.statistics.minus_lse + row, RowStatistics::kLseBytes, q_full);
+        copy_in_flat(barriers.lse(ring.slot), p.statistics.minus_lse + row,
+                     RowStatistics::kLseBytes, q_full);
         const uint32_t do_full = barriers.do_full(ring.slot);
         barrier_wait(barriers.do_empty(ring.slot), ring.parity ^ 1);
         barrier_expect(do_full, kTileBytes + RowStatistics::kDeltaBytes);
         copy_in(barriers.gradients(ring.slot), &p.d_o, do_full, m * kQueries, head, batch);
-        copy_in_flat(barriers.delta(ring.slot), p.statistics.minus_delta + RowStatistics::kDeltaCopies * row,
+        copy_in_flat(barriers.delta(ring.slot),
+                     p.statistics.minus_delta + RowStatistics::kDeltaCopies * row,
                      RowStatistics::kDeltaBytes, do_full);
         ring.advance();
       }
@@ -158,12 +175,15 @@ struct Consumer {
   }
 
   // d[64 keys, 64 queries] = keys times rows(queries)^T
-  __device__ __forceinline__ static void scores(float (&d)[kScores], uint32_t keys, uint32_t queries) {
+  __device__ __forceinline__ static void scores(float (&d)[kScores],
+                                                uint32_t keys,
+                                                uint32_t queries) {
     const uint64_t a = by_columns(keys);
     const uint64_t b = by_columns(queries);
 #pragma unroll
     for (int i = 0; i < kHeadSize / 16; ++i) {
-      Product<kQueries>::shared<0, 0>(d, a + column_step<kKeys>(i), b + column_step<kQueries>(i), i != 0);
+      Product<kQueries>::shared<0, 0>(d, a + column_step<kKeys>(i), b + column_step<kQueries>(i),
+                                      i != 0);
     }
     product_commit();
   }
@@ -180,7 +200,9 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void load_pairs(float2 (&values)[kScores / 4], uint32_t address, int stride) const {
+  __device__ __forceinline__ void load_pairs(float2 (&values)[kScores / 4],
+                                             uint32_t address,
+                                             int stride) const {
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) values[j] = load_shared_float2(address + j * stride);
   }
@@ -192,8 +214,13 @@ struct Consumer {
   }
 
   // Stages a gradient over this warpgroup's operand, which only it reads.
-  __device__ __forceinline__ void send(
-      const CUtensorMap* map, int role, int first, int kv_head, int batch, const float (&d)[kGradient], float factor) {
+  __device__ __forceinline__ void send(const CUtensorMap* map,
+                                       int role,
+                                       int first,
+                                       int kv_head,
+                                       int batch,
+                                       const float (&d)[kGradient],
+                                       float factor) {
     named_sync(1 + role, kWarpgroupThreads);  // all four warps are past their last product
     stage_rows<kKeys>(barriers.operand(role), thread, d, factor);
     shared_writes_to_async();
@@ -395,12 +422,13 @@ cudaError_t launch_backward_wide_hopper(const HopperBackward& call, int* next_ti
   const AttentionExtents& extents = call.extents;
   const AttentionBackward& operands = call.operands;
   WideArguments p{};
-  const bool mapped = encode_tokens(&p.q, operands.q, extents, extents.heads, kQueries, kAllChunks) &&
-                      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, kQueries, kAllChunks) &&
-                      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, kKeys, kAllChunks) &&
-                      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, kKeys, kAllChunks) &&
-                      encode_tokens(&p.dk, operands.dk, extents, extents.kv_heads, kKeys, kOneChunk) &&
-                      encode_tokens(&p.dv, operands.dv, extents, extents.kv_heads, kKeys, kOneChunk);
+  const bool mapped =
+      encode_tokens(&p.q, operands.q, extents, extents.heads, kQueries, kAllChunks) &&
+      encode_tokens(&p.d_o, operands.d_o, extents, extents.heads, kQueries, kAllChunks) &&
+      encode_tokens(&p.k, operands.k, extents, extents.kv_heads, kKeys, kAllChunks) &&
+      encode_tokens(&p.v, operands.v, extents, extents.kv_heads, kKeys, kAllChunks) &&
+      encode_tokens(&p.dk, operands.dk, extents, extents.kv_heads, kKeys, kOneChunk) &&
+      encode_tokens(&p.dv, operands.dv, extents, extents.kv_heads, kKeys, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.statistics = call.statistics;
   p.visibility = visibility_of(extents);
@@ -414,8 +442,8 @@ cudaError_t launch_backward_wide_hopper(const HopperBackward& call, int* next_ti
   const int places = multiprocessors();
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
   p.next_tile = p.order.tiles() > blocks ? next_tile : nullptr;
-  return launch_kernel(flash_attention_backward_wide_kernel, blocks, kThreads, kSharedBytes, p, call.stream,
-                       kAfterTrigger);
+  return launch_kernel(flash_attention_backward_wide_kernel, blocks, kThreads, kSharedBytes, p,
+                       call.stream, kAfterTrigger);
 }
 
 }  // namespace ridge::backends::cuda

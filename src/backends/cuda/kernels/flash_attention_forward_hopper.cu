@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for Hopper (sm_90a): bf16, head sizes 64, 128 and 256. Other sizes and chips run in
-// flash_attention_portable.cu.
+// Flash attention forward for Hopper (sm_90a): bf16, head sizes 64, 128 and 256. Other sizes and
+// chips run in flash_attention_portable.cu.
 //
-// One producer warp feeds shared memory through the tensor copy engine; each of 1 to 3 consumer warpgroups owns 64
-// queries, keeps their scores, probabilities and outputs in registers, and runs the softmax of one key block while
-// the tensor cores run the next block's scores and this one's output. Named barriers let the warpgroups take turns
-// at the tensor cores, so that one's softmax falls into another's products. (The scheme is FlashAttention-3's.)
+// One producer warp feeds shared memory through the tensor copy engine; each of 1 to 3 consumer
+// warpgroups owns 64 queries, keeps their scores, probabilities and outputs in registers, and runs
+// the softmax of one key block while the tensor cores run the next block's scores and this one's
+// output. Named barriers let the warpgroups take turns at the tensor cores, so that one's softmax
+// falls into another's products. (The scheme is FlashAttention-3's.)
 //
-// Bound: 4 E FLOPs a visited pair at the bf16 rate; one exponential a pair at 16 a clock and multiprocessor, which
-// costs as much as the products at E 64, half at E 128.
+// Bound: 4 E FLOPs a visited pair at the bf16 rate; one exponential a pair at 16 a clock and
+// multiprocessor, which costs as much as the products at E 64, half at E 128.
 #include "backends/cuda/kernels/flash_attention_forward_tile.cuh"
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
 #include "backends/cuda/kernels/flash_attention_softmax.cuh"
@@ -18,7 +19,8 @@ namespace {
 
 using namespace hopper;
 
-// Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1 releases.
+// Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1
+// releases.
 template <class Tile>
 struct Turns {
   int own, next;
@@ -40,7 +42,7 @@ struct Turns {
 
 template <class Tile>
 struct Consumer {
-  static constexpr int kScores = Tile::kKeys / 2;    // accumulator registers of 64 queries x kKeys
+  static constexpr int kScores = Tile::kKeys / 2;  // accumulator registers of 64 queries x kKeys
   static constexpr int kOutput = Tile::kHeadSize / 2;  // of 64 queries x E
 
   const ForwardArguments& p;
@@ -53,7 +55,9 @@ struct Consumer {
   __device__ __forceinline__ void arrive(uint32_t barrier) const {
     if (thread % 32 == 0) barrier_arrive(barrier);
   }
-  __device__ __forceinline__ uint32_t queries() const { return barriers.base + warpgroup * Tile::kOwnQueryBytes; }
+  __device__ __forceinline__ uint32_t queries() const {
+    return barriers.base + warpgroup * Tile::kOwnQueryBytes;
+  }
   __device__ __forceinline__ uint32_t keys() const {
     return barriers.base + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes;
   }
@@ -90,9 +94,10 @@ struct Consumer {
     product_commit();
   }
 
-  __device__ __forceinline__ void outputs(float (&o)[kOutput], const uint32_t (&probability)[kScores / 2]) const {
-    const uint64_t v =
-        by_rows(barriers.base + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, Tile::kKeys);
+  __device__ __forceinline__ void outputs(float (&o)[kOutput],
+                                          const uint32_t (&probability)[kScores / 2]) const {
+    const uint64_t v = by_rows(
+        barriers.base + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, Tile::kKeys);
 #pragma unroll
     for (int i = 0; i < Tile::kKeys / 16; ++i) {
       Product<Tile::kHeadSize>::template registers<1>(o, probability + 4 * i, v + row_step(i), 1);
@@ -100,8 +105,8 @@ struct Consumer {
     product_commit();
   }
 
-  // One key block: its scores are formed while the block before finishes its outputs. Its keys are there: the
-  // step before waited for them.
+  // One key block: its scores are formed while the block before finishes its outputs. Its keys are
+  // there: the step before waited for them.
   template <bool kHide>
   __device__ __forceinline__ void step(int n,
                                        int first_key_block,
@@ -137,8 +142,8 @@ struct Consumer {
     release_keys();
     if (!Tile::kEarlyWait) {
       pin(s);
-      // A branch here keeps the compiler from moving the exponentials behind the wait: they must run beside the
-      // output product.
+      // A branch here keeps the compiler from moving the exponentials behind the wait: they must
+      // run beside the output product.
       if (n > first_key_block) wait_keys();
       product_wait<0>();
       pin(o);
@@ -163,8 +168,8 @@ struct Consumer {
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     if (Tile::kWarpgroups > 1) {
       const int hidden = tile.end - own.end;
-      // The vote and the barrier show the compiler that the warp stays together: without them it gives up uniform
-      // registers for all that follows.
+      // The vote and the barrier show the compiler that the warp stays together: without them it
+      // gives up uniform registers for all that follows.
       if (__any_sync(0xffffffff, hidden > 0)) {
         const int turns_hidden = own.end > own.begin ? hidden : hidden - 1;
 #pragma unroll 1
@@ -232,9 +237,13 @@ struct Consumer {
     if (!Tile::kOutputOverQuery) arrive(barriers.q_empty(warpgroup));
   }
 
-  // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy engine.
-  __device__ __forceinline__ void finish(
-      int flat_head, int first, int row, float (&o)[kOutput], const RowState& rows) {
+  // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy
+  // engine.
+  __device__ __forceinline__ void finish(int flat_head,
+                                         int first,
+                                         int row,
+                                         float (&o)[kOutput],
+                                         const RowState& rows) {
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
     float inverse[2];
@@ -248,7 +257,8 @@ struct Consumer {
       if (thread % 4 == 0 && query < p.visibility.sequence) {
         constexpr float kLn2 = 0.6931471805599453f;
         const int64_t token = static_cast<int64_t>(batch) * p.visibility.sequence + query;
-        p.lse[token * p.heads + head] = sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
+        p.lse[token * p.heads + head] =
+            sum > 0.0f ? rows.reference[r] * kLn2 + logf(sum) : -kInfinity;
       }
     }
     const uint32_t staged = barriers.base + Tile::kOutputOffset + warpgroup * Tile::kOwnOutputBytes;
@@ -258,7 +268,8 @@ struct Consumer {
       named_sync(4 + warpgroup, kWarpgroupThreads);
 #pragma unroll
       for (int i = 0; i < Tile::kOutputChunks; ++i) {
-        stage_chunk(staged + i * 64 * kRowBytes, thread, o + 32 * (chunk + i), inverse[0], inverse[1]);
+        stage_chunk(staged + i * 64 * kRowBytes, thread, o + 32 * (chunk + i), inverse[0],
+                    inverse[1]);
       }
       shared_writes_to_async();
       named_sync(4 + warpgroup, kWarpgroupThreads);
@@ -293,7 +304,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     if (threadIdx.x == 32) produce_queries<Tile>(p, barriers);
   } else {
     take_registers<Tile::kConsumerRegisters>();
-    Consumer<Tile> consumer{p, barriers, role - 1, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
+    Consumer<Tile> consumer{p, barriers, role - 1,
+                            static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     const Turns<Tile> turns(role - 1);
     Ring<2> turn;
     while (true) {
@@ -351,10 +363,11 @@ template <class Tile>
 cudaError_t launch(const ForwardCall& call) {
   const AttentionExtents& extents = call.extents;
   ForwardArguments p{};
-  const bool mapped = encode_tokens(&p.q, call.q, extents, extents.heads, 64, kAllChunks) &&
-                      encode_tokens(&p.k, call.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.v, call.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
-                      encode_tokens(&p.o, call.o, extents, extents.heads, 64, kOneChunk);
+  const bool mapped =
+      encode_tokens(&p.q, call.q, extents, extents.heads, 64, kAllChunks) &&
+      encode_tokens(&p.k, call.k, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.v, call.v, extents, extents.kv_heads, Tile::kKeys, kAllChunks) &&
+      encode_tokens(&p.o, call.o, extents, extents.heads, 64, kOneChunk);
   if (!mapped) return cudaErrorInvalidValue;
   p.lse = call.lse;
   p.visibility = visibility_of(extents);
@@ -374,12 +387,13 @@ cudaError_t launch(const ForwardCall& call) {
     const cudaError_t status = cudaMemsetAsync(call.next_tile, 0, sizeof(int), call.stream);
     if (status != cudaSuccess) return status;
   }
-  return launch_kernel(flash_attention_forward_kernel<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes, p,
-                       call.stream);
+  return launch_kernel(flash_attention_forward_kernel<Tile>, blocks, Tile::kThreads,
+                       Tile::kSharedBytes, p, call.stream);
 }
 
 bool is_short(const AttentionExtents& extents, int queries) {
-  const int64_t tiles = ceil_div(static_cast<int>(extents.sequence), queries) * extents.batch * extents.heads;
+  const int64_t tiles =
+      ceil_div(static_cast<int>(extents.sequence), queries) * extents.batch * extents.heads;
   return tiles < multiprocessors() || extents.sequence <= 128;
 }
 
@@ -395,10 +409,12 @@ cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extent
                                                   cudaStream_t stream) {
   const ForwardCall call{extents, q, k, v, o, lse, static_cast<int*>(workspace), stream};
   if (extents.head_size == 64) {
-    return is_short(extents, Forward64::kQueries) ? launch<Forward64Short>(call) : launch<Forward64>(call);
+    return is_short(extents, Forward64::kQueries) ? launch<Forward64Short>(call)
+                                                  : launch<Forward64>(call);
   }
   if (extents.head_size == 128) {
-    return is_short(extents, Forward128::kQueries) ? launch<Forward128Short>(call) : launch<Forward128>(call);
+    return is_short(extents, Forward128::kQueries) ? launch<Forward128Short>(call)
+                                                   : launch<Forward128>(call);
   }
   return launch<Forward256>(call);
 }

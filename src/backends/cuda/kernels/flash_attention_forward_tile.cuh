@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for Hopper: a tile's shape, its shared memory and barriers, and the producers that fill it. The
-// consumers and the launch are in flash_attention_forward_hopper.cu.
+// Flash attention forward for Hopper: a tile's shape, its shared memory and barriers, and the
+// producers that fill it. The consumers and the launch are in flash_attention_forward_hopper.cu.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_accumulator.cuh"
@@ -25,8 +25,8 @@ struct ForwardTile {
   static constexpr int kKeys = kKeysT;
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
-  // The output is staged so many chunks of 64 columns at a time; 0: over the queries, where shared memory has no other
-  // room for it.
+  // The output is staged so many chunks of 64 columns at a time; 0: over the queries, where shared
+  // memory has no other room for it.
   static constexpr bool kOutputOverQuery = kOutputChunksT == 0;
   static constexpr int kOutputChunks = kOutputOverQuery ? kHeadSize / 64 : kOutputChunksT;
   static constexpr int kQueries = 64 * kWarpgroups;
@@ -49,8 +49,8 @@ struct ForwardTile {
   static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
   // Two warpgroups take turns at the tensor cores; three fill each other's gaps without.
   static constexpr bool kTurns = kWarpgroups == 2;
-  // The output product ends before the exponentials begin: these then mix with packing. At E 64 the products are as
-  // short as the exponentials, and running beside them pays more.
+  // The output product ends before the exponentials begin: these then mix with packing. At E 64 the
+  // products are as short as the exponentials, and running beside them pays more.
   static constexpr bool kEarlyWait = kHeadSize != 64;
   static_assert(kSharedBytes <= 232448);
 };
@@ -61,16 +61,26 @@ struct ForwardBarriers {
   static constexpr int kQ = Tile::kWarpgroups;
   static constexpr int kK = 2 * kQ + 6;
   uint32_t base;
-  __device__ __forceinline__ uint32_t at(int index) const { return base + Tile::kBarrierOffset + 8 * index; }
+  __device__ __forceinline__ uint32_t at(int index) const {
+    return base + Tile::kBarrierOffset + 8 * index;
+  }
   __device__ __forceinline__ uint32_t q_full(int warpgroup) const { return at(warpgroup); }
   __device__ __forceinline__ uint32_t q_empty(int warpgroup) const { return at(kQ + warpgroup); }
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 * kQ + slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 * kQ + 2 + slot); }
-  __device__ __forceinline__ uint32_t tile(int slot) const { return at(2 * kQ + 4 + slot); }  // the tile's number
+  __device__ __forceinline__ uint32_t tile(int slot) const {
+    return at(2 * kQ + 4 + slot);
+  }  // the tile's number
   __device__ __forceinline__ uint32_t k_full(int slot) const { return at(kK + slot); }
-  __device__ __forceinline__ uint32_t k_empty(int slot) const { return at(kK + Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_full(int slot) const { return at(kK + 2 * Tile::kStages + slot); }
-  __device__ __forceinline__ uint32_t v_empty(int slot) const { return at(kK + 3 * Tile::kStages + slot); }
+  __device__ __forceinline__ uint32_t k_empty(int slot) const {
+    return at(kK + Tile::kStages + slot);
+  }
+  __device__ __forceinline__ uint32_t v_full(int slot) const {
+    return at(kK + 2 * Tile::kStages + slot);
+  }
+  __device__ __forceinline__ uint32_t v_empty(int slot) const {
+    return at(kK + 3 * Tile::kStages + slot);
+  }
   static_assert(8 * (kK + 4 * Tile::kStages) <= Tile::kBarrierBytes);
 
   __device__ __forceinline__ void init() const {
@@ -101,7 +111,8 @@ __device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int b
 
 // One thread: names the tiles, fetches keys and values block by block from the last.
 template <class Tile>
-__device__ __forceinline__ void produce(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
+__device__ __forceinline__ void produce(const ForwardArguments& p,
+                                        const ForwardBarriers<Tile>& barriers) {
   prefetch_map(&p.k);
   prefetch_map(&p.v);
   const uint32_t shared = barriers.base;
@@ -125,16 +136,16 @@ __device__ __forceinline__ void produce(const ForwardArguments& p, const Forward
       const uint32_t full = barriers.k_full(key_ring.slot);
       barrier_wait(barriers.k_empty(key_ring.slot), key_ring.parity ^ 1);
       barrier_expect(full, Tile::kKeyBytes);
-      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k, full, n * Tile::kKeys, kv_head,
-              batch);
+      copy_in(shared + Tile::kKeyOffset + key_ring.slot * Tile::kKeyBytes, &p.k, full,
+              n * Tile::kKeys, kv_head, batch);
       key_ring.advance();
     };
     auto fetch_values = [&](int n) {
       const uint32_t full = barriers.v_full(value_ring.slot);
       barrier_wait(barriers.v_empty(value_ring.slot), value_ring.parity ^ 1);
       barrier_expect(full, Tile::kKeyBytes);
-      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v, full, n * Tile::kKeys,
-              kv_head, batch);
+      copy_in(shared + Tile::kValueOffset + value_ring.slot * Tile::kKeyBytes, &p.v, full,
+              n * Tile::kKeys, kv_head, batch);
       value_ring.advance();
     };
     fetch_keys(keys.end - 1);
@@ -148,10 +159,11 @@ __device__ __forceinline__ void produce(const ForwardArguments& p, const Forward
   }
 }
 
-// One thread of another warp: each warpgroup's 64 queries as soon as that warpgroup is done with those before, so that
-// none waits for the slowest.
+// One thread of another warp: each warpgroup's 64 queries as soon as that warpgroup is done with
+// those before, so that none waits for the slowest.
 template <class Tile>
-__device__ __forceinline__ void produce_queries(const ForwardArguments& p, const ForwardBarriers<Tile>& barriers) {
+__device__ __forceinline__ void produce_queries(const ForwardArguments& p,
+                                                const ForwardBarriers<Tile>& barriers) {
   prefetch_map(&p.q);
   Ring<2> turn;
   uint32_t parities = 0;  // a bit a warpgroup
@@ -172,7 +184,8 @@ __device__ __forceinline__ void produce_queries(const ForwardArguments& p, const
       barrier_wait(barriers.q_empty(w), ((parities >> w) & 1) ^ 1);
       parities ^= 1u << w;
       barrier_expect(barriers.q_full(w), Tile::kOwnQueryBytes);
-      copy_in(barriers.base + w * Tile::kOwnQueryBytes, &p.q, barriers.q_full(w), first, head, batch);
+      copy_in(barriers.base + w * Tile::kOwnQueryBytes, &p.q, barriers.q_full(w), first, head,
+              batch);
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for the Hopper instructions that flash attention uses: transaction barriers, the tensor copy engine,
-// register hand-over between warpgroups. Matrix products are in flash_attention_wgmma.cuh. sm_90a only.
+// Names for the Hopper instructions that flash attention uses: transaction barriers, the tensor
+// copy engine, register hand-over between warpgroups. Matrix products are in
+// flash_attention_wgmma.cuh. sm_90a only.
 #pragma once
 
 #include <cuda.h>
@@ -31,17 +32,17 @@ __device__ __forceinline__ void barrier_init_fence() {
 
 // One arrival that also announces `bytes` of copies still to land.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
-               "r"(bytes)
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
 
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t arrivals = 1) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(arrivals)
+               : "memory");
 }
 
-// Returns once the phase of this parity is complete. A fresh barrier's "previous" phase (parity 1) counts as
-// complete, so a producer's first wait for an empty slot passes at once.
+// Returns once the phase of this parity is complete. A fresh barrier's "previous" phase (parity 1)
+// counts as complete, so a producer's first wait for an empty slot passes at once.
 __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t parity) {
   asm volatile(
       "{\n"
@@ -99,10 +100,15 @@ __device__ __forceinline__ void copy_in(uint32_t destination,
       : "memory");
 }
 
-__device__ __forceinline__ void copy_out(
-    const CUtensorMap* map, uint32_t source, int token, int chunk, int head, int batch) {
+__device__ __forceinline__ void copy_out(const CUtensorMap* map,
+                                         uint32_t source,
+                                         int token,
+                                         int chunk,
+                                         int head,
+                                         int batch) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::
+          "l"(map),
       "r"(source), "r"(0), "r"(token), "r"(chunk), "r"(head), "r"(batch)
       : "memory");
 }
@@ -113,7 +119,8 @@ __device__ __forceinline__ void copy_in_flat(uint32_t destination,
                                              uint32_t bytes,
                                              uint32_t barrier) {
   asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(destination),
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(destination),
       "l"(source), "r"(bytes), "r"(barrier)
       : "memory");
 }
@@ -122,21 +129,27 @@ __device__ __forceinline__ void copy_out_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until this thread's committed stores have read their shared memory (not until they are visible).
+// Waits until this thread's committed stores have read their shared memory (not until they are
+// visible).
 __device__ __forceinline__ void copy_out_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
 // Waits until they are visible.
-__device__ __forceinline__ void copy_out_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+__device__ __forceinline__ void copy_out_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 
-// Orders this thread's ordinary shared-memory writes before later reads by the copy engine or the tensor cores.
+// Orders this thread's ordinary shared-memory writes before later reads by the copy engine or the
+// tensor cores.
 __device__ __forceinline__ void shared_writes_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // The same for global memory that the copy engine reads or writes, across a release or an acquire.
-__device__ __forceinline__ void global_to_async() { asm volatile("fence.proxy.async;" ::: "memory"); }
+__device__ __forceinline__ void global_to_async() {
+  asm volatile("fence.proxy.async;" ::: "memory");
+}
 
 __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
@@ -144,8 +157,8 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
 
 // ---- grids in a row ----
 
-// Waits until the grids that this one depends on are done and what they wrote is visible. Needed where the launch
-// allowed an early start; at once elsewhere.
+// Waits until the grids that this one depends on are done and what they wrote is visible. Needed
+// where the launch allowed an early start; at once elsewhere.
 __device__ __forceinline__ void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 // Lets a dependent grid start as soon as all blocks have come this far and there is room.
 __device__ __forceinline__ void grid_launch_dependents() {
@@ -190,8 +203,8 @@ __device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
 
 // Four words at once; the address is a multiple of 16.
 __device__ __forceinline__ void store_shared_words(uint32_t address, const uint32_t* words) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]), "r"(words[1]),
-               "r"(words[2]), "r"(words[3])
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
+               "r"(words[1]), "r"(words[2]), "r"(words[3])
                : "memory");
 }
 __device__ __forceinline__ void load_shared_words(uint32_t address, uint32_t* words) {
@@ -231,11 +244,15 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
-// Four 8x8 matrices of 16-bit values to shared memory; lane l gives the address of row l%8 of matrix l/8.
-__device__ __forceinline__ void store_matrices(
-    uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(m0),
-               "r"(m1), "r"(m2), "r"(m3)
+// Four 8x8 matrices of 16-bit values to shared memory; lane l gives the address of row l%8 of
+// matrix l/8.
+__device__ __forceinline__ void store_matrices(uint32_t address,
+                                               uint32_t m0,
+                                               uint32_t m1,
+                                               uint32_t m2,
+                                               uint32_t m3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address),
+               "r"(m0), "r"(m1), "r"(m2), "r"(m3)
                : "memory");
 }
 
@@ -247,10 +264,15 @@ __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&m)[4]
                : "memory");
 }
 
-// One warp's product of 16x16 by 8x16 transposed, added to d: the layouts are those of the warpgroup product.
-__device__ __forceinline__ void warp_product(float* d, const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+// One warp's product of 16x16 by 8x16 transposed, added to d: the layouts are those of the
+// warpgroup product.
+__device__ __forceinline__ void warp_product(float* d,
+                                             const uint32_t (&a)[4],
+                                             uint32_t b0,
+                                             uint32_t b1) {
   asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, "
       "{%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Hopper launches share on the host: tensor maps, the device's size, the L2 sections, kernel attributes.
-// Not part of the interface (that is flash_attention.h).
+// What the Hopper launches share on the host: tensor maps, the device's size, the L2 sections,
+// kernel attributes. Not part of the interface (that is flash_attention.h).
 #pragma once
 
 #include <cuda.h>
@@ -17,24 +17,33 @@ Visibility visibility_of(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 
-// Heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill at most half the L2 cache; at
-// least 1, at most `heads`.
+// Heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill at most half
+// the L2 cache; at least 1, at most `heads`.
 int section_heads(const AttentionExtents& extents, int heads, int streams);
 
 enum MapChunks { kOneChunk, kAllChunks };  // 64-column chunks a copy moves
 
-// A map of an operand as (64 columns, T, E / 64, heads, B), boxes of `rows` tokens, 128-byte swizzle. Tokens past T
-// read as zero and are not written. False where the driver refuses (alignment).
-bool encode_tokens(
-    CUtensorMap* map, const AttentionInput& operand, const AttentionExtents& extents, int64_t heads, int rows, MapChunks chunks);
-inline bool encode_tokens(
-    CUtensorMap* map, const AttentionOutput& operand, const AttentionExtents& extents, int64_t heads, int rows, MapChunks chunks) {
-  return encode_tokens(map, AttentionInput{operand.data, operand.token_stride, operand.head_stride}, extents,
-                       heads, rows, chunks);
+// A map of an operand as (64 columns, T, E / 64, heads, B), boxes of `rows` tokens, 128-byte
+// swizzle. Tokens past T read as zero and are not written. False where the driver refuses
+// (alignment).
+bool encode_tokens(CUtensorMap* map,
+                   const AttentionInput& operand,
+                   const AttentionExtents& extents,
+                   int64_t heads,
+                   int rows,
+                   MapChunks chunks);
+inline bool encode_tokens(CUtensorMap* map,
+                          const AttentionOutput& operand,
+                          const AttentionExtents& extents,
+                          int64_t heads,
+                          int rows,
+                          MapChunks chunks) {
+  return encode_tokens(map, AttentionInput{operand.data, operand.token_stride, operand.head_stride},
+                       extents, heads, rows, chunks);
 }
 
-// When a grid may start: in its turn, or once the grid before has called grid_launch_dependents (it must then call
-// grid_wait before it uses what that grid writes, and in any case before it ends).
+// When a grid may start: in its turn, or once the grid before has called grid_launch_dependents (it
+// must then call grid_wait before it uses what that grid writes, and in any case before it ends).
 enum GridStart { kInTurn, kAfterTrigger };
 
 // Launches with dynamic shared memory, whose limit it raises.
@@ -82,6 +91,7 @@ cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& exten
 int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& extents,
                                                         AttentionGradient gradient,
                                                         int64_t spill_limit_bytes);
-AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents, AttentionGradient gradient);
+AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
+                                                     AttentionGradient gradient);
 
 }  // namespace ridge::backends::cuda

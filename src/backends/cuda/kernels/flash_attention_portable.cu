@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for any CUDA GPU: fp32 or bf16 operands, fp32 arithmetic, head sizes that are multiples of 8 up
-// to 256. The Hopper kernels take bf16 head sizes 64, 128 and 256 there.
+// Flash attention forward for any CUDA GPU: fp32 or bf16 operands, fp32 arithmetic, head sizes that
+// are multiples of 8 up to 256. The Hopper kernels take bf16 head sizes 64, 128 and 256 there.
 //
-// A block owns 16 kI queries, walks the keys they see 16 kJ at a time with the online softmax; each thread holds a
-// kI x kJ piece of the scores and kI rows of E / 16 outputs. Bound: 4 E FLOPs a visited pair at the fp32 FMA rate;
-// shared memory delivers the operands at 1.3 times that rate for kI = kJ = 4.
+// A block owns 16 kI queries, walks the keys they see 16 kJ at a time with the online softmax; each
+// thread holds a kI x kJ piece of the scores and kI rows of E / 16 outputs. Bound: 4 E FLOPs a
+// visited pair at the fp32 FMA rate; shared memory delivers the operands at 1.3 times that rate for
+// kI = kJ = 4.
 #include "backends/cuda/kernels/flash_attention_portable.cuh"
 #include "backends/cuda/kernels/flash_attention_portable_launch.h"
 
@@ -25,7 +26,8 @@ struct ForwardArguments {
 // Row statistics live in the 16 threads of a row's half warp.
 __device__ __forceinline__ float row_max(float x) {
 #pragma unroll
-  for (int step = kSide / 2; step > 0; step /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, step));
+  for (int step = kSide / 2; step > 0; step /= 2)
+    x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, step));
   return x;
 }
 __device__ __forceinline__ float row_sum(float x) {
@@ -61,7 +63,8 @@ __global__ void __launch_bounds__(kThreads)
     top[i] = -INFINITY;
     sum[i] = 0.0f;
   }
-  Tile<kE>::template load<kQueries>(queries, head_rows<T>(p.q, token, head), first, sequence, p.head_size);
+  Tile<kE>::template load<kQueries>(queries, head_rows<T>(p.q, token, head), first, sequence,
+                                    p.head_size);
   const BlockRange range = key_blocks(p.visibility, first, first + kQueries - 1, kKeys);
   for (int n = range.begin; n < range.end; ++n) {
     Tile<kE>::template load<kKeys>(streamed, k, n * kKeys, sequence, p.head_size);
@@ -74,7 +77,8 @@ __global__ void __launch_bounds__(kThreads)
       float block_top = -INFINITY;
 #pragma unroll
       for (int j = 0; j < kJ; ++j) {
-        s[i][j] = sees(p.visibility, query, n * kKeys + tx + kSide * j) ? s[i][j] * p.scale : -INFINITY;
+        s[i][j] =
+            sees(p.visibility, query, n * kKeys + tx + kSide * j) ? s[i][j] * p.scale : -INFINITY;
         block_top = fmaxf(block_top, s[i][j]);
       }
       const float next = fmaxf(top[i], row_max(block_top));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of the portable flash attention: tiles in shared memory as fp32, register-blocked products of them.
-// 256 threads as a 16 x 16 grid; no instruction of one GPU generation. Not for Hopper's tensor cores.
+// Building blocks of the portable flash attention: tiles in shared memory as fp32, register-blocked
+// products of them. 256 threads as a 16 x 16 grid; no instruction of one GPU generation. Not for
+// Hopper's tensor cores.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +16,8 @@ namespace ridge::backends::cuda::portable {
 
 constexpr int kSide = 16;  // threads along each side of a product's grid
 constexpr int kThreads = kSide * kSide;
-constexpr int kRowPad = 4;  // floats; keeps 16-byte reads of eight neighbouring rows on different banks
+constexpr int kRowPad =
+    4;  // floats; keeps 16-byte reads of eight neighbouring rows on different banks
 
 // One head's rows of an operand: row t at data + t stride.
 template <typename T>
@@ -25,15 +27,23 @@ struct Rows {
 };
 
 template <typename T>
-__device__ __forceinline__ Rows<const T> head_rows(const AttentionInput& x, int64_t first_token, int head) {
-  return {static_cast<const T*>(x.data) + first_token * x.token_stride + head * x.head_stride, x.token_stride};
+__device__ __forceinline__ Rows<const T> head_rows(const AttentionInput& x,
+                                                   int64_t first_token,
+                                                   int head) {
+  return {static_cast<const T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
+          x.token_stride};
 }
 template <typename T>
-__device__ __forceinline__ Rows<T> head_rows(const AttentionOutput& x, int64_t first_token, int head) {
-  return {static_cast<T*>(x.data) + first_token * x.token_stride + head * x.head_stride, x.token_stride};
+__device__ __forceinline__ Rows<T> head_rows(const AttentionOutput& x,
+                                             int64_t first_token,
+                                             int head) {
+  return {static_cast<T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
+          x.token_stride};
 }
 
-__device__ __forceinline__ float4 load4(const float* p) { return *reinterpret_cast<const float4*>(p); }
+__device__ __forceinline__ float4 load4(const float* p) {
+  return *reinterpret_cast<const float4*>(p);
+}
 __device__ __forceinline__ float4 load4(const __nv_bfloat16* p) {
   const uint2 bits = *reinterpret_cast<const uint2*>(p);
   return make_float4(__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
@@ -45,27 +55,31 @@ __device__ __forceinline__ void store4(__nv_bfloat16* p, float4 v) {
   *reinterpret_cast<uint2*>(p) = *reinterpret_cast<uint2*>(pair);
 }
 
-// A tile of kRows x kE floats in shared memory, rows kStride apart. kE is the head size rounded up; the columns past
-// it are zero.
+// A tile of kRows x kE floats in shared memory, rows kStride apart. kE is the head size rounded up;
+// the columns past it are zero.
 template <int kE>
 struct Tile {
   static constexpr int kStride = kE + kRowPad;
   static constexpr int bytes(int rows) { return rows * kStride * 4; }
 
   template <int kRows, typename T>
-  static __device__ __forceinline__ void load(
-      float* tile, const Rows<const T>& rows, int first, int sequence, int head_size) {
+  static __device__ __forceinline__ void load(float* tile,
+                                              const Rows<const T>& rows,
+                                              int first,
+                                              int sequence,
+                                              int head_size) {
     for (int i = threadIdx.x; i < kRows * kE / 4; i += kThreads) {
       const int row = i / (kE / 4);
       const int column = i % (kE / 4) * 4;
       float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (first + row < sequence && column < head_size) v = load4(rows.data + (first + row) * rows.stride + column);
+      if (first + row < sequence && column < head_size)
+        v = load4(rows.data + (first + row) * rows.stride + column);
       *reinterpret_cast<float4*>(tile + row * kStride + column) = v;
     }
   }
 
-  // The same of the output's gradient, and delta[row] = its product with the output's row: a row's vectors lie in the
-  // lanes of one warp.
+  // The same of the output's gradient, and delta[row] = its product with the output's row: a row's
+  // vectors lie in the lanes of one warp.
   template <int kRows, typename T>
   static __device__ __forceinline__ void load_with_delta(float* tile,
                                                          float* delta,
@@ -91,7 +105,8 @@ struct Tile {
         *reinterpret_cast<float4*>(tile + row * kStride + column) = v;
       }
 #pragma unroll
-      for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+      for (int step = kLanes / 2; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
       if (i % kLanes == 0) delta[row] = sum;
     }
   }
@@ -128,10 +143,12 @@ __device__ __forceinline__ void dot_rows(const float* a, const float* b, float (
   }
 }
 
-// out[i][4 h + c] += sum_k w[ty + 16 i][k] b[k][64 h + 4 tx + c], k over kDepth rows of b. w's rows are
-// kDepth + kRowPad floats apart.
+// out[i][4 h + c] += sum_k w[ty + 16 i][k] b[k][64 h + 4 tx + c], k over kDepth rows of b. w's rows
+// are kDepth + kRowPad floats apart.
 template <int kE, int kI, int kDepth>
-__device__ __forceinline__ void accumulate_rows(const float* w, const float* b, float (&out)[kI][kE / kSide]) {
+__device__ __forceinline__ void accumulate_rows(const float* w,
+                                                const float* b,
+                                                float (&out)[kI][kE / kSide]) {
   constexpr int kStride = Tile<kE>::kStride;
   constexpr int kWeightStride = kDepth + kRowPad;
   const int tx = threadIdx.x % kSide;
@@ -185,7 +202,8 @@ __device__ __forceinline__ void store_rows(const Rows<T>& rows,
 }
 
 __device__ __forceinline__ bool sees(const Visibility& v, int query, int key) {
-  return key < v.sequence && (!v.causal || key <= query) && (v.window == 0 || key > query - v.window);
+  return key < v.sequence && (!v.causal || key <= query) &&
+         (v.window == 0 || key > query - v.window);
 }
 
 }  // namespace ridge::backends::cuda::portable

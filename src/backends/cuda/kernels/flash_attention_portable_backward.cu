@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for any CUDA GPU, beside flash_attention_portable.cu: fp32 or bf16 operands, fp32 arithmetic.
+// Flash attention backward for any CUDA GPU, beside flash_attention_portable.cu: fp32 or bf16
+// operands, fp32 arithmetic.
 //
-// One kernel, whose blocks have two roles: so both fill the GPU together. A block keeps 16 kI rows of two operands, a and
-// b, and walks 16 kJ rows of two others, c and d, at a time:
-//   key pass:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T c, over all query
+// One kernel, whose blocks have two roles: so both fill the GPU together. A block keeps 16 kI rows
+// of two operands, a and b, and walks 16 kJ rows of two others, c and d, at a time:
+//   key pass:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T c,
+//   over all query
 //               heads of the group;
 //   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c.
-// S comes from a and c, dP from b and d in both. Bound: 8 E and 6 E FLOPs a visited pair at the fp32 FMA rate.
+// S comes from a and c, dP from b and d in both. Bound: 8 E and 6 E FLOPs a visited pair at the
+// fp32 FMA rate.
 #include "backends/cuda/kernels/flash_attention_portable.cuh"
 #include "backends/cuda/kernels/flash_attention_portable_launch.h"
 
@@ -46,7 +49,8 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   float* d = c + kColumns * Tile<kE>::kStride;
   float* probability = d + kColumns * Tile<kE>::kStride;
   float* gradient = probability + kRows * kWeightStride;
-  float* delta = gradient + kRows * kWeightStride;  // of the queries: the block's rows or the columns it walks
+  float* delta =
+      gradient + kRows * kWeightStride;  // of the queries: the block's rows or the columns it walks
   const int tx = threadIdx.x % kSide;
   const int ty = threadIdx.x / kSide;
   const int batch = flat_head / pass.row_heads;
@@ -55,12 +59,15 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const int first = block * kRows;
 
-  Tile<kE>::template load<kRows>(a, head_rows<T>(pass.a, token, row_head), first, sequence, p.head_size);
+  Tile<kE>::template load<kRows>(a, head_rows<T>(pass.a, token, row_head), first, sequence,
+                                 p.head_size);
   if constexpr (kKeyPass) {
-    Tile<kE>::template load<kRows>(b, head_rows<T>(pass.b, token, row_head), first, sequence, p.head_size);
+    Tile<kE>::template load<kRows>(b, head_rows<T>(pass.b, token, row_head), first, sequence,
+                                   p.head_size);
   } else {
     Tile<kE>::template load_with_delta<kRows>(b, delta, head_rows<T>(pass.b, token, row_head),
-                                              head_rows<T>(p.o, token, row_head), first, sequence, p.head_size);
+                                              head_rows<T>(p.o, token, row_head), first, sequence,
+                                              p.head_size);
   }
   float sum_c[kI][kE / kSide] = {};
   float sum_d[kKeyPass ? kI : 1][kE / kSide] = {};
@@ -71,13 +78,15 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
     const float* lse = p.lse + token * p.heads + query_head;
     const auto rows_c = head_rows<T>(pass.c, token, column_head);
     const auto rows_d = head_rows<T>(pass.d, token, column_head);
-    const BlockRange range = kKeyPass ? query_blocks(p.visibility, first, first + kRows - 1, kColumns)
-                                      : key_blocks(p.visibility, first, first + kRows - 1, kColumns);
+    const BlockRange range = kKeyPass
+                                 ? query_blocks(p.visibility, first, first + kRows - 1, kColumns)
+                                 : key_blocks(p.visibility, first, first + kRows - 1, kColumns);
     for (int n = range.begin; n < range.end; ++n) {
       __syncthreads();
       Tile<kE>::template load<kColumns>(c, rows_c, n * kColumns, sequence, p.head_size);
       if constexpr (kKeyPass) {
-        Tile<kE>::template load_with_delta<kColumns>(d, delta, rows_d, head_rows<T>(p.o, token, query_head),
+        Tile<kE>::template load_with_delta<kColumns>(d, delta, rows_d,
+                                                     head_rows<T>(p.o, token, query_head),
                                                      n * kColumns, sequence, p.head_size);
       } else {
         Tile<kE>::template load<kColumns>(d, rows_d, n * kColumns, sequence, p.head_size);
@@ -115,9 +124,11 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
     scale[i] = p.scale;
     one[i] = 1.0f;
   }
-  store_rows<kE>(head_rows<T>(pass.from_c, token, row_head), first, sequence, p.head_size, sum_c, scale);
+  store_rows<kE>(head_rows<T>(pass.from_c, token, row_head), first, sequence, p.head_size, sum_c,
+                 scale);
   if constexpr (kKeyPass) {
-    store_rows<kE>(head_rows<T>(pass.from_d, token, row_head), first, sequence, p.head_size, sum_d, one);
+    store_rows<kE>(head_rows<T>(pass.from_d, token, row_head), first, sequence, p.head_size, sum_d,
+                   one);
   }
 }
 
@@ -132,7 +143,8 @@ __global__ void __launch_bounds__(kThreads)
     run_pass<T, kE, kI, kJ, true>(p, p.keys, shared, index / key_heads, index % key_heads);
   } else {
     index -= key_heads * p.blocks;
-    run_pass<T, kE, kI, kJ, false>(p, p.queries, shared, p.blocks - 1 - index / query_heads, index % query_heads);
+    run_pass<T, kE, kI, kJ, false>(p, p.queries, shared, p.blocks - 1 - index / query_heads,
+                                   index % query_heads);
   }
 }
 
@@ -143,8 +155,8 @@ struct Shape {
   static constexpr int kJ = kE == 256 ? 1 : 2;
   static constexpr int kRows = kSide * kI;
   static constexpr int kColumns = kSide * kJ;
-  static constexpr int kSharedBytes =
-      2 * Tile<kE>::bytes(kRows) + 2 * Tile<kE>::bytes(kColumns) + 2 * kRows * (kColumns + kRowPad) * 4 + kRows * 4;
+  static constexpr int kSharedBytes = 2 * Tile<kE>::bytes(kRows) + 2 * Tile<kE>::bytes(kColumns) +
+                                      2 * kRows * (kColumns + kRowPad) * 4 + kRows * 4;
 };
 
 template <typename T, int kE>
@@ -165,16 +177,19 @@ cudaError_t launch_both(const AttentionExtents& extents,
   p.blocks = ceil_div(p.visibility.sequence, Shape::kRows);
   p.scale = extents.scale;
   const auto kernel = flash_attention_backward_portable_kernel<T, kE, Shape::kI, Shape::kJ>;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
+  const cudaError_t status = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   if (status != cudaSuccess) return status;
-  const auto grid = static_cast<unsigned>(p.batch * (p.keys.row_heads + p.queries.row_heads) * p.blocks);
+  const auto grid =
+      static_cast<unsigned>(p.batch * (p.keys.row_heads + p.queries.row_heads) * p.blocks);
   kernel<<<grid, kThreads, Shape::kSharedBytes, stream>>>(p);
   return cudaGetLastError();
 }
 
 template <typename T>
-cudaError_t launch_for(const AttentionExtents& extents, const AttentionBackward& x, cudaStream_t stream) {
+cudaError_t launch_for(const AttentionExtents& extents,
+                       const AttentionBackward& x,
+                       cudaStream_t stream) {
   if (extents.head_size <= 64) return launch_both<T, 64>(extents, x, stream);
   if (extents.head_size <= 128) return launch_both<T, 128>(extents, x, stream);
   return launch_both<T, 256>(extents, x, stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry points of the portable flash attention, for the dispatch and for tests that compare it with the Hopper
-// kernels. The contract is that of flash_attention.h.
+// Entry points of the portable flash attention, for the dispatch and for tests that compare it with
+// the Hopper kernels. The contract is that of flash_attention.h.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention.h"

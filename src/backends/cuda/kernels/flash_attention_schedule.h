@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tiles flash attention visits and in which order: integer arithmetic shared by kernels, launches and costs.
-// No kernel and no pointer here.
+// Which tiles flash attention visits and in which order: integer arithmetic shared by kernels,
+// launches and costs. No kernel and no pointer here.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,8 @@ RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int
   return range;
 }
 
-// Of those, the blocks each of whose queries sees all keys of [first, last]; empty where last is past the end.
+// Of those, the blocks each of whose queries sees all keys of [first, last]; empty where last is
+// past the end.
 RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int last, int size) {
   BlockRange range;
   if (last >= v.sequence) return range;
@@ -65,9 +66,9 @@ RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int las
   return range;
 }
 
-// Rows by which tiles of `warpgroups` x 64 queries start before the sequence, so that they end with it: where the
-// count does not come out, the first tile is the partial one. In causal attention it is the shortest, and warpgroups
-// without rows idle no longer than it takes.
+// Rows by which tiles of `warpgroups` x 64 queries start before the sequence, so that they end with
+// it: where the count does not come out, the first tile is the partial one. In causal attention it
+// is the shortest, and warpgroups without rows idle no longer than it takes.
 RIDGE_BOTH int tile_shift(int sequence, int warpgroups) {
   const int rest = ceil_div(sequence, 64) % warpgroups;
   return rest == 0 ? 0 : 64 * (warpgroups - rest);
@@ -77,13 +78,13 @@ RIDGE_BOTH bool contains(const BlockRange& range, int block) {
   return block >= range.begin && block < range.end;
 }
 
-// The launch order of tiles: heads in sections whose keys and values stay in the L2 cache together; inside a
-// section the longest tiles first, so that the last to finish are short.
+// The launch order of tiles: heads in sections whose keys and values stay in the L2 cache together;
+// inside a section the longest tiles first, so that the last to finish are short.
 struct TileOrder {
-  int blocks = 1;             // tiles of a head
-  int heads = 1;              // heads of the launch
+  int blocks = 1;  // tiles of a head
+  int heads = 1;   // heads of the launch
   int heads_per_section = 1;
-  int descending = 0;         // 1: the last block is the longest
+  int descending = 0;  // 1: the last block is the longest
 
   RIDGE_BOTH int tiles() const { return blocks * heads; }
   RIDGE_BOTH void locate(int index, int* head, int* block) const {
@@ -98,8 +99,8 @@ struct TileOrder {
   }
 };
 
-// Where the key tiles leave dS: images of 64 queries x 128 keys, by query block and within it by key block. Causal
-// heads without a window store the triangle alone.
+// Where the key tiles leave dS: images of 64 queries x 128 keys, by query block and within it by
+// key block. Causal heads without a window store the triangle alone.
 struct SpillLayout {
   static constexpr int kQueries = 64;
   static constexpr int kKeys = 128;
@@ -107,14 +108,17 @@ struct SpillLayout {
 
   Visibility visibility;
 
-  RIDGE_BOTH int query_blocks_padded() const { return 2 * ceil_div(visibility.sequence, 2 * kQueries); }
+  RIDGE_BOTH int query_blocks_padded() const {
+    return 2 * ceil_div(visibility.sequence, 2 * kQueries);
+  }
   RIDGE_BOTH bool triangular() const { return visibility.causal && visibility.window == 0; }
   // Key blocks of query block m; none past the end of the sequence.
   RIDGE_BOTH BlockRange keys_of(int m) const {
     if (m * kQueries >= visibility.sequence) return BlockRange{};
     return key_blocks(visibility, m * kQueries, m * kQueries + kQueries - 1, kKeys);
   }
-  RIDGE_BOTH int row_images() const {  // of one query block where not triangular: an upper bound for all
+  RIDGE_BOTH int row_images()
+      const {  // of one query block where not triangular: an upper bound for all
     const int all = ceil_div(visibility.sequence, kKeys);
     if (visibility.window == 0) return all;
     const int band = (visibility.window + kQueries + kKeys - 2) / kKeys + 1;
@@ -134,17 +138,17 @@ struct SpillLayout {
   }
 };
 
-// The order of a backward launch that spills: a head's key tiles, and `lag` sections of heads later its query tiles,
-// which multiply what those left. Tiles are taken in this order, and one waits only for earlier ones: a query tile
-// for its head's key tiles, a key tile for the query tiles of the head whose images it overwrites. So no wait is
-// forever, however few blocks run.
+// The order of a backward launch that spills: a head's key tiles, and `lag` sections of heads later
+// its query tiles, which multiply what those left. Tiles are taken in this order, and one waits
+// only for earlier ones: a query tile for its head's key tiles, a key tile for the query tiles of
+// the head whose images it overwrites. So no wait is forever, however few blocks run.
 struct SpillOrder {
   int heads = 1;        // key heads
   int key_tiles = 1;    // of a head
   int query_tiles = 1;  // of a head, over its group
   int section = 1;      // heads whose tiles are mixed, longest first
   int lag = 0;
-  int ring = 1;         // heads whose images the workspace holds: at least (lag + 1) section, or all
+  int ring = 1;  // heads whose images the workspace holds: at least (lag + 1) section, or all
 
   struct Tile {
     bool is_query;
@@ -158,7 +162,8 @@ struct SpillOrder {
     const int leading = lag < sections ? lag * section : heads;
     if (index < leading * key_tiles) return within(false, 0, index);
     index -= leading * key_tiles;
-    // Then in turn the key tiles of one section and the query tiles of the one `lag` before; all but the last are full.
+    // Then in turn the key tiles of one section and the query tiles of the one `lag` before; all
+    // but the last are full.
     const int full = sections - 1 > lag ? sections - 1 - lag : 0;
     const int pair = section * (key_tiles + query_tiles);
     if (index < full * pair) {

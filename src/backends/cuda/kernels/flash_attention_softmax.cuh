@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The online softmax of the Hopper forward kernel, on scores in a warpgroup's accumulators. No products but those of the
-// rare repair.
+// The online softmax of the Hopper forward kernel, on scores in a warpgroup's accumulators. No
+// products but those of the rare repair.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_accumulator.cuh"
 
 namespace ridge::backends::cuda::hopper {
 
-// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the exponentials (log2, scaled)
-// and its share of their sum.
+// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the
+// exponentials (log2, scaled) and its share of their sum.
 struct RowState {
   // Before any key: so low that the first visible score overflows, and so moves the reference.
   float reference[2] = {kLowest, kLowest};
@@ -16,9 +16,10 @@ struct RowState {
   static constexpr float kLowest = -1.0e30f;
 };
 
-// Exponentials of the scores in place, against the reference as it is. A row's reference need not be its maximum:
-// probabilities, sums and outputs scale alike, so any reference gives the same digits until something overflows.
-// Returns whether something came near that; then nothing of the result may be used, and the scores are lost.
+// Exponentials of the scores in place, against the reference as it is. A row's reference need not
+// be its maximum: probabilities, sums and outputs scale alike, so any reference gives the same
+// digits until something overflows. Returns whether something came near that; then nothing of the
+// result may be used, and the scores are lost.
 template <int kCount>
 __device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows, float scale_log2) {
   constexpr float kCeiling = 1.0e12f;
@@ -40,7 +41,8 @@ __device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows,
   return false;
 }
 
-// The same with the reference moved to the maximum so far; the output must then be multiplied by factor[row].
+// The same with the reference moved to the maximum so far; the output must then be multiplied by
+// factor[row].
 template <int kCount>
 __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
                                                         RowState& rows,
@@ -69,10 +71,14 @@ __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
   }
 }
 
-// The scores of one warp's 16 rows once more, without the other warps. `queries` and `keys` are the tiles' rows of this
-// warpgroup and block. A rare path: out of line and through memory, so that it costs the others no registers.
+// The scores of one warp's 16 rows once more, without the other warps. `queries` and `keys` are the
+// tiles' rows of this warpgroup and block. A rare path: out of line and through memory, so that it
+// costs the others no registers.
 template <class Tile>
-__device__ __forceinline__ void scores_again(float* s, uint32_t queries, uint32_t keys, int thread) {
+__device__ __forceinline__ void scores_again(float* s,
+                                             uint32_t queries,
+                                             uint32_t keys,
+                                             int thread) {
   const int lane = thread % 32;
   const int row = (thread / 32) * 16 + lane % 16;
   const int key = (lane / 16) * 8 + lane % 8;

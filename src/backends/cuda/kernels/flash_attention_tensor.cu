@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward on mma.sync: fp32 as TF32 and bf16, head sizes that are multiples of 8 up to 128. Its gradient is
-// flash_attention_tensor_backward.cu.
+// Flash attention forward on mma.sync: fp32 as TF32 and bf16, head sizes that are multiples of 8 up
+// to 128. Its gradient is flash_attention_tensor_backward.cu.
 //
-// A block owns 64 queries and walks the keys they see 64 at a time with the online softmax; the scores stay in registers
-// from one product to the next. Bound: 4 E FLOPs a visited pair at the rate of mma.sync; shared memory delivers the
-// operands at two thirds of that rate.
+// A block owns 64 queries and walks the keys they see 64 at a time with the online softmax; the
+// scores stay in registers from one product to the next. Bound: 4 E FLOPs a visited pair at the
+// rate of mma.sync; shared memory delivers the operands at two thirds of that rate.
 #include "backends/cuda/kernels/flash_attention_tensor.cuh"
 #include "backends/cuda/kernels/flash_attention_tensor_launch.h"
 
@@ -42,9 +42,12 @@ __device__ __forceinline__ float row_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Scores, scaled to base 2, become weights; the statistics of rows g and g + 8 and what was summed so far follow.
+// Scores, scaled to base 2, become weights; the statistics of rows g and g + 8 and what was summed
+// so far follow.
 template <int kE>
-__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4], float (&top)[2], float (&sum)[2],
+__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
+                                               float (&top)[2],
+                                               float (&sum)[2],
                                                float (&out)[kE / 8][4]) {
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -80,14 +83,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   auto& shared = *reinterpret_cast<Shared<T, kE>*>(memory);
   const Lane l;
   const int flat_head = static_cast<int>(blockIdx.x) % p.flat_heads;
-  const int block = p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;  // the longest first where causal
+  const int block =
+      p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;  // the longest first where causal
   const int batch = flat_head / p.heads, head = flat_head % p.heads;
   const int sequence = p.visibility.sequence, first = block * kRows;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const auto k = head_rows<T>(p.k, token, head / p.group);
   const auto v = head_rows<T>(p.v, token, head / p.group);
 
-  Tile<T, kE>::template load<kRows>(shared.queries, head_rows<T>(p.q, token, head), first, sequence, p.head_size);
+  Tile<T, kE>::template load<kRows>(shared.queries, head_rows<T>(p.q, token, head), first, sequence,
+                                    p.head_size);
   float out[kE / 8][4] = {};
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
   const BlockRange range = key_blocks(p.visibility, first, first + kRows - 1, kKeys);
@@ -102,7 +107,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
-        const int query = first + l.row + l.group + 8 * (c / 2), key = n * kKeys + 8 * j + 2 * l.place + c % 2;
+        const int query = first + l.row + l.group + 8 * (c / 2),
+                  key = n * kKeys + 8 * j + 2 * l.place + c % 2;
         s[j][c] = sees(p.visibility, query, key) ? s[j][c] * (p.scale * kLog2E) : -INFINITY;
       }
     }
@@ -116,16 +122,19 @@ __global__ void __launch_bounds__(kThreads, 2)
     inverse[r] = total > 0.0f ? 1.0f / total : 0.0f;
     const int query = first + l.row + l.group + 8 * r;
     if (l.place == 0 && query < sequence)
-      p.lse[(token + query) * p.heads + head] = total > 0.0f ? top[r] / kLog2E + logf(total) : -INFINITY;
+      p.lse[(token + query) * p.heads + head] =
+          total > 0.0f ? top[r] / kLog2E + logf(total) : -INFINITY;
   }
-  store_rows<T, kE>(head_rows<T>(p.o, token, head), first, sequence, p.head_size, out, inverse[0], inverse[1], l);
+  store_rows<T, kE>(head_rows<T>(p.o, token, head), first, sequence, p.head_size, out, inverse[0],
+                    inverse[1], l);
 }
 
 template <typename T, int kE>
 cudaError_t launch(const ForwardArguments& p, cudaStream_t stream) {
   const auto kernel = flash_attention_forward_tensor_kernel<T, kE>;
   constexpr int kBytes = static_cast<int>(sizeof(Shared<T, kE>));
-  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
   kernel<<<static_cast<unsigned>(p.flat_heads * p.blocks), kThreads, kBytes, stream>>>(p);
   return cudaGetLastError();
@@ -153,8 +162,10 @@ cudaError_t launch_flash_attention_forward_tensor(const AttentionExtents& extent
                            ceil_div(static_cast<int>(extents.sequence), kRows),
                            static_cast<int>(extents.batch * extents.heads),
                            extents.scale};
-  if (dtype == DType::kF32) return p.head_size <= 64 ? launch<float, 64>(p, stream) : launch<float, 128>(p, stream);
-  return p.head_size <= 64 ? launch<__nv_bfloat16, 64>(p, stream) : launch<__nv_bfloat16, 128>(p, stream);
+  if (dtype == DType::kF32)
+    return p.head_size <= 64 ? launch<float, 64>(p, stream) : launch<float, 128>(p, stream);
+  return p.head_size <= 64 ? launch<__nv_bfloat16, 64>(p, stream)
+                           : launch<__nv_bfloat16, 128>(p, stream);
 }
 
 }  // namespace ridge::backends::cuda

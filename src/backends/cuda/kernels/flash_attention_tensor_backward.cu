@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward on mma.sync in one launch, beside flash_attention_tensor.cu.
 //
-// A block keeps 64 rows of two operands, a and b, and walks 32 rows of two others, c and d, at a time:
-//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T c, over all query
+// A block keeps 64 rows of two operands, a and b, and walks 32 rows of two others, c and d, at a
+// time:
+//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T
+//   c, over all query
 //                 heads of the group;
 //   query blocks: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c.
-// S comes from a and c, dP from b and d in both. So the scores are formed twice, nothing is summed across blocks, and the
-// blocks of both kinds fill the GPU together: what counts where a launch is short. delta, the product of each row of dO
-// and O, is formed where dO is loaded. Bound: 14 E FLOPs a visited pair at the rate of mma.sync; shared memory delivers
-// the operands at two thirds of that rate (each warp reads all of c and d for 16 rows).
+// S comes from a and c, dP from b and d in both. So the scores are formed twice, nothing is summed
+// across blocks, and the blocks of both kinds fill the GPU together: what counts where a launch is
+// short. delta, the product of each row of dO and O, is formed where dO is loaded. Bound: 14 E
+// FLOPs a visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds
+// of that rate (each warp reads all of c and d for 16 rows).
 #include "backends/cuda/kernels/flash_attention_tensor.cuh"
 #include "backends/cuda/kernels/flash_attention_tensor_launch.h"
 
@@ -36,26 +39,31 @@ struct Shared {
   T b[kRows * Tile<T, kE>::kStride];
   T c[kColumns * Tile<T, kE>::kStride];
   T d[kColumns * Tile<T, kE>::kStride];
-  float lse[kRows];    // times log2(e)
+  float lse[kRows];  // times log2(e)
   float delta[kRows];
 };
 
 template <int kCount>
-__device__ __forceinline__ void load_lse(float* to, const float* lse, int heads, int first, int sequence) {
+__device__ __forceinline__ void load_lse(float* to,
+                                         const float* lse,
+                                         int heads,
+                                         int first,
+                                         int sequence) {
   const int i = static_cast<int>(threadIdx.x);
-  if (i < kCount) to[i] = first + i < sequence ? lse[static_cast<int64_t>(first + i) * heads] * kLog2E : 0.0f;
+  if (i < kCount)
+    to[i] = first + i < sequence ? lse[static_cast<int64_t>(first + i) * heads] * kLog2E : 0.0f;
 }
 
-// Where the walked rows come from. In key blocks d is the output's gradient: then o and lse are its outputs and
-// statistics, else null.
+// Where the walked rows come from. In key blocks d is the output's gradient: then o and lse are its
+// outputs and statistics, else null.
 template <typename T>
 struct Walked {
   HeadRows<const T> c, d, o;
   const float* lse;
 };
 
-// The rows of one step on their way to shared memory. Where the registers allow it they set out while the step before is
-// computed: a short walk is all latency.
+// The rows of one step on their way to shared memory. Where the registers allow it they set out
+// while the step before is computed: a short walk is all latency.
 template <typename T, int kE, bool kOwnsKeys>
 struct Step {
   using Rows = Tile<T, kE>;
@@ -64,7 +72,9 @@ struct Step {
   uint4 c[kIsEarly ? kEach : 1], d[kIsEarly ? kEach : 1], o[kIsEarly && kOwnsKeys ? kEach : 1];
   float lse;
 
-  __device__ __forceinline__ void set_out(const BackwardArguments& p, const Walked<T>& from, int first) {
+  __device__ __forceinline__ void set_out(const BackwardArguments& p,
+                                          const Walked<T>& from,
+                                          int first) {
     if constexpr (kIsEarly) {
 #pragma unroll
       for (int k = 0; k < kEach; ++k) {
@@ -78,12 +88,16 @@ struct Step {
       if constexpr (kOwnsKeys) {
         const int i = static_cast<int>(threadIdx.x);
         if (i < kColumns)
-          lse = first + i < p.visibility.sequence ? from.lse[static_cast<int64_t>(first + i) * p.heads] * kLog2E : 0.0f;
+          lse = first + i < p.visibility.sequence
+                    ? from.lse[static_cast<int64_t>(first + i) * p.heads] * kLog2E
+                    : 0.0f;
       }
     }
   }
 
-  __device__ __forceinline__ void arrive(const BackwardArguments& p, Shared<T, kE>& shared, const Walked<T>& from,
+  __device__ __forceinline__ void arrive(const BackwardArguments& p,
+                                         Shared<T, kE>& shared,
+                                         const Walked<T>& from,
                                          int first) const {
     if constexpr (kIsEarly) {
 #pragma unroll
@@ -95,7 +109,8 @@ struct Step {
         if constexpr (kOwnsKeys) {
           float sum = Product<T>::dot(d[k], o[k]);
 #pragma unroll
-          for (int step = Rows::kVectors / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
+          for (int step = Rows::kVectors / 2; step > 0; step /= 2)
+            sum += __shfl_xor_sync(0xffffffffu, sum, step);
           if (i % Rows::kVectors == 0) shared.delta[i / Rows::kVectors] = sum;
         }
       }
@@ -106,7 +121,8 @@ struct Step {
       const int sequence = p.visibility.sequence;
       Rows::template load<kColumns>(shared.c, from.c, first, sequence, p.head_size);
       if constexpr (kOwnsKeys) {
-        Rows::template load_with_delta<kColumns>(shared.d, shared.delta, from.d, from.o, first, sequence, p.head_size);
+        Rows::template load_with_delta<kColumns>(shared.d, shared.delta, from.d, from.o, first,
+                                                 sequence, p.head_size);
         load_lse<kColumns>(shared.lse, from.lse, p.heads, first, sequence);
       } else {
         Rows::template load<kColumns>(shared.d, from.d, first, sequence, p.head_size);
@@ -117,9 +133,15 @@ struct Step {
 
 // s becomes the probabilities, dp the scores' gradients before `scale`.
 template <bool kOwnsKeys>
-__device__ __forceinline__ void score_gradients(float (&s)[kTiles][4], float (&dp)[kTiles][4], const float* lse,
-                                                const float* delta, const Visibility& v, float scale, int first_row,
-                                                int first_column, Lane l) {
+__device__ __forceinline__ void score_gradients(float (&s)[kTiles][4],
+                                                float (&dp)[kTiles][4],
+                                                const float* lse,
+                                                const float* delta,
+                                                const Visibility& v,
+                                                float scale,
+                                                int first_row,
+                                                int first_column,
+                                                Lane l) {
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
@@ -128,7 +150,8 @@ __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4], float (&d
       const int query = kOwnsKeys ? first_column + column : first_row + row;
       const int key = kOwnsKeys ? first_row + row : first_column + column;
       const int place = kOwnsKeys ? column : row;
-      const float weight = sees(v, query, key) ? exp2f(fmaf(s[j][c], scale * kLog2E, -lse[place])) : 0.0f;
+      const float weight =
+          sees(v, query, key) ? exp2f(fmaf(s[j][c], scale * kLog2E, -lse[place])) : 0.0f;
       s[j][c] = weight;
       dp[j][c] = weight * (dp[j][c] - delta[place]);
     }
@@ -136,8 +159,12 @@ __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4], float (&d
 }
 
 template <typename T, int kE>
-__device__ __forceinline__ void key_block(const BackwardArguments& p, Shared<T, kE>& shared, int block, int batch,
-                                          int head, Lane l) {
+__device__ __forceinline__ void key_block(const BackwardArguments& p,
+                                          Shared<T, kE>& shared,
+                                          int block,
+                                          int batch,
+                                          int head,
+                                          Lane l) {
   const int first = block * kRows, sequence = p.visibility.sequence, group = p.heads / p.kv_heads;
   const int64_t token = static_cast<int64_t>(batch) * sequence;
   const BlockRange range = query_blocks(p.visibility, first, first + kRows - 1, kColumns);
@@ -150,8 +177,10 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p, Shared<T, 
   auto column = [&](int index) { return (range.begin + index % count) * kColumns; };
   Step<T, kE, true> step;
   if (steps > 0) step.set_out(p, from(0), column(0));
-  Tile<T, kE>::template load<kRows>(shared.a, head_rows<T>(p.k, token, head), first, sequence, p.head_size);
-  Tile<T, kE>::template load<kRows>(shared.b, head_rows<T>(p.v, token, head), first, sequence, p.head_size);
+  Tile<T, kE>::template load<kRows>(shared.a, head_rows<T>(p.k, token, head), first, sequence,
+                                    p.head_size);
+  Tile<T, kE>::template load<kRows>(shared.b, head_rows<T>(p.v, token, head), first, sequence,
+                                    p.head_size);
   float dk[kE / 8][4] = {}, dv[kE / 8][4] = {};
   for (int index = 0; index < steps; ++index) {
     __syncthreads();
@@ -161,26 +190,37 @@ __device__ __forceinline__ void key_block(const BackwardArguments& p, Shared<T, 
     float s[kTiles][4], dp[kTiles][4];
     row_products<T, kE, kTiles>(shared.a, shared.c, s, l);
     row_products<T, kE, kTiles>(shared.b, shared.d, dp, l);
-    score_gradients<true>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first, column(index), l);
+    score_gradients<true>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first,
+                          column(index), l);
     add_weighted<T, kE, kTiles>(s, shared.d, dv, l);
     add_weighted<T, kE, kTiles>(dp, shared.c, dk, l);
   }
-  store_rows<T, kE>(head_rows<T>(p.dk, token, head), first, sequence, p.head_size, dk, p.scale, p.scale, l);
-  store_rows<T, kE>(head_rows<T>(p.dv, token, head), first, sequence, p.head_size, dv, 1.0f, 1.0f, l);
+  store_rows<T, kE>(head_rows<T>(p.dk, token, head), first, sequence, p.head_size, dk, p.scale,
+                    p.scale, l);
+  store_rows<T, kE>(head_rows<T>(p.dv, token, head), first, sequence, p.head_size, dv, 1.0f, 1.0f,
+                    l);
 }
 
 template <typename T, int kE>
-__device__ __forceinline__ void query_block(const BackwardArguments& p, Shared<T, kE>& shared, int block, int batch,
-                                            int head, Lane l) {
-  const int first = block * kRows, sequence = p.visibility.sequence, kv_head = head / (p.heads / p.kv_heads);
+__device__ __forceinline__ void query_block(const BackwardArguments& p,
+                                            Shared<T, kE>& shared,
+                                            int block,
+                                            int batch,
+                                            int head,
+                                            Lane l) {
+  const int first = block * kRows, sequence = p.visibility.sequence,
+            kv_head = head / (p.heads / p.kv_heads);
   const int64_t token = static_cast<int64_t>(batch) * sequence;
-  const Walked<T> from{head_rows<T>(p.k, token, kv_head), head_rows<T>(p.v, token, kv_head), {}, nullptr};
+  const Walked<T> from{
+      head_rows<T>(p.k, token, kv_head), head_rows<T>(p.v, token, kv_head), {}, nullptr};
   const BlockRange range = key_blocks(p.visibility, first, first + kRows - 1, kColumns);
   Step<T, kE, false> step;
   if (range.begin < range.end) step.set_out(p, from, range.begin * kColumns);
-  Tile<T, kE>::template load<kRows>(shared.a, head_rows<T>(p.q, token, head), first, sequence, p.head_size);
-  Tile<T, kE>::template load_with_delta<kRows>(shared.b, shared.delta, head_rows<T>(p.d_o, token, head),
-                                               head_rows<T>(p.o, token, head), first, sequence, p.head_size);
+  Tile<T, kE>::template load<kRows>(shared.a, head_rows<T>(p.q, token, head), first, sequence,
+                                    p.head_size);
+  Tile<T, kE>::template load_with_delta<kRows>(
+      shared.b, shared.delta, head_rows<T>(p.d_o, token, head), head_rows<T>(p.o, token, head),
+      first, sequence, p.head_size);
   load_lse<kRows>(shared.lse, p.lse + token * p.heads + head, p.heads, first, sequence);
   float dq[kE / 8][4] = {};
   for (int n = range.begin; n < range.end; ++n) {
@@ -192,10 +232,12 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p, Shared<T
     float s[kTiles][4], dp[kTiles][4];
     row_products<T, kE, kTiles>(shared.a, shared.c, s, l);
     row_products<T, kE, kTiles>(shared.b, shared.d, dp, l);
-    score_gradients<false>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first, column, l);
+    score_gradients<false>(s, dp, shared.lse, shared.delta, p.visibility, p.scale, first, column,
+                           l);
     add_weighted<T, kE, kTiles>(dp, shared.c, dq, l);
   }
-  store_rows<T, kE>(head_rows<T>(p.dq, token, head), first, sequence, p.head_size, dq, p.scale, p.scale, l);
+  store_rows<T, kE>(head_rows<T>(p.dq, token, head), first, sequence, p.head_size, dq, p.scale,
+                    p.scale, l);
 }
 
 // Key blocks come first, being longer; of each kind the longest first: early keys, late queries.
@@ -213,7 +255,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   } else {
     index -= key_heads * p.blocks;
     const int head = index % query_heads;
-    query_block<T, kE>(p, shared, p.blocks - 1 - index / query_heads, head / p.heads, head % p.heads, l);
+    query_block<T, kE>(p, shared, p.blocks - 1 - index / query_heads, head / p.heads,
+                       head % p.heads, l);
   }
 }
 
@@ -221,7 +264,8 @@ template <typename T, int kE>
 cudaError_t launch(const BackwardArguments& p, cudaStream_t stream) {
   const auto kernel = flash_attention_backward_tensor_kernel<T, kE>;
   constexpr int kBytes = static_cast<int>(sizeof(Shared<T, kE>));
-  const cudaError_t status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   if (status != cudaSuccess) return status;
   const auto grid = static_cast<unsigned>(p.batch * (p.kv_heads + p.heads) * p.blocks);
   kernel<<<grid, kThreads, kBytes, stream>>>(p);
@@ -250,8 +294,10 @@ cudaError_t launch_flash_attention_backward_tensor(const AttentionExtents& exten
                             static_cast<int>(extents.head_size),
                             ceil_div(static_cast<int>(extents.sequence), kRows),
                             extents.scale};
-  if (dtype == DType::kF32) return p.head_size <= 64 ? launch<float, 64>(p, stream) : launch<float, 128>(p, stream);
-  return p.head_size <= 64 ? launch<__nv_bfloat16, 64>(p, stream) : launch<__nv_bfloat16, 128>(p, stream);
+  if (dtype == DType::kF32)
+    return p.head_size <= 64 ? launch<float, 64>(p, stream) : launch<float, 128>(p, stream);
+  return p.head_size <= 64 ? launch<__nv_bfloat16, 64>(p, stream)
+                           : launch<__nv_bfloat16, 128>(p, stream);
 }
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry points of flash attention on mma.sync, for the dispatch. The contract is that of flash_attention.h, for head sizes
-// up to 128; fp32 operands are multiplied in TF32. They visit the pairs that the portable kernels visit.
+// Entry points of flash attention on mma.sync, for the dispatch. The contract is that of
+// flash_attention.h, for head sizes up to 128; fp32 operands are multiplied in TF32. They visit the
+// pairs that the portable kernels visit.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention.h"

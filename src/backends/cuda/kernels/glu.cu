@@ -44,7 +44,8 @@ struct GluBody {
     unpack(item.gate, x);
     unpack(item.up, factor);
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) x[i] = x[i] * sigmoid_for<T>(Activation::argument(x[i])) * factor[i];
+    for (int i = 0; i < kCount; ++i)
+      x[i] = x[i] * sigmoid_for<T>(Activation::argument(x[i])) * factor[i];
     store_floats(y[at.row] + at.column, x);
   }
 };
@@ -93,21 +94,22 @@ cudaError_t launch_forward(const Glu<T>& call, cudaStream_t stream) {
     return launch_map_rows(GluBody<Activation, T, kCount>{call.gate, call.up, call.y}, extents.rows,
                            extents.width, stream);
   }
-  return launch_map_rows(GluBody<Activation, T, 1>{call.gate, call.up, call.y}, extents.rows, extents.width,
-                         stream);
+  return launch_map_rows(GluBody<Activation, T, 1>{call.gate, call.up, call.y}, extents.rows,
+                         extents.width, stream);
 }
 
 template <typename Activation, typename T>
 cudaError_t launch_backward(const GluBackward<T>& call, cudaStream_t stream) {
-  const MapExtents extents =
-      joined_rows(call.tokens, call.width, {call.dy.stride, call.gate.stride, call.up.stride, call.d_gate.stride,
-                                            call.d_up.stride});
+  const MapExtents extents = joined_rows(
+      call.tokens, call.width,
+      {call.dy.stride, call.gate.stride, call.up.stride, call.d_gate.stride, call.d_up.stride});
   constexpr int kCount = kVectorOf<T>;
   const bool vectors = extents.width % kCount == 0 && takes_vectors<kCount>(call.dy) &&
                        takes_vectors<kCount>(call.gate) && takes_vectors<kCount>(call.up) &&
                        takes_vectors<kCount>(call.d_gate) && takes_vectors<kCount>(call.d_up);
   if (vectors) {
-    const GluBackwardBody<Activation, T, kCount> body{call.dy, call.gate, call.up, call.d_gate, call.d_up};
+    const GluBackwardBody<Activation, T, kCount> body{call.dy, call.gate, call.up, call.d_gate,
+                                                      call.d_up};
     return launch_map_rows<decltype(body), 2>(body, extents.rows, extents.width, stream);
   }
   const GluBackwardBody<Activation, T, 1> body{call.dy, call.gate, call.up, call.d_gate, call.d_up};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of a gated feed-forward layer on CUDA: y = act(gate) up, and its gradient. (Shazeer 2020.) T is float or
-// uint16_t (bf16). gate and up may be slices of one merged projection.
+// The gate of a gated feed-forward layer on CUDA: y = act(gate) up, and its gradient. (Shazeer
+// 2020.) T is float or uint16_t (bf16). gate and up may be slices of one merged projection.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device side of what differs between CUDA and HIP: shuffles, exponentials, bf16 rounding. Kernels that include it are
-// portable; what is Hopper's own has "hopper" or "wgmma" in its file's name. The host side is gpu_runtime.h.
+// The device side of what differs between CUDA and HIP: shuffles, exponentials, bf16 rounding.
+// Kernels that include it are portable; what is Hopper's own has "hopper" or "wgmma" in its file's
+// name. The host side is gpu_runtime.h.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@
 
 namespace ridge::backends::cuda {
 
-// Kernels think in groups of 32 lanes: a warp of CUDA, half a wavefront of CDNA (shuffles stay inside it, since lane
-// masks are below 32).
+// Kernels think in groups of 32 lanes: a warp of CUDA, half a wavefront of CDNA (shuffles stay
+// inside it, since lane masks are below 32).
 inline constexpr int kLanes = 32;
 
 #ifdef __HIP__
@@ -34,6 +35,10 @@ __device__ __forceinline__ float exp2_hardware(float x) { return exp2f(x); }
 template <typename T>
 __device__ __forceinline__ T __ldcg(const T* p) {
   return *p;
+}
+template <typename T>
+__device__ __forceinline__ void __stcg(T* p, const T& value) {
+  *p = value;
 }
 // Two floats rounded to nearest even, `low` in the low half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
@@ -78,8 +83,8 @@ __device__ __forceinline__ T from_float(float value) {
   }
 }
 
-// exp(x) for results stored as T. bf16 keeps 8 bits: the hardware's exp2, whose error is |x| 2^-24 and 2 ulp, is beyond
-// what it can show.
+// exp(x) for results stored as T. bf16 keeps 8 bits: the hardware's exp2, whose error is |x| 2^-24
+// and 2 ulp, is beyond what it can show.
 template <typename T>
 __device__ __forceinline__ float exp_for(float x) {
   if constexpr (sizeof(T) == 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of what differs between CUDA and HIP: runtime types and the few calls that launches make, under CUDA's
-// names. The device side is gpu_dialect.cuh.
+// The host side of what differs between CUDA and HIP: runtime types and the few calls that launches
+// make, under CUDA's names. The device side is gpu_dialect.cuh.
 #pragma once
 
 #ifdef __HIP__
@@ -18,13 +18,16 @@ inline cudaError_t cudaGetDevice(int* device) { return hipGetDevice(device); }
 inline cudaError_t cudaDeviceGetAttribute(int* value, hipDeviceAttribute_t attribute, int device) {
   return hipDeviceGetAttribute(value, attribute, device);
 }
-inline constexpr auto cudaFuncAttributeMaxDynamicSharedMemorySize = hipFuncAttributeMaxDynamicSharedMemorySize;
+inline constexpr auto cudaFuncAttributeMaxDynamicSharedMemorySize =
+    hipFuncAttributeMaxDynamicSharedMemorySize;
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, hipFuncAttribute attribute, int value) {
   return hipFuncSetAttribute(reinterpret_cast<const void*>(kernel), attribute, value);
 }
-inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-    int* blocks, const void* kernel, int threads, size_t shared_bytes) {
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                 const void* kernel,
+                                                                 int threads,
+                                                                 size_t shared_bytes) {
   return hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, threads, shared_bytes);
 }
 

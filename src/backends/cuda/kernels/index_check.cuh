@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and ids as kernels take them: what is out of range counts as -1 and is noted (rows.h says where).
+// Labels and ids as kernels take them: what is out of range counts as -1 and is noted (rows.h says
+// where).
 #pragma once
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -12,7 +13,10 @@ __device__ __forceinline__ int32_t checked_index(int32_t index, int64_t bound) {
 }
 
 // Notes a row whose index is outside [-1, bound). One thread a row is enough.
-__device__ __forceinline__ void note_bad_row(int32_t index, int64_t bound, int64_t row, int32_t* bad_row) {
+__device__ __forceinline__ void note_bad_row(int32_t index,
+                                             int64_t bound,
+                                             int64_t row,
+                                             int32_t* bad_row) {
   if (bad_row == nullptr || (index >= -1 && index < bound)) return;
   // kNoBadRow is the largest unsigned word.
   atomicMin(reinterpret_cast<unsigned*>(bad_row), static_cast<unsigned>(row));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strided operands come down to once axes of one element are dropped, the others ordered by the target's strides and
-// joined where all operands run on. Host arithmetic; no kernel.
+// What strided operands come down to once axes of one element are dropped, the others ordered by
+// the target's strides and joined where all operands run on. Host arithmetic; no kernel.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,8 @@ struct LayoutPlan {
       for (int j = i; j > 0 && strides[0][j] > strides[0][j - 1]; --j) swap_axes(j, j - 1);
     for (int axis = rank; axis-- > 1;) {
       bool runs_on = true;
-      for (const auto& each : strides) runs_on = runs_on && each[axis - 1] == each[axis] * extents[axis];
+      for (const auto& each : strides)
+        runs_on = runs_on && each[axis - 1] == each[axis] * extents[axis];
       if (!runs_on) continue;
       extents[axis] *= extents[axis - 1];
       erase(axis - 1);

@@ -8,8 +8,8 @@ namespace ridge::backends::cuda {
 
 template <typename T>
 cudaError_t launch_log_softmax(const LogSoftmax<T>& call, cudaStream_t stream) {
-  return launch_softmax_rows<SoftmaxForm::kLog>(Softmax<T>{call.rows, call.columns, 1.0f, {}, call.x, call.y},
-                                                stream);
+  return launch_softmax_rows<SoftmaxForm::kLog>(
+      Softmax<T>{call.rows, call.columns, 1.0f, {}, call.x, call.y}, stream);
 }
 
 template <typename T>

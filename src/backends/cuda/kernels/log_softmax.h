@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax over the last axis and its gradient on CUDA: the first half of what an eager framework does for a loss. T is
-// float or uint16_t (bf16).
+// log_softmax over the last axis and its gradient on CUDA: the first half of what an eager
+// framework does for a loss. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on each vector of a matrix of rows, with no word between vectors: what glu, rope, gradients of losses and the
-// pointwise primitives are. A body says how a vector is loaded and finished; here is the mapping.
+// Work on each vector of a matrix of rows, with no word between vectors: what glu, rope, gradients
+// of losses and the pointwise primitives are. A body says how a vector is loaded and finished; here
+// is the mapping.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ struct FastDivide {
   FastDivide() = default;
   explicit FastDivide(int64_t d) : divisor(static_cast<uint32_t>(d)) {
     while ((uint64_t{1} << shift) < divisor) ++shift;
-    multiplier = static_cast<uint32_t>((uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor) / divisor + 1);
+    multiplier = static_cast<uint32_t>(
+        (uint64_t{1} << 32) * ((uint64_t{1} << shift) - divisor) / divisor + 1);
   }
   __device__ __forceinline__ uint32_t quotient(uint32_t n) const {
     return (__umulhi(n, multiplier) + n) >> shift;
@@ -34,13 +36,15 @@ struct MapPlace {
   uint32_t column;
 };
 
-// Mapping: vectors in row-major order; a block takes kUnroll x 256 neighbours, a thread kUnroll of them 256 apart, all
-// loaded before the first is finished, so that its loads wait together. Bound: memory, what the body moves.
+// Mapping: vectors in row-major order; a block takes kUnroll x 256 neighbours, a thread kUnroll of
+// them 256 apart, all loaded before the first is finished, so that its loads wait together. Bound:
+// memory, what the body moves.
 //
 // Body: `kVector`, `struct Item`, `load(Item&, MapPlace)`, `finish(const Item&, MapPlace)`.
 template <typename Body, int kUnroll>
-__global__ void __launch_bounds__(kMapThreads)
-    map_rows_kernel(const __grid_constant__ Body body, const uint32_t vectors, const FastDivide per_row) {
+__global__ void __launch_bounds__(kMapThreads) map_rows_kernel(const __grid_constant__ Body body,
+                                                               const uint32_t vectors,
+                                                               const FastDivide per_row) {
   const uint32_t first = blockIdx.x * (kMapThreads * kUnroll) + threadIdx.x;
   typename Body::Item items[kUnroll];
   MapPlace places[kUnroll];
@@ -70,23 +74,28 @@ cudaError_t launch_map_rows(const Body& body, int64_t rows, int64_t width, cudaS
   const FastDivide per_row(width / Body::kVector);
   if (vectors <= kFewVectors) {
     const auto blocks = static_cast<unsigned>((vectors + kMapThreads - 1) / kMapThreads);
-    map_rows_kernel<Body, 1><<<blocks, kMapThreads, 0, stream>>>(body, static_cast<uint32_t>(vectors), per_row);
+    map_rows_kernel<Body, 1>
+        <<<blocks, kMapThreads, 0, stream>>>(body, static_cast<uint32_t>(vectors), per_row);
   } else {
-    const auto blocks = static_cast<unsigned>((vectors + kUnroll * kMapThreads - 1) / (kUnroll * kMapThreads));
+    const auto blocks =
+        static_cast<unsigned>((vectors + kUnroll * kMapThreads - 1) / (kUnroll * kMapThreads));
     map_rows_kernel<Body, kUnroll>
         <<<blocks, kMapThreads, 0, stream>>>(body, static_cast<uint32_t>(vectors), per_row);
   }
   return cudaGetLastError();
 }
 
-// One long row where every operand's rows follow each other without a gap: then no row has a vector that is cut short.
+// One long row where every operand's rows follow each other without a gap: then no row has a vector
+// that is cut short.
 struct MapExtents {
   int64_t rows;
   int64_t width;
 };
 inline MapExtents joined_rows(int64_t rows, int64_t width, std::initializer_list<int64_t> strides) {
-  const bool dense = std::all_of(strides.begin(), strides.end(), [&](int64_t stride) { return stride == width; });
-  return dense ? MapExtents{rows == 0 || width == 0 ? 0 : 1, rows * width} : MapExtents{rows, width};
+  const bool dense =
+      std::all_of(strides.begin(), strides.end(), [&](int64_t stride) { return stride == width; });
+  return dense ? MapExtents{rows == 0 || width == 0 ? 0 : 1, rows * width}
+               : MapExtents{rows, width};
 }
 
 }  // namespace ridge::backends::cuda

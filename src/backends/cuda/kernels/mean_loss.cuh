@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean of the losses of counted rows: one block, double, a fixed order. Where a row's loss comes from is the
-// caller's.
+// The mean of the losses of counted rows: one block, double, a fixed order. Where a row's loss
+// comes from is the caller's.
 #pragma once
 
 #include "backends/cuda/kernels/index_check.cuh"
@@ -38,8 +38,8 @@ __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
   return part;
 }
 
-// Mapping: thread t takes rows t, t + 1024, ...; four of its loads wait at a time. `loss_of(row, label)` is asked for
-// counted rows. Bound: latency, N / 4096 round trips and one reduction.
+// Mapping: thread t takes rows t, t + 1024, ...; four of its loads wait at a time. `loss_of(row,
+// label)` is asked for counted rows. Bound: latency, N / 4096 round trips and one reduction.
 template <typename LossOf>
 __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
                                                 int64_t tokens,

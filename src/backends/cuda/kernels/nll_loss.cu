@@ -9,10 +9,12 @@ namespace ridge::backends::cuda {
 namespace {
 
 template <typename T>
-__global__ void __launch_bounds__(kMeanThreads) nll_loss_kernel(const __grid_constant__ NllLoss<T> p) {
-  write_mean_loss(p.labels, p.tokens, p.vocabulary, p.bad_row, p.loss, p.count, [&](int64_t row, int32_t label) {
-    return -static_cast<double>(to_float(p.log_p[row][label]));
-  });
+__global__ void __launch_bounds__(kMeanThreads)
+    nll_loss_kernel(const __grid_constant__ NllLoss<T> p) {
+  write_mean_loss(p.labels, p.tokens, p.vocabulary, p.bad_row, p.loss, p.count,
+                  [&](int64_t row, int32_t label) {
+                    return -static_cast<double>(to_float(p.log_p[row][label]));
+                  });
 }
 
 // Bound: memory, N V sizeof(T) written.
@@ -29,7 +31,9 @@ struct NllBackwardBody {
   int64_t vocabulary;
   int32_t* bad_row;
 
-  __device__ __forceinline__ void load(Item& item, MapPlace at) const { item.label = labels[at.row]; }
+  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+    item.label = labels[at.row];
+  }
   __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
     if (at.column == 0) note_bad_row(item.label, vocabulary, at.row, bad_row);
     const int32_t from_first = item.label - static_cast<int32_t>(at.column);
@@ -45,7 +49,7 @@ struct NllBackwardBody {
 
 template <int kCount, typename T>
 cudaError_t launch_backward(const NllLossBackward<T>& call, cudaStream_t stream) {
-  const NllBackwardBody<T, kCount> body{call.labels, call.d_loss,     call.count,
+  const NllBackwardBody<T, kCount> body{call.labels,  call.d_loss,     call.count,
                                         call.d_log_p, call.vocabulary, call.bad_row};
   return launch_map_rows<NllBackwardBody<T, kCount>>(body, call.tokens, call.vocabulary, stream);
 }

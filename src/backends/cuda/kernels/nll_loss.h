@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean negative log-likelihood of labels and its gradient on CUDA: the second half of what an eager framework does for
-// a loss, after log_softmax. T is float or uint16_t (bf16).
+// The mean negative log-likelihood of labels and its gradient on CUDA: the second half of what an
+// eager framework does for a loss, after log_softmax. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct NllLoss {
   const int32_t* labels = nullptr;  // [N]; -1, and any outside [0, V): the row is not counted
   float* loss = nullptr;            // one: mean over counted rows of -log_p[label]; 0 if none is
   int32_t* count = nullptr;         // one: counted rows
-  int32_t* bad_row = nullptr;       // one, or null (rows.h): the first row with a label outside [-1, V)
+  int32_t* bad_row = nullptr;  // one, or null (rows.h): the first row with a label outside [-1, V)
 };
 
 // Summed in double in a fixed order. One launch.

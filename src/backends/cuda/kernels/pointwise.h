@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function of the pointwise table (base/pointwise.h) over strided operands, on CUDA: what `baseline` runs for each
-// primitive. Clusters are generated elsewhere. Arithmetic is fp32, storage f32 or bf16.
+// One function of the pointwise table (base/pointwise.h) over strided operands, on CUDA: what
+// `baseline` runs for each primitive. Clusters are generated elsewhere. Arithmetic is fp32, storage
+// f32 or bf16.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +27,13 @@ struct PointwiseCall {
   int64_t extents[kPointwiseMaxRank] = {};
   PointwiseOperand a;
   PointwiseOperand b;  // of a's dtype; not read by functions of one operand
-  PointwiseOperand y;  // of a's dtype unless the function is kCast; may be a's or b's bytes in the same layout
+  PointwiseOperand
+      y;  // of a's dtype unless the function is kCast; may be a's or b's bytes in the same layout
 };
 
-// Vectors of 16 bytes where the operands run on, or repeat, along the innermost axis; else single elements.
-// cudaErrorInvalidValue for other dtypes, a rank out of range, a negative extent or stride. One launch; none for no
-// elements.
+// Vectors of 16 bytes where the operands run on, or repeat, along the innermost axis; else single
+// elements. cudaErrorInvalidValue for other dtypes, a rank out of range, a negative extent or
+// stride. One launch; none for no elements.
 cudaError_t launch_pointwise(const PointwiseCall& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -4,8 +4,11 @@
 
 namespace ridge::backends::cuda {
 
-cudaError_t launch_pointwise_bf16(const PointwiseCall& call, const LayoutPlan<3>& plan, cudaStream_t stream) {
-  if (call.y.dtype == DType::kBF16) return launch_pointwise_plan<uint16_t, uint16_t, false>(call, plan, stream);
+cudaError_t launch_pointwise_bf16(const PointwiseCall& call,
+                                  const LayoutPlan<3>& plan,
+                                  cudaStream_t stream) {
+  if (call.y.dtype == DType::kBF16)
+    return launch_pointwise_plan<uint16_t, uint16_t, false>(call, plan, stream);
   return launch_pointwise_plan<uint16_t, float, true>(call, plan, stream);
 }
 

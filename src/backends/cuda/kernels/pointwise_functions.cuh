@@ -7,7 +7,8 @@
 
 namespace ridge::backends::cuda {
 
-// (1 + tanh(u / 2)) / 2 = sigmoid(u): the tanh form of GELU is x sigmoid(u) with u = 2 sqrt(2/pi) (x + 0.044715 x^3).
+// (1 + tanh(u / 2)) / 2 = sigmoid(u): the tanh form of GELU is x sigmoid(u) with u = 2 sqrt(2/pi)
+// (x + 0.044715 x^3).
 __device__ __forceinline__ float gelu_argument(float x) {
   constexpr float kLinear = static_cast<float>(2.0 * kGeluTanhScale);
   constexpr float kCubic = static_cast<float>(2.0 * kGeluTanhScale * kGeluTanhCubic);
@@ -27,34 +28,52 @@ __device__ __forceinline__ float gate_gradient(float x, float dy, float s, float
 // T is the storage type of the result: bf16 takes the faster exponentials.
 template <Pointwise kFunction, typename T>
 __device__ __forceinline__ float apply(float a, float b, float parameter) {
-  if constexpr (kFunction == Pointwise::kAdd) return a + b;
-  else if constexpr (kFunction == Pointwise::kSub) return a - b;
-  else if constexpr (kFunction == Pointwise::kMul) return a * b;
-  else if constexpr (kFunction == Pointwise::kDiv) return a / b;
-  else if constexpr (kFunction == Pointwise::kNeg) return -a;
-  else if constexpr (kFunction == Pointwise::kScale) return a * parameter;
-  else if constexpr (kFunction == Pointwise::kAddScalar) return a + parameter;
-  else if constexpr (kFunction == Pointwise::kSquare) return a * a;
-  else if constexpr (kFunction == Pointwise::kExp) return exp_for<T>(a);
-  else if constexpr (kFunction == Pointwise::kLog) return logf(a);
-  else if constexpr (kFunction == Pointwise::kTanh) return tanhf(a);
-  else if constexpr (kFunction == Pointwise::kSqrt) return sqrtf(a);
-  else if constexpr (kFunction == Pointwise::kRsqrt) return rsqrtf(a);
-  else if constexpr (kFunction == Pointwise::kReciprocal) return 1.0f / a;
-  else if constexpr (kFunction == Pointwise::kSigmoid) return sigmoid_for<T>(a);
-  else if constexpr (kFunction == Pointwise::kSilu) return a * sigmoid_for<T>(a);
-  else if constexpr (kFunction == Pointwise::kGeluTanh) return a * sigmoid_for<T>(gelu_argument(a));
+  if constexpr (kFunction == Pointwise::kAdd)
+    return a + b;
+  else if constexpr (kFunction == Pointwise::kSub)
+    return a - b;
+  else if constexpr (kFunction == Pointwise::kMul)
+    return a * b;
+  else if constexpr (kFunction == Pointwise::kDiv)
+    return a / b;
+  else if constexpr (kFunction == Pointwise::kNeg)
+    return -a;
+  else if constexpr (kFunction == Pointwise::kScale)
+    return a * parameter;
+  else if constexpr (kFunction == Pointwise::kAddScalar)
+    return a + parameter;
+  else if constexpr (kFunction == Pointwise::kSquare)
+    return a * a;
+  else if constexpr (kFunction == Pointwise::kExp)
+    return exp_for<T>(a);
+  else if constexpr (kFunction == Pointwise::kLog)
+    return logf(a);
+  else if constexpr (kFunction == Pointwise::kTanh)
+    return tanhf(a);
+  else if constexpr (kFunction == Pointwise::kSqrt)
+    return sqrtf(a);
+  else if constexpr (kFunction == Pointwise::kRsqrt)
+    return rsqrtf(a);
+  else if constexpr (kFunction == Pointwise::kReciprocal)
+    return 1.0f / a;
+  else if constexpr (kFunction == Pointwise::kSigmoid)
+    return sigmoid_for<T>(a);
+  else if constexpr (kFunction == Pointwise::kSilu)
+    return a * sigmoid_for<T>(a);
+  else if constexpr (kFunction == Pointwise::kGeluTanh)
+    return a * sigmoid_for<T>(gelu_argument(a));
   else if constexpr (kFunction == Pointwise::kSiluBackward)
     return gate_gradient(a, b, sigmoid_for<T>(a), 1.0f);
   else if constexpr (kFunction == Pointwise::kGeluTanhBackward)
     return gate_gradient(a, b, sigmoid_for<T>(gelu_argument(a)), gelu_argument_slope(a));
-  else return a;  // kCast
+  else
+    return a;  // kCast
 }
 
 constexpr bool takes_two(Pointwise function) {
-  return function == Pointwise::kAdd || function == Pointwise::kSub || function == Pointwise::kMul ||
-         function == Pointwise::kDiv || function == Pointwise::kSiluBackward ||
-         function == Pointwise::kGeluTanhBackward;
+  return function == Pointwise::kAdd || function == Pointwise::kSub ||
+         function == Pointwise::kMul || function == Pointwise::kDiv ||
+         function == Pointwise::kSiluBackward || function == Pointwise::kGeluTanhBackward;
 }
 
 // Calls make(constant of the function): a run-time choice becomes a template argument.

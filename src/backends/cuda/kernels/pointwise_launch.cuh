@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One pointwise function over dense, repeated or strided operands. Instantiated for f32 and bf16 in files of their own,
-// which compile apart.
+// One pointwise function over dense, repeated or strided operands. Instantiated for f32 and bf16 in
+// files of their own, which compile apart.
 #pragma once
 
 #include "backends/cuda/kernels/pointwise.h"
@@ -37,8 +37,9 @@ struct DensePointwiseBody {
   }
 };
 
-// Any layout, the function chosen at run time once a vector: one jump that all threads take alike. kCount 1 for operands
-// that are not vectors along the innermost axis; else each is contiguous there or repeats one element.
+// Any layout, the function chosen at run time once a vector: one jump that all threads take alike.
+// kCount 1 for operands that are not vectors along the innermost axis; else each is contiguous
+// there or repeats one element.
 template <typename T, typename Y, int kCount>
 struct StridedPointwiseBody {
   static constexpr int kVector = kCount;
@@ -76,14 +77,17 @@ struct StridedPointwiseBody {
     unpack(item.b, second);
     with_pointwise(function, [&](auto chosen) {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) x[i] = apply<decltype(chosen)::kValue, Y>(x[i], second[i], parameter);
+      for (int i = 0; i < kCount; ++i)
+        x[i] = apply<decltype(chosen)::kValue, Y>(x[i], second[i], parameter);
     });
     store_floats(y + item.y, x);
   }
 };
 
 template <int kCount, typename T, typename Y>
-cudaError_t launch_strided(const PointwiseCall& call, const LayoutPlan<3>& plan, cudaStream_t stream) {
+cudaError_t launch_strided(const PointwiseCall& call,
+                           const LayoutPlan<3>& plan,
+                           cudaStream_t stream) {
   const StridedPointwiseBody<T, Y, kCount> body{StridedWalk<3>(plan, kCount),
                                                 static_cast<const T*>(call.a.data),
                                                 static_cast<const T*>(call.b.data),
@@ -96,23 +100,28 @@ cudaError_t launch_strided(const PointwiseCall& call, const LayoutPlan<3>& plan,
   return launch_map_rows<StridedPointwiseBody<T, Y, kCount>, 2>(body, 1, plan.elements(), stream);
 }
 
-// kCast is the one function whose result is of another type; with kCastOnly the others are not instantiated.
+// kCast is the one function whose result is of another type; with kCastOnly the others are not
+// instantiated.
 template <typename T, typename Y, bool kCastOnly>
-cudaError_t launch_pointwise_plan(const PointwiseCall& call, const LayoutPlan<3>& plan, cudaStream_t stream) {
+cudaError_t launch_pointwise_plan(const PointwiseCall& call,
+                                  const LayoutPlan<3>& plan,
+                                  cudaStream_t stream) {
   constexpr int kCount = kVectorOf<Y>;  // whole 16-byte stores side by side
-  const bool vectors = plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(Y), call.y.data) &&
-                       walk_takes_vectors<kCount>(plan, 1, sizeof(T), call.a.data) &&
-                       (!takes_two(call.function) || walk_takes_vectors<kCount>(plan, 2, sizeof(T), call.b.data));
+  const bool vectors =
+      plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(Y), call.y.data) &&
+      walk_takes_vectors<kCount>(plan, 1, sizeof(T), call.a.data) &&
+      (!takes_two(call.function) || walk_takes_vectors<kCount>(plan, 2, sizeof(T), call.b.data));
   if (!vectors) return launch_strided<1, T, Y>(call, plan, stream);
   if (plan.rank > 1 || plan.inner_stride(1) == 0 || plan.inner_stride(2) == 0)
     return launch_strided<kCount, T, Y>(call, plan, stream);
   cudaError_t status = cudaErrorInvalidValue;
   auto launch = [&](auto chosen) {
     constexpr Pointwise kFunction = decltype(chosen)::kValue;
-    const DensePointwiseBody<T, Y, kCount, kFunction> body{static_cast<const T*>(call.a.data),
-                                                           static_cast<const T*>(call.b.data),
-                                                           static_cast<Y*>(call.y.data), call.parameter};
-    status = launch_map_rows<DensePointwiseBody<T, Y, kCount, kFunction>>(body, 1, plan.elements(), stream);
+    const DensePointwiseBody<T, Y, kCount, kFunction> body{
+        static_cast<const T*>(call.a.data), static_cast<const T*>(call.b.data),
+        static_cast<Y*>(call.y.data), call.parameter};
+    status = launch_map_rows<DensePointwiseBody<T, Y, kCount, kFunction>>(body, 1, plan.elements(),
+                                                                          stream);
   };
   if constexpr (kCastOnly) {
     launch(PointwiseConstant<Pointwise::kCast>{});
@@ -122,7 +131,11 @@ cudaError_t launch_pointwise_plan(const PointwiseCall& call, const LayoutPlan<3>
   return status;
 }
 
-cudaError_t launch_pointwise_f32(const PointwiseCall& call, const LayoutPlan<3>& plan, cudaStream_t stream);
-cudaError_t launch_pointwise_bf16(const PointwiseCall& call, const LayoutPlan<3>& plan, cudaStream_t stream);
+cudaError_t launch_pointwise_f32(const PointwiseCall& call,
+                                 const LayoutPlan<3>& plan,
+                                 cudaStream_t stream);
+cudaError_t launch_pointwise_bf16(const PointwiseCall& call,
+                                  const LayoutPlan<3>& plan,
+                                  cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

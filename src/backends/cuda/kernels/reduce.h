@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions on CUDA: each row to one value, all rows to one row, whole tensors to their sum of squares. In and Out are
-// float or uint16_t (bf16); arithmetic is fp32 in a fixed order.
+// Reductions on CUDA: each row to one value, all rows to one row, whole tensors to their sum of
+// squares. In and Out are float or uint16_t (bf16); arithmetic is fp32 in a fixed order.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,8 @@ struct Step {
   }
 };
 
-// Mapping: a group a row; four vectors of a thread wait at a time. Bound: memory, R C sizeof(In) read.
+// Mapping: a group a row; four vectors of a thread wait at a time. Bound: memory, R C sizeof(In)
+// read.
 template <typename In, typename Out, int kGroup, int kVector, Reduction kReduction>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceRows<In, Out> p) {
@@ -34,7 +35,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     Packed<In, kVector> raw[kTurn];
 #pragma unroll
     for (int k = 0; k < kTurn; ++k)
-      if (first + k * kGroup < vectors) raw[k] = load_packed<kVector>(p.x[row] + (first + k * kGroup) * kVector);
+      if (first + k * kGroup < vectors)
+        raw[k] = load_packed<kVector>(p.x[row] + (first + k * kGroup) * kVector);
 #pragma unroll
     for (int k = 0; k < kTurn; ++k) {
       if (first + k * kGroup >= vectors) continue;
@@ -52,7 +54,8 @@ template <int kGroup, int kVector, Reduction kReduction, typename In, typename O
 void launch_group(const ReduceRows<In, Out>& call, cudaStream_t stream) {
   using Group = RowGroup<kGroup>;
   const auto blocks = static_cast<unsigned>((call.rows + Group::kRows - 1) / Group::kRows);
-  reduce_rows_kernel<In, Out, kGroup, kVector, kReduction><<<blocks, Group::kThreads, 0, stream>>>(call);
+  reduce_rows_kernel<In, Out, kGroup, kVector, kReduction>
+      <<<blocks, Group::kThreads, 0, stream>>>(call);
 }
 
 template <Reduction kReduction, typename In, typename Out>
@@ -61,9 +64,11 @@ void launch(const ReduceRows<In, Out>& call, cudaStream_t stream) {
   constexpr int64_t kLongRow = 2048;  // columns from which a block of 256 pays for its barrier
   const bool vectors = call.columns % kVector == 0 && takes_vectors<kVector>(call.x);
   if (call.columns < kLongRow) {
-    vectors ? launch_group<32, kVector, kReduction>(call, stream) : launch_group<32, 1, kReduction>(call, stream);
+    vectors ? launch_group<32, kVector, kReduction>(call, stream)
+            : launch_group<32, 1, kReduction>(call, stream);
   } else {
-    vectors ? launch_group<256, kVector, kReduction>(call, stream) : launch_group<256, 1, kReduction>(call, stream);
+    vectors ? launch_group<256, kVector, kReduction>(call, stream)
+            : launch_group<256, 1, kReduction>(call, stream);
   }
 }
 
@@ -71,12 +76,19 @@ void launch(const ReduceRows<In, Out>& call, cudaStream_t stream) {
 
 template <typename In, typename Out>
 cudaError_t launch_reduce_rows(const ReduceRows<In, Out>& call, cudaStream_t stream) {
-  if (call.rows < 0 || call.columns < 0 || call.rows >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (call.rows < 0 || call.columns < 0 || call.rows >= int64_t{1} << 31)
+    return cudaErrorInvalidValue;
   if (call.rows == 0) return cudaSuccess;
   switch (call.reduction) {
-    case Reduction::kSum: launch<Reduction::kSum>(call, stream); break;
-    case Reduction::kMax: launch<Reduction::kMax>(call, stream); break;
-    case Reduction::kSumSquares: launch<Reduction::kSumSquares>(call, stream); break;
+    case Reduction::kSum:
+      launch<Reduction::kSum>(call, stream);
+      break;
+    case Reduction::kMax:
+      launch<Reduction::kMax>(call, stream);
+      break;
+    case Reduction::kSumSquares:
+      launch<Reduction::kSumSquares>(call, stream);
+      break;
   }
   return cudaGetLastError();
 }

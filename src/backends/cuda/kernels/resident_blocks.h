@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks of a kernel the device runs at a time: the grid of kernels whose blocks walk over rows. No result may
-// depend on it.
+// How many blocks of a kernel the device runs at a time: the grid of kernels whose blocks walk over
+// rows. No result may depend on it.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace ridge::backends::cuda {
 
-// At least 1, also where the device does not answer (the launch will then say why). All devices of a process are taken
-// to be alike.
+// At least 1, also where the device does not answer (the launch will then say why). All devices of
+// a process are taken to be alike.
 template <typename Kernel>
 int64_t resident_blocks(Kernel* kernel, int threads) {
   int device = 0, multiprocessors = 0, blocks = 0;
   const bool answered =
       cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) == cudaSuccess &&
-      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel), threads, 0) ==
-          cudaSuccess;
+      cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ==
+          cudaSuccess &&
+      cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel),
+                                                    threads, 0) == cudaSuccess;
   const int64_t all = static_cast<int64_t>(multiprocessors) * blocks;
   return answered && all > 0 ? all : 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm forward: a group of threads holds a row in registers between its reduction and its scaling. The gradient is
-// rms_norm_backward.cu.
+// RMS norm forward: a group of threads holds a row in registers between its reduction and its
+// scaling. The gradient is rms_norm_backward.cu.
 #include "backends/cuda/kernels/rms_norm.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ struct NormArguments {
   Rows<T> sum;
 };
 
-// Mapping: groups walk rows gridDim apart, the weight in registers and the next row's loads issued before this row's
-// reduction, so that memory never waits for a barrier. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add
-// before 2 + 2, with one after 2 + 1.
+// Mapping: groups walk rows gridDim apart, the weight in registers and the next row's loads issued
+// before this row's reduction, so that memory never waits for a barrier. Bound: memory, (reads +
+// writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with one after 2 + 1.
 template <typename T, int kGroup, int kCount, Residual kResidual>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     rms_norm_kernel(const __grid_constant__ NormArguments<T> p) {
@@ -101,24 +101,33 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   }
 }
 
-// At most two vectors a thread from 256 threads on: with the weight and the next row four leave too few warps to hide a
-// barrier (88% of a copy's rate against 95% at 4096 columns of bf16).
+// At most two vectors a thread from 256 threads on: with the weight and the next row four leave too
+// few warps to hide a barrier (88% of a copy's rate against 95% at 4096 columns of bf16).
 template <typename Launch>
 bool with_norm_shape(int64_t vectors, const Launch& launch) {
-  if (vectors <= 32) launch(RowShape<32, 1>{});
-  else if (vectors <= 64) launch(RowShape<32, 2>{});
-  else if (vectors <= 128) launch(RowShape<32, 4>{});
-  else if (vectors <= 256) launch(RowShape<128, 2>{});
-  else if (vectors <= 512) launch(RowShape<256, 2>{});
-  else if (vectors <= 1024) launch(RowShape<512, 2>{});
-  else if (vectors <= 2048) launch(RowShape<512, 4>{});
-  else return false;
+  if (vectors <= 32)
+    launch(RowShape<32, 1>{});
+  else if (vectors <= 64)
+    launch(RowShape<32, 2>{});
+  else if (vectors <= 128)
+    launch(RowShape<32, 4>{});
+  else if (vectors <= 256)
+    launch(RowShape<128, 2>{});
+  else if (vectors <= 512)
+    launch(RowShape<256, 2>{});
+  else if (vectors <= 1024)
+    launch(RowShape<512, 2>{});
+  else if (vectors <= 2048)
+    launch(RowShape<512, 4>{});
+  else
+    return false;
   return true;
 }
 
 // Any width and alignment: a block walks its row twice, element by element.
 template <typename T, Residual kResidual>
-__global__ void __launch_bounds__(256) rms_norm_any_kernel(const __grid_constant__ NormArguments<T> p) {
+__global__ void __launch_bounds__(256)
+    rms_norm_any_kernel(const __grid_constant__ NormArguments<T> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   const RmsNorm<T>& norm = p.norm;
@@ -137,7 +146,8 @@ __global__ void __launch_bounds__(256) rms_norm_any_kernel(const __grid_constant
   squares = Group::reduce(squares, Sum{}, scratch, 0);
   const float rstd = 1.0f / sqrtf(squares / static_cast<float>(norm.width) + norm.eps);
   if (threadIdx.x == 0 && norm.rstd != nullptr) norm.rstd[row] = rstd;
-  const T* from = kResidual == Residual::kBefore ? p.sum[row] : x;  // each thread reads what it wrote
+  const T* from =
+      kResidual == Residual::kBefore ? p.sum[row] : x;  // each thread reads what it wrote
   for (int64_t i = threadIdx.x; i < norm.width; i += 256) {
     float v = to_float(from[i]) * rstd * (norm.weight[i] + norm.weight_offset);
     if constexpr (kResidual == Residual::kAfter) v += to_float(p.residual[row][i]);
@@ -149,20 +159,23 @@ template <Residual kResidual, typename T>
 cudaError_t launch(const NormArguments<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
   const RmsNorm<T>& norm = p.norm;
-  if (norm.tokens < 0 || norm.width < 0 || norm.tokens >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (norm.tokens < 0 || norm.width < 0 || norm.tokens >= int64_t{1} << 31)
+    return cudaErrorInvalidValue;
   if (norm.tokens == 0 || norm.width == 0) return cudaSuccess;
-  const bool vectors = norm.width % kVector == 0 && takes_vectors<kVector>(norm.x) && takes_vectors<kVector>(norm.y) &&
-                       takes_vectors<kVector>(norm.weight) && takes_vectors<kVector>(p.residual) &&
-                       takes_vectors<kVector>(p.sum);
-  const bool held = vectors && with_norm_shape(norm.width / kVector, [&](auto shape) {
-                      constexpr int kGroup = decltype(shape)::kGroupThreads;
-                      constexpr auto* kKernel = rms_norm_kernel<T, kGroup, decltype(shape)::kVectors, kResidual>;
-                      using Group = RowGroup<kGroup>;
-                      static const int64_t resident = resident_blocks(kKernel, Group::kThreads);
-                      const int64_t blocks = std::min((norm.tokens + Group::kRows - 1) / Group::kRows, resident);
-                      kKernel<<<static_cast<unsigned>(blocks), Group::kThreads, 0, stream>>>(p);
-                    });
-  if (!held) rms_norm_any_kernel<T, kResidual><<<static_cast<unsigned>(norm.tokens), 256, 0, stream>>>(p);
+  const bool vectors = norm.width % kVector == 0 && takes_vectors<kVector>(norm.x) &&
+                       takes_vectors<kVector>(norm.y) && takes_vectors<kVector>(norm.weight) &&
+                       takes_vectors<kVector>(p.residual) && takes_vectors<kVector>(p.sum);
+  const bool held =
+      vectors && with_norm_shape(norm.width / kVector, [&](auto shape) {
+        constexpr int kGroup = decltype(shape)::kGroupThreads;
+        constexpr auto* kKernel = rms_norm_kernel<T, kGroup, decltype(shape)::kVectors, kResidual>;
+        using Group = RowGroup<kGroup>;
+        static const int64_t resident = resident_blocks(kKernel, Group::kThreads);
+        const int64_t blocks = std::min((norm.tokens + Group::kRows - 1) / Group::kRows, resident);
+        kKernel<<<static_cast<unsigned>(blocks), Group::kThreads, 0, stream>>>(p);
+      });
+  if (!held)
+    rms_norm_any_kernel<T, kResidual><<<static_cast<unsigned>(norm.tokens), 256, 0, stream>>>(p);
   return cudaGetLastError();
 }
 
@@ -174,20 +187,33 @@ cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream) {
 }
 
 template <typename T>
-cudaError_t launch_add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum, cudaStream_t stream) {
+cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
+                                Rows<const T> residual,
+                                Rows<T> sum,
+                                cudaStream_t stream) {
   return launch<Residual::kBefore>(NormArguments<T>{call, residual, sum}, stream);
 }
 
 template <typename T>
-cudaError_t launch_rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual, cudaStream_t stream) {
+cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
+                                Rows<const T> residual,
+                                cudaStream_t stream) {
   return launch<Residual::kAfter>(NormArguments<T>{call, residual, {}}, stream);
 }
 
 template cudaError_t launch_rms_norm(const RmsNorm<float>&, cudaStream_t);
 template cudaError_t launch_rms_norm(const RmsNorm<uint16_t>&, cudaStream_t);
-template cudaError_t launch_add_rms_norm(const RmsNorm<float>&, Rows<const float>, Rows<float>, cudaStream_t);
-template cudaError_t launch_add_rms_norm(const RmsNorm<uint16_t>&, Rows<const uint16_t>, Rows<uint16_t>, cudaStream_t);
+template cudaError_t launch_add_rms_norm(const RmsNorm<float>&,
+                                         Rows<const float>,
+                                         Rows<float>,
+                                         cudaStream_t);
+template cudaError_t launch_add_rms_norm(const RmsNorm<uint16_t>&,
+                                         Rows<const uint16_t>,
+                                         Rows<uint16_t>,
+                                         cudaStream_t);
 template cudaError_t launch_rms_norm_add(const RmsNorm<float>&, Rows<const float>, cudaStream_t);
-template cudaError_t launch_rms_norm_add(const RmsNorm<uint16_t>&, Rows<const uint16_t>, cudaStream_t);
+template cudaError_t launch_rms_norm_add(const RmsNorm<uint16_t>&,
+                                         Rows<const uint16_t>,
+                                         cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm over the last axis, alone or with the residual add before or after it, and its gradient, on CUDA.
-//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset + weight[d])
-// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or uint16_t (bf16); arithmetic
-// is fp32 in a fixed order. Not LayerNorm: no mean is subtracted.
+// RMS norm over the last axis, alone or with the residual add before or after it, and its gradient,
+// on CUDA.
+//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset
+//   + weight[d])
+// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or
+// uint16_t (bf16); arithmetic is fp32 in a fixed order. Not LayerNorm: no mean is subtracted.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +30,19 @@ struct RmsNorm {
 template <typename T>
 cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream);
 
-// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual, and so may y if sum is
-// another. One launch.
+// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual,
+// and so may y if sum is another. One launch.
 template <typename T>
-cudaError_t launch_add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum, cudaStream_t stream);
+cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
+                                Rows<const T> residual,
+                                Rows<T> sum,
+                                cudaStream_t stream);
 
 // y = residual + the norm of x; y may be x or residual. One launch.
 template <typename T>
-cudaError_t launch_rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual, cudaStream_t stream);
+cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
+                                Rows<const T> residual,
+                                cudaStream_t stream);
 
 inline constexpr int kTicketWords = 2;
 
@@ -51,8 +58,8 @@ struct RmsNormBackward {
   Rows<const T> d_residual;     // [N, D] added to dx; absent when null
   Rows<T> dx;                   // [N, D]; may be dy or d_residual
   float* d_weight = nullptr;    // [D], overwritten
-  float* workspace = nullptr;   // rms_norm_backward_workspace_bytes, aligned to 16; contents ignored
-  int32_t* tickets = nullptr;   // kTicketWords zeros, which are zeros again when it is done
+  float* workspace = nullptr;  // rms_norm_backward_workspace_bytes, aligned to 16; contents ignored
+  int32_t* tickets = nullptr;  // kTicketWords zeros, which are zeros again when it is done
 };
 
 // A function of the extents alone.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added up in block order.
+// RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added
+// up in block order.
 #include <algorithm>
 
 #include "backends/cuda/kernels/last_blocks.cuh"
@@ -10,19 +11,23 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Partial sums, and so blocks, by the threads of a block: two blocks of 256 threads on each of 132 multiprocessors, which
-// is what the registers of this kernel allow. A constant, because the sums' order must not follow the device.
+// Partial sums, and so blocks, by the threads of a block: two blocks of 256 threads on each of 132
+// multiprocessors, which is what the registers of this kernel allow. A constant, because the sums'
+// order must not follow the device.
 constexpr int64_t kThreadsInFlight = 132 * 2 * 256;
 constexpr int64_t most_blocks(int threads) { return kThreadsInFlight / threads; }
 constexpr int64_t kMostPartials = most_blocks(128);
 
-// The last blocks add up the partial sums: each takes 16 columns at a time, whose rows the block's threads share in a
-// fixed way. Bound: latency, two or three round trips to L2.
+// The last blocks add up the partial sums: each takes 16 columns at a time, whose rows the block's
+// threads share in a fixed way. Bound: latency, two or three round trips to L2.
 constexpr int kSumColumns = 16;
 constexpr int kMostFinishers = 64;
 
 template <int kThreads>
-__device__ __forceinline__ void add_partials(const float* workspace, float* d_weight, int32_t* tickets, int64_t width) {
+__device__ __forceinline__ void add_partials(const float* workspace,
+                                             float* d_weight,
+                                             int32_t* tickets,
+                                             int64_t width) {
   constexpr int kDeep = kThreads / kSumColumns;
   constexpr int kTurn = 16;
   __shared__ float sums[kDeep][kSumColumns];
@@ -32,7 +37,8 @@ __device__ __forceinline__ void add_partials(const float* workspace, float* d_we
   finishers = finishers < blocks ? finishers : blocks;
   const int number = join_last_blocks(tickets, blocks, finishers);
   if (number < 0) return;
-  const int across = static_cast<int>(threadIdx.x) % kSumColumns, deep = static_cast<int>(threadIdx.x) / kSumColumns;
+  const int across = static_cast<int>(threadIdx.x) % kSumColumns,
+            deep = static_cast<int>(threadIdx.x) / kSumColumns;
   for (int slice = number; slice < slices; slice += finishers) {
     const int64_t column = static_cast<int64_t>(slice) * kSumColumns + across;
     // Other blocks wrote them: not through a cache of this one.
@@ -41,7 +47,8 @@ __device__ __forceinline__ void add_partials(const float* workspace, float* d_we
     for (int first = deep; column < width && first < blocks; first += kTurn * kDeep) {
       float x[kTurn];
 #pragma unroll
-      for (int k = 0; k < kTurn; ++k) x[k] = first + k * kDeep < blocks ? partial[(first + k * kDeep) * width] : 0.0f;
+      for (int k = 0; k < kTurn; ++k)
+        x[k] = first + k * kDeep < blocks ? partial[(first + k * kDeep) * width] : 0.0f;
 #pragma unroll
       for (int k = 0; k < kTurn; ++k) total += x[k];
     }
@@ -56,10 +63,11 @@ __device__ __forceinline__ void add_partials(const float* workspace, float* d_we
   leave_last_blocks(tickets, finishers);
 }
 
-// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight = sum dy xhat. Mapping:
-// groups walk rows gridDim apart with the next row on its way; each thread keeps its columns' sums of d_weight. Bound:
-// memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials are at most 528 rows, in L2. Where a launch is short, the
-// sum of the partials is half of it.
+// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight =
+// sum dy xhat. Mapping: groups walk rows gridDim apart with the next row on its way; each thread
+// keeps its columns' sums of d_weight. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the
+// partials are at most 528 rows, in L2. Where a launch is short, the sum of the partials is half of
+// it.
 template <typename T, int kGroup, int kCount, bool kResidual>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
@@ -71,7 +79,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   const int64_t stride = static_cast<int64_t>(gridDim.x) * Group::kRows;
   int64_t row = Group::first_row();
 
-  Packed<T, kVector> dy[kCount], x[kCount], more[kCount], next_dy[kCount], next_x[kCount], next_more[kCount];
+  Packed<T, kVector> dy[kCount], x[kCount], more[kCount], next_dy[kCount], next_x[kCount],
+      next_more[kCount];
   float next_rstd = 0.0f;
   auto fetch = [&](int64_t from) {
     if (from >= p.tokens) return;
@@ -82,7 +91,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
       if (vector >= vectors) continue;
       next_dy[k] = load_packed<kVector>(p.dy[from] + vector * kVector);
       next_x[k] = load_packed<kVector>(p.x[from] + vector * kVector);
-      if constexpr (kResidual) next_more[k] = load_packed<kVector>(p.d_residual[from] + vector * kVector);
+      if constexpr (kResidual)
+        next_more[k] = load_packed<kVector>(p.d_residual[from] + vector * kVector);
     }
   };
   fetch(row);
@@ -149,7 +159,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     __shared__ __align__(16) float sums[Group::kRows][kGroup * kCount * kVector];
     const int group = static_cast<int>(threadIdx.x) / kGroup;
 #pragma unroll
-    for (int k = 0; k < kCount; ++k) store_floats(&sums[group][(lane + k * kGroup) * kVector], d_weight[k]);
+    for (int k = 0; k < kCount; ++k)
+      store_floats(&sums[group][(lane + k * kGroup) * kVector], d_weight[k]);
     __syncthreads();
     for (int i = threadIdx.x; i < p.width; i += Group::kThreads) {
       float sum = 0.0f;
@@ -160,10 +171,11 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   add_partials<Group::kThreads>(p.workspace, p.d_weight, p.tickets, p.width);
 }
 
-// Any width and alignment: a block walks each of its rows twice; its partial sums grow in memory, each element always
-// by the same thread.
+// Any width and alignment: a block walks each of its rows twice; its partial sums grow in memory,
+// each element always by the same thread.
 template <typename T>
-__global__ void __launch_bounds__(256) rms_norm_backward_any_kernel(const __grid_constant__ RmsNormBackward<T> p) {
+__global__ void __launch_bounds__(256)
+    rms_norm_backward_any_kernel(const __grid_constant__ RmsNormBackward<T> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
@@ -193,33 +205,43 @@ __global__ void __launch_bounds__(256) rms_norm_backward_any_kernel(const __grid
 // Half of with_row_shape's vectors a thread: this kernel keeps three operands and two sets of sums.
 template <typename Launch>
 bool with_backward_shape(int64_t vectors, const Launch& launch) {
-  if (vectors <= 32) launch(RowShape<32, 1>{});
-  else if (vectors <= 64) launch(RowShape<32, 2>{});
-  else if (vectors <= 128) launch(RowShape<128, 1>{});
-  else if (vectors <= 256) launch(RowShape<128, 2>{});
-  else if (vectors <= 512) launch(RowShape<256, 2>{});
-  else if (vectors <= 1024) launch(RowShape<512, 2>{});
-  else return false;
+  if (vectors <= 32)
+    launch(RowShape<32, 1>{});
+  else if (vectors <= 64)
+    launch(RowShape<32, 2>{});
+  else if (vectors <= 128)
+    launch(RowShape<128, 1>{});
+  else if (vectors <= 256)
+    launch(RowShape<128, 2>{});
+  else if (vectors <= 512)
+    launch(RowShape<256, 2>{});
+  else if (vectors <= 1024)
+    launch(RowShape<512, 2>{});
+  else
+    return false;
   return true;
 }
 
 template <typename T>
 void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
-  const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) && takes_vectors<kVector>(p.x) &&
-                       takes_vectors<kVector>(p.weight) && takes_vectors<kVector>(p.d_residual) &&
-                       takes_vectors<kVector>(p.dx);
-  const bool held = vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
-                      constexpr int kGroup = decltype(shape)::kGroupThreads;
-                      constexpr int kCount = decltype(shape)::kVectors;
-                      using Group = RowGroup<kGroup>;
-                      const auto grid = static_cast<unsigned>(
-                          std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
-                      if (p.d_residual)
-                        rms_norm_backward_kernel<T, kGroup, kCount, true><<<grid, Group::kThreads, 0, stream>>>(p);
-                      else
-                        rms_norm_backward_kernel<T, kGroup, kCount, false><<<grid, Group::kThreads, 0, stream>>>(p);
-                    });
+  const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) &&
+                       takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.weight) &&
+                       takes_vectors<kVector>(p.d_residual) && takes_vectors<kVector>(p.dx);
+  const bool held =
+      vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
+        constexpr int kGroup = decltype(shape)::kGroupThreads;
+        constexpr int kCount = decltype(shape)::kVectors;
+        using Group = RowGroup<kGroup>;
+        const auto grid = static_cast<unsigned>(
+            std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
+        if (p.d_residual)
+          rms_norm_backward_kernel<T, kGroup, kCount, true>
+              <<<grid, Group::kThreads, 0, stream>>>(p);
+        else
+          rms_norm_backward_kernel<T, kGroup, kCount, false>
+              <<<grid, Group::kThreads, 0, stream>>>(p);
+      });
   if (held) return;
   const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256)));
   rms_norm_backward_any_kernel<T><<<grid, 256, 0, stream>>>(p);
@@ -233,11 +255,14 @@ int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
 
 template <typename T>
 cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream) {
-  if (call.tokens < 0 || call.width < 0 || call.width >= int64_t{1} << 31) return cudaErrorInvalidValue;
+  if (call.tokens < 0 || call.width < 0 || call.width >= int64_t{1} << 31)
+    return cudaErrorInvalidValue;
   if (call.width == 0) return cudaSuccess;
   if (call.tokens == 0)
-    return launch_sum_columns(SumColumns<float, float>{0, call.width, {call.workspace, call.width}, call.d_weight, nullptr},
-                              stream);
+    return launch_sum_columns(
+        SumColumns<float, float>{
+            0, call.width, {call.workspace, call.width}, call.d_weight, nullptr},
+        stream);
   launch_rows(call, stream);
   return cudaGetLastError();
 }

@@ -10,8 +10,8 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// A row is a token; its columns are pairs, head after head, kCount of one head at a time. Bound: memory, 2 N heads E
-// sizeof(T), and 4 N E of table, which the heads of a token find in L1.
+// A row is a token; its columns are pairs, head after head, kCount of one head at a time. Bound:
+// memory, 2 N heads E sizeof(T), and 4 N E of table, which the heads of a token find in L1.
 template <typename T, int kCount, RopePairs kPairs>
 struct RopeBody {
   static constexpr int kVector = kCount;
@@ -29,9 +29,12 @@ struct RopeBody {
   float sign;  // of the sine
 
   // Distance of `high` from `low`.
-  __device__ __forceinline__ int64_t apart() const { return kPairs == RopePairs::kHalves ? per_head.divisor : kCount; }
+  __device__ __forceinline__ int64_t apart() const {
+    return kPairs == RopePairs::kHalves ? per_head.divisor : kCount;
+  }
   template <typename Operand>
-  __device__ __forceinline__ int64_t offset(const Operand& operand, uint32_t row, uint32_t head, uint32_t pair) const {
+  __device__ __forceinline__ int64_t
+  offset(const Operand& operand, uint32_t row, uint32_t head, uint32_t pair) const {
     return row * operand.token_stride + head * operand.head_stride +
            (kPairs == RopePairs::kHalves ? pair : 2 * pair);
   }
@@ -96,7 +99,8 @@ cudaError_t launch(const Rope<T>& call, int64_t heads, cudaStream_t stream) {
                                          FastDivide(call.head_size / 2),
                                          static_cast<uint32_t>(call.rotated_heads),
                                          call.inverse ? -1.0f : 1.0f};
-  return launch_map_rows<RopeBody<T, kCount, kPairs>, 2>(body, call.tokens, heads * (call.head_size / 2), stream);
+  return launch_map_rows<RopeBody<T, kCount, kPairs>, 2>(body, call.tokens,
+                                                         heads * (call.head_size / 2), stream);
 }
 
 template <int kCount, typename T>
@@ -113,7 +117,8 @@ cudaError_t launch_pairs(const Rope<T>& call, cudaStream_t stream) {
   const bool vectors = call.head_size / 2 % kCount == 0 && heads_take_vectors<kCount>(call.x) &&
                        heads_take_vectors<kCount>(call.y) && takes_vectors<kCount>(call.cos) &&
                        takes_vectors<kCount>(call.sin);
-  return vectors ? launch<T, kCount, kPairs>(call, heads, stream) : launch<T, 1, kPairs>(call, heads, stream);
+  return vectors ? launch<T, kCount, kPairs>(call, heads, stream)
+                 : launch<T, 1, kPairs>(call, heads, stream);
 }
 
 // Radians that pair i turns by from one position to the next.
@@ -125,8 +130,8 @@ double frequency(const RopeTable& call, int64_t i) {
   const double turns = call.original_context * plain / (2.0 * std::numbers::pi);  // in the context
   if (turns < call.low_frequency_factor) return plain / call.factor;
   if (turns > call.high_frequency_factor) return plain;
-  const double kept =
-      (turns - call.low_frequency_factor) / (call.high_frequency_factor - call.low_frequency_factor);
+  const double kept = (turns - call.low_frequency_factor) /
+                      (call.high_frequency_factor - call.low_frequency_factor);
   return (1.0 - kept) * plain / call.factor + kept * plain;
 }
 
@@ -139,8 +144,8 @@ struct TableArguments {
   double frequencies[kRopeMaxHeadSize / 2];
 };
 
-// Mapping: an entry a thread. Bound: sine and cosine in double, some 100 instructions an entry; the table is made once a
-// step.
+// Mapping: an entry a thread. Bound: sine and cosine in double, some 100 instructions an entry; the
+// table is made once a step.
 __global__ void __launch_bounds__(128) rope_table_kernel(const __grid_constant__ TableArguments p) {
   const int64_t entry = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
   if (entry >= p.entries) return;
@@ -157,17 +162,23 @@ __global__ void __launch_bounds__(128) rope_table_kernel(const __grid_constant__
 
 template <typename T>
 cudaError_t launch_rope(const Rope<T>& call, cudaStream_t stream) {
-  if (call.head_size % 2 != 0 || call.head_size < 0 || call.rotated_heads > call.heads) return cudaErrorInvalidValue;
+  if (call.head_size % 2 != 0 || call.head_size < 0 || call.rotated_heads > call.heads)
+    return cudaErrorInvalidValue;
   if (call.head_size == 0) return cudaSuccess;
   return call.pairs == RopePairs::kHalves ? launch_pairs<T, RopePairs::kHalves>(call, stream)
                                           : launch_pairs<T, RopePairs::kInterleaved>(call, stream);
 }
 
 cudaError_t launch_rope_table(const RopeTable& call, cudaStream_t stream) {
-  if (call.head_size % 2 != 0 || call.head_size < 0 || call.head_size > kRopeMaxHeadSize || call.tokens < 0)
+  if (call.head_size % 2 != 0 || call.head_size < 0 || call.head_size > kRopeMaxHeadSize ||
+      call.tokens < 0)
     return cudaErrorInvalidValue;
-  TableArguments p{call.positions, call.cos, call.sin, call.tokens * (call.head_size / 2),
-                   static_cast<uint32_t>(call.head_size / 2), {}};
+  TableArguments p{call.positions,
+                   call.cos,
+                   call.sin,
+                   call.tokens * (call.head_size / 2),
+                   static_cast<uint32_t>(call.head_size / 2),
+                   {}};
   if (p.entries == 0) return cudaSuccess;
   for (int64_t i = 0; i < p.pairs; ++i) p.frequencies[i] = frequency(call, i);
   rope_table_kernel<<<static_cast<unsigned>((p.entries + 127) / 128), 128, 0, stream>>>(p);

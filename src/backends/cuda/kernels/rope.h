@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding on CUDA: each pair of a head's elements turned by an angle of its token's position, and the
-// table of those angles' cosines and sines. (Su et al. 2021.) T is float or uint16_t (bf16). Knows no cache.
+// Rotary position embedding on CUDA: each pair of a head's elements turned by an angle of its
+// token's position, and the table of those angles' cosines and sines. (Su et al. 2021.) T is float
+// or uint16_t (bf16). Knows no cache.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ struct Rope {
   bool inverse = false;  // turns back: the gradient
 };
 
-// (a, b) of a pair becomes (a cos - b sin, b cos + a sin); inverse: sin negated. cudaErrorInvalidValue for an odd head
-// size. One launch; none where x is y and no head turns.
+// (a, b) of a pair becomes (a cos - b sin, b cos + a sin); inverse: sin negated.
+// cudaErrorInvalidValue for an odd head size. One launch; none where x is y and no head turns.
 template <typename T>
 cudaError_t launch_rope(const Rope<T>& call, cudaStream_t stream);
 
@@ -55,8 +56,9 @@ struct RopeTable {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;  // linear and llama3
-  // Llama 3 only: wavelengths above original_context / low_factor are stretched by `factor`, those below
-  // original_context / high_factor are left, those between are blended (the model card's recipe).
+  // Llama 3 only: wavelengths above original_context / low_factor are stretched by `factor`, those
+  // below original_context / high_factor are left, those between are blended (the model card's
+  // recipe).
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   double original_context = 8192.0;

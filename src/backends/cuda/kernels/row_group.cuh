@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that need a reduction: a group of threads holds a row in registers or walks it, and reduces in a fixed order. A
-// group is 32 lanes (four rows a block, no barrier) or the whole block.
+// Rows that need a reduction: a group of threads holds a row in registers or walks it, and reduces
+// in a fixed order. A group is 32 lanes (four rows a block, no barrier) or the whole block.
 #pragma once
 
 #include "backends/cuda/kernels/vector_io.cuh"
@@ -24,7 +24,8 @@ __device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
   return value;
 }
 
-// Scratch of a block's reductions, one half for every other of them, so that one barrier each is enough.
+// Scratch of a block's reductions, one half for every other of them, so that one barrier each is
+// enough.
 struct ReduceScratch {
   float values[2][kLanes];
 };
@@ -41,10 +42,13 @@ struct RowGroup {
     return static_cast<int64_t>(blockIdx.x) * kRows + static_cast<int>(threadIdx.x) / kGroup;
   }
 
-  // Every thread of the group gets the result. `turn` counts the block's reductions from 0. Where the group is the
-  // block, all its threads must come.
+  // Every thread of the group gets the result. `turn` counts the block's reductions from 0. Where
+  // the group is the block, all its threads must come.
   template <typename Combine>
-  static __device__ __forceinline__ float reduce(float value, Combine combine, ReduceScratch& scratch, int turn) {
+  static __device__ __forceinline__ float reduce(float value,
+                                                 Combine combine,
+                                                 ReduceScratch& scratch,
+                                                 int turn) {
     value = reduce_lanes(value, combine);
     if constexpr (kWhole) {
       float* values = scratch.values[turn & 1];
@@ -64,18 +68,26 @@ struct RowShape {
   static constexpr int kVectors = kCount;
 };
 
-// Calls launch(RowShape) with the smallest shape that holds a row of `vectors`; false where none does. kWidest is the
-// largest group that the kernel has registers for.
+// Calls launch(RowShape) with the smallest shape that holds a row of `vectors`; false where none
+// does. kWidest is the largest group that the kernel has registers for.
 template <int kWidest, typename Launch>
 bool with_row_shape(int64_t vectors, const Launch& launch) {
-  if (vectors <= 32) launch(RowShape<32, 1>{});
-  else if (vectors <= 128) launch(RowShape<32, 4>{});
-  else if (vectors <= 256) launch(RowShape<128, 2>{});
-  else if (vectors <= 512) launch(RowShape<128, 4>{});
-  else if (vectors <= 1024) launch(RowShape<256, 4>{});
-  else if (vectors <= 2048) launch(RowShape<512, 4>{});
-  else if (kWidest == 1024 && vectors <= 4096) launch(RowShape<kWidest, 4>{});
-  else return false;
+  if (vectors <= 32)
+    launch(RowShape<32, 1>{});
+  else if (vectors <= 128)
+    launch(RowShape<32, 4>{});
+  else if (vectors <= 256)
+    launch(RowShape<128, 2>{});
+  else if (vectors <= 512)
+    launch(RowShape<128, 4>{});
+  else if (vectors <= 1024)
+    launch(RowShape<256, 4>{});
+  else if (vectors <= 2048)
+    launch(RowShape<512, 4>{});
+  else if (kWidest == 1024 && vectors <= 4096)
+    launch(RowShape<kWidest, 4>{});
+  else
+    return false;
   return true;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a CUDA kernel: rows of contiguous elements in device memory, so that a slice of a merged tensor is
-// one too. Not a tensor: it knows neither its extents nor its dtype at run time.
+// A matrix operand of a CUDA kernel: rows of contiguous elements in device memory, so that a slice
+// of a merged tensor is one too. Not a tensor: it knows neither its extents nor its dtype at run
+// time.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,15 @@ struct Rows {
   RIDGE_HOST_DEVICE T* operator[](int64_t row) const { return data + row * stride; }
   RIDGE_HOST_DEVICE explicit operator bool() const { return data != nullptr; }
   template <typename U>
-    requires std::is_same_v<U, const T>
-  RIDGE_HOST_DEVICE operator Rows<U>() const {
+  requires std::is_same_v<U, const T> RIDGE_HOST_DEVICE operator Rows<U>() const {
     return {data, stride};
   }
 };
 
-// Kernels that are given indices cannot stop and tell. An index outside [-1, bound) counts as -1 (padding, a label that
-// is not counted), and its row goes to a word in device memory that starts as kNoBadRow (all bits set) and keeps the
-// first such row of all launches since. Whoever reads it resets it. Every launch takes null for "not wanted".
+// Kernels that are given indices cannot stop and tell. An index outside [-1, bound) counts as -1
+// (padding, a label that is not counted), and its row goes to a word in device memory that starts
+// as kNoBadRow (all bits set) and keeps the first such row of all launches since. Whoever reads it
+// resets it. Every launch takes null for "not wanted".
 inline constexpr int32_t kNoBadRow = -1;
 
 }  // namespace ridge::backends::cuda

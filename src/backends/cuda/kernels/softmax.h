@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax over the last axis with an optional causal or window mask, and its gradient, on CUDA: what attention is made of
-// where it is not fused. T is float or uint16_t (bf16).
+// Softmax over the last axis with an optional causal or window mask, and its gradient, on CUDA:
+// what attention is made of where it is not fused. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace ridge::backends::cuda {
 
-// Which columns (keys) a row (a query) sees, by position: rows are queries 0..queries-1 of one sequence and head after
-// the other, row r at position offset + r % queries, column c at position c.
+// Which columns (keys) a row (a query) sees, by position: rows are queries 0..queries-1 of one
+// sequence and head after the other, row r at position offset + r % queries, column c at position
+// c.
 struct SoftmaxMask {
   int64_t queries = 0;  // T of the rows; 0: every column is seen and the rest has no meaning
   int64_t offset = 0;   // position of query 0
@@ -28,8 +29,8 @@ struct Softmax {
   Rows<T> y;        // [R, C]; may be x
 };
 
-// y = exp(scale x) / sum of exp(scale x) over the columns seen, 0 in the others; a row that sees nothing, or only
-// -infinity, is all 0. cudaErrorInvalidValue unless scale > 0. One launch.
+// y = exp(scale x) / sum of exp(scale x) over the columns seen, 0 in the others; a row that sees
+// nothing, or only -infinity, is all 0. cudaErrorInvalidValue unless scale > 0. One launch.
 template <typename T>
 cudaError_t launch_softmax(const Softmax<T>& call, cudaStream_t stream);
 

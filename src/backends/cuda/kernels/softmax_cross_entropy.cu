@@ -9,8 +9,9 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Mapping: a group a row, walked once with the online softmax. Bound: memory, N V sizeof(T) read, once however long a
-// row is; in bf16 the exponentials take about two thirds of that time of the special-function units.
+// Mapping: a group a row, walked once with the online softmax. Bound: memory, N V sizeof(T) read,
+// once however long a row is; in bf16 the exponentials take about two thirds of that time of the
+// special-function units.
 template <typename T, int kGroup, int kVector>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_cross_entropy_kernel(const __grid_constant__ SoftmaxCrossEntropy<T> p) {
@@ -19,8 +20,9 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   const int64_t row = Group::first_row();
   if (row >= p.tokens) return;
   const T* x = p.logits[row];
-  const OnlineSum all = online_sum<Group, kGroup, kVector>(x, p.vocabulary, 0, p.vocabulary, kLog2OfE)
-                            .template reduce<Group>(kLog2OfE, scratch);
+  const OnlineSum all =
+      online_sum<Group, kGroup, kVector>(x, p.vocabulary, 0, p.vocabulary, kLog2OfE)
+          .template reduce<Group>(kLog2OfE, scratch);
   if (Group::lane() != 0) return;
   const double lse = static_cast<double>(all.top) + static_cast<double>(logf(all.sum));
   p.lse[row] = static_cast<float>(lse);
@@ -88,8 +90,8 @@ void launch_forward(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
 
 template <int kCount, typename T>
 cudaError_t launch_backward(const SoftmaxCrossEntropyBackward<T>& call, cudaStream_t stream) {
-  return launch_map_rows<CrossEntropyBackwardBody<T, kCount>>(CrossEntropyBackwardBody<T, kCount>{call}, call.tokens,
-                                                              call.vocabulary, stream);
+  return launch_map_rows<CrossEntropyBackwardBody<T, kCount>>(
+      CrossEntropyBackwardBody<T, kCount>{call}, call.tokens, call.vocabulary, stream);
 }
 
 }  // namespace
@@ -100,7 +102,8 @@ int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) {
 
 template <typename T>
 cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
-  if (call.tokens < 0 || call.tokens >= int64_t{1} << 31 || call.vocabulary <= 0) return cudaErrorInvalidValue;
+  if (call.tokens < 0 || call.tokens >= int64_t{1} << 31 || call.vocabulary <= 0)
+    return cudaErrorInvalidValue;
   constexpr int kVector = kVectorOf<T>;
   if (call.tokens > 0) {
     const bool vectors = call.vocabulary % kVector == 0 && takes_vectors<kVector>(call.logits);
@@ -117,16 +120,22 @@ cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call, cud
 }
 
 template <typename T>
-cudaError_t launch_softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call, cudaStream_t stream) {
+cudaError_t launch_softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call,
+                                                  cudaStream_t stream) {
   constexpr int kCount = kVectorOf<T>;
-  const bool vectors =
-      call.vocabulary % kCount == 0 && takes_vectors<kCount>(call.logits) && takes_vectors<kCount>(call.d_logits);
+  const bool vectors = call.vocabulary % kCount == 0 && takes_vectors<kCount>(call.logits) &&
+                       takes_vectors<kCount>(call.d_logits);
   return vectors ? launch_backward<kCount>(call, stream) : launch_backward<1>(call, stream);
 }
 
 template cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<float>&, cudaStream_t);
-template cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<uint16_t>&, cudaStream_t);
-template cudaError_t launch_softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<float>&, cudaStream_t);
-template cudaError_t launch_softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<uint16_t>&, cudaStream_t);
+template cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<uint16_t>&,
+                                                  cudaStream_t);
+template cudaError_t launch_softmax_cross_entropy_backward(
+    const SoftmaxCrossEntropyBackward<float>&,
+    cudaStream_t);
+template cudaError_t launch_softmax_cross_entropy_backward(
+    const SoftmaxCrossEntropyBackward<uint16_t>&,
+    cudaStream_t);
 
 }  // namespace ridge::backends::cuda

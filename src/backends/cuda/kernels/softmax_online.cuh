@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The maximum of a row and the sum of its exponentials in one pass (Milakov and Gimelshein 2018): what softmax,
-// log_softmax and cross-entropy share.
+// The maximum of a row and the sum of its exponentials in one pass (Milakov and Gimelshein 2018):
+// what softmax, log_softmax and cross-entropy share.
 #pragma once
 
 #include "backends/cuda/kernels/row_group.cuh"
@@ -11,10 +11,13 @@ inline constexpr float kLog2OfE = 1.4426950408889634f;
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
 // Where nothing but -infinity has been seen there is no difference to take.
-__device__ __forceinline__ float exponent_base(float top) { return top == kMinusInfinity ? 0.0f : top; }
+__device__ __forceinline__ float exponent_base(float top) {
+  return top == kMinusInfinity ? 0.0f : top;
+}
 
-// exp(scale (x - base)), `to_log2` being scale log2(e). In fp32 the difference is taken first: it is exact near the base,
-// so the largest term is exactly 1. For bf16 one fused multiply-add does, whose error is that of rounding base to_log2.
+// exp(scale (x - base)), `to_log2` being scale log2(e). In fp32 the difference is taken first: it
+// is exact near the base, so the largest term is exactly 1. For bf16 one fused multiply-add does,
+// whose error is that of rounding base to_log2.
 template <typename T>
 __device__ __forceinline__ float exp_difference(float x, float base, float to_log2) {
   if constexpr (sizeof(T) == 2) {
@@ -35,7 +38,8 @@ struct OnlineSum {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) next = fmaxf(next, x[i]);
     const float base = exponent_base(next);
-    // Exactly 1 where the maximum stays: a factor that is off by a rounding would be applied at every step.
+    // Exactly 1 where the maximum stays: a factor that is off by a rounding would be applied at
+    // every step.
     sum *= exp_difference<float>(top, base, to_log2);
     top = next;
     float terms = 0.0f;
@@ -55,11 +59,11 @@ struct OnlineSum {
   }
 };
 
-// What a thread of the group sees of row x: vectors of kVector columns, four of them on their way at a time. Columns
-// outside [begin, end) are not seen.
+// What a thread of the group sees of row x: vectors of kVector columns, four of them on their way
+// at a time. Columns outside [begin, end) are not seen.
 template <typename Group, int kGroup, int kVector, typename T>
-__device__ __forceinline__ OnlineSum online_sum(
-    const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
+__device__ __forceinline__ OnlineSum
+online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
   constexpr int kTurn = 4;
   OnlineSum part;
   const int64_t vectors = columns / kVector;
@@ -67,7 +71,8 @@ __device__ __forceinline__ OnlineSum online_sum(
     Packed<T, kVector> raw[kTurn];
 #pragma unroll
     for (int k = 0; k < kTurn; ++k)
-      if (first + k * kGroup < vectors) raw[k] = load_packed<kVector>(x + (first + k * kGroup) * kVector);
+      if (first + k * kGroup < vectors)
+        raw[k] = load_packed<kVector>(x + (first + k * kGroup) * kVector);
     float v[kTurn * kVector];
 #pragma unroll
     for (int k = 0; k < kTurn; ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and log_softmax of rows, forward and backward: rows that fit in registers are read once, wider ones twice. The
-// interfaces are softmax.h and log_softmax.h.
+// Softmax and log_softmax of rows, forward and backward: rows that fit in registers are read once,
+// wider ones twice. The interfaces are softmax.h and log_softmax.h.
 #pragma once
 
 #include "backends/cuda/kernels/softmax.h"
@@ -15,7 +15,9 @@ struct SeenColumns {
   int64_t begin;
   int64_t end;
 };
-__device__ __forceinline__ SeenColumns seen_columns(const SoftmaxMask& mask, int64_t row, int64_t columns) {
+__device__ __forceinline__ SeenColumns seen_columns(const SoftmaxMask& mask,
+                                                    int64_t row,
+                                                    int64_t columns) {
   if (mask.queries == 0) return {0, columns};
   const int64_t position = mask.offset + row % mask.queries;
   const int64_t end = position + 1 < columns ? position + 1 : columns;
@@ -24,7 +26,10 @@ __device__ __forceinline__ SeenColumns seen_columns(const SoftmaxMask& mask, int
 }
 
 template <SoftmaxForm kForm, typename T>
-__device__ __forceinline__ float softmax_of(float x, const OnlineSum& row, float to_log2, float factor) {
+__device__ __forceinline__ float softmax_of(float x,
+                                            const OnlineSum& row,
+                                            float to_log2,
+                                            float factor) {
   if constexpr (kForm == SoftmaxForm::kLog) return (x - row.top) - factor;
   return exp_difference<T>(x, exponent_base(row.top), to_log2) * factor;
 }
@@ -36,9 +41,11 @@ __device__ __forceinline__ float softmax_factor(float sum) {
   return sum > 0.0f ? 1.0f / sum : 0.0f;
 }
 
-// Mapping: a group a row, the row in registers. Bound: memory, 2 R C sizeof(T), less what the mask hides.
+// Mapping: a group a row, the row in registers. Bound: memory, 2 R C sizeof(T), less what the mask
+// hides.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
-__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads) softmax_kernel(const __grid_constant__ Softmax<T> p) {
+__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
+    softmax_kernel(const __grid_constant__ Softmax<T> p) {
   using Group = RowGroup<kGroup>;
   constexpr int kVector = kVectorOf<T>;
   __shared__ ReduceScratch scratch;
@@ -51,7 +58,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads) softmax_kernel(con
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
     const int64_t column = (Group::lane() + k * kGroup) * kVector;
-    if (column < seen.end && column + kVector > seen.begin) raw[k] = load_packed<kVector>(p.x[row] + column);
+    if (column < seen.end && column + kVector > seen.begin)
+      raw[k] = load_packed<kVector>(p.x[row] + column);
   }
 #pragma unroll
   for (int k = 0; k < kCount; ++k) {
@@ -60,7 +68,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads) softmax_kernel(con
     unpack(raw[k], one);
 #pragma unroll
     for (int i = 0; i < kVector; ++i)
-      v[k * kVector + i] = column + i >= seen.begin && column + i < seen.end ? one[i] : kMinusInfinity;
+      v[k * kVector + i] =
+          column + i >= seen.begin && column + i < seen.end ? one[i] : kMinusInfinity;
   }
   OnlineSum part;
   float top = kMinusInfinity;
@@ -95,8 +104,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads) softmax_kernel(con
   }
 }
 
-// Any width, kVector 1 for any alignment. Mapping: a block a row, which it reads twice. Bound: memory, 3 R C sizeof(T),
-// 2 where the row stays in L2.
+// Any width, kVector 1 for any alignment. Mapping: a block a row, which it reads twice. Bound:
+// memory, 3 R C sizeof(T), 2 where the row stays in L2.
 template <typename T, int kVector, SoftmaxForm kForm>
 __global__ void __launch_bounds__(256) softmax_any_kernel(const __grid_constant__ Softmax<T> p) {
   using Group = RowGroup<256>;
@@ -131,7 +140,8 @@ __device__ __forceinline__ float softmax_backward_of(float y, float dy, float su
   return scale * y * (dy - sum);
 }
 
-// Mapping: a group a row, y and dy in registers. Bound: memory, 3 R C sizeof(T), less what the mask hides.
+// Mapping: a group a row, y and dy in registers. Bound: memory, 3 R C sizeof(T), less what the mask
+// hides.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_backward_kernel(const __grid_constant__ SoftmaxBackward<T> p) {
@@ -181,7 +191,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
 
 // Any width, as softmax_any_kernel.
 template <typename T, int kVector, SoftmaxForm kForm>
-__global__ void __launch_bounds__(256) softmax_backward_any_kernel(const __grid_constant__ SoftmaxBackward<T> p) {
+__global__ void __launch_bounds__(256)
+    softmax_backward_any_kernel(const __grid_constant__ SoftmaxBackward<T> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   const int64_t row = blockIdx.x;
@@ -222,11 +233,13 @@ cudaError_t launch_softmax_rows(const Softmax<T>& p, cudaStream_t stream) {
   if (p.rows == 0 || p.columns == 0) return cudaSuccess;
   constexpr int kVector = kVectorOf<T>;
   const auto blocks = static_cast<unsigned>(p.rows);
-  const bool vectors = p.columns % kVector == 0 && takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.y);
+  const bool vectors =
+      p.columns % kVector == 0 && takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.y);
   const bool held = vectors && with_row_shape<1024>(p.columns / kVector, [&](auto shape) {
                       constexpr int kGroup = decltype(shape)::kGroupThreads;
                       using Group = RowGroup<kGroup>;
-                      const auto grid = static_cast<unsigned>((p.rows + Group::kRows - 1) / Group::kRows);
+                      const auto grid =
+                          static_cast<unsigned>((p.rows + Group::kRows - 1) / Group::kRows);
                       softmax_kernel<T, kGroup, decltype(shape)::kVectors, kForm>
                           <<<grid, Group::kThreads, 0, stream>>>(p);
                     });
@@ -241,16 +254,18 @@ cudaError_t launch_softmax_backward_rows(const SoftmaxBackward<T>& p, cudaStream
   if (p.rows == 0 || p.columns == 0) return cudaSuccess;
   constexpr int kVector = kVectorOf<T>;
   const auto blocks = static_cast<unsigned>(p.rows);
-  const bool vectors = p.columns % kVector == 0 && takes_vectors<kVector>(p.y) && takes_vectors<kVector>(p.dy) &&
-                       takes_vectors<kVector>(p.dx);
+  const bool vectors = p.columns % kVector == 0 && takes_vectors<kVector>(p.y) &&
+                       takes_vectors<kVector>(p.dy) && takes_vectors<kVector>(p.dx);
   const bool held = vectors && with_row_shape<512>(p.columns / kVector, [&](auto shape) {
                       constexpr int kGroup = decltype(shape)::kGroupThreads;
                       using Group = RowGroup<kGroup>;
-                      const auto grid = static_cast<unsigned>((p.rows + Group::kRows - 1) / Group::kRows);
+                      const auto grid =
+                          static_cast<unsigned>((p.rows + Group::kRows - 1) / Group::kRows);
                       softmax_backward_kernel<T, kGroup, decltype(shape)::kVectors, kForm>
                           <<<grid, Group::kThreads, 0, stream>>>(p);
                     });
-  if (!held && vectors) softmax_backward_any_kernel<T, kVector, kForm><<<blocks, 256, 0, stream>>>(p);
+  if (!held && vectors)
+    softmax_backward_any_kernel<T, kVector, kForm><<<blocks, 256, 0, stream>>>(p);
   if (!vectors) softmax_backward_any_kernel<T, 1, kForm><<<blocks, 256, 0, stream>>>(p);
   return cudaGetLastError();
 }

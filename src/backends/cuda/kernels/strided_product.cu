@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread an element of the result. Bound: latency of strided loads; nothing here is meant to be fast.
+// A thread an element of the result. Bound: latency of strided loads; nothing here is meant to be
+// fast.
 #include "backends/cuda/kernels/strided_product.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -14,7 +15,8 @@ __device__ float element(const void* data, DType dtype, int64_t at) {
                               : to_float(static_cast<const uint16_t*>(data)[at]);
 }
 
-__global__ void __launch_bounds__(kThreads) strided_product_kernel(const __grid_constant__ StridedProduct p) {
+__global__ void __launch_bounds__(kThreads)
+    strided_product_kernel(const __grid_constant__ StridedProduct p) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.batch * p.m * p.n) return;
   const int64_t j = thread % p.n, i = thread / p.n % p.m, b = thread / (p.n * p.m);
@@ -25,8 +27,10 @@ __global__ void __launch_bounds__(kThreads) strided_product_kernel(const __grid_
   }
   const int64_t at = b * p.c_batch + i * p.c_row + j * p.c_column;
   if (p.accumulate) sum += element(p.c, p.output, at);
-  if (p.output == DType::kF32) static_cast<float*>(p.c)[at] = sum;
-  else static_cast<uint16_t*>(p.c)[at] = static_cast<uint16_t>(pack_bf16(sum, 0.0f));
+  if (p.output == DType::kF32)
+    static_cast<float*>(p.c)[at] = sum;
+  else
+    static_cast<uint16_t*>(p.c)[at] = static_cast<uint16_t>(pack_bf16(sum, 0.0f));
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct StridedMatrix {
 
 struct StridedProduct {
   int64_t batch = 1, m = 0, n = 0, k = 0;
-  StridedMatrix a;  // [m, k]
-  StridedMatrix b;  // [k, n]
+  StridedMatrix a;    // [m, k]
+  StridedMatrix b;    // [k, n]
   void* c = nullptr;  // [m, n]
   int64_t c_row = 0, c_column = 0, c_batch = 0;
   DType input = DType::kF32;

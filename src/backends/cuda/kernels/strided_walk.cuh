@@ -10,7 +10,7 @@ namespace ridge::backends::cuda {
 template <int kOperands>
 struct StridedWalk {
   int rank = 0;
-  FastDivide extents[kPlanMaxRank];  // innermost first, in vectors
+  FastDivide extents[kPlanMaxRank];               // innermost first, in vectors
   int64_t strides[kOperands][kPlanMaxRank] = {};  // of a step of one vector
 
   // kCount divides the innermost extent.
@@ -34,7 +34,8 @@ struct StridedWalk {
       const uint32_t index = vector - next * extents[i].divisor;
       vector = next;
 #pragma unroll
-      for (int operand = 0; operand < kOperands; ++operand) offsets[operand] += index * strides[operand][i];
+      for (int operand = 0; operand < kOperands; ++operand)
+        offsets[operand] += index * strides[operand][i];
     }
   }
 };
@@ -48,10 +49,14 @@ bool fits_walk(const LayoutPlan<kOperands>& plan) {
   return true;
 }
 
-// True where each operand's vectors of kCount elements along the innermost axis are aligned: the axis is whole vectors,
-// and every other stride too. A stride of 0 along the innermost axis asks nothing of that operand.
+// True where each operand's vectors of kCount elements along the innermost axis are aligned: the
+// axis is whole vectors, and every other stride too. A stride of 0 along the innermost axis asks
+// nothing of that operand.
 template <int kCount, int kOperands>
-bool walk_takes_vectors(const LayoutPlan<kOperands>& plan, int operand, int element_bytes, const void* data) {
+bool walk_takes_vectors(const LayoutPlan<kOperands>& plan,
+                        int operand,
+                        int element_bytes,
+                        const void* data) {
   if (plan.inner_extent() % kCount != 0) return false;
   if (plan.inner_stride(operand) == 0) return true;
   if (plan.inner_stride(operand) != 1) return false;

@@ -68,20 +68,23 @@ __device__ __forceinline__ double block_sum(double value) {
   return value;
 }
 
-// Mapping: a block a piece of 16384 elements, 64 a thread in fp32, then double. Bound: memory, each element read once.
+// Mapping: a block a piece of 16384 elements, 64 a thread in fp32, then double. Bound: memory, each
+// element read once.
 __global__ void __launch_bounds__(kThreads)
     sum_squares_kernel(const __grid_constant__ PieceList list, double* partial) {
   const int index = list.tensor_of(blockIdx.x);
   const Piece& piece = list.tensors[index];
   const int64_t first = static_cast<int64_t>(blockIdx.x - list.first_block[index]) * kPiece;
   const int64_t elements = piece.elements - first < kPiece ? piece.elements - first : kPiece;
-  const float total = piece.is_f32 ? piece_squares(static_cast<const float*>(piece.data) + first, elements)
-                                   : piece_squares(static_cast<const uint16_t*>(piece.data) + first, elements);
+  const float total =
+      piece.is_f32 ? piece_squares(static_cast<const float*>(piece.data) + first, elements)
+                   : piece_squares(static_cast<const uint16_t*>(piece.data) + first, elements);
   const double sum = block_sum<kThreads>(total);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-__global__ void __launch_bounds__(kTotalThreads) total_kernel(const double* partial, int64_t count, float* y) {
+__global__ void __launch_bounds__(kTotalThreads)
+    total_kernel(const double* partial, int64_t count, float* y) {
   double total = 0.0;
   for (int64_t i = threadIdx.x; i < count; i += kTotalThreads) total += partial[i];
   total = block_sum<kTotalThreads>(total);
@@ -97,7 +100,8 @@ int64_t sum_squares_workspace_bytes(std::span<const SquaresTensor> tensors) {
 }
 
 int sum_squares_launches(std::span<const SquaresTensor> tensors) {
-  const auto filled = std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.elements > 0; });
+  const auto filled =
+      std::count_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.elements > 0; });
   return static_cast<int>((filled + kMaxTensors - 1) / kMaxTensors) + 1;
 }
 
@@ -106,13 +110,15 @@ cudaError_t launch_sum_squares(const SumSquares& call, cudaStream_t stream) {
   int64_t blocks = 0, done = 0;
   auto flush = [&] {
     if (list.count == 0) return cudaSuccess;
-    sum_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(list, call.workspace + done);
+    sum_squares_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+        list, call.workspace + done);
     done += blocks;
     blocks = list.count = 0;
     return cudaGetLastError();
   };
   for (const SquaresTensor& tensor : call.tensors) {
-    if (tensor.elements < 0 || (tensor.f32 != nullptr) == (tensor.bf16 != nullptr)) return cudaErrorInvalidValue;
+    if (tensor.elements < 0 || (tensor.f32 != nullptr) == (tensor.bf16 != nullptr))
+      return cudaErrorInvalidValue;
     if (tensor.elements == 0) continue;
     if (list.count == kMaxTensors) {
       const cudaError_t status = flush();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of elements as memory holds them, and as floats: loads and stores of up to 16 bytes an instruction. Which
-// vectors an operand's address allows is asked on the host.
+// Vectors of elements as memory holds them, and as floats: loads and stores of up to 16 bytes an
+// instruction. Which vectors an operand's address allows is asked on the host.
 #pragma once
 
 #include <type_traits>
@@ -14,7 +14,8 @@ namespace ridge::backends::cuda {
 template <typename T>
 inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));
 
-// kCount neighbours of type T (float, uint16_t as bf16): loaded and stored in words of 16 bytes, or fewer.
+// kCount neighbours of type T (float, uint16_t as bf16): loaded and stored in words of 16 bytes, or
+// fewer.
 template <typename T, int kCount>
 struct Packed {
   static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
@@ -31,7 +32,8 @@ __device__ __forceinline__ Packed<std::remove_const_t<T>, kCount> load_packed(T*
   using Vector = Packed<std::remove_const_t<T>, kCount>;
   Vector vector;
 #pragma unroll
-  for (int i = 0; i < Vector::kWords; ++i) vector.words[i] = reinterpret_cast<const typename Vector::Word*>(p)[i];
+  for (int i = 0; i < Vector::kWords; ++i)
+    vector.words[i] = reinterpret_cast<const typename Vector::Word*>(p)[i];
   return vector;
 }
 
@@ -39,7 +41,8 @@ template <typename T, int kCount>
 __device__ __forceinline__ void store_packed(T* p, const Packed<T, kCount>& vector) {
   using Vector = Packed<T, kCount>;
 #pragma unroll
-  for (int i = 0; i < Vector::kWords; ++i) reinterpret_cast<typename Vector::Word*>(p)[i] = vector.words[i];
+  for (int i = 0; i < Vector::kWords; ++i)
+    reinterpret_cast<typename Vector::Word*>(p)[i] = vector.words[i];
 }
 
 __device__ __forceinline__ void split_word(const uint4& word, uint32_t* bits) {
@@ -56,7 +59,9 @@ __device__ __forceinline__ void split_word(uint32_t word, uint32_t* bits) { bits
 __device__ __forceinline__ void join_word(const uint32_t* bits, uint4& word) {
   word = make_uint4(bits[0], bits[1], bits[2], bits[3]);
 }
-__device__ __forceinline__ void join_word(const uint32_t* bits, uint2& word) { word = make_uint2(bits[0], bits[1]); }
+__device__ __forceinline__ void join_word(const uint32_t* bits, uint2& word) {
+  word = make_uint2(bits[0], bits[1]);
+}
 __device__ __forceinline__ void join_word(const uint32_t* bits, uint32_t& word) { word = bits[0]; }
 
 template <typename T, int kCount>
@@ -114,7 +119,8 @@ __device__ __forceinline__ void store_floats(T* p, const float (&values)[kCount]
   store_packed(p, pack<T, kCount>(values));
 }
 
-// True where vectors of kCount elements (of at most 16 bytes an access) may start at every multiple of kCount.
+// True where vectors of kCount elements (of at most 16 bytes an access) may start at every multiple
+// of kCount.
 template <int kCount, typename T>
 bool takes_vectors(const T* data) {
   constexpr uintptr_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;
@@ -124,7 +130,8 @@ bool takes_vectors(const T* data) {
 template <int kCount, typename T>
 bool takes_vectors(const Rows<T>& rows) {
   constexpr int64_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;
-  return takes_vectors<kCount>(rows.data) && rows.stride * static_cast<int64_t>(sizeof(T)) % kBytes == 0;
+  return takes_vectors<kCount>(rows.data) &&
+         rows.stride * static_cast<int64_t>(sizeof(T)) % kBytes == 0;
 }
 
 }  // namespace ridge::backends::cuda
