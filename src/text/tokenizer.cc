@@ -105,7 +105,10 @@ void Tokenizer::build_sentencepiece() {
       cuts_at_spaces_ = false;
 
   int32_t space = index_.find(kSpaceMark);
-  covers_all_bytes_ = space >= 0 && joins_[static_cast<size_t>(space)];
+  // Where the mark is a token that texts are searched for, a space put before a text is no
+  // different from a mark in it.
+  covers_all_bytes_ =
+      space >= 0 && joins_[static_cast<size_t>(space)] && !is_searched(type_of(spec_, space));
   for (int byte = 0; byte < 256; ++byte) {
     int32_t id = index_.find(fmt::format("<0x{:02X}>", byte));
     bool known = id >= 0 && type_of(spec_, id) == TokenType::kByte;
