@@ -10,6 +10,7 @@
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
+#include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "ops/attention.h"
@@ -39,7 +40,7 @@ class BorrowedMemory final : public Memory {
   std::span<const std::byte> bytes_;
 };
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
  public:
   explicit CpuBackend(const CpuOptions& options) {
     if (options.threads > 0) omp_set_num_threads(options.threads);
@@ -48,53 +49,6 @@ class CpuBackend final : public Backend {
   }
 
   std::string_view name() const override { return "cpu"; }
-
-  std::string unsupported(const Graph& graph, const Node& node) const override {
-    if (node.op->kind == OpKind::kView) return "";
-    const CpuKernel* kernel = find_kernel(node.op->name);
-    if (kernel == nullptr) return "the cpu backend has no kernel for it";
-    for (const auto* values : {&node.inputs, &node.outputs})
-      for (ValueId value : *values) {
-        DType dtype = graph.type(value).dtype;
-        if (kernel->takes_stored && values == &node.inputs &&
-            (is_block(dtype) || dtype == DType::kF16))
-          continue;
-        if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
-          return fmt::format(
-              "the cpu backend computes on f32 and bf16, and on i32 for ids, not on {}",
-              ridge::name(dtype));
-      }
-    return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
-  }
-
-  bool takes_input(const Graph& graph,
-                   const Node& node,
-                   int i,
-                   const Layout& layout) const override {
-    const CpuKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->takes_input != nullptr &&
-           kernel->takes_input(CallTypes(graph, node).call(), i, layout);
-  }
-
-  bool takes_output(const Graph& graph,
-                    const Node& node,
-                    int i,
-                    const Layout& layout) const override {
-    const CpuKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->takes_output != nullptr &&
-           kernel->takes_output(CallTypes(graph, node).call(), i, layout);
-  }
-
-  bool runs_in_place(const Graph&, const Node& node, int, int) const override {
-    const CpuKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->in_place;
-  }
-
-  int64_t workspace_bytes(const Graph& graph, const Node& node) const override {
-    const CpuKernel* kernel = find_kernel(node.op->name);
-    if (kernel == nullptr || kernel->workspace_bytes == nullptr) return 0;
-    return kernel->workspace_bytes(CallTypes(graph, node).call());
-  }
 
   int launches(const Graph&, const Node&) const override { return 1; }
 
@@ -129,6 +83,10 @@ class CpuBackend final : public Backend {
   }
 
  private:
+  bool reads_stored(const CpuKernel& kernel, DType dtype) const override {
+    return kernel.takes_stored && (is_block(dtype) || dtype == DType::kF16);
+  }
+
   std::unique_ptr<GemmTuner> tuner_;
 };
 

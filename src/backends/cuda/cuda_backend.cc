@@ -9,12 +9,13 @@
 #include "backends/cuda/kernel_clock.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
+#include "backends/table_backend.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
@@ -24,54 +25,10 @@ class CudaBackend final : public Backend {
 
   std::string_view name() const override { return "cuda"; }
 
-  std::string unsupported(const Graph& graph, const Node& node) const override {
-    if (node.op->kind == OpKind::kView) return "";
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    if (kernel == nullptr) return "the cuda backend has no kernel for it";
-    for (const auto* values : {&node.inputs, &node.outputs})
-      for (ValueId value : *values) {
-        DType dtype = graph.type(value).dtype;
-        if (dtype != DType::kF32 && dtype != DType::kBF16 && dtype != DType::kI32)
-          return fmt::format(
-              "the cuda backend computes on f32 and bf16, and on i32 for ids, not on {}",
-              ridge::name(dtype));
-      }
-    return kernel->unsupported == nullptr ? "" : kernel->unsupported(CallTypes(graph, node).call());
-  }
-
-  bool takes_input(const Graph& graph,
-                   const Node& node,
-                   int i,
-                   const Layout& layout) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->takes_input != nullptr &&
-           kernel->takes_input(CallTypes(graph, node).call(), i, layout);
-  }
-
-  bool takes_output(const Graph& graph,
-                    const Node& node,
-                    int i,
-                    const Layout& layout) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->takes_output != nullptr &&
-           kernel->takes_output(CallTypes(graph, node).call(), i, layout);
-  }
-
   bool takes_start(const Graph& graph, const Node& node, int i, int64_t offset) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
     DType dtype = graph.type(node.inputs[static_cast<size_t>(i)]).dtype;
     return kernel == nullptr || storage_bytes(dtype, offset) % kernel->vector_bytes == 0;
-  }
-
-  bool runs_in_place(const Graph&, const Node& node, int, int) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    return kernel != nullptr && kernel->in_place;
-  }
-
-  int64_t workspace_bytes(const Graph& graph, const Node& node) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    if (kernel == nullptr || kernel->workspace_bytes == nullptr) return 0;
-    return kernel->workspace_bytes(CallTypes(graph, node).call());
   }
 
   int launches(const Graph& graph, const Node& node) const override {
