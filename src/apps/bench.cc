@@ -127,26 +127,26 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
 
 }  // namespace
 
-void register_bench(CLI::App& program, const AppContext& context) {
+void register_bench(Command program, const AppContext& context) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* app = program.add_subcommand("bench", "Measure one op alone, or a whole model");
-  app->require_subcommand(1);
-  CLI::App* op =
-      app->add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
-  op->add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...")->required();
-  op->add_option("--dtype", o->dtype, "fp32 or bf16")->capture_default_str();
-  op->add_flag("--tune", o->tune,
-               "choose among oneDNN's call forms by measuring, as level compiled does");
-  op->add_flag("--json", o->json, "print JSON on stdout");
-  add_machine_options(*op, o->machine);
-  add_bench_model(*app, context);
+  Command app = program.add_subcommand("bench", "Measure one op alone, or a whole model");
+  app.require_subcommand();
+  Command op =
+      app.add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
+  op.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
+  op.add_option("--dtype", o->dtype, "fp32 or bf16").show_default();
+  op.add_flag("--tune", o->tune,
+              "choose among oneDNN's call forms by measuring, as level compiled does");
+  op.add_flag("--json", o->json, "print JSON on stdout");
+  add_machine_options(op, o->machine);
+  add_bench_model(app, context);
   const char* examples =
       "Examples:\n"
       "  ridge bench op softmax\n"
       "  ridge bench op matmul --dtype bf16 --threads 1 --json";
-  app->footer(examples);
-  op->footer(examples);
-  op->callback([o, &context] { run(*o, context.terminal); });
+  app.footer(examples);
+  op.footer(examples);
+  op.callback([o, &context] { run(*o, context.terminal); });
 }
 
 }  // namespace ridge::apps

@@ -223,29 +223,29 @@ class ModelBench {
 
 }  // namespace
 
-void add_bench_model(CLI::App& bench, const AppContext&) {
+void add_bench_model(Command bench, const AppContext&) {
   auto o = std::make_shared<BenchModelOptions>();
-  CLI::App* app =
+  Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
-  app->add_option("-p,--prompt-tokens", o->prompts,
-                  "tokens of a prompt, one or several numbers; 0: none")
-      ->capture_default_str();
-  app->add_option("-n,--tokens", o->generated,
-                  "tokens to generate one at a time, one or several; 0: none")
-      ->capture_default_str();
-  app->add_option("-d,--depth", o->depth, "tokens in the context before those generated")
-      ->capture_default_str();
-  app->add_option("-b,--batch", o->batch, "sequences at once")->capture_default_str();
-  app->add_option("-r,--repeats", o->repeats, "measured runs of each, after one that is not")
-      ->capture_default_str();
-  app->add_option("-o,--output", o->format, "md, csv or json")->capture_default_str();
-  app->add_option("-t", o->inference.machine.threads, "as --threads");
-  add_inference_options(*app, o->inference);
-  app->footer(
+  app.add_option("-p,--prompt-tokens", o->prompts,
+                 "tokens of a prompt, one or several numbers; 0: none")
+      .show_default();
+  app.add_option("-n,--tokens", o->generated,
+                 "tokens to generate one at a time, one or several; 0: none")
+      .show_default();
+  app.add_option("-d,--depth", o->depth, "tokens in the context before those generated")
+      .show_default();
+  app.add_option("-b,--batch", o->batch, "sequences at once").show_default();
+  app.add_option("-r,--repeats", o->repeats, "measured runs of each, after one that is not")
+      .show_default();
+  app.add_option("-o,--output", o->format, "md, csv or json").show_default();
+  app.add_option("-t", o->inference.machine.threads, "as --threads");
+  add_inference_options(app, o->inference);
+  app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
       "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json");
-  app->callback([o] {
+  app.callback([o] {
     if (o->inference.json) o->format = "json";
     ModelBench(*o).run();
   });

@@ -7,6 +7,6 @@
 namespace ridge::apps {
 
 // Adds `model` to `bench`.
-void add_bench_model(CLI::App& bench, const AppContext& context);
+void add_bench_model(Command bench, const AppContext& context);
 
 }  // namespace ridge::apps

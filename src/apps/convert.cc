@@ -56,23 +56,23 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
 
 }  // namespace
 
-void register_convert(CLI::App& program, const AppContext& context) {
+void register_convert(Command program, const AppContext& context) {
   auto o = std::make_shared<ConvertArguments>();
-  CLI::App* app = program.add_subcommand(
-      "convert", "Write a model in another format or in other element types");
-  app->add_option("IN", o->in, "a .gguf file, or a folder with config.json and safetensors")
-      ->required();
-  app->add_option("OUT", o->out,
-                  "NAME.gguf for llama.cpp; another name is a folder for transformers")
-      ->required();
-  app->add_option(
+  Command app = program.add_subcommand("convert",
+                                       "Write a model in another format or in other element types");
+  app.add_option("IN", o->in, "a .gguf file, or a folder with config.json and safetensors")
+      .required();
+  app.add_option("OUT", o->out,
+                 "NAME.gguf for llama.cpp; another name is a folder for transformers")
+      .required();
+  app.add_option(
       "--type", o->type,
       fmt::format("of the matrices: {} (default: as stored; a folder takes the last three)",
                   models::convertible_types(true)));
-  app->add_option("--max-shard", o->max_shard_mib, "MiB of a folder's largest .safetensors file")
-      ->capture_default_str();
-  app->add_flag("--force", o->force, "replace a .gguf file that exists");
-  app->footer(
+  app.add_option("--max-shard", o->max_shard_mib, "MiB of a folder's largest .safetensors file")
+      .show_default();
+  app.add_flag("--force", o->force, "replace a .gguf file that exists");
+  app.footer(
       "What cannot be converted leaves nothing behind. In GGUF vectors are fp32, the matrix that "
       "makes logits has at least\n"
       "q6_k or q8_0, and rows that are no whole blocks get the next type with shorter blocks.\n"
@@ -80,7 +80,7 @@ void register_convert(CLI::App& program, const AppContext& context) {
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
       "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0");
-  app->callback([o, &context] { run(*o, context.terminal); });
+  app.callback([o, &context] { run(*o, context.terminal); });
 }
 
 }  // namespace ridge::apps

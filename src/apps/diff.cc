@@ -163,19 +163,19 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
 
 }  // namespace
 
-void register_diff(CLI::App& program, const AppContext& context) {
+void register_diff(Command program, const AppContext& context) {
   auto options = std::make_shared<DiffOptions>();
-  CLI::App* app =
+  Command app =
       program.add_subcommand("diff", "Compare two output folders op by op and say what is noise");
-  app->add_option("A", options->before, "output folder of ridge lab or ridge train")->required();
-  app->add_option("B", options->after, "the other")->required();
-  app->add_flag("--json", options->json, "print JSON on stdout");
-  app->footer(
+  app.add_option("A", options->before, "output folder of ridge lab or ridge train").required();
+  app.add_option("B", options->after, "the other").required();
+  app.add_flag("--json", options->json, "print JSON on stdout");
+  app.footer(
       "Examples:\n"
       "  ridge lab --preset tiny --out before && ridge lab --preset tiny --pass=-fuse_glu --out "
       "after\n"
       "  ridge diff before after");
-  app->callback([options, &context] { run(*options, context.terminal); });
+  app.callback([options, &context] { run(*options, context.terminal); });
 }
 
 }  // namespace ridge::apps

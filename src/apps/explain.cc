@@ -249,33 +249,32 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
 
 }  // namespace
 
-void register_explain(CLI::App& program, const AppContext& context) {
+void register_explain(Command program, const AppContext& context) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* app = program.add_subcommand(
+  Command app = program.add_subcommand(
       "explain", "Show a step's passes, graph and costs, or what a run found");
-  app->add_option("DIR", o->folder, "an output folder of ridge lab or ridge train, to analyse");
-  add_model_options(*app, o->model);
-  app->add_option("--batch-size", o->batch_size,
-                  "sequences of a micro-batch (default: the preset's)");
-  app->add_option("--seq-len", o->sequence, "tokens a sequence (default: the preset's)");
-  app->add_option("--micro-batches", o->micro_batches, "micro-batches a step")
-      ->capture_default_str();
-  app->add_flag("--graph", o->graph, "print the graph as text, as the passes leave it");
-  app->add_flag("--plain", o->plain, "with --graph: leave out provenance");
-  app->add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
-  app->add_option("--node", o->node,
-                  "one node's cost with its formula, by the value that it makes: %12");
-  app->add_flag("--json", o->json, "print the passes' costs as JSON");
-  add_level_options(*app, o->level);
-  add_machine_options(*app, o->machine);
-  app->footer(
+  app.add_option("DIR", o->folder, "an output folder of ridge lab or ridge train, to analyse");
+  add_model_options(app, o->model);
+  app.add_option("--batch-size", o->batch_size,
+                 "sequences of a micro-batch (default: the preset's)");
+  app.add_option("--seq-len", o->sequence, "tokens a sequence (default: the preset's)");
+  app.add_option("--micro-batches", o->micro_batches, "micro-batches a step").show_default();
+  app.add_flag("--graph", o->graph, "print the graph as text, as the passes leave it");
+  app.add_flag("--plain", o->plain, "with --graph: leave out provenance");
+  app.add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
+  app.add_option("--node", o->node,
+                 "one node's cost with its formula, by the value that it makes: %12");
+  app.add_flag("--json", o->json, "print the passes' costs as JSON");
+  add_level_options(app, o->level);
+  add_machine_options(app, o->machine);
+  app.footer(
       "Examples:\n"
       "  ridge explain                               what each pass of level compiled changes in a "
       "step\n"
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention          its formula and the nodes of the step\n"
       "  ridge explain lab-out                       the analysis of a finished run");
-  app->callback([o, &context] {
+  app.callback([o, &context] {
     if (o->folder.empty())
       Explanation(*o, context.terminal).run();
     else

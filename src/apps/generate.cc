@@ -158,14 +158,13 @@ void run(const Options& o) {
              format_count(t["decode_tokens_per_s"].get<double>()), made.finish_reason);
 }
 
-void add_options(CLI::App& app, Options& o) {
+void add_options(Command app, Options& o) {
   constexpr const char* kSampling = "Sampling";
   add_inference_options(app, o.inference);
   app.add_option("PROMPT", o.prompt, "the text to continue (default: what comes on stdin)");
-  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add")
-      ->capture_default_str();
+  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add").show_default();
   app.add_option("--stop", o.generate.stop, "a text that ends the answer; may be given again")
-      ->allow_extra_args(false);
+      .one_value();
   app.add_flag("--chat", o.chat, "the prompt is a user's message, the continuation an answer");
   app.add_option("--system", o.system, "with --chat: the system's message");
   app.add_option("--chat-template", o.chat_template,
@@ -173,41 +172,41 @@ void add_options(CLI::App& app, Options& o) {
   app.add_flag("--no-kv-cache", o.no_cache, "compute every token from the whole sequence again");
   serve::SamplingOptions& s = o.generate.sampling;
   app.add_option("--temperature", s.temperature, "0: always the most likely token")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
   app.add_option("--top-k", s.top_k, "keep the k most likely (0: all)")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
   app.add_option("--top-p", s.top_p, "keep the fewest that sum to p (0 or 1: all)")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
   app.add_option("--min-p", s.min_p,
                  "keep those with at least p times the largest probability (0: all)")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
   app.add_option("--repeat-penalty", s.repeat_penalty,
                  "divide the logits of the last 64 tokens by this (1: off)")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
   app.add_option("--seed", s.seed, "of the draws; the same seed gives the same text")
-      ->capture_default_str()
-      ->group(kSampling);
+      .show_default()
+      .group(kSampling);
 }
 
 }  // namespace
 
-void register_generate(CLI::App& program, const AppContext&) {
+void register_generate(Command program, const AppContext&) {
   auto o = std::make_shared<Options>();
-  CLI::App* app = program.add_subcommand("generate", "Continue a prompt with a model file");
-  add_options(*app, *o);
-  app->footer(
+  Command app = program.add_subcommand("generate", "Continue a prompt with a model file");
+  add_options(app, *o);
+  app.footer(
       "Examples:\n"
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" "
       "--temperature 0.7 --top-p 0.9 --seed 1\n"
       "  ridge generate model/ --json < prompt.txt");
-  app->callback([o, app] {
-    o->has_prompt = app->count("PROMPT") > 0;
+  app.callback([o, app] {
+    o->has_prompt = app.given("PROMPT");
     run(*o);
   });
 }

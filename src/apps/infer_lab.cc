@@ -273,32 +273,31 @@ class InferLab {
   double ns_per_token_ = 0, decode_ns_ = 0;  // of the last prefill and decode measured
 };
 
-void add_infer_lab_options(CLI::App& app, InferLabOptions& o) {
+void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   app.add_option("MODEL", i.model, "a .gguf file, or a folder with config.json and safetensors")
-      ->required();
+      .required();
   app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
-      ->capture_default_str();
+      .show_default();
   app.add_flag("--exact", i.exact, "fp32 activations everywhere");
   app.add_option("--pass", i.level.switches,
                  "passes switched on or off: -flash_attention,-fuse_glu");
-  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once")->capture_default_str();
+  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once").show_default();
   app.add_option(
       "--seq-lens", o.lengths,
       "tokens of a prompt, and keys that a decoded token sees (default: 128,512, or what "
       "the model's context allows)");
-  app.add_option("--chunk", i.chunk, "most tokens that are computed at once")
-      ->capture_default_str();
+  app.add_option("--chunk", i.chunk, "most tokens that are computed at once").show_default();
   app.add_option("--latency-batches", o.latency_batches, "sequences of the latency check")
-      ->capture_default_str();
-  app.add_option("--prompt", o.prompt, "tokens of its prompts")->capture_default_str();
-  app.add_option("--tokens", o.tokens, "tokens that it generates")->capture_default_str();
+      .show_default();
+  app.add_option("--prompt", o.prompt, "tokens of its prompts").show_default();
+  app.add_option("--tokens", o.tokens, "tokens that it generates").show_default();
   app.add_option("--attention-lens", o.attention_lengths,
                  "lengths of standard against flash attention")
-      ->capture_default_str();
+      .show_default();
   app.add_option("--seconds", o.seconds,
                  "time that the study may take; what does not fit is left out and named")
-      ->capture_default_str();
+      .show_default();
   app.add_option("--out", o.out,
                  "folder for the files (default: infer-lab-out, or infer-lab-out-2 ...)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
@@ -308,18 +307,18 @@ void add_infer_lab_options(CLI::App& app, InferLabOptions& o) {
 
 }  // namespace
 
-void register_infer_lab(CLI::App& program, const AppContext& context) {
+void register_infer_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<InferLabOptions>();
-  CLI::App* app = program.add_subcommand("infer-lab",
-                                         "Study prefill and decode of a model file: what each "
-                                         "takes, what bounds it, what the cache gains");
-  add_infer_lab_options(*app, *options);
-  app->footer(
+  Command app = program.add_subcommand("infer-lab",
+                                       "Study prefill and decode of a model file: what each "
+                                       "takes, what bounds it, what the cache gains");
+  add_infer_lab_options(app, *options);
+  app.footer(
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30 --out "
       "study");
-  app->callback([options, &context] { InferLab(*options, context).run(); });
+  app.callback([options, &context] { InferLab(*options, context).run(); });
 }
 
 }  // namespace ridge::apps

@@ -19,21 +19,20 @@ constexpr size_t kMostTextBytes = size_t{256} << 20;
 
 }  // namespace
 
-void add_inference_options(CLI::App& app, InferenceOptions& o) {
+void add_inference_options(Command app, InferenceOptions& o) {
   app.add_option("MODEL", o.model, "a .gguf file, or a folder with config.json and safetensors")
-      ->required();
+      .required();
   app.add_option("--context", o.context,
                  "positions to keep (default: what is needed, at most the model's context)");
-  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")
-      ->capture_default_str();
+  app.add_option("--chunk", o.chunk, "most tokens that are computed at once").show_default();
   app.add_flag("--exact", o.exact, "fp32 activations everywhere");
   app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
   app.add_option("--level", o.level.level, "baseline, fused, kernels or compiled")
-      ->capture_default_str()
-      ->group("Level");
+      .show_default()
+      .group("Level");
   app.add_option("--pass", o.level.switches,
                  "passes switched on or off: -flash_attention,-fuse_glu")
-      ->group("Level");
+      .group("Level");
   add_machine_options(app, o.machine);
 }
 

@@ -3,7 +3,6 @@
 // subcommand.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,7 +22,7 @@ struct InferenceOptions {
   bool json = false;
 };
 // MODEL, --context, --chunk, --exact, --json, --level, --pass and the machine's.
-void add_inference_options(CLI::App& app, InferenceOptions& options);
+void add_inference_options(Command app, InferenceOptions& options);
 
 // The passes of inference at a level, with the options' switches. Products are not tuned: that
 // takes longer than most answers.

@@ -280,24 +280,23 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
 
 }  // namespace
 
-void register_inspect(CLI::App& program, const AppContext& context) {
+void register_inspect(Command program, const AppContext& context) {
   auto o = std::make_shared<InspectOptions>();
-  CLI::App* app = program.add_subcommand(
-      "inspect", "Show what a model file holds and the memory that it needs");
-  app->add_option("MODEL", o->model, "a .gguf file, or a folder with config.json and safetensors")
-      ->required();
-  app->add_option("--context", o->contexts,
-                  "context lengths: 1024,4096 (default: powers of two up to the model's)");
-  app->add_option("--chunk", o->chunk, "most tokens that are computed at once")
-      ->capture_default_str();
-  app->add_flag("--json", o->json, "print one JSON object on stdout and nothing else");
-  app->footer(
+  Command app = program.add_subcommand("inspect",
+                                       "Show what a model file holds and the memory that it needs");
+  app.add_option("MODEL", o->model, "a .gguf file, or a folder with config.json and safetensors")
+      .required();
+  app.add_option("--context", o->contexts,
+                 "context lengths: 1024,4096 (default: powers of two up to the model's)");
+  app.add_option("--chunk", o->chunk, "most tokens that are computed at once").show_default();
+  app.add_flag("--json", o->json, "print one JSON object on stdout and nothing else");
+  app.footer(
       "Every tensor that the model reads is checked to be there and to have its shape.\n"
       "Examples:\n"
       "  ridge inspect gemma-3-270m-q4_k_m.gguf\n"
       "  ridge inspect model/ --context 2048,8192\n"
       "  ridge inspect model.gguf --json | jq '.types, .memory'");
-  app->callback([o, &context] {
+  app.callback([o, &context] {
     Inspection made = inspect(*o);
     if (o->json)
       print_json(made);

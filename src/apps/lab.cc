@@ -186,10 +186,10 @@ class Lab {
   perf::LabRecord record_;
 };
 
-void add_lab_options(CLI::App& app, LabOptions& o) {
+void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
   app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
-      ->capture_default_str();
+      .show_default();
   app.add_option("--profile-levels", o.profile_levels,
                  "levels whose operations are shown (default: the last)");
   add_switch_options(app, o.level);
@@ -197,9 +197,8 @@ void add_lab_options(CLI::App& app, LabOptions& o) {
                  "sequences a step: one or several (default: the preset's)");
   app.add_option("--seq-lens", o.lengths,
                  "tokens a sequence: one or several (default: the preset's)");
-  app.add_option("--steps", o.steps, "measured steps, every other one instrumented")
-      ->capture_default_str();
-  app.add_option("--warmup", o.warmup, "training steps before step 0")->capture_default_str();
+  app.add_option("--steps", o.steps, "measured steps, every other one instrumented").show_default();
+  app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_option("--out", o.out,
                  "folder for the files (default: lab-out, or lab-out-2 ... where it exists)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
@@ -210,19 +209,19 @@ void add_lab_options(CLI::App& app, LabOptions& o) {
 
 }  // namespace
 
-void register_lab(CLI::App& program, const AppContext& context) {
+void register_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<LabOptions>();
-  CLI::App* app = program.add_subcommand("lab",
-                                         "Train a model at each level on the same data; show what "
-                                         "each gains, where the time goes, what would help");
-  add_lab_options(*app, *options);
-  app->footer(
+  Command app = program.add_subcommand("lab",
+                                       "Train a model at each level on the same data; show what "
+                                       "each gains, where the time goes, what would help");
+  add_lab_options(app, *options);
+  app.footer(
       "Examples:\n"
       "  ridge lab                                   the small model at every level\n"
       "  ridge lab --preset tiny --steps 8           a quick look\n"
       "  ridge lab --batch-sizes 4,8,16 --seq-lens 128,256 --levels baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
-  app->callback([options, &context] { Lab(*options, context, context.command).run(); });
+  app.callback([options, &context] { Lab(*options, context, context.command).run(); });
 }
 
 }  // namespace ridge::apps

@@ -66,17 +66,17 @@ void run(const LogitsOptions& o) {
 
 }  // namespace
 
-void register_logits(CLI::App& program, const AppContext&) {
+void register_logits(Command program, const AppContext&) {
   auto o = std::make_shared<LogitsOptions>();
-  CLI::App* app = program.add_subcommand("logits", "Show the logits after some token ids");
-  app->add_option("--ids", o->ids, "token ids: 1,2,3")->required();
-  app->add_option("--top", o->top, "how many of the largest")->capture_default_str();
-  add_inference_options(*app, o->inference);
-  app->footer(
+  Command app = program.add_subcommand("logits", "Show the logits after some token ids");
+  app.add_option("--ids", o->ids, "token ids: 1,2,3").required();
+  app.add_option("--top", o->top, "how many of the largest").show_default();
+  add_inference_options(app, o->inference);
+  app.footer(
       "Examples:\n"
       "  ridge logits SmolLM2-135M-Instruct.Q4_1.gguf --ids 504,3575,282,4649,314\n"
       "  ridge logits model/ --ids 1,2,3 --json --exact");
-  app->callback([o] { run(*o); });
+  app.callback([o] { run(*o); });
 }
 
 }  // namespace ridge::apps

@@ -114,17 +114,17 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
 
 }  // namespace
 
-void register_machine(CLI::App& program, const AppContext& context) {
+void register_machine(Command program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
-  CLI::App* app = program.add_subcommand(
+  Command app = program.add_subcommand(
       "machine", "Measure what this machine reaches at best: bandwidths, products, calls");
-  add_machine_options(*app, options->machine);
-  app->add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
-  app->add_flag("--json", options->json, "the whole record as JSON");
-  app->footer(
+  add_machine_options(app, options->machine);
+  app.add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
+  app.add_flag("--json", options->json, "the whole record as JSON");
+  app.footer(
       "Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine "
       "--remeasure --json > machine.json");
-  app->callback([options, &context] { run(*options, context.terminal); });
+  app.callback([options, &context] { run(*options, context.terminal); });
 }
 
 }  // namespace ridge::apps

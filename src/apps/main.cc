@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The program: subcommands, and the one place where an Error becomes a message and an exit code.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -54,7 +55,7 @@ int run(int argc, char** argv) {
         apps::register_logits, apps::register_perplexity, apps::register_explain,
         apps::register_bench, apps::register_diff, apps::register_machine, apps::register_plan,
         apps::register_inspect, apps::register_convert, apps::register_tokenizer})
-    add(program, context);
+    add(apps::Command(&program), context);
   try {
     program.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {

@@ -73,14 +73,14 @@ std::string file_title(const std::filesystem::path& path) {
 
 }  // namespace
 
-void add_model_options(CLI::App& app, ModelOptions& options) {
-  CLI::Option* preset = app.add_option("--preset", options.preset, "tiny, small, medium or large")
-                            ->capture_default_str();
-  preset->group(kModelGroup);
+void add_model_options(Command app, ModelOptions& options) {
+  Option preset =
+      app.add_option("--preset", options.preset, "tiny, small, medium or large").show_default();
+  preset.group(kModelGroup);
   app.add_option("--config", options.config_file,
                  "a config.json with Hugging Face's key names, instead of a preset")
-      ->excludes(preset)
-      ->group(kModelGroup);
+      .excludes(preset)
+      .group(kModelGroup);
 }
 
 ModelChoice choose_model(const ModelOptions& options) {
@@ -96,23 +96,21 @@ ModelChoice choose_model(const ModelOptions& options) {
   return {preset.config.name, preset.config, preset.batch_size, preset.sequence};
 }
 
-void add_level_options(CLI::App& app, LevelOptions& options) {
-  app.add_option("--level", options.level, level_names())
-      ->capture_default_str()
-      ->group(kLevelGroup);
+void add_level_options(Command app, LevelOptions& options) {
+  app.add_option("--level", options.level, level_names()).show_default().group(kLevelGroup);
   add_switch_options(app, options);
 }
 
-void add_switch_options(CLI::App& app, LevelOptions& options) {
+void add_switch_options(Command app, LevelOptions& options) {
   app.add_option("--pass", options.switches,
                  "passes switched on or off: +recompute,-fuse_glu (ridge explain lists them)")
-      ->group(kLevelGroup);
+      .group(kLevelGroup);
   app.add_option(
          "--dtype", options.dtype,
          "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
          "TF32) or bf16 (fp32 masters)")
-      ->capture_default_str()
-      ->group(kLevelGroup);
+      .show_default()
+      .group(kLevelGroup);
 }
 
 std::string switch_text(const LevelOptions& options) {
@@ -123,13 +121,13 @@ std::string switch_text(const LevelOptions& options) {
          (options.dtype == "bf16" ? "+autocast_bf16" : "+tf32");
 }
 
-void add_machine_options(CLI::App& app, MachineOptions& options) {
+void add_machine_options(Command app, MachineOptions& options) {
   app.add_option("--device", options.device, "cpu or cuda (default: cuda where a GPU is found)")
-      ->group(kMachineGroup);
-  app.add_option("--threads", options.threads, "CPU threads (default: all)")->group(kMachineGroup);
+      .group(kMachineGroup);
+  app.add_option("--threads", options.threads, "CPU threads (default: all)").group(kMachineGroup);
   app.add_option("--isa", options.isa,
                  "highest instruction set that kernels use: avx2, avx512 or amx")
-      ->group(kMachineGroup);
+      .group(kMachineGroup);
 }
 
 std::string chosen_device(const MachineOptions& options) {

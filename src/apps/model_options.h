@@ -3,11 +3,11 @@
 // machine. Not a subcommand.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "apps/command.h"
 #include "backends/backend.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
@@ -20,7 +20,7 @@ struct ModelOptions {
   std::string preset = "small";
   std::string config_file;
 };
-void add_model_options(CLI::App& app, ModelOptions& options);
+void add_model_options(Command app, ModelOptions& options);
 
 // A preset or a file, with the batch size and length that it is trained with unless asked
 // otherwise.
@@ -38,8 +38,8 @@ struct LevelOptions {
   std::string switches;
   std::string dtype = "fp32";
 };
-void add_level_options(CLI::App& app, LevelOptions& options);   // all three
-void add_switch_options(CLI::App& app, LevelOptions& options);  // without --level
+void add_level_options(Command app, LevelOptions& options);   // all three
+void add_switch_options(Command app, LevelOptions& options);  // without --level
 // The switches with the dtype's pass among them; usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);
 
@@ -49,7 +49,7 @@ struct MachineOptions {
   int threads = 0;     // 0: all
   std::string isa;
 };
-void add_machine_options(CLI::App& app, MachineOptions& options);
+void add_machine_options(Command app, MachineOptions& options);
 // "cpu" or "cuda"; a usage Error for another name.
 std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,

@@ -72,20 +72,20 @@ void run(const PerplexityOptions& o) {
 
 }  // namespace
 
-void register_perplexity(CLI::App& program, const AppContext&) {
+void register_perplexity(Command program, const AppContext&) {
   auto o = std::make_shared<PerplexityOptions>();
-  CLI::App* app = program.add_subcommand("perplexity", "Measure how likely a model finds a text");
-  add_inference_options(*app, o->inference);
-  app->add_option("FILE", o->file, "a text file, or - for stdin");
-  CLI::Option* ids = app->add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
-  app->footer(
+  Command app = program.add_subcommand("perplexity", "Measure how likely a model finds a text");
+  add_inference_options(app, o->inference);
+  app.add_option("FILE", o->file, "a text file, or - for stdin");
+  Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
+  app.footer(
       "Natural logarithms, over the second to the last token. A text longer than the context is "
       "cut into pieces.\n"
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");
-  app->callback([o, ids] {
-    o->has_ids = ids->count() > 0;
+  app.callback([o, ids] {
+    o->has_ids = ids.given();
     run(*o);
   });
 }

@@ -121,8 +121,8 @@ Place data_sheet_place(const perf::Hardware& hardware) {
   return place;
 }
 
-int64_t checked(const CLI::App& app, const char* option, int64_t value, int64_t fallback) {
-  if (app.count(option) == 0) return fallback;
+int64_t checked(const Command& app, const char* option, int64_t value, int64_t fallback) {
+  if (!app.given(option)) return fallback;
   if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
   return value;
 }
@@ -300,7 +300,7 @@ void print_text(const PlanOptions& o,
       plan.bytes_per_parameter.moments);
 }
 
-void run(const PlanOptions& o, const CLI::App& app, const TerminalOptions& terminal) {
+void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
   expect_sane(o);
   ModelChoice choice = choose_model(o.model);
   train::StepOptions step;
@@ -321,29 +321,29 @@ void run(const PlanOptions& o, const CLI::App& app, const TerminalOptions& termi
 
 }  // namespace
 
-void register_plan(CLI::App& program, const AppContext& context) {
+void register_plan(Command program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
-  CLI::App* app = program.add_subcommand(
+  Command app = program.add_subcommand(
       "plan", "Predict time, memory and cost of a training run without running it");
-  add_model_options(*app, options->model);
-  add_level_options(*app, options->level);
-  add_machine_options(*app, options->machine);
-  app->add_option("--hardware", options->hardware,
-                  "this, " + perf::hardware_names() + ", or a JSON file")
-      ->capture_default_str();
-  app->add_option("--batch-size", options->batch_size, "sequences a step (default: the model's)");
-  app->add_option("--seq-len", options->sequence, "tokens a sequence (default: the model's)");
-  app->add_option("--tokens", options->tokens, "token budget")->capture_default_str();
-  app->add_option("--mfu", options->assumed_mfu, "assumed MFU for the second estimate of days")
-      ->capture_default_str();
-  app->add_option("--devices", options->devices, "devices that share the budget without loss")
-      ->capture_default_str();
-  app->add_flag("--json", options->json, "the plan as JSON");
-  app->footer(
+  add_model_options(app, options->model);
+  add_level_options(app, options->level);
+  add_machine_options(app, options->machine);
+  app.add_option("--hardware", options->hardware,
+                 "this, " + perf::hardware_names() + ", or a JSON file")
+      .show_default();
+  app.add_option("--batch-size", options->batch_size, "sequences a step (default: the model's)");
+  app.add_option("--seq-len", options->sequence, "tokens a sequence (default: the model's)");
+  app.add_option("--tokens", options->tokens, "token budget").show_default();
+  app.add_option("--mfu", options->assumed_mfu, "assumed MFU for the second estimate of days")
+      .show_default();
+  app.add_option("--devices", options->devices, "devices that share the budget without loss")
+      .show_default();
+  app.add_flag("--json", options->json, "the plan as JSON");
+  app.footer(
       "Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype "
       "bf16 --tokens 20e9\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json");
-  app->callback([options, app, &context] { run(*options, *app, context.terminal); });
+  app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }
 
 }  // namespace ridge::apps

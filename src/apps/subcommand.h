@@ -3,10 +3,9 @@
 // them.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 
+#include "apps/command.h"
 #include "base/terminal.h"
 
 namespace ridge::apps {
@@ -20,21 +19,21 @@ struct AppContext {
 
 // Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown.
 // The context outlives the callback.
-using Register = void (*)(CLI::App& program, const AppContext& context);
+using Register = void (*)(Command program, const AppContext& context);
 
-void register_bench(CLI::App& program, const AppContext& context);
-void register_convert(CLI::App& program, const AppContext& context);
-void register_diff(CLI::App& program, const AppContext& context);
-void register_explain(CLI::App& program, const AppContext& context);
-void register_generate(CLI::App& program, const AppContext& context);
-void register_inspect(CLI::App& program, const AppContext& context);
-void register_infer_lab(CLI::App& program, const AppContext& context);
-void register_lab(CLI::App& program, const AppContext& context);
-void register_logits(CLI::App& program, const AppContext& context);
-void register_machine(CLI::App& program, const AppContext& context);
-void register_perplexity(CLI::App& program, const AppContext& context);
-void register_plan(CLI::App& program, const AppContext& context);
-void register_tokenizer(CLI::App& program, const AppContext& context);
-void register_train(CLI::App& program, const AppContext& context);
+void register_bench(Command program, const AppContext& context);
+void register_convert(Command program, const AppContext& context);
+void register_diff(Command program, const AppContext& context);
+void register_explain(Command program, const AppContext& context);
+void register_generate(Command program, const AppContext& context);
+void register_inspect(Command program, const AppContext& context);
+void register_infer_lab(Command program, const AppContext& context);
+void register_lab(Command program, const AppContext& context);
+void register_logits(Command program, const AppContext& context);
+void register_machine(Command program, const AppContext& context);
+void register_perplexity(Command program, const AppContext& context);
+void register_plan(Command program, const AppContext& context);
+void register_tokenizer(Command program, const AppContext& context);
+void register_train(Command program, const AppContext& context);
 
 }  // namespace ridge::apps

@@ -114,9 +114,9 @@ std::vector<int32_t> parse_ids(const std::string& text, const char* source) {
   return ids;
 }
 
-void decode(const TokenizerOptions& o, const CLI::App& app) {
+void decode(const TokenizerOptions& o, const Command& app) {
   const text::Tokenizer tokenizer = models::load_tokenizer(o.model);
-  const bool given = app.count("--ids") > 0;
+  const bool given = app.given("--ids");
   const std::vector<int32_t> ids =
       given ? parse_ids(o.ids, "ids")
             : parse_ids(read_stdin(text::Tokenizer::kMaxTextBytes), "stdin");
@@ -191,49 +191,49 @@ void train(const TokenizerOptions& o, const AppContext& context) {
                format_integer(o.vocab_size));
 }
 
-CLI::App* add_action(CLI::App& app,
-                     const char* name,
-                     const char* summary,
-                     TokenizerOptions& o,
-                     const char* examples) {
-  CLI::App* action = app.add_subcommand(name, summary);
-  action->add_flag("--json", o.json, "print one JSON object");
-  action->footer(examples);
+Command add_action(Command app,
+                   const char* name,
+                   const char* summary,
+                   TokenizerOptions& o,
+                   const char* examples) {
+  Command action = app.add_subcommand(name, summary);
+  action.add_flag("--json", o.json, "print one JSON object");
+  action.footer(examples);
   return action;
 }
 
-void add_model(CLI::App& action, TokenizerOptions& o) {
+void add_model(Command action, TokenizerOptions& o) {
   action.add_option("model", o.model, "a .gguf file, a tokenizer.json, or a folder that holds one")
-      ->required();
+      .required();
 }
 
-void add_encode(CLI::App& app, TokenizerOptions& o) {
-  CLI::App* action =
+void add_encode(Command app, TokenizerOptions& o) {
+  Command action =
       add_action(app, "encode", "Read text from stdin and print its token ids", o,
                  "Examples:\n"
                  "  echo -n 'Hello, world!' | ridge tokenizer encode model.gguf\n"
                  "  ridge tokenizer encode model.gguf --json --special --bos < prompt.txt");
-  add_model(*action, o);
-  action->add_flag("--special", o.special, "special tokens written in the text become their ids");
-  action->add_flag("--bos", o.bos, "begin with the model's BOS token");
-  action->callback([&o] { encode(o); });
+  add_model(action, o);
+  action.add_flag("--special", o.special, "special tokens written in the text become their ids");
+  action.add_flag("--bos", o.bos, "begin with the model's BOS token");
+  action.callback([&o] { encode(o); });
 }
 
-void add_decode(CLI::App& app, TokenizerOptions& o) {
-  CLI::App* action = add_action(
+void add_decode(Command app, TokenizerOptions& o) {
+  Command action = add_action(
       app, "decode", "Read token ids from stdin and print their text", o,
       "Examples:\n"
       "  echo 9259 236764 1902 | ridge tokenizer decode model.gguf\n"
       "  ridge tokenizer decode model.gguf --ids 9259,236764,1902\n"
       "  ridge tokenizer encode model.gguf --json < a.txt | ridge tokenizer decode model.gguf");
-  add_model(*action, o);
-  action->add_option("--ids", o.ids, "the ids, instead of stdin's");
-  action->add_flag("--special", o.special, "show special tokens");
-  action->callback([&o, action] { decode(o, *action); });
+  add_model(action, o);
+  action.add_option("--ids", o.ids, "the ids, instead of stdin's");
+  action.add_flag("--special", o.special, "show special tokens");
+  action.callback([&o, action] { decode(o, action); });
 }
 
-void add_train(CLI::App& app, TokenizerOptions& o, const AppContext& context) {
-  CLI::App* action = add_action(
+void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
+  Command action = add_action(
       app, "train", "Train a byte-level BPE tokenizer on text files", o,
       "Examples:\n"
       "  ridge tokenizer train corpus.txt --vocab-size 8192 --out my_tokenizer\n"
@@ -241,37 +241,36 @@ void add_train(CLI::App& app, TokenizerOptions& o, const AppContext& context) {
       "      --special-token '<s>' --special-token '</s>' --out my_tokenizer\n"
       "The folder gets tokenizer.json, tokenizer_config.json, generation_config.json, vocab.json "
       "and merges.txt.");
-  action->add_option("file", o.files, "text files; a merge never reaches over the end of one")
-      ->required();
-  action->add_option("--vocab-size", o.vocab_size, "special tokens + 256 bytes + merges")
-      ->required();
-  action->add_option("--out", o.out, "a folder for the tokenizer's files")->required();
+  action.add_option("file", o.files, "text files; a merge never reaches over the end of one")
+      .required();
+  action.add_option("--vocab-size", o.vocab_size, "special tokens + 256 bytes + merges").required();
+  action.add_option("--out", o.out, "a folder for the tokenizer's files").required();
   action
-      ->add_option("--special-token", o.special_tokens,
-                   "ids 0 and up; the first one parts documents ('': none)")
-      ->capture_default_str();
-  action->add_option("--pre-tokenizer", o.pre_tokenizer, "none, gpt2, llama3 or smollm")
-      ->capture_default_str();
-  action->add_flag("--force", o.force, "overwrite files in an existing --out folder");
-  action->callback([&o, &context] { train(o, context); });
+      .add_option("--special-token", o.special_tokens,
+                  "ids 0 and up; the first one parts documents ('': none)")
+      .show_default();
+  action.add_option("--pre-tokenizer", o.pre_tokenizer, "none, gpt2, llama3 or smollm")
+      .show_default();
+  action.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  action.callback([&o, &context] { train(o, context); });
 }
 
 }  // namespace
 
-void register_tokenizer(CLI::App& program, const AppContext& context) {
+void register_tokenizer(Command program, const AppContext& context) {
   auto options = std::make_shared<TokenizerOptions>();
-  CLI::App* app = program.add_subcommand(
-      "tokenizer", "Encode and decode with a model's tokenizer, or train one");
-  app->require_subcommand(1);
-  app->footer(
+  Command app = program.add_subcommand("tokenizer",
+                                       "Encode and decode with a model's tokenizer, or train one");
+  app.require_subcommand();
+  app.footer(
       "Examples:\n"
       "  ridge tokenizer encode model.gguf --json < text.txt\n"
       "  ridge tokenizer decode model.gguf --ids 1,2,3\n"
       "  ridge tokenizer train corpus.txt --vocab-size 8192 --out my_tokenizer");
-  add_encode(*app, *options);
-  add_decode(*app, *options);
-  add_train(*app, *options, context);
-  app->callback([options] {});  // keeps the options alive as long as the program
+  add_encode(app, *options);
+  add_decode(app, *options);
+  add_train(app, *options, context);
+  app.callback([options] {});  // keeps the options alive as long as the program
 }
 
 }  // namespace ridge::apps

@@ -47,15 +47,15 @@ void expect_number(const char* option, double value, double least) {
 }
 
 // 0 or less would mean "the preset's" silently.
-int64_t chosen(const CLI::App& app, const char* option, int64_t value, int64_t fallback) {
-  if (app.count(option) == 0) return fallback;
+int64_t chosen(const Command& app, const char* option, int64_t value, int64_t fallback) {
+  if (!app.given(option)) return fallback;
   if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
   return value;
 }
 
 class Training {
  public:
-  Training(const TrainOptions& options, const CLI::App& app, const AppContext& context)
+  Training(const TrainOptions& options, const Command& app, const AppContext& context)
       : o_(options), terminal_(context.terminal) {
     record_.program = kProgram;
     record_.command = context.command;
@@ -87,7 +87,7 @@ class Training {
   }
 
  private:
-  void prepare(const CLI::App& app) {
+  void prepare(const Command& app) {
     choice_ = choose_model(o_.model);
     switches_ = switch_text(o_.level);
     expect_number("lr", o_.optimizer.learning_rate, 0);
@@ -166,37 +166,35 @@ class Training {
   perf::LabRecord record_;
 };
 
-void add_optimizer_options(CLI::App& app, train::OptimizerOptions& o) {
+void add_optimizer_options(Command app, train::OptimizerOptions& o) {
   constexpr const char* kGroup = "Optimizer (AdamW)";
-  app.add_option("--lr", o.learning_rate, "learning rate")->capture_default_str()->group(kGroup);
+  app.add_option("--lr", o.learning_rate, "learning rate").show_default().group(kGroup);
   app.add_option("--weight-decay", o.weight_decay, "decoupled, on every tensor")
-      ->capture_default_str()
-      ->group(kGroup);
+      .show_default()
+      .group(kGroup);
   app.add_option("--clip", o.clip_norm, "clip the gradients' norm to this (0: no clipping)")
-      ->capture_default_str()
-      ->group(kGroup);
+      .show_default()
+      .group(kGroup);
   app.add_option("--lr-warmup", o.warmup_steps, "steps over which the rate rises from 0")
-      ->capture_default_str()
-      ->group(kGroup);
+      .show_default()
+      .group(kGroup);
   app.add_option("--lr-decay", o.decay_steps,
                  "step at which a cosine reaches --min-lr (0: constant)")
-      ->capture_default_str()
-      ->group(kGroup);
-  app.add_option("--min-lr", o.minimum_rate, "where the cosine ends")
-      ->capture_default_str()
-      ->group(kGroup);
+      .show_default()
+      .group(kGroup);
+  app.add_option("--min-lr", o.minimum_rate, "where the cosine ends").show_default().group(kGroup);
 }
 
-void add_options(CLI::App& app, TrainOptions& o) {
+void add_options(Command app, TrainOptions& o) {
   add_model_options(app, o.model);
   app.add_option("--batch-size", o.batch_size,
                  "sequences of a micro-batch (default: the preset's)");
   app.add_option("--seq-len", o.sequence, "tokens a sequence (default: the preset's)");
   app.add_option("--micro-batches", o.micro_batches,
                  "gradients of this many are summed before an update")
-      ->capture_default_str();
-  app.add_option("--steps", o.steps, "measured steps")->capture_default_str();
-  app.add_option("--warmup", o.warmup, "training steps before step 0")->capture_default_str();
+      .show_default();
+  app.add_option("--steps", o.steps, "measured steps").show_default();
+  app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_flag("--profile", o.profile,
                "instrument every other step and print the operation tables");
   app.add_option("--out", o.out,
@@ -212,12 +210,12 @@ void add_options(CLI::App& app, TrainOptions& o) {
 
 }  // namespace
 
-void register_train(CLI::App& program, const AppContext& context) {
+void register_train(Command program, const AppContext& context) {
   auto options = std::make_shared<TrainOptions>();
-  CLI::App* app =
+  Command app =
       program.add_subcommand("train", "Train a preset or a configuration and print a line a step");
-  add_options(*app, *options);
-  app->footer(
+  add_options(app, *options);
+  app.footer(
       "Examples:\n"
       "  ridge train                                        the small model, fp32, level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"
@@ -225,7 +223,7 @@ void register_train(CLI::App& program, const AppContext& context) {
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
       "  ridge train --preset tiny --steps 200 --save model/         then: ridge logits model/ "
       "--ids 1,2,3");
-  app->callback([options, app, &context] { Training(*options, *app, context).run(); });
+  app.callback([options, app, &context] { Training(*options, app, context).run(); });
 }
 
 }  // namespace ridge::apps

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of subcommands on CLI11. Not a subcommand.
+#include "apps/command.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace ridge::apps {
+
+Option Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option Option::show_default() {
+  option_->capture_default_str();
+  return *this;
+}
+
+Option Option::group(const std::string& name) {
+  option_->group(name);
+  return *this;
+}
+
+Option Option::excludes(Option other) {
+  option_->excludes(other.option_);
+  return *this;
+}
+
+Option Option::one_value() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+bool Option::given() const { return option_->count() > 0; }
+
+Command Command::add_subcommand(const std::string& name, const std::string& summary) {
+  return Command(app_->add_subcommand(name, summary));
+}
+
+void Command::require_subcommand() { app_->require_subcommand(1); }
+
+template <class T>
+Option Command::add_option(const std::string& names, T& target, const std::string& help) {
+  return Option(app_->add_option(names, target, help));
+}
+
+template Option Command::add_option(const std::string&, double&, const std::string&);
+template Option Command::add_option(const std::string&, float&, const std::string&);
+template Option Command::add_option(const std::string&, int&, const std::string&);
+template Option Command::add_option(const std::string&, int64_t&, const std::string&);
+template Option Command::add_option(const std::string&, uint64_t&, const std::string&);
+template Option Command::add_option(const std::string&, std::string&, const std::string&);
+template Option Command::add_option(const std::string&,
+                                    std::optional<std::string>&,
+                                    const std::string&);
+template Option Command::add_option(const std::string&, std::vector<int64_t>&, const std::string&);
+template Option Command::add_option(const std::string&,
+                                    std::vector<std::string>&,
+                                    const std::string&);
+
+Option Command::add_flag(const std::string& names, bool& target, const std::string& help) {
+  return Option(app_->add_flag(names, target, help));
+}
+
+void Command::footer(const std::string& text) { app_->footer(text); }
+
+void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
+
+}  // namespace ridge::apps
