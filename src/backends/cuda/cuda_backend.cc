@@ -34,7 +34,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   int launches(const Graph& graph, const Node& node) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
     if (kernel == nullptr || kernel->launches == nullptr) return 1;
-    return kernel->launches(CallTypes(graph, node).call());
+    return kernel->launches(CallTypes(graph, node).call(), options_.tf32);
   }
 
   int rounds(const Graph&, const Node& node) const override {
@@ -49,7 +49,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {
-    return cuda::flash_scores(attention);
+    return cuda::flash_scores(attention, options_.tf32);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
