@@ -117,7 +117,9 @@ AttentionKernels flash_attention_forward_kernels(const AttentionExtents& extents
 
 AttentionKernels flash_attention_backward_kernels(const AttentionExtents& extents, DType dtype) {
   const AttentionKernels kernels = flash_attention_forward_kernels(extents, dtype);
-  return kernels == AttentionKernels::kHopper && fits_backward_resident(extents)
+  const bool has_warpgroups =
+      kernels == AttentionKernels::kHopper || kernels == AttentionKernels::kHopperTf32;
+  return has_warpgroups && fits_backward_resident(extents, dtype)
              ? AttentionKernels::kHopperResident
              : kernels;
 }
@@ -208,7 +210,7 @@ cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
     case AttentionKernels::kHopperTf32:
       return launch_flash_attention_backward_tf32(extents, x, workspace, stream);
     case AttentionKernels::kHopperResident:
-      return launch_flash_attention_backward_resident(extents, x, stream);
+      return launch_flash_attention_backward_resident(extents, dtype, x, stream);
     case AttentionKernels::kTensor:
       return launch_flash_attention_backward_tensor(extents, dtype, x, stream);
     case AttentionKernels::kPortable:
@@ -223,8 +225,9 @@ int64_t flash_attention_forward_pairs(const AttentionExtents& extents, DType dty
       return flash_attention_forward_hopper_pairs(extents);
     case AttentionKernels::kHopperTf32:
       return flash_attention_forward_tf32_pairs(extents);
-    case AttentionKernels::kHopperResident:
     case AttentionKernels::kTensor:
+      return flash_attention_forward_tensor_pairs(extents);
+    case AttentionKernels::kHopperResident:
     case AttentionKernels::kPortable:
       break;
   }
@@ -242,6 +245,7 @@ AttentionPairs flash_attention_backward_pairs(const AttentionExtents& extents,
     case AttentionKernels::kHopperResident:
       return flash_attention_backward_resident_pairs(extents);
     case AttentionKernels::kTensor:
+      return flash_attention_backward_tensor_pairs(extents);
     case AttentionKernels::kPortable:
       break;
   }

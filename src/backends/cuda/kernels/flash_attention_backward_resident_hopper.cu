@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper where sequences are short: bf16, head sizes 64 and 128, one
-// launch. Long ones are flash_attention_backward_hopper.cu.
+// Flash attention backward for Hopper where sequences are short and few: bf16 and TF32, head sizes
+// 64 and 128, one launch whose blocks all run at once. Others are
+// flash_attention_backward_hopper.cu and flash_attention_backward_tf32_hopper.cu.
 //
-// A short launch is all latency: so nothing is loaded in turns. A block, one warpgroup, keeps 64
-// rows of two operands, a and b, and has all tiles of the two others, c and d, that these rows meet
-// copied at once; meanwhile it forms the row statistics (lse in base 2; delta, the product of each
-// row of dO and O) of the queries that it meets:
-//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d, dK += dS^T c,
-//   over
-//                 all query heads of the group;
-//   query blocks: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c.
+// Such a launch is all latency: so nothing is loaded in turns. A warpgroup keeps 64 rows of two
+// operands, a and b, and all tiles of the two others, c and d, that a block's rows meet are copied
+// at once; meanwhile it forms the row statistics (lse in base 2; delta, the product of each row of
+// dO and O) of the queries that it meets:
+//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO), of all query heads of the
+//                 group: dV += P^T d, dK += dS^T c. The two warpgroups have the same rows, take the
+//                 tiles in turns, and one adds up dK, the other dV;
+//   query blocks: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V): dQ += dS c, each warpgroup
+//                 for rows of its own.
 // The scores are formed twice and nothing is summed across blocks. Bound: the latency of a launch,
-// of memory, and of four products and an exponential for each tile of 64 x 64 that the longest key
-// block meets.
-#include <cuda_bf16.h>
-
+// of memory, and of four products and an exponential for every second tile that a key block meets.
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
+#include "backends/cuda/kernels/flash_attention_resident_tile.cuh"
 #include "backends/cuda/kernels/flash_attention_score_tile.cuh"
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
 
 using namespace hopper;
 
-constexpr int kRows = 64;  // of every tile
-constexpr int kThreads = kWarpgroupThreads;
+constexpr int kRows = kOwnRows;  // of every tile
+constexpr int kGroups = 2;       // warpgroups of a block
+constexpr int kThreads = kGroups * kWarpgroupThreads;
 constexpr int kMostTiles = 8;  // that a block walks
+constexpr int kMostBytes = 227 * 1024;
 
 struct BackwardArguments {
   CUtensorMap q, k, v, d_o;
@@ -34,32 +35,40 @@ struct BackwardArguments {
   AttentionOutput dq, dk, dv;
   const float* lse;  // [N, H]
   Visibility visibility;
-  int batch, heads, kv_heads, blocks;
+  int batch, heads, kv_heads, key_blocks, query_blocks;
   float scale;
 };
 
-template <int kE>
+// A block's shared memory: statistics of 64 queries for each place, barriers, weights, tiles.
+template <class Tiles>
 struct Memory {
-  static constexpr int kTileBytes = kRows * kE * 2;
-  static constexpr int kHeadBytes = 4 * (2 * kMostTiles * kRows) + 8 * (1 + kMostTiles);
-  static constexpr int kTilesOffset = (kHeadBytes + 1023) / 1024 * 1024;
-  static constexpr int bytes(int tiles) { return kTilesOffset + 2 * (1 + tiles) * kTileBytes; }
+  static constexpr int kStatisticsBytes = 4 * kRows * kMostTiles;
+  static constexpr int kBarrierOffset = 2 * kStatisticsBytes;
+  static constexpr int kWeightOffset = (kBarrierOffset + 8 * (1 + kMostTiles) + 1023) / 1024 * 1024;
+  static constexpr int kTilesOffset = kWeightOffset + kGroups * Tiles::kWeightBytes;
+  static constexpr int bytes(int own, int walked) {
+    return kTilesOffset + 2 * (own + walked) * Tiles::kBytes;
+  }
 
   uint32_t base;
-  __device__ uint32_t minus_lse(int tile) const { return base + 4 * kRows * tile; }
-  __device__ uint32_t minus_delta(int tile) const { return minus_lse(kMostTiles + tile); }
-  __device__ uint32_t full(int tile) const {
-    return base + 4 * (2 * kMostTiles * kRows) + 8 * (1 + tile);  // -1: the block's own
+  int own_tiles;
+  __device__ uint32_t minus_lse(int place) const { return base + 4 * kRows * place; }
+  __device__ uint32_t minus_delta(int place) const { return minus_lse(place) + kStatisticsBytes; }
+  __device__ uint32_t own_full() const { return base + kBarrierOffset; }
+  __device__ uint32_t full(int tile) const { return base + kBarrierOffset + 8 * (1 + tile); }
+  __device__ uint32_t weights(int group) const {
+    return base + kWeightOffset + group * Tiles::kWeightBytes;
   }
-  __device__ uint32_t own(int operand) const { return base + kTilesOffset + operand * kTileBytes; }
-  __device__ uint32_t walked(int operand, int tile) const {
-    return base + kTilesOffset + (2 * (1 + tile) + operand) * kTileBytes;
+  __device__ uint32_t own(int operand, int tile) const {
+    return base + kTilesOffset + (2 * tile + operand) * Tiles::kBytes;
   }
+  __device__ uint32_t walked(int operand, int tile) const { return own(operand, own_tiles + tile); }
 };
 
 // What a block does: its rows, and the tiles it walks, head by head.
 template <bool kOwnsKeys>
 struct Work {
+  static constexpr int kOwnTiles = kOwnsKeys ? 1 : kGroups;
   int batch, head, first, begin, count, tiles, group;
 
   // Of each kind of block the longest first where causal: early keys, late queries.
@@ -68,8 +77,8 @@ struct Work {
               rank = index / (p.batch * heads);
     batch = flat / heads;
     head = flat % heads;
-    first = (kOwnsKeys ? rank : p.blocks - 1 - rank) * kRows;
-    const int last = min(first + kRows, p.visibility.sequence) - 1;
+    first = (kOwnsKeys ? rank : p.query_blocks - 1 - rank) * kRows * kOwnTiles;
+    const int last = min(first + kRows * kOwnTiles, p.visibility.sequence) - 1;
     const BlockRange range = kOwnsKeys ? query_blocks(p.visibility, first, last, kRows)
                                        : key_blocks(p.visibility, first, last, kRows);
     group = p.heads / p.kv_heads;
@@ -85,244 +94,281 @@ struct Work {
   }
 };
 
-template <int kE, bool kOwnsKeys>
+template <class Tiles, bool kOwnsKeys>
 __device__ __forceinline__ void copy_all(const BackwardArguments& p,
-                                         const Memory<kE>& memory,
+                                         const Memory<Tiles>& memory,
                                          const Work<kOwnsKeys>& work) {
   const CUtensorMap *a = kOwnsKeys ? &p.k : &p.q, *b = kOwnsKeys ? &p.v : &p.d_o,
                     *c = kOwnsKeys ? &p.q : &p.k, *d = kOwnsKeys ? &p.d_o : &p.v;
-  barrier_expect(memory.full(-1), 2 * Memory<kE>::kTileBytes);
-  copy_in(memory.own(0), a, memory.full(-1), work.first, work.head, work.batch);
-  copy_in(memory.own(1), b, memory.full(-1), work.first, work.head, work.batch);
+  barrier_expect(memory.own_full(), 2 * work.kOwnTiles * Tiles::kBytes);
+  for (int tile = 0; tile < work.kOwnTiles; ++tile) {
+    const int row = work.first + tile * kRows;
+    copy_in(memory.own(0, tile), a, memory.own_full(), row, work.head, work.batch);
+    copy_in(memory.own(1, tile), b, memory.own_full(), row, work.head, work.batch);
+  }
   for (int tile = 0; tile < work.tiles; ++tile) {
     const int head = work.walked_head(tile), row = work.walked_row(tile);
-    barrier_expect(memory.full(tile), 2 * Memory<kE>::kTileBytes);
+    barrier_expect(memory.full(tile), 2 * Tiles::kBytes);
     copy_in(memory.walked(0, tile), c, memory.full(tile), row, head, work.batch);
     copy_in(memory.walked(1, tile), d, memory.full(tile), row, head, work.batch);
   }
 }
 
-__device__ __forceinline__ float dot(uint4 x, uint4 y) {
-  const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
-  float sum = 0.0f;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sum = fmaf(__uint_as_float(a[i] << 16), __uint_as_float(b[i] << 16), sum);
-    sum = fmaf(__uint_as_float(a[i] & 0xffff0000u), __uint_as_float(b[i] & 0xffff0000u), sum);
-  }
-  return sum;
-}
+// Rows of o and dO on their way to the statistics of 64 queries of a head, a row in kLanes threads.
+template <class Tiles, int kE>
+struct StatisticsRows {
+  using Element = Tiles::Element;
+  static constexpr int kVector = 16 / static_cast<int>(sizeof(Element));
+  static constexpr int kLanes = kE / kVector, kAtOnce = kWarpgroupThreads / kLanes;
+  static constexpr int kTurns = kRows / kAtOnce;
+  uint4 o[kTurns], d_o[kTurns];
+  float minus_lse;
 
-// The statistics of 64 queries of a head, to place `tile`. A row takes kE / 8 lanes.
-template <int kE>
-__device__ __forceinline__ void row_statistics(const BackwardArguments& p,
-                                               const Memory<kE>& memory,
-                                               int batch,
-                                               int head,
-                                               int first,
-                                               int tile) {
-  constexpr int kLanes = kE / 8, kAtOnce = kThreads / kLanes, kTurns = kRows / kAtOnce;
-  const int thread = static_cast<int>(threadIdx.x), sequence = p.visibility.sequence;
-  const int64_t token = static_cast<int64_t>(batch) * sequence;
-  const auto* o = static_cast<const __nv_bfloat16*>(p.o.data) + token * p.o.token_stride +
-                  head * p.o.head_stride + thread % kLanes * 8;
-  const auto* d_o = static_cast<const __nv_bfloat16*>(p.d_o_rows.data) +
-                    token * p.d_o_rows.token_stride + head * p.d_o_rows.head_stride +
-                    thread % kLanes * 8;
-  uint4 x[kTurns], y[kTurns];
+  static __device__ __forceinline__ int thread() {
+    return static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  }
+  static __device__ __forceinline__ uint4 vector(const AttentionInput& x, int64_t token, int head) {
+    return *reinterpret_cast<const uint4*>(static_cast<const Element*>(x.data) +
+                                           token * x.token_stride + head * x.head_stride +
+                                           thread() % kLanes * kVector);
+  }
+  __device__ __forceinline__ void set_out(const BackwardArguments& p,
+                                          int batch,
+                                          int head,
+                                          int first) {
+    const int sequence = p.visibility.sequence;
+    const int64_t token = static_cast<int64_t>(batch) * sequence;
 #pragma unroll
-  for (int i = 0; i < kTurns; ++i) {
-    const int query = first + i * kAtOnce + thread / kLanes;
-    x[i] = y[i] = make_uint4(0, 0, 0, 0);
-    if (query < sequence) {
-      x[i] = *reinterpret_cast<const uint4*>(o + query * p.o.token_stride);
-      y[i] = *reinterpret_cast<const uint4*>(d_o + query * p.d_o_rows.token_stride);
+    for (int i = 0; i < kTurns; ++i) {
+      const int query = first + i * kAtOnce + thread() / kLanes;
+      o[i] = d_o[i] = make_uint4(0, 0, 0, 0);
+      if (query >= sequence) continue;
+      o[i] = vector(p.o, token + query, head);
+      d_o[i] = vector(p.d_o_rows, token + query, head);
     }
+    const int query = first + thread() % kRows;
+    minus_lse = query < sequence ? -p.lse[(token + query) * p.heads + head] * kLog2E : kNoScore;
   }
-  if (thread < kRows) {
-    const int query = first + thread;
-    const float lse =
-        query < sequence ? -p.lse[(token + query) * p.heads + head] * kLog2E : kNoScore;
-    store_shared_int(memory.minus_lse(tile) + 4 * thread, __float_as_int(lse));
-  }
+  __device__ __forceinline__ void arrive(const Memory<Tiles>& memory, int place) const {
+    if (thread() < kRows) store_word(memory.minus_lse(place) + 4 * thread(), minus_lse);
 #pragma unroll
-  for (int i = 0; i < kTurns; ++i) {
-    float sum = dot(x[i], y[i]);
+    for (int i = 0; i < kTurns; ++i) {
+      float sum = Tiles::dot(o[i], d_o[i]);
 #pragma unroll
-    for (int step = kLanes / 2; step > 0; step /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, step);
-    if (thread % kLanes == 0)
-      store_shared_int(memory.minus_delta(tile) + 4 * (i * kAtOnce + thread / kLanes),
-                       __float_as_int(-sum));
-  }
-}
-
-// d[64, 64] = the products of the rows of two tiles.
-template <int kE>
-__device__ __forceinline__ void score_product(float (&d)[32], uint32_t own, uint32_t walked) {
-#pragma unroll
-  for (int step = 0; step < kE / 16; ++step)
-    Product<64>::shared<0, 0>(d, by_columns(own) + column_step<kRows>(step),
-                              by_columns(walked) + column_step<kRows>(step), step > 0);
-}
-
-struct Packed {
-  uint32_t words[16];
-  __device__ __forceinline__ explicit Packed(const float (&w)[32]) {
-#pragma unroll
-    for (int i = 0; i < 16; ++i) words[i] = pack_bf16(w[2 * i], w[2 * i + 1]);
+      for (int step = kLanes / 2; step > 0; step /= 2)
+        sum += __shfl_xor_sync(0xffffffffu, sum, step);
+      if (thread() % kLanes == 0)
+        store_word(memory.minus_delta(place) + 4 * (i * kAtOnce + thread() / kLanes), -sum);
+    }
   }
 };
 
-// x[64, kE] += w times the rows of a tile.
-template <int kE>
-__device__ __forceinline__ void add_weighted(float (&x)[kE / 2], const Packed& w, uint32_t walked) {
-#pragma unroll
-  for (int step = 0; step < kRows / 16; ++step)
-    Product<kE>::template registers<1>(x, w.words + 4 * step,
-                                       by_rows(walked, kRows) + row_step(step), 1);
-}
-
-// Rows g and g + 8 of a warp's sixteen, two columns a thread at a time.
-template <int kE>
-__device__ __forceinline__ void store_rows(const AttentionOutput& to,
-                                           int64_t first_token,
-                                           int head,
-                                           int first,
-                                           int sequence,
-                                           const float (&x)[kE / 2],
-                                           float scale) {
-  const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int row = first + thread / 32 * 16 + thread % 32 / 4 + 8 * r;
-    if (row >= sequence) continue;
-    auto* line = static_cast<__nv_bfloat16*>(to.data) + (first_token + row) * to.token_stride +
-                 head * to.head_stride + thread % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kE / 8; ++j)
-      *reinterpret_cast<uint32_t*>(line + 8 * j) =
-          pack_bf16(x[4 * j + 2 * r] * scale, x[4 * j + 2 * r + 1] * scale);
-  }
-}
-
-template <int kE, bool kOwnsKeys>
-__device__ __forceinline__ void run_block(const BackwardArguments& p,
-                                          const Memory<kE>& memory,
-                                          int index) {
-  const Work<kOwnsKeys> work(p, index);
-  const int thread = static_cast<int>(threadIdx.x);
-  if (thread == 0) {
-    for (int tile = -1; tile < work.tiles; ++tile) barrier_init(memory.full(tile), 1);
-    barrier_init_fence();
-    copy_all(p, memory, work);
-  }
+// The statistics of the queries that this warpgroup meets.
+template <class Tiles, int kE, bool kOwnsKeys>
+__device__ __forceinline__ void row_statistics(const BackwardArguments& p,
+                                               const Memory<Tiles>& memory,
+                                               const Work<kOwnsKeys>& work,
+                                               int group) {
   if constexpr (kOwnsKeys) {
-    for (int tile = 0; tile < work.tiles; ++tile)
-      row_statistics(p, memory, work.batch, work.walked_head(tile), work.walked_row(tile), tile);
+    // Two tiles at once are all there are in the usual case.
+    for (int tile = group; tile < work.tiles; tile += 2 * kGroups) {
+      const int next = tile + kGroups;
+      StatisticsRows<Tiles, kE> rows, more;
+      rows.set_out(p, work.batch, work.walked_head(tile), work.walked_row(tile));
+      if (next < work.tiles)
+        more.set_out(p, work.batch, work.walked_head(next), work.walked_row(next));
+      rows.arrive(memory, tile);
+      if (next < work.tiles) more.arrive(memory, next);
+    }
   } else {
-    row_statistics(p, memory, work.batch, work.head, work.first, 0);
+    StatisticsRows<Tiles, kE> rows;
+    rows.set_out(p, work.batch, work.head, work.first + group * kRows);
+    rows.arrive(memory, group);
   }
-  __syncthreads();
+}
+
+// The warpgroup's part of the products: into of_a and, in key blocks, of_b.
+template <class Tiles, bool kOwnsKeys>
+__device__ __forceinline__ void walk(const BackwardArguments& p,
+                                     const Memory<Tiles>& memory,
+                                     const Work<kOwnsKeys>& work,
+                                     int group,
+                                     typename Tiles::Sum& of_a,
+                                     typename Tiles::Sum& of_b) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  const int own_tile = kOwnsKeys ? 0 : group, own = work.first + own_tile * kRows;
   float minus_lse[2], minus_delta[2];
   if constexpr (!kOwnsKeys) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int place = 4 * (thread / 32 * 16 + thread % 32 / 4 + 8 * r);
-      minus_lse[r] = __int_as_float(load_shared_int(memory.minus_lse(0) + place));
-      minus_delta[r] = __int_as_float(load_shared_int(memory.minus_delta(0) + place));
+      minus_lse[r] = __uint_as_float(load_word(memory.minus_lse(group) + place));
+      minus_delta[r] = __uint_as_float(load_word(memory.minus_delta(group) + place));
     }
   }
-  float of_a[kE / 2] = {}, of_b[kOwnsKeys ? kE / 2 : 1] = {};
-  barrier_wait(memory.full(-1), 0);
-  for (int tile = 0; tile < work.tiles; ++tile) {
+  barrier_wait(memory.own_full(), 0);
+  for (int tile = kOwnsKeys ? group : 0; tile < work.tiles; tile += kOwnsKeys ? kGroups : 1) {
     const int row = work.walked_row(tile);
-    const bool is_whole = (kOwnsKeys ? TileSight(p.visibility, row, kRows, work.first, kRows)
-                                     : TileSight(p.visibility, work.first, kRows, row, kRows))
-                              .whole;
+    const TileSight sight = kOwnsKeys ? TileSight(p.visibility, row, kRows, own, kRows)
+                                      : TileSight(p.visibility, own, kRows, row, kRows);
+    if (sight.none) continue;
     barrier_wait(memory.full(tile), 0);
     float s[32], dp[32];
     product_fence();
-    score_product<kE>(s, memory.own(0), memory.walked(0, tile));
-    score_product<kE>(dp, memory.own(1), memory.walked(1, tile));
-    product_commit();
-    product_wait<0>();
+    Tiles::scores(s, memory.own(0, own_tile), memory.walked(0, tile));
+    Tiles::scores(dp, memory.own(1, own_tile), memory.walked(1, tile));
+    const auto statistics = [&] {
+      if constexpr (kOwnsKeys) {
+        const uint32_t place = 8 * (threadIdx.x % 4);
+        return OfColumns{memory.minus_lse(tile) + place, memory.minus_delta(tile) + place};
+      } else {
+        return OfRows{minus_lse, minus_delta};
+      }
+    }();
+    product_wait<1>();
     pin(s);
-    pin(dp);
-    if constexpr (kOwnsKeys) {
-      const uint32_t place = 4 * (2 * (thread % 4));
-      score_gradients<true, kRows>(
-          s, dp, p.scale * kLog2E, is_whole, p.visibility, work.first, row,
-          OfColumns{memory.minus_lse(tile) + place, memory.minus_delta(tile) + place});
-    } else {
-      score_gradients<false, kRows>(s, dp, p.scale * kLog2E, is_whole, p.visibility, work.first,
-                                    row, OfRows{minus_lse, minus_delta});
-    }
-    const Packed gradients(dp), probabilities(s);
-    product_fence();
-    add_weighted<kE>(of_a, gradients, memory.walked(0, tile));
-    if constexpr (kOwnsKeys) add_weighted<kE>(of_b, probabilities, memory.walked(1, tile));
-    product_commit();
+    probabilities<kOwnsKeys, kRows>(s, p.scale * kLog2E, sight.whole, p.visibility, own, row,
+                                    statistics);
     product_wait<0>();
-    pin(of_a);
-    if constexpr (kOwnsKeys) pin(of_b);
+    pin(dp);
+    typename Tiles::Weighted to_a, to_b;
+    if constexpr (kOwnsKeys)
+      to_b.add(of_b, s, memory.walked(1, tile), memory.weights(group), 1 + group);
+    score_gradients<kRows>(dp, s, statistics);
+    to_a.add(of_a, dp, memory.walked(0, tile), memory.weights(group), 1 + group);
+    product_wait<0>();
+    pin(of_a.x);
+    if constexpr (kOwnsKeys) pin(of_b.x);
   }
-  const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
-  const int sequence = p.visibility.sequence;
-  store_rows<kE>(kOwnsKeys ? p.dk : p.dq, token, work.head, work.first, sequence, of_a, p.scale);
-  if constexpr (kOwnsKeys) store_rows<kE>(p.dv, token, work.head, work.first, sequence, of_b, 1.0f);
 }
 
-template <int kE>
-__global__ void __launch_bounds__(kThreads, 2)
+// What the other warpgroup has of a sum, through shared memory.
+template <class Sum>
+__device__ __forceinline__ void leave(uint32_t place, const Sum& sum) {
+  constexpr int kCount = sizeof(Sum) / 4;
+  const uint32_t own = place + 4 * (threadIdx.x % kWarpgroupThreads);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) store_word(own + 4 * kWarpgroupThreads * i, sum.x[i]);
+}
+template <class Sum>
+__device__ __forceinline__ void add_left(Sum& sum, uint32_t place) {
+  constexpr int kCount = sizeof(Sum) / 4;
+  const uint32_t own = place + 4 * (threadIdx.x % kWarpgroupThreads);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i)
+    sum.x[i] += __uint_as_float(load_word(own + 4 * kWarpgroupThreads * i));
+}
+
+template <class Tiles, int kE, bool kOwnsKeys>
+__device__ __forceinline__ void run_block(const BackwardArguments& p, uint32_t base, int index) {
+  const Work<kOwnsKeys> work(p, index);
+  const Memory<Tiles> memory{base, work.kOwnTiles};
+  const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  if (threadIdx.x == 0) {
+    for (int tile = -1; tile < work.tiles; ++tile) barrier_init(memory.full(tile), 1);
+    barrier_init_fence();
+    copy_all(p, memory, work);
+  }
+  row_statistics<Tiles, kE>(p, memory, work, group);
+  __syncthreads();
+  typename Tiles::Sum of_a, of_b;
+  walk(p, memory, work, group, of_a, of_b);
+  const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
+  const int sequence = p.visibility.sequence;
+  if constexpr (kOwnsKeys) {
+    // The tiles of a and b have been read, as have the first two of c and d.
+    __syncthreads();
+    const uint32_t place = memory.own(0, 0), other = place + sizeof(of_a) * kWarpgroupThreads;
+    if (group == 0)
+      leave(place, of_b);
+    else
+      leave(other, of_a);
+    __syncthreads();
+    if (group == 0) {
+      add_left(of_a, other);
+      Tiles::store(p.dk, token, work.head, work.first, sequence, of_a, p.scale);
+    } else {
+      add_left(of_b, place);
+      Tiles::store(p.dv, token, work.head, work.first, sequence, of_b, 1.0f);
+    }
+  } else {
+    Tiles::store(p.dq, token, work.head, work.first + group * kRows, sequence, of_a, p.scale);
+  }
+}
+
+template <class Tiles, int kE>
+__global__ void __launch_bounds__(kThreads, 1)
     flash_attention_backward_resident_kernel(const __grid_constant__ BackwardArguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
-  const Memory<kE> memory{shared_address(shared)};
-  const int index = static_cast<int>(blockIdx.x), of_keys = p.batch * p.kv_heads * p.blocks;
+  const int index = static_cast<int>(blockIdx.x), of_keys = p.batch * p.kv_heads * p.key_blocks;
   if (index < of_keys)
-    run_block<kE, true>(p, memory, index);
+    run_block<Tiles, kE, true>(p, shared_address(shared), index);
   else
-    run_block<kE, false>(p, memory, index - of_keys);
+    run_block<Tiles, kE, false>(p, shared_address(shared), index - of_keys);
 #else
   __trap();
 #endif
 }
 
-// Tiles of c and d that a block meets at most: of the key blocks, whose group of heads walks.
-int most_tiles(const AttentionExtents& extents) {
-  return ceil_div(static_cast<int>(extents.sequence), kRows) *
-         static_cast<int>(extents.heads / extents.kv_heads);
-}
+struct Blocks {
+  int of_keys, of_queries;  // of a head
+  int walked;               // tiles of c and d that a block meets at most: a key block, its group's
 
-template <int kE>
-cudaError_t launch(const BackwardArguments& p, int tiles, cudaStream_t stream) {
-  return launch_kernel(flash_attention_backward_resident_kernel<kE>,
-                       p.batch * (p.kv_heads + p.heads) * p.blocks, kThreads,
-                       Memory<kE>::bytes(tiles), p, stream);
+  explicit Blocks(const AttentionExtents& extents) {
+    of_keys = ceil_div(static_cast<int>(extents.sequence), kRows);
+    of_queries = ceil_div(of_keys, kGroups);
+    walked = of_keys * static_cast<int>(extents.heads / extents.kv_heads);
+  }
+  int64_t all(const AttentionExtents& extents) const {
+    return extents.batch * (extents.kv_heads * of_keys + extents.heads * of_queries);
+  }
+  template <class Tiles>
+  int bytes() const {
+    const int keys = Memory<Tiles>::bytes(1, walked),
+              queries = Memory<Tiles>::bytes(kGroups, of_keys);
+    return keys > queries ? keys : queries;
+  }
+  int bytes(const AttentionExtents& extents, DType dtype) const {
+    if (dtype == DType::kF32) return bytes<Tf32Tiles<64>>();
+    return extents.head_size == 64 ? bytes<Bf16Tiles<64>>() : bytes<Bf16Tiles<128>>();
+  }
+};
+
+template <template <int> class Tiles, int kE>
+cudaError_t launch(BackwardArguments p,
+                   const AttentionExtents& extents,
+                   const AttentionBackward& x,
+                   cudaStream_t stream) {
+  constexpr DType kDType = Tiles<kE>::kDType;
+  const bool mapped =
+      encode_tokens(&p.q, x.q, extents, extents.heads, kRows, kAllChunks, kDType) &&
+      encode_tokens(&p.k, x.k, extents, extents.kv_heads, kRows, kAllChunks, kDType) &&
+      encode_tokens(&p.v, x.v, extents, extents.kv_heads, kRows, kAllChunks, kDType) &&
+      encode_tokens(&p.d_o, x.d_o, extents, extents.heads, kRows, kAllChunks, kDType);
+  if (!mapped) return cudaErrorInvalidValue;
+  const Blocks blocks(extents);
+  return launch_kernel(flash_attention_backward_resident_kernel<Tiles<kE>, kE>,
+                       static_cast<int>(blocks.all(extents)), kThreads, blocks.bytes<Tiles<kE>>(),
+                       p, stream);
 }
 
 }  // namespace
 
-bool fits_backward_resident(const AttentionExtents& extents) {
-  constexpr int64_t kMostRows = 256;  // beyond, forming the scores twice costs more than waiting
-  constexpr int kMostBytes = 113 * 1024;  // half of a multiprocessor's shared memory
-  if (extents.sequence > kMostRows || extents.heads / extents.kv_heads > kMostTiles) return false;
-  const int tiles = most_tiles(extents);
-  if (tiles > kMostTiles) return false;
-  return extents.head_size == 64    ? Memory<64>::bytes(tiles) <= kMostBytes
-         : extents.head_size == 128 ? Memory<128>::bytes(tiles) <= 2 * kMostBytes
-                                    : false;
+bool fits_backward_resident(const AttentionExtents& extents, DType dtype) {
+  const int64_t most_columns = dtype == DType::kBF16 ? 128 : 64;
+  if (extents.head_size % 64 != 0 || extents.head_size > most_columns) return false;
+  const Blocks blocks(extents);
+  return blocks.walked <= kMostTiles && blocks.all(extents) <= multiprocessors() &&
+         blocks.bytes(extents, dtype) <= kMostBytes;
 }
 
 cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& extents,
+                                                     DType dtype,
                                                      const AttentionBackward& x,
                                                      cudaStream_t stream) {
+  const Blocks blocks(extents);
   BackwardArguments p{};
-  const bool mapped = encode_tokens(&p.q, x.q, extents, extents.heads, kRows, kAllChunks) &&
-                      encode_tokens(&p.k, x.k, extents, extents.kv_heads, kRows, kAllChunks) &&
-                      encode_tokens(&p.v, x.v, extents, extents.kv_heads, kRows, kAllChunks) &&
-                      encode_tokens(&p.d_o, x.d_o, extents, extents.heads, kRows, kAllChunks);
-  if (!mapped) return cudaErrorInvalidValue;
   p.o = x.o;
   p.d_o_rows = x.d_o;
   p.dq = x.dq;
@@ -333,10 +379,12 @@ cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& ext
   p.batch = static_cast<int>(extents.batch);
   p.heads = static_cast<int>(extents.heads);
   p.kv_heads = static_cast<int>(extents.kv_heads);
-  p.blocks = ceil_div(p.visibility.sequence, kRows);
+  p.key_blocks = blocks.of_keys;
+  p.query_blocks = blocks.of_queries;
   p.scale = extents.scale;
-  const int tiles = most_tiles(extents);
-  return extents.head_size == 64 ? launch<64>(p, tiles, stream) : launch<128>(p, tiles, stream);
+  if (dtype == DType::kF32) return launch<Tf32Tiles, 64>(p, extents, x, stream);
+  return extents.head_size == 64 ? launch<Bf16Tiles, 64>(p, extents, x, stream)
+                                 : launch<Bf16Tiles, 128>(p, extents, x, stream);
 }
 
 AttentionPairs flash_attention_backward_resident_pairs(const AttentionExtents& extents) {

@@ -2,8 +2,9 @@
 // Flash attention backward for fp32 operands in TF32 on Hopper, head sizes 64 and 128. The forward
 // is flash_attention_forward_tf32_hopper.cu.
 //
-// Two launches of one kernel. A warpgroup keeps 64 rows of two operands, a and b, and walks tiles
-// of two others, c and d, that one more warp copies ahead:
+// Two launches of one kernel, the second of which fills the first's tail. A warpgroup keeps 64 rows
+// of two operands, a and b, and walks tiles of two others, c and d, that one more warp copies
+// ahead:
 //   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c; first it forms
 //   the
 //               row statistics, lse in base 2 and delta, the product of each row of dO and O;
@@ -217,35 +218,44 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
       float s[kWalk / 2], dp[kWalk / 2];
       product_fence();
       score_product<kE, kWalk>(s, tile.own(0, group), tile.walked(0, slot));
+      product_commit();
       score_product<kE, kWalk>(dp, tile.own(1, group), tile.walked(1, slot));
       product_commit();
-      product_wait<0>();
+      const auto statistics = [&] {
+        if constexpr (Tile::kOwnsKeys)
+          return OfColumns{tile.statistics(0, slot) + 8 * at.place,
+                           tile.statistics(1, slot) + 8 * at.place};
+        else
+          return OfRows{minus_lse, minus_delta};
+      }();
+      product_wait<1>();
       pin(s);
-      pin(dp);
-      if constexpr (Tile::kOwnsKeys) {
-        const uint32_t offset = 8 * at.place;
-        score_gradients<true, kWalk>(
-            s, dp, scale_log2, sight.whole, p.visibility, own, row,
-            OfColumns{tile.statistics(0, slot) + offset, tile.statistics(1, slot) + offset});
-      } else {
-        score_gradients<false, kWalk>(s, dp, scale_log2, sight.whole, p.visibility, own, row,
-                                      OfRows{minus_lse, minus_delta});
-      }
-      // The products of the step before have read the weights.
-      named_sync(1 + group, kWarpgroupThreads);
-      store_weights<kWalk>(tile.weights(0, group), dp, at);
-      if constexpr (Tile::kOwnsKeys) store_weights<kWalk>(tile.weights(1, group), s, at);
-      shared_writes_to_async();
+      probabilities<Tile::kOwnsKeys, kWalk>(s, scale_log2, sight.whole, p.visibility, own, row,
+                                            statistics);
       TransposedProduct<kE, kWalk> to_a, to_b;
+      if constexpr (Tile::kOwnsKeys) {
+        // The products of the step before have read the weights, in all warps.
+        named_sync(1 + group, kWarpgroupThreads);
+        store_weights<kWalk>(tile.weights(1, group), s, at);
+        shared_writes_to_async();
+        to_b.load(tile.walked(1, slot), at);
+        product_wait<0>();
+        pin(dp);
+        named_sync(1 + group, kWarpgroupThreads);
+        product_fence();
+        to_b.run(of_b, tile.weights(1, group));
+      } else {
+        product_wait<0>();
+        pin(dp);
+        named_sync(1 + group, kWarpgroupThreads);
+      }
+      score_gradients<kWalk>(dp, s, statistics);
+      store_weights<kWalk>(tile.weights(0, group), dp, at);
+      shared_writes_to_async();
       to_a.load(tile.walked(0, slot), at);
       named_sync(1 + group, kWarpgroupThreads);
       product_fence();
       to_a.run(of_a, tile.weights(0, group));
-      if constexpr (Tile::kOwnsKeys) {
-        to_b.load(tile.walked(1, slot), at);
-        product_fence();
-        to_b.run(of_b, tile.weights(1, group));
-      }
       product_wait<0>();
 #pragma unroll
       for (int m = 0; m < kE / 64; ++m) {
@@ -269,6 +279,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     flash_attention_backward_tf32_kernel(const __grid_constant__ BackwardArguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
+  if constexpr (!Tile::kOwnsKeys) grid_launch_dependents();
   const Tile tile{shared_address(shared)};
   if (threadIdx.x == 0) {
     barrier_init(tile.own_full(), 1);
@@ -279,6 +290,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     barrier_init_fence();
   }
   __syncthreads();
+  if constexpr (Tile::kOwnsKeys) grid_wait();
   if (threadIdx.x >= Tile::kGroups * kWarpgroupThreads) {
     if constexpr (Tile::kHandsOver) give_registers<24>();
     if (threadIdx.x == Tile::kGroups * kWarpgroupThreads) copy_ahead(p, tile);
@@ -300,7 +312,8 @@ cudaError_t launch(BackwardArguments p, const AttentionExtents& extents, cudaStr
   p.own_heads = static_cast<int>(extents.batch) * (Tile::kOwnsKeys ? p.kv_heads : p.heads);
   p.blocks = ceil_div(p.visibility.sequence, Tile::kRows);
   return launch_kernel(flash_attention_backward_tf32_kernel<Tile>, p.own_heads * p.blocks,
-                       Tile::kThreads, Tile::kSharedBytes, p, stream);
+                       Tile::kThreads, Tile::kSharedBytes, p, stream,
+                       Tile::kOwnsKeys ? kAfterTrigger : kInTurn);
 }
 
 // Two warpgroups share what they walk; where that leaves multiprocessors idle, one alone.

@@ -99,9 +99,10 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
 AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
                                                      AttentionGradient gradient);
 
-// The backward of short sequences in one launch: where `fits`, and without workspace.
-bool fits_backward_resident(const AttentionExtents& extents);
+// The backward of short sequences in one launch, bf16 or TF32: where `fits`, and without workspace.
+bool fits_backward_resident(const AttentionExtents& extents, DType dtype);
 cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& extents,
+                                                     DType dtype,
                                                      const AttentionBackward& operands,
                                                      cudaStream_t stream);
 AttentionPairs flash_attention_backward_resident_pairs(const AttentionExtents& extents);

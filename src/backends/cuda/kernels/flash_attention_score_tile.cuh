@@ -30,7 +30,7 @@ struct TileSight {
   }
 };
 
-// Statistics of the queries, -lse in base 2 and -delta, as `score_gradients` asks for them: of its
+// Statistics of the queries, -lse in base 2 and -delta, as the functions below ask for them: of its
 // rows g and g + 8 where they are the queries,
 struct OfRows {
   const float (&minus_lse)[2];
@@ -59,33 +59,45 @@ struct OfColumns {
   }
 };
 
-// Of accumulators of 64 rows from `own` by kWalk columns from `walked`: s becomes the
-// probabilities, dp the scores' gradients before `scale`.
+// An accumulator of scores, 64 rows from `own` by kWalk columns from `walked`, becomes
+// probabilities.
 template <bool kOwnsKeys, int kWalk, typename Statistics>
-__device__ __forceinline__ void score_gradients(float (&s)[kWalk / 2],
-                                                float (&dp)[kWalk / 2],
-                                                float scale_log2,
-                                                bool is_whole,
-                                                const Visibility& v,
-                                                int own,
-                                                int walked,
-                                                const Statistics& statistics) {
+__device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
+                                              float scale_log2,
+                                              bool is_whole,
+                                              const Visibility& v,
+                                              int own,
+                                              int walked,
+                                              const Statistics& statistics) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   const int first_row = own + thread / 32 * 16 + thread % 32 / 4, first_column = thread % 4 * 2;
 #pragma unroll
   for (int j = 0; j < kWalk / 8; ++j) {
-    const auto lse = statistics.lse(j), delta = statistics.delta(j);
+    const auto lse = statistics.lse(j);
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int r = i / 2, c = i % 2;
-      float weight = exp2_fast(fmaf(s[4 * j + i], scale_log2, lse(r, c)));
+      float& weight = s[4 * j + i];
+      weight = exp2_fast(fmaf(weight, scale_log2, lse(r, c)));
       if (!is_whole) {
         const int row = first_row + 8 * r, column = walked + first_column + 8 * j + c;
         if (!(kOwnsKeys ? sees(v, column, row) : sees(v, row, column))) weight = 0.0f;
       }
-      s[4 * j + i] = weight;
-      dp[4 * j + i] = weight * (dp[4 * j + i] + delta(r, c));
     }
+  }
+}
+
+// dp becomes the scores' gradients before `scale`.
+template <int kWalk, typename Statistics>
+__device__ __forceinline__ void score_gradients(float (&dp)[kWalk / 2],
+                                                const float (&weights)[kWalk / 2],
+                                                const Statistics& statistics) {
+#pragma unroll
+  for (int j = 0; j < kWalk / 8; ++j) {
+    const auto delta = statistics.delta(j);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      dp[4 * j + i] = weights[4 * j + i] * (dp[4 * j + i] + delta(i / 2, i % 2));
   }
 }
 
