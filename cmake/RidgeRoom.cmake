@@ -14,6 +14,12 @@ if(RIDGE_HAS_CUDA)
 endif()
 set(RIDGE_EXTERNAL_apps CLI11::CLI11 nlohmann_json::nlohmann_json)
 
+# For code that takes longer to compile than to run: what prints, and tests. The parameter lets GCC
+# collect its garbage later, which saves a tenth where headers are long.
+set(RIDGE_QUICK_BUILD -O1 $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
+set(RIDGE_OPTIONS_report ${RIDGE_QUICK_BUILD})
+set(RIDGE_OPTIONS_apps ${RIDGE_QUICK_BUILD})
+
 function(ridge_room NAME)
   cmake_parse_arguments(ROOM "" "EXECUTABLE" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${NAME}/*.cc)
@@ -39,6 +45,7 @@ function(ridge_room NAME)
       target_link_libraries(${ROOM_EXECUTABLE} PRIVATE ridge_${NAME})
     endif()
     add_library(ridge_${NAME} STATIC ${sources})
+    target_compile_options(ridge_${NAME} PRIVATE ${RIDGE_OPTIONS_${NAME}})
   endif()
   target_link_libraries(ridge_${NAME} ${scope} ridge_flags)
   foreach(room ${ROOM_DEPENDS})

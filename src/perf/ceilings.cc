@@ -68,6 +68,9 @@ void check_products(const Ceilings& ceilings) {
     if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
       refuse("products.exposed_memory_share",
              fmt::format("expects 0 to 1, got {:g}", rates.exposed_memory_share));
+    if (!(rates.power_of_two_slowdown >= 1 && rates.power_of_two_slowdown <= 100))
+      refuse("products.power_of_two_slowdown",
+             fmt::format("expects 1 to 100, got {:g}", rates.power_of_two_slowdown));
     expect_count("products.samples", rates.samples.size(), 0);
     for (const ProductSample& sample : rates.samples) {
       for (int64_t extent :

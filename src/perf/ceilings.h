@@ -80,6 +80,9 @@ struct ProductRates {
   // Share of the time to fetch operands that a product does not hide behind its arithmetic, where
   // they come from farther away than in the samples.
   double exposed_memory_share = 0;
+  // How many times longer a product takes where rows lie a power of two of bytes apart (2 KiB or
+  // more, as the rows of most models' tensors do): they crowd into few sets of the caches.
+  double power_of_two_slowdown = 1;
   std::vector<ProductSample> samples;  // empty for a data sheet
 };
 

@@ -7,7 +7,7 @@
 namespace ridge::perf {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 2;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -33,6 +33,7 @@ Json product_json(const ProductRates& rates) {
           {"peak_flops_per_ns", rates.peak_flops_per_ns},
           {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
           {"exposed_memory_share", rates.exposed_memory_share},
+          {"power_of_two_slowdown", rates.power_of_two_slowdown},
           {"samples", samples}};
 }
 
@@ -78,6 +79,7 @@ ProductRates read_product(const JsonReader& r) {
   rates.peak_flops_per_ns = r.number("peak_flops_per_ns");
   rates.theoretical_flops_per_ns = r.number("theoretical_flops_per_ns");
   rates.exposed_memory_share = r.number("exposed_memory_share");
+  rates.power_of_two_slowdown = r.number("power_of_two_slowdown");
   for (const JsonReader& s : r.objects("samples"))
     rates.samples.push_back({{s.integer("batch"), s.integer("m"), s.integer("n"), s.integer("k")},
                              read_form(s),

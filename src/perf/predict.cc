@@ -124,6 +124,7 @@ class Predictor {
                      at(places, node.inputs[1]).layout, at(places, node.outputs[0]).layout);
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(call.dtype, call.form, call.extents) : 0;
     const ProductRates& rates = ceilings_.product(call.dtype);
+    if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
     if (!rates.samples.empty()) p.overhead_ns = 0;
     double exposed = rates.exposed_memory_share * std::max(0.0, p.memory_ns - near_ns);
     p.ns = std::max(p.compute_ns + exposed, p.memory_ns) + p.overhead_ns;

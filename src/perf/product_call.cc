@@ -3,6 +3,7 @@
 #include "perf/product_call.h"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 
 #include "graph/einsum.h"
@@ -54,6 +55,12 @@ JoinedAxis join(const std::string& letters,
   return best;
 }
 
+// Of a matrix of these two axes, one of them with steps of 1.
+bool has_power_of_two_rows(int64_t row_step, int64_t column_step, DType dtype) {
+  int64_t bytes = storage_bytes(dtype, std::max(row_step, column_step));
+  return bytes >= 2048 && std::has_single_bit(static_cast<uint64_t>(bytes));
+}
+
 }  // namespace
 
 ProductCall product_call(const Call& call,
@@ -71,6 +78,9 @@ ProductCall product_call(const Call& call,
   product.dtype = call.inputs[0].dtype;
   product.extents = {extents.product(e.batch) * m.rest * n.rest * k.rest, m.extent, n.extent,
                      k.extent};
+  product.power_of_two_rows = has_power_of_two_rows(m.steps[0], k.steps[0], call.inputs[0].dtype) ||
+                              has_power_of_two_rows(k.steps[1], n.steps[0], call.inputs[1].dtype) ||
+                              has_power_of_two_rows(m.steps[1], n.steps[1], call.outputs[0].dtype);
   bool columns_of_c = n.extent > 1 && n.steps[1] != 1 && m.steps[1] == 1;
   if (columns_of_c) {
     std::swap(product.extents.m, product.extents.n);

@@ -3,11 +3,13 @@
 #include <omp.h>
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <memory>
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/measurement.h"
+#include "base/error.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -34,26 +36,42 @@ constexpr std::array kExtents = {
     ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
-// Timed once more with operands from memory.
-constexpr std::array kDistant = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
-                                 ProductExtents{1, 1536, 192, 192},
-                                 ProductExtents{1, 1536, 384, 384},
-                                 ProductExtents{1, 768, 384, 1536}};
+// Timed once more with operands from memory, and with rows a power of two apart.
+constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
+                                ProductExtents{1, 1536, 192, 192},
+                                ProductExtents{1, 1536, 384, 384},
+                                ProductExtents{1, 768, 384, 1536}};
 
-GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
+// A batch lies as attention's heads do, side by side in each row: oneDNN has faster kernels for
+// matrices one after the other, which no model's graph has.
+enum class Rows : uint8_t { kDense, kPowerOfTwo };
+
+GemmShape gemm_shape(const ProductExtents& e,
+                     ProductForm form,
+                     DType dtype,
+                     Rows rows = Rows::kDense) {
   GemmShape g;
   bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
   bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
+  int64_t a_row = a_transposed ? e.m : e.k, b_row = b_transposed ? e.k : e.n;
   if (e.batch > 1) {
     g.batch = {e.batch};
-    g.a_batch = {e.m * e.k};
-    g.b_batch = {e.k * e.n};
-    g.c_batch = {e.m * e.n};
+    g.a_batch = {a_row};
+    g.b_batch = {b_row};
+    g.c_batch = {e.n};
   }
   g.m = e.m, g.n = e.n, g.k = e.k;
-  g.a_m = a_transposed ? 1 : e.k, g.a_k = a_transposed ? e.m : 1;
-  g.b_k = b_transposed ? 1 : e.n, g.b_n = b_transposed ? e.k : 1;
-  g.c_m = e.n, g.c_n = 1;
+  auto row_step = [&](int64_t columns) {
+    int64_t dense = e.batch * columns;
+    if (rows == Rows::kDense) return dense;
+    // 2 KiB at least: as far apart as the prediction calls it so.
+    return static_cast<int64_t>(std::bit_ceil(
+        static_cast<uint64_t>(std::max<int64_t>(dense, 2048 / storage_bytes(dtype, 1)))));
+  };
+  a_row = row_step(a_row), b_row = row_step(b_row);
+  g.a_m = a_transposed ? 1 : a_row, g.a_k = a_transposed ? a_row : 1;
+  g.b_k = b_transposed ? 1 : b_row, g.b_n = b_transposed ? b_row : 1;
+  g.c_m = row_step(e.n), g.c_n = 1;
   g.input = g.output = dtype;
   return g;
 }
@@ -68,6 +86,11 @@ OperandBytes operand_bytes(const ProductExtents& e, DType dtype) {
     return round_up(storage_bytes(dtype, e.batch * rows * columns), kAlignmentBytes);
   };
   return {bytes(e.m, e.k), bytes(e.k, e.n), bytes(e.m, e.n)};
+}
+
+// Where B begins behind A: after its rows, which are at most twice as far apart, or at 2 KiB.
+int64_t padded_bytes(const GemmShape& g) {
+  return round_up(storage_bytes(g.input, std::max(g.m * g.a_m, g.k * g.a_k)), kAlignmentBytes);
 }
 
 // Bound once; the workspace of the widening form is shared, for products run one after the other.
@@ -86,10 +109,11 @@ class Products {
   GemmLaunch bind(const ProductExtents& e,
                   ProductForm form,
                   int64_t input_at,
-                  int64_t result_at) const {
-    GemmShape shape = gemm_shape(e, form, dtype_);
+                  int64_t result_at,
+                  Rows rows = Rows::kDense) const {
+    GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(input_at);
-    std::byte* b = a + operand_bytes(e, dtype_).a;
+    std::byte* b = a + (rows == Rows::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
     return bind_gemm(default_form(shape), shape, a, b, pool_.result(result_at),
                      {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
@@ -120,6 +144,21 @@ struct HotTiming {
   const Timing* timing;
 };
 
+const Timing& timing_of(const std::vector<HotTiming>& hot, const HotTiming& varied) {
+  for (const HotTiming& each : hot) {
+    const ProductExtents &x = each.extents, &y = varied.extents;
+    if (each.form == varied.form && x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch)
+      return *each.timing;
+  }
+  RIDGE_CHECK(false, "a size that was timed in one way only");
+  return *varied.timing;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 // The share of the operands' transfer time that products from memory took longer: the median over
 // the sizes.
 double exposed_share(const std::vector<HotTiming>& hot,
@@ -128,38 +167,42 @@ double exposed_share(const std::vector<HotTiming>& hot,
                      const perf::Ceilings& ceilings) {
   double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
   std::vector<double> shares;
-  for (const HotTiming& far : distant)
-    for (const HotTiming& near : hot) {
-      bool same = far.form == near.form && far.extents.m == near.extents.m &&
-                  far.extents.n == near.extents.n && far.extents.k == near.extents.k &&
-                  far.extents.batch == near.extents.batch;
-      if (!same) continue;
-      double transfer =
-          inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
-      shares.push_back((far.timing->ns() - near.timing->ns()) / transfer);
-    }
-  std::sort(shares.begin(), shares.end());
-  return std::clamp(shares[shares.size() / 2], 0.0, 1.0);
+  for (const HotTiming& far : distant) {
+    double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
+    shares.push_back((far.timing->ns() - timing_of(hot, far).ns()) / transfer);
+  }
+  return std::clamp(median(shares), 0.0, 1.0);
+}
+
+double slowdown(const std::vector<HotTiming>& hot, const std::vector<HotTiming>& padded) {
+  std::vector<double> ratios;
+  for (const HotTiming& each : padded)
+    ratios.push_back(each.timing->ns() / timing_of(hot, each).ns());
+  return std::max(1.0, median(ratios));
 }
 
 Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
   auto products = std::make_shared<Products>(pool, dtype);
-  std::vector<HotTiming> hot, distant;
+  std::vector<HotTiming> hot, distant, padded;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
       hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
-  for (const ProductExtents& e : kDistant)
-    for (ProductForm form : kForms)
+  for (const ProductExtents& e : kVaried)
+    for (ProductForm form : kForms) {
       distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
+      padded.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0, Rows::kPowerOfTwo))});
+    }
   return [=](perf::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
-    perf::ProductRates rates{dtype, 0, 0, 0, {}};
+    perf::ProductRates rates;
+    rates.dtype = dtype;
     for (const HotTiming& each : hot) {
-      rates.samples.push_back({each.extents, each.form, each.timing->ns()});
+      rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
       rates.peak_flops_per_ns =
           std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->ns());
     }
     rates.exposed_memory_share = exposed_share(hot, distant, dtype, ceilings);
+    rates.power_of_two_slowdown = slowdown(hot, padded);
     ceilings.products.push_back(std::move(rates));
   };
 }

@@ -47,11 +47,11 @@ void Timing::sample() {
   samples_.push_back(spent_ns_ / static_cast<double>(repeats_));
 }
 
-double Timing::ns() const {
+double Timing::quantile_ns(double share) const {
   RIDGE_CHECK(!samples_.empty(), "nothing was measured");
   std::vector<double> sorted = samples_;
   std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 8];
+  return sorted[static_cast<size_t>(share * static_cast<double>(sorted.size()))];
 }
 
 void Rounds::run(double budget_ns, const std::function<void(double)>& progress) {

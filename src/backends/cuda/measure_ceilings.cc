@@ -189,7 +189,8 @@ double product_ns(Stand& stand, const ProductExtents& e, ProductForm form, DType
 
 void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
   stand.fill(dtype);
-  perf::ProductRates rates{dtype, 0, 0, 0, {}};
+  perf::ProductRates rates;
+  rates.dtype = dtype;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
       double ns = product_ns(stand, e, form, dtype, tf32);
