@@ -102,9 +102,7 @@ bool has_dense_axis(int64_t rows, int64_t row_step, int64_t columns, int64_t col
   return rows == 1 || columns == 1 || row_step == 1 || column_step == 1;
 }
 
-ProductPlan plan_product(const Call& call,
-                         const ProductLayouts& layouts,
-                         Choice choice) {
+ProductPlan plan_product(const Call& call, const ProductLayouts& layouts, Choice choice) {
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   Lettered a{e.a, layouts.a}, b{e.b, layouts.b}, out{e.out, layouts.out};
