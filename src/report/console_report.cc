@@ -76,7 +76,8 @@ std::string operations_text(const perf::LabRecord& lab,
     text += title(fmt::format("{}: by {}", name, table.title), options);
     text += operation_table(table, run.step, kMostRows).text(options);
     warnings.insert(table.warnings.begin(), table.warnings.end());
-    if (table.title == "op" && limits != nullptr && table.total.time_ns > 0)
+    if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
+        !side_by_side(run.step))
       text += fmt::format("\nPredictions: sum of the errors' sizes {:.1f}% of the kernels' time.\n",
                           100 * perf::error_share(table));
   }

@@ -82,7 +82,8 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
       "cost of one); instrumented against plain steps, interleaved: {}.\n",
       run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run));
-  if (std::string note = kernel_count_note(run.step); !note.empty()) text += "\n" + note + "\n";
+  if (std::string note = kernel_count_note(run.step); !note.empty())
+    text += "\n" + plain(note) + "\n";
   const perf::Ceilings* limits = lab.limits();
   std::set<std::string> warnings;
   for (const perf::OperationTable& table :

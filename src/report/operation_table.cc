@@ -22,7 +22,7 @@ std::string share_of(int64_t part_ns, int64_t wall_ns) {
 // Kernels that ran side by side have a column more: their own time.
 constexpr size_t kOwnColumn = 3;
 
-std::vector<std::string> cells(const perf::OperationRow& row, bool side_by_side) {
+std::vector<std::string> cells(const perf::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
   auto rate = [&](double per_ns, const char* unit) {
     return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
@@ -41,8 +41,8 @@ std::vector<std::string> cells(const perf::OperationRow& row, bool side_by_side)
       rate(row.bytes_per_ns(), "B/s"),
       std::string(perf::name(row.bound)),
       row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
-      row.error() != 0 ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
-  if (side_by_side)
+      row.error() != 0 && !beside ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
+  if (beside)
     all.insert(all.begin() + kOwnColumn,
                is_measured ? format_ns(static_cast<double>(row.own_ns)) : "-");
   return all;
@@ -68,10 +68,13 @@ perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
 
 }  // namespace
 
+bool side_by_side(const perf::StepRecord& step) { return step.overlapped_ns > step.busy_ns / 100; }
+
 std::string own_note(const perf::StepRecord& step) {
-  if (step.overlapped_ns == 0) return "";
+  if (!side_by_side(step)) return "";
   return "; own: a moment in which kernels ran side by side counts for each in equal parts, and "
-         "shares and errors are of it";
+         "shares are of it. Predictions are of kernels that have the device to themselves: "
+         "--pass -branches runs them one after the other, where errors can be told";
 }
 
 int64_t kernels_seen(const perf::StepRecord& step) {
@@ -95,7 +98,7 @@ std::string kernel_count_note(const perf::StepRecord& step) {
   std::string text;
   for (const auto& [op, count] : counts)
     if (count.first != count.second)
-      text += fmt::format("{}{} {} for {}", text.empty() ? "" : ", ", op,
+      text += fmt::format("{}{} {} for {}", text.empty() ? "" : ", ", terminal_safe(op),
                           format_integer(count.first), format_integer(count.second));
   if (text.empty() || step.timeline.empty()) return "";
   return fmt::format("{} kernels ran for {} calls of the plan: {} (a library may split a call).",
@@ -105,7 +108,7 @@ std::string kernel_count_note(const perf::StepRecord& step) {
 Table operation_table(const perf::OperationTable& table,
                       const perf::StepRecord& step,
                       size_t most) {
-  const bool beside = step.overlapped_ns > 0;
+  const bool beside = side_by_side(step);
   std::vector<Table::Column> columns{
       {table.title, Align::kLeft},  {"calls", Align::kRight},   {"time", Align::kRight},
       {"+-", Align::kRight},        {"share", Align::kRight},   {"FLOPs", Align::kRight},

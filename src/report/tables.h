@@ -27,6 +27,8 @@ std::string profiling_cost(const perf::RunRecord& run);
 // A row a run: for several batch sizes or lengths.
 Table sweep_table(const perf::LabRecord& lab);
 
+// Whether kernels ran side by side to an extent that matters.
+bool side_by_side(const perf::StepRecord& step);
 // What the column of own times means; empty for a step that has none.
 std::string own_note(const perf::StepRecord& step);
 
