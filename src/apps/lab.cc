@@ -205,6 +205,7 @@ void add_lab_options(Command app, LabOptions& o) {
   app.add_flag("--no-advice", o.no_advice, "stop after the tables");
   app.add_flag("--json", o.json, "print performance_summary.json on stdout and nothing else");
   add_machine_options(app, o.machine);
+  add_nvtx_option(app, o.machine);
 }
 
 }  // namespace

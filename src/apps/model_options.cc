@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "models/config_json.h"
 #include "ops/registry.h"
+#include "report/tables.h"
 
 namespace ridge::apps {
 namespace {
@@ -130,6 +131,13 @@ void add_machine_options(Command app, MachineOptions& options) {
       .group(kMachineGroup);
 }
 
+void add_nvtx_option(Command app, MachineOptions& options) {
+  app.add_flag("--nvtx", options.nvtx,
+               "on a GPU: NVTX ranges named for scopes around launches (around their recording "
+               "where steps are replayed), for Nsight Systems")
+      .group(kMachineGroup);
+}
+
 std::string chosen_device(const MachineOptions& options) {
   if (options.device.empty()) return backends::cuda::why_no_gpu().empty() ? "cuda" : "cpu";
   if (options.device != "cpu" && options.device != "cuda")
@@ -142,10 +150,12 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
   if (options.threads < 0 || options.threads > kMostThreads)
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       options.threads);
-  if (chosen_device(options) == "cuda")
+  const bool on_gpu = chosen_device(options) == "cuda";
+  if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
+  if (on_gpu)
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
                                               selection.has("branches"), selection.has("tune_gemm"),
-                                              tuning_file("gemm-tuning-cuda.json")});
+                                              tuning_file("gemm-tuning-cuda.json"), options.nvtx});
   return backends::cpu::make_cpu_backend(
       {options.threads, options.isa, selection.has("tune_gemm"), tuning_file("gemm-tuning.json")});
 }
@@ -210,9 +220,10 @@ void expect_fits(const train::Experiment& e, const backends::Backend& backend) {
   perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
   int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
-    throw memory_error("[memory] {} needs {}, and {} are left on this {}", planned.setting.str(),
-                       format_bytes(planned.memory.owned_bytes), format_bytes(available),
-                       e.setting.device == "cuda" ? "GPU" : "machine");
+    throw memory_error("[memory] {} needs {}, and {} are left on this {}\n\n{}",
+                       planned.setting.str(), format_bytes(planned.memory.owned_bytes),
+                       format_bytes(available), e.setting.device == "cuda" ? "GPU" : "machine",
+                       report::memory_table(planned.memory).text({}));
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);
 }

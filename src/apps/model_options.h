@@ -43,13 +43,15 @@ void add_switch_options(Command app, LevelOptions& options);  // without --level
 // The switches with the dtype's pass among them; usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);
 
-// --device, --threads, --isa
+// --device, --threads, --isa; --nvtx where it is added
 struct MachineOptions {
   std::string device;  // "cpu", "cuda"; empty: a GPU where one is found
   int threads = 0;     // 0: all
   std::string isa;
+  bool nvtx = false;
 };
 void add_machine_options(Command app, MachineOptions& options);
+void add_nvtx_option(Command app, MachineOptions& options);
 // "cpu" or "cuda"; a usage Error for another name.
 std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,

@@ -206,6 +206,7 @@ void add_options(Command app, TrainOptions& o) {
   add_level_options(app, o.level);
   add_optimizer_options(app, o.optimizer);
   add_machine_options(app, o.machine);
+  add_nvtx_option(app, o.machine);
 }
 
 }  // namespace

@@ -92,6 +92,14 @@ class Memory {
   virtual int64_t bytes() const = 0;
 };
 
+// A copy to the host that is under way.
+class CopyOut {
+ public:
+  virtual ~CopyOut() = default;
+  // What was copied. Waits for the copy and what was launched before it, not for what came after.
+  virtual std::span<const std::byte> wait() = 0;
+};
+
 class Backend : public perf::Target {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
@@ -102,6 +110,9 @@ class Backend : public perf::Target {
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
   // Waits for what was launched before.
   virtual void copy_out(void* to, const std::byte* from, int64_t bytes) = 0;
+  // Returns at once; of 0 bytes it tells when what was launched before is done. Null where nothing
+  // is gained over copy_out: the device works while the host waits, or there are too many bytes.
+  virtual std::unique_ptr<CopyOut> start_copy_out(const std::byte*, int64_t) { return nullptr; }
   virtual void synchronize() = 0;
   // What could still be allocated; 0 where that is unknown.
   virtual int64_t available_bytes() const { return 0; }

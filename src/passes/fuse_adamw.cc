@@ -17,7 +17,7 @@ namespace {
 
 // Launches at most: each is some microseconds of a GPU's time, and what the last one updates
 // nothing runs beside.
-constexpr int64_t kGroups = 8;
+constexpr int64_t kGroups = 12;
 // And at least this many elements each: less is over before the launch is.
 constexpr int64_t kFewElements = int64_t{1} << 20;
 

@@ -30,6 +30,7 @@ struct Sum {
     ++row.nodes;
     row.calls += node.calls;
     row.time_ns += node.time_ns;
+    row.own_ns += node.own_ns;
     row.work += node.work;
     row.read_bytes += node.read_bytes;
     row.written_bytes += node.written_bytes;
@@ -42,7 +43,7 @@ struct Sum {
   OperationRow finish(std::string key, int64_t wall_ns) {
     row.key = std::move(key);
     row.samples = summarize(samples_ns);
-    row.share = wall_ns > 0 ? static_cast<double>(row.time_ns) / static_cast<double>(wall_ns) : 0;
+    row.share = wall_ns > 0 ? static_cast<double>(row.own_ns) / static_cast<double>(wall_ns) : 0;
     const double* most = std::max_element(std::begin(bound_ns), std::end(bound_ns));
     row.bound = *most > 0 ? static_cast<Bound>(most - std::begin(bound_ns)) : Bound::kNone;
     return row;
@@ -53,9 +54,8 @@ void warn(OperationTable& table, const Ceilings* ceilings) {
   auto check = [&](const OperationRow& row) {
     if (row.share > 1)
       table.warnings.push_back(
-          fmt::format("'{}' takes {:.1f}% of the step's wall time: kernels overlapped, or the "
-                      "clock is wrong",
-                      row.key, 100 * row.share));
+          fmt::format("'{}' takes {:.1f}% of the step's wall time: the clock is wrong", row.key,
+                      100 * row.share));
     if (ceilings == nullptr) return;
     double peak = 0;
     for (const ProductRates& rates : ceilings->products)
@@ -134,10 +134,10 @@ double OperationRow::bytes_per_ns() const {
   return time_ns > 0 ? static_cast<double>(bytes()) / static_cast<double>(time_ns) : 0;
 }
 double OperationRow::limit_share() const {
-  return time_ns > 0 ? predicted_ns / static_cast<double>(time_ns) : 0;
+  return own_ns > 0 ? predicted_ns / static_cast<double>(own_ns) : 0;
 }
 double OperationRow::error() const {
-  return time_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
+  return own_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
 }
 
 std::string folded_scope(std::string_view scope) {
@@ -208,8 +208,8 @@ OperationTable table_by_scope(const StepRecord& step, const Ceilings* ceilings) 
 double error_share(const OperationTable& table) {
   double errors = 0;
   for (const OperationRow& row : table.rows)
-    if (row.is_leaf) errors += std::abs(row.predicted_ns - static_cast<double>(row.time_ns));
-  return table.total.time_ns > 0 ? errors / static_cast<double>(table.total.time_ns) : 0;
+    if (row.is_leaf) errors += std::abs(row.predicted_ns - static_cast<double>(row.own_ns));
+  return table.total.own_ns > 0 ? errors / static_cast<double>(table.total.own_ns) : 0;
 }
 
 }  // namespace ridge::perf

@@ -257,21 +257,22 @@ double predict_run_ns(const Graph& graph,
                       const std::vector<NodePrediction>& predictions,
                       const Target& target,
                       const Ceilings& ceilings) {
-  double launches = 0, limits = 0, longest = 0;
+  double launches = 0, limits = 0;
   for (const NodeCost& cost : costs) launches += cost.launches;
   if (!target.branch_slack().any())
     return std::max(total_ns(predictions), launches * ceilings.stream_launch_ns);
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
-  std::vector<std::vector<NodeId>> after = schedule_branches(graph, places, plan, has_launch).after;
+  const Schedule schedule = schedule_branches(graph, places, plan, has_launch);
   std::vector<double> end(graph.nodes.size(), 0);
+  double row_end[2] = {};  // of the others, of updates beside them
   for (size_t i = 0; i < end.size(); ++i) {
-    for (NodeId before : after[i]) end[i] = std::max(end[i], end[static_cast<size_t>(before)]);
-    end[i] += predictions[i].ns;
+    double& row = row_end[schedule.is_background[i] ? 1 : 0];
+    for (NodeId before : schedule.after[i]) row = std::max(row, end[static_cast<size_t>(before)]);
+    end[i] = row += predictions[i].ns;
     limits += predictions[i].limit_ns;
-    longest = std::max(longest, end[i]);
   }
-  return std::max(longest, limits);
+  return std::max({row_end[0], row_end[1], limits});
 }
 
 double predict_node_ns(const Graph& graph,

@@ -40,9 +40,11 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
 
-// A run of the graph. Kernels come one after the other; where the target runs branches side by
-// side, the longest chain of nodes that wait for each other counts, and no less than all nodes'
-// limits. Where each launch is made by itself, no less than the host takes to make them.
+// A run of the graph. Kernels come one after the other: one that fills the device gains nothing
+// from a neighbour. Where the target runs branches side by side, updates that nothing waits for run
+// beside the others, in a row of their own: they wait for memory while products compute. No less
+// than all nodes' limits. Where each launch is made by itself, no less than the host takes to make
+// them.
 double predict_run_ns(const Graph& graph,
                       const std::vector<Place>& places,
                       const MemoryPlan& plan,

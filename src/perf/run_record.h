@@ -53,6 +53,7 @@ struct NodeRecord {
   double predicted_ns = 0;
   Bound bound = Bound::kNone;
   int64_t time_ns = 0;             // see StepRecord
+  int64_t own_ns = 0;              // of it, in equal parts where kernels ran side by side
   std::vector<double> samples_ns;  // one per instrumented step
 };
 
@@ -68,8 +69,9 @@ struct GraphName {
 
 // The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle
 // half of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the
-// nodes are exact, and busy - overlapped + idle + host = wall. Medians, which do not add up, stand
-// beside with their intervals.
+// nodes are exact, and busy - overlapped + idle + host = wall. A moment in which n kernels run
+// belongs to each by 1/n: so nodes' own times add up to the time while some kernel ran. Medians,
+// which do not add up, stand beside with their intervals.
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
@@ -77,6 +79,7 @@ struct StepRecord {
   int64_t busy_ns = 0;        // the sum over the nodes
   int64_t overlapped_ns = 0;  // of it, what kernels side by side count more than once
   int64_t idle_ns = 0;        // inside the graphs, while no kernel ran
+  int64_t launch_ns = 0;      // of it, before a graph's first kernel
   int64_t host_ns = 0;        // outside the graphs: batch, learning rate, loss
   int64_t covered_ns() const { return busy_ns - overlapped_ns; }  // while some kernel ran
   std::vector<double> wall_samples_ns;

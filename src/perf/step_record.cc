@@ -68,6 +68,35 @@ double sum_of_walls(const InstrumentedStep& step) {
   return sum;
 }
 
+// Of each span its own part: moments are divided evenly among the kernels that run in them.
+std::vector<double> own_parts(const std::vector<Span>& spans) {
+  struct Change {
+    double at_ns;
+    size_t span;
+    bool begins;
+  };
+  std::vector<Change> changes;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    changes.push_back({spans[i].begin_ns, i, true});
+    changes.push_back({spans[i].end_ns, i, false});
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
+  std::vector<double> parts(spans.size(), 0.0);
+  std::vector<size_t> running;
+  double last_ns = 0;
+  for (const Change& change : changes) {
+    for (size_t span : running)
+      parts[span] += (change.at_ns - last_ns) / static_cast<double>(running.size());
+    last_ns = change.at_ns;
+    if (change.begins)
+      running.push_back(change.span);
+    else
+      std::erase(running, change.span);
+  }
+  return parts;
+}
+
 // What the sum of the spans counts more than once.
 double overlapped_ns(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(),
@@ -107,6 +136,25 @@ void add_samples(std::span<const InstrumentedStep> steps,
   }
 }
 
+// Means over the middle steps, as the nodes' times.
+void add_own_parts(std::span<const InstrumentedStep> steps,
+                   const std::vector<int>& order,
+                   const std::vector<size_t>& middle,
+                   StepRecord& record) {
+  std::vector<double> sums(record.nodes.size(), 0.0);
+  for (size_t s : middle)
+    for (size_t r = 0; r < order.size(); ++r) {
+      const std::vector<Span>& spans = steps[s].runs[r].spans;
+      const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
+      std::vector<double> parts = own_parts(spans);
+      for (size_t i = 0; i < spans.size(); ++i)
+        sums[static_cast<size_t>(record_of[static_cast<size_t>(spans[i].node)])] += parts[i];
+    }
+  for (size_t i = 0; i < sums.size(); ++i)
+    record.nodes[i].own_ns =
+        static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
+}
+
 }  // namespace
 
 StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
@@ -127,12 +175,17 @@ StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
     node.time_ns = static_cast<int64_t>(std::floor(sum / count));
     record.busy_ns += node.time_ns;
   }
-  double wall = 0, inside = 0, overlapped = 0;
+  add_own_parts(steps, order, middle, record);
+  double wall = 0, inside = 0, overlapped = 0, launch = 0;
   for (size_t s : middle) {
     wall += steps[s].wall_ns;
     inside += sum_of_walls(steps[s]);
-    for (const ProfiledRun& run : steps[s].runs) overlapped += overlapped_ns(run.spans);
+    for (const ProfiledRun& run : steps[s].runs) {
+      overlapped += overlapped_ns(run.spans);
+      if (!run.spans.empty()) launch += run.spans.front().begin_ns;
+    }
   }
+  record.launch_ns = static_cast<int64_t>(std::floor(launch / count));
   record.wall_ns = static_cast<int64_t>(std::floor(wall / count));
   record.overlapped_ns = static_cast<int64_t>(std::floor(overlapped / count));
   record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.covered_ns();

@@ -76,16 +76,19 @@ std::string operations_text(const perf::LabRecord& lab,
     text += title(fmt::format("{}: by {}", name, table.title), options);
     text += operation_table(table, run.step, kMostRows).text(options);
     warnings.insert(table.warnings.begin(), table.warnings.end());
-    if (table.title == "op" && limits != nullptr && table.total.time_ns > 0)
+    if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
+        !side_by_side(run.step))
       text += fmt::format("\nPredictions: sum of the errors' sizes {:.1f}% of the kernels' time.\n",
                           100 * perf::error_share(table));
   }
   text += fmt::format(
       "\nTimes: means over the middle half of {} instrumented steps, so that rows add up; +-: half "
       "the 95% interval of "
-      "the median.\nReading the clock costs {:.3f}% of a step (readings times the cost of one); "
+      "the median{}.\nReading the clock costs {:.3f}% of a step (readings times the cost of one); "
       "instrumented against plain steps, interleaved: {}.\n",
-      run.step.wall_samples_ns.size(), 100 * run.clock_cost(), profiling_cost(run));
+      run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
+      profiling_cost(run));
+  if (std::string note = kernel_count_note(run.step); !note.empty()) text += note + "\n";
   if (run.step.dropped > 0) text += fmt::format("{} records were dropped.\n", run.step.dropped);
   for (const std::string& each : warnings) text += warning(each, options);
   text += title(fmt::format("{}: roofline", name), options) + roofline(lab, run, options);

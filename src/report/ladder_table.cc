@@ -30,6 +30,20 @@ std::string mfu(const perf::LabRecord& lab, const perf::RunRecord& run) {
   return peak > 0 ? share(run.mfu(peak)) : "-";
 }
 
+// Where a step goes: kernels that compute, kernels that only move data, gaps.
+int64_t own_ns(const perf::RunRecord& run, bool computes) {
+  int64_t sum = 0;
+  for (const perf::NodeRecord& node : run.step.nodes)
+    if ((node.work.flops > 0) == computes) sum += node.own_ns;
+  return sum;
+}
+
+std::string part_of_step(const perf::RunRecord& run, int64_t ns) {
+  return run.step.wall_ns > 0
+             ? share(static_cast<double>(ns) / static_cast<double>(run.step.wall_ns))
+             : "-";
+}
+
 using Cell = std::function<std::string(const perf::RunRecord&)>;
 struct Line {
   const char* label;
@@ -46,7 +60,8 @@ std::vector<Line> time_lines(const perf::LabRecord& lab) {
           {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
           {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
           {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
-          {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }}};
+          {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
+          {"  kernels seen", [](const auto& r) { return format_integer(kernels_seen(r.step)); }}};
 }
 
 std::vector<Line> share_lines(const perf::LabRecord& lab) {
@@ -63,12 +78,13 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
       {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
       {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
       {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
-      {"attributed",
-       [](const auto& r) {
-         return r.step.wall_ns > 0 ? share(static_cast<double>(r.step.covered_ns()) /
-                                           static_cast<double>(r.step.wall_ns))
-                                   : "-";
-       }},
+      {"some kernel runs", [](const auto& r) { return part_of_step(r, r.step.covered_ns()); }},
+      {"  computing", [](const auto& r) { return part_of_step(r, own_ns(r, true)); }},
+      {"  moving data", [](const auto& r) { return part_of_step(r, own_ns(r, false)); }},
+      {"none: launch", [](const auto& r) { return part_of_step(r, r.step.launch_ns); }},
+      {"  between kernels",
+       [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.launch_ns); }},
+      {"  host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
       {"profiling costs, counted",
        [](const auto& r) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";

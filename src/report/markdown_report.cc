@@ -77,10 +77,13 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
   text += fmt::format(
       "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
       "+- column is half "
-      "the 95% interval of the median. Reading the clock costs {:.3f}% of a step (readings times "
+      "the 95% interval of the median{}. Reading the clock costs {:.3f}% of a step (readings times "
       "the "
       "cost of one); instrumented against plain steps, interleaved: {}.\n",
-      run.step.wall_samples_ns.size(), 100 * run.clock_cost(), profiling_cost(run));
+      run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
+      profiling_cost(run));
+  if (std::string note = kernel_count_note(run.step); !note.empty())
+    text += "\n" + plain(note) + "\n";
   const perf::Ceilings* limits = lab.limits();
   std::set<std::string> warnings;
   for (const perf::OperationTable& table :

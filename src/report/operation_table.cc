@@ -2,6 +2,9 @@
 // The operation tables.
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 #include "base/units.h"
 #include "report/tables.h"
 
@@ -16,25 +19,33 @@ std::string share_of(int64_t part_ns, int64_t wall_ns) {
                      : "-";
 }
 
-std::vector<std::string> cells(const perf::OperationRow& row) {
+// Kernels that ran side by side have a column more: their own time.
+constexpr size_t kOwnColumn = 3;
+
+std::vector<std::string> cells(const perf::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
   auto rate = [&](double per_ns, const char* unit) {
     return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
   };
-  return {std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
-          format_integer(row.calls),
-          is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
-          is_measured ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
-          is_measured ? fmt::format("{:.1f}%", 100 * row.share) : "-",
-          count(row.work.flops),
-          count(row.work.macs),
-          row.bytes() == 0 ? "-" : format_bytes(row.bytes()),
-          row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
-          rate(row.flops_per_ns(), "FLOP/s"),
-          rate(row.bytes_per_ns(), "B/s"),
-          std::string(perf::name(row.bound)),
-          row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
-          row.error() != 0 ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
+  std::vector<std::string> all{
+      std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
+      format_integer(row.calls),
+      is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
+      is_measured ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
+      is_measured ? fmt::format("{:.1f}%", 100 * row.share) : "-",
+      count(row.work.flops),
+      count(row.work.macs),
+      row.bytes() == 0 ? "-" : format_bytes(row.bytes()),
+      row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
+      rate(row.flops_per_ns(), "FLOP/s"),
+      rate(row.bytes_per_ns(), "B/s"),
+      std::string(perf::name(row.bound)),
+      row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
+      row.error() != 0 && !beside ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
+  if (beside)
+    all.insert(all.begin() + kOwnColumn,
+               is_measured ? format_ns(static_cast<double>(row.own_ns)) : "-");
+  return all;
 }
 
 // Rows after the `most` largest as one, so that the column still adds up.
@@ -45,6 +56,7 @@ perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
     const perf::OperationRow& row = table.rows[i];
     sum.calls += row.calls;
     sum.time_ns += row.time_ns;
+    sum.own_ns += row.own_ns;
     sum.share += row.share;
     sum.work += row.work;
     sum.read_bytes += row.read_bytes;
@@ -56,35 +68,68 @@ perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
 
 }  // namespace
 
+bool side_by_side(const perf::StepRecord& step) { return step.overlapped_ns > step.busy_ns / 100; }
+
+std::string own_note(const perf::StepRecord& step) {
+  if (!side_by_side(step)) return "";
+  return "; own: a moment in which kernels ran side by side counts for each in equal parts, and "
+         "shares are of it. Predictions are of kernels that have the device to themselves: "
+         "--pass -branches runs them one after the other, where errors can be told";
+}
+
+int64_t kernels_seen(const perf::StepRecord& step) {
+  int64_t sum = 0;
+  for (const perf::TimelineRun& run : step.timeline)
+    sum += static_cast<int64_t>(run.run.spans.size());
+  return sum;
+}
+
+std::string kernel_count_note(const perf::StepRecord& step) {
+  std::map<std::string, std::pair<int64_t, int64_t>> counts;  // seen, planned
+  int64_t planned = 0;
+  for (const perf::TimelineRun& run : step.timeline)
+    for (const perf::Span& span : run.run.spans) {
+      int record =
+          step.graphs[static_cast<size_t>(run.graph)].record_of[static_cast<size_t>(span.node)];
+      ++counts[step.nodes[static_cast<size_t>(record)].op].first;
+    }
+  for (const perf::NodeRecord& node : step.nodes)
+    counts[node.op].second += node.calls, planned += node.calls;
+  std::string text;
+  for (const auto& [op, count] : counts)
+    if (count.first != count.second)
+      text += fmt::format("{}{} {} for {}", text.empty() ? "" : ", ", terminal_safe(op),
+                          format_integer(count.first), format_integer(count.second));
+  if (text.empty() || step.timeline.empty()) return "";
+  return fmt::format("{} kernels ran for {} calls of the plan: {} (a library may split a call).",
+                     format_integer(kernels_seen(step)), format_integer(planned), text);
+}
+
 Table operation_table(const perf::OperationTable& table,
                       const perf::StepRecord& step,
                       size_t most) {
-  Table out({{table.title, Align::kLeft},
-             {"calls", Align::kRight},
-             {"time", Align::kRight},
-             {"+-", Align::kRight},
-             {"share", Align::kRight},
-             {"FLOPs", Align::kRight},
-             {"MACs", Align::kRight},
-             {"bytes", Align::kRight},
-             {"FLOP/B", Align::kRight},
-             {"rate", Align::kRight},
-             {"traffic", Align::kRight},
-             {"bound", Align::kLeft},
-             {"predicted", Align::kRight},
-             {"error", Align::kRight}});
+  const bool beside = side_by_side(step);
+  std::vector<Table::Column> columns{
+      {table.title, Align::kLeft},  {"calls", Align::kRight},   {"time", Align::kRight},
+      {"+-", Align::kRight},        {"share", Align::kRight},   {"FLOPs", Align::kRight},
+      {"MACs", Align::kRight},      {"bytes", Align::kRight},   {"FLOP/B", Align::kRight},
+      {"rate", Align::kRight},      {"traffic", Align::kRight}, {"bound", Align::kLeft},
+      {"predicted", Align::kRight}, {"error", Align::kRight}};
+  if (beside) columns.insert(columns.begin() + kOwnColumn, {"own", Align::kRight});
+  Table out(std::move(columns));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
-  for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i) out.add(cells(table.rows[i]));
-  if (is_cut) out.add(cells(rest(table, most)));
+  for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
+    out.add(cells(table.rows[i], beside));
+  if (is_cut) out.add(cells(rest(table, most), beside));
   out.add_rule();
-  out.add(cells(table.total));
+  out.add(cells(table.total, beside));
   if (step.wall_ns == 0) return out;
   auto add = [&](const char* label, int64_t ns) {
-    out.add({label, "", format_ns(static_cast<double>(ns)), "", share_of(ns, step.wall_ns)});
+    std::vector<std::string> row{label, "", format_ns(static_cast<double>(ns)), "",
+                                 share_of(ns, step.wall_ns)};
+    if (beside) row.insert(row.begin() + kOwnColumn, row[2]);
+    out.add(std::move(row));
   };
-  if (step.overlapped_ns > 0)
-    out.add({"overlapped", "", "-" + format_ns(static_cast<double>(step.overlapped_ns)), "",
-             "-" + share_of(step.overlapped_ns, step.wall_ns)});
   add("idle", step.idle_ns);
   add("host", step.host_ns);
   add("step", step.wall_ns);

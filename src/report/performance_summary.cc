@@ -36,6 +36,7 @@ Json attribution(const perf::StepRecord& step) {
           {"busy_ns", step.busy_ns},
           {"overlapped_ns", step.overlapped_ns},
           {"idle_ns", step.idle_ns},
+          {"launch_ns", step.launch_ns},
           {"host_ns", step.host_ns},
           {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.covered_ns()) /
                                                       static_cast<double>(step.wall_ns)
@@ -140,7 +141,8 @@ std::string performance_summary(const perf::LabRecord& lab) {
   json["intervals"] =
       "order statistics: the interval holds the true median with the probability in coverage";
   json["operation_times"] =
-      "time_ns: mean over the middle half of the instrumented steps, so that rows add up";
+      "time_ns: mean over the middle half of the instrumented steps, so that rows add up; own_ns: "
+      "a moment in which several kernels ran counts for each in equal parts";
   Json& runs = json["runs"] = Json::array();
   for (size_t i = 0; i < lab.runs.size(); ++i) {
     Json run = run_json(lab, lab.runs[i]);

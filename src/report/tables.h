@@ -27,7 +27,17 @@ std::string profiling_cost(const perf::RunRecord& run);
 // A row a run: for several batch sizes or lengths.
 Table sweep_table(const perf::LabRecord& lab);
 
-// One row a key, then busy, idle, host and the whole step. `most` cuts rows (0: none) and says what
+// Whether kernels ran side by side to an extent that matters.
+bool side_by_side(const perf::StepRecord& step);
+// What the column of own times means; empty for a step that has none.
+std::string own_note(const perf::StepRecord& step);
+
+// Kernels that ran in the typical instrumented step.
+int64_t kernels_seen(const perf::StepRecord& step);
+// Which ops ran more or fewer kernels than the plan counts; empty where none did.
+std::string kernel_count_note(const perf::StepRecord& step);
+
+// One row a key, then idle, host and the whole step. `most` cuts rows (0: none) and says what
 // was left out.
 Table operation_table(const perf::OperationTable& table,
                       const perf::StepRecord& step,

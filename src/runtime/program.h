@@ -48,6 +48,9 @@ class Program {
   Store& store() { return store_; }
   // A value of the last run, copied out; the value must be a graph output or stored.
   std::vector<float> read(int stage, ValueId value) const;
+  // The same of one fp32 number, which is on its way while the host goes on; null where `read` is
+  // as good.
+  std::unique_ptr<backends::CopyOut> start_read(int stage, ValueId value) const;
 
  private:
   // The launches of a stage, and their recording once there is one: what is loaded lazily loads in

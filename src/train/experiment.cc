@@ -64,21 +64,33 @@ perf::RunRecord run_experiment(const Experiment& e,
   settled_memory();
   record.memory.peak_was_reset = perf::reset_peak_memory();
 
-  auto take = [&](int64_t index, bool instrumented) {
-    StepResult result = trainer.step(instrumented);
-    if (listener) listener({index, instrumented, result});
-    return result;
-  };
-  for (int64_t i = 0; i < e.warmup_steps; ++i) take(i - e.warmup_steps, false);
   std::vector<perf::InstrumentedStep> steps;
-  for (int64_t i = 0; i < e.steps; ++i) {
-    bool instrumented = e.instrument && (i % 4 == 1 || i % 4 == 2);
-    StepResult result = take(i, instrumented);
+  int64_t begun = -e.warmup_steps, finished = begun;
+  auto is_instrumented = [&](int64_t i) {
+    return e.instrument && i >= 0 && (i % 4 == 1 || i % 4 == 2);
+  };
+  auto finish = [&](StepResult result) {
+    int64_t index = finished++;
+    bool instrumented = is_instrumented(index);
+    if (listener) listener({index, instrumented, result});
+    if (index < 0) return;
     record.losses.push_back(result.loss);
     if (instrumented)
       steps.push_back({std::move(result.profiles), result.elapsed_ns});
     else
       record.plain_wall_ns.push_back(result.elapsed_ns);
+  };
+  // The device never waits for the host between plain steps. Steps that others are compared with
+  // begin when the one before is done, as those do.
+  const int64_t ahead = e.instrument ? 1 : 2;
+  while (finished < e.steps) {
+    if (is_instrumented(begun)) {
+      ++begun;
+      finish(trainer.step(true));
+      continue;
+    }
+    for (; begun < e.steps && begun - finished < ahead; ++begun) trainer.begin_step();
+    finish(trainer.finish_step());
   }
   record.memory.after = perf::read_process_memory();
   // One reading before and one after each call.

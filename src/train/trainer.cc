@@ -2,7 +2,9 @@
 // Setting up and stepping.
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -11,6 +13,15 @@
 #include "runtime/load.h"
 
 namespace ridge::train {
+namespace {
+
+double now_ns() {
+  return std::chrono::duration<double, std::nano>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace
 
 Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
@@ -51,34 +62,65 @@ void Trainer::write_batch() {
   write("labels", batch.labels);
 }
 
-StepResult Trainer::step(bool profiled) {
-  auto begin = std::chrono::steady_clock::now();
-  StepResult result;
+void Trainer::read_loss(int stage, Begun& begun) {
+  ValueId loss = program_.stage(stage).graph.outputs[0];
+  if (auto term = program_.start_read(stage, loss))
+    begun.terms.push_back(std::move(term));
+  else
+    begun.loss += static_cast<double>(program_.read(stage, loss)[0]) /
+                  static_cast<double>(options_.micro_batches);
+}
+
+void Trainer::begin(bool profiled) {
+  RIDGE_CHECK(!profiled || begun_.empty(), "a step is under way");
+  Begun begun;
+  begun.begin_ns = now_ns();
   ++taken_;
   store_.write_scalar("learning_rate",
                       static_cast<float>(learning_rate(options_.optimizer, taken_)));
   store_.write_scalar("step", static_cast<float>(taken_));
   for (int i = 0; i < program_.stages(); ++i) {
     const runtime::Stage& stage = program_.stage(i);
+    bool has_loss = !stage.graph.outputs.empty();
     for (int k = 0; k < stage.repeat; ++k) {
-      bool has_loss = !stage.graph.outputs.empty();
       if (has_loss) write_batch();
       if (profiled)
-        result.profiles.push_back(program_.run_profiled(i));
+        begun.profiles.push_back(program_.run_profiled(i));
       else
         program_.run(i);
+      if (has_loss) read_loss(i, begun);
       // While the device computes.
       if (has_loss) next_batch_ = data_.next(options_.batch_size);
-      if (has_loss)
-        result.loss +=
-            static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
     }
   }
-  program_.wait();
-  result.elapsed_ns =
-      std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+  begun.done = backend_.start_copy_out(nullptr, 0);
+  begun.end_ns = now_ns();
+  begun_.push_back(std::move(begun));
+}
+
+void Trainer::begin_step() { begin(false); }
+
+StepResult Trainer::finish_step() {
+  RIDGE_CHECK(!begun_.empty(), "no step is under way");
+  Begun begun = std::move(begun_.front());
+  begun_.pop_front();
+  for (const auto& term : begun.terms) {
+    float value = 0;
+    std::memcpy(&value, term->wait().data(), sizeof value);
+    begun.loss += static_cast<double>(value) / static_cast<double>(options_.micro_batches);
+  }
+  if (begun.done != nullptr) begun.done->wait();
+  double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
+  StepResult result{begun.loss, end_ns - std::max(begun.begin_ns, last_end_ns_), {}};
+  last_end_ns_ = end_ns;
+  result.profiles = std::move(begun.profiles);
   for (const perf::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
+}
+
+StepResult Trainer::step(bool profiled) {
+  begin(profiled);
+  return finish_step();
 }
 
 }  // namespace ridge::train

@@ -3,6 +3,7 @@
 // nothing.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -29,6 +30,12 @@ class Trainer {
           const passes::Selection& selection,
           backends::Backend& backend);
 
+  // Tells the device to take a step, which may still be under way on return; its result comes from
+  // finish_step, in the order in which steps began. Of steps that overlap each one's time is that
+  // from the end of the one before.
+  void begin_step();
+  StepResult finish_step();
+  // Both. Profiled: no other step may be under way.
   StepResult step(bool profiled = false);
 
   const TrainingStep& graphs() const { return step_; }
@@ -39,6 +46,17 @@ class Trainer {
   int64_t owned_bytes() const { return store_.bytes() + program_.arena_bytes(); }
 
  private:
+  // A step under way.
+  struct Begun {
+    double begin_ns = 0;
+    double end_ns = 0;  // of the host's part
+    double loss = 0;
+    std::vector<std::unique_ptr<backends::CopyOut>> terms;  // of the loss, one a micro-batch
+    std::unique_ptr<backends::CopyOut> done;  // null: it was done when the host's part was
+    std::vector<perf::ProfiledRun> profiles;
+  };
+  void begin(bool profiled);
+  void read_loss(int stage, Begun& begun);
   void write_batch();
 
   models::ModelConfig config_;
@@ -50,6 +68,8 @@ class Trainer {
   WorkshopData data_;
   std::optional<WorkshopData::Batch> next_batch_;
   int64_t taken_ = 0;
+  std::deque<Begun> begun_;
+  double last_end_ns_ = 0;
 };
 
 }  // namespace ridge::train

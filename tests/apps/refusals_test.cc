@@ -19,6 +19,7 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"lab", "--levels", "baseline,fastest"}, 2, "[levels] expected all or some of");
   expect_refused({"lab", "--levels", "fused", "--profile-levels", "baseline"}, 2,
                  "not among the levels that run");
+  expect_refused({"train", "--device", "cpu", "--nvtx"}, 2, "[nvtx] expected --device cuda");
   expect_refused({"bench", "op", "nonsense"}, 2, "unknown op 'nonsense'");
   expect_refused({"bench", "op", "softmax", "--device", "abacus"}, 2, "[device]");
   expect_refused({"bench", "op", "reshape"}, 2, "is a view");
@@ -62,6 +63,9 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
   expect_refused({"train", "--preset", "large", "--batch-size", "1000", "--seq-len", "65536",
                   "--level", "baseline"},
                  4, "are left on this machine");
+  expect_refused({"train", "--preset", "large", "--batch-size", "1000", "--seq-len", "65536",
+                  "--level", "baseline"},
+                 4, "optimizer_state");
 }
 
 TEST_F(RefusalTest, ConfigurationFiles) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "perf/measured_step.h"
 
 namespace ridge::perf {
@@ -75,6 +77,30 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   ASSERT_EQ(record.timeline.size(), 3u);
   EXPECT_EQ(record.timeline[0].graph, 0);
   EXPECT_EQ(record.timeline[2].graph, 1);
+}
+
+// Two kernels, then three, then one: by hand.
+TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
+  MeasuredStep program(1);
+  std::mt19937 engine(5);
+  InstrumentedStep one = program.draw(engine);
+  std::vector<Span>& spans = one.runs[0].spans;
+  ASSERT_GE(spans.size(), 3u);
+  spans.resize(3);
+  spans[0] = {spans[0].node, 100, 400};
+  spans[1] = {spans[1].node, 200, 500};
+  spans[2] = {spans[2].node, 300, 900};
+  one.runs[0].wall_ns = 1000;
+  one.runs[1].spans.clear();
+  StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(5, one));
+  std::map<NodeId, int64_t> own;
+  for (const NodeRecord& node : record.nodes)
+    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+  EXPECT_EQ(own.at(spans[0].node), 100 + 50 + 33);
+  EXPECT_EQ(own.at(spans[1].node), 50 + 33 + 50);
+  EXPECT_EQ(own.at(spans[2].node), 33 + 50 + 400);
+  EXPECT_EQ(record.covered_ns(), 800);
+  EXPECT_EQ(record.launch_ns, 100);
 }
 
 // One step in which the machine did something else must not move the times.

@@ -52,7 +52,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   };
 }
 
-int launches(const Call& call) {
+int launches(const Call& call, bool) {
   return adamw_multi_launches(
       static_cast<int64_t>(ops::adamw_tensors(call.inputs.size(), call.attrs).size()));
 }
@@ -83,7 +83,7 @@ Launch bind_squares(const BindCall& call, BindContext& context) {
 int64_t squares_workspace(const Call& call) {
   return sum_squares_workspace_bytes(squares_of(call));
 }
-int squares_launches(const Call& call) { return sum_squares_launches(squares_of(call)); }
+int squares_launches(const Call& call, bool) { return sum_squares_launches(squares_of(call)); }
 
 Launch bind_clip(const BindCall& call, BindContext& context) {
   constexpr double kNormEpsilon = 1e-6;  // as ops/clip.cc

@@ -50,7 +50,7 @@ Launch bind_concat(const BindCall& call, BindContext& context) {
   };
 }
 
-int concat_launches(const Call& call) { return static_cast<int>(call.inputs.size()); }
+int concat_launches(const Call& call, bool) { return static_cast<int>(call.inputs.size()); }
 
 template <typename T>
 Launch bind_fill_of(const BindCall& call, BindContext& context) {

@@ -96,7 +96,7 @@ Launch bind_nll_backward(const BindCall& call, BindContext& context) {
   });
 }
 
-int launches(const Call&) { return kSoftmaxCrossEntropyLaunches; }
+int launches(const Call&, bool) { return kSoftmaxCrossEntropyLaunches; }
 
 int64_t workspace(const Call& call) {
   return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]);

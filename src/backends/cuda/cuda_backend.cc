@@ -2,11 +2,13 @@
 // The CUDA backend's answers to the passes, its memory and its streams.
 #include "backends/cuda/cuda_backend.h"
 
+#include "backends/cuda/copies_out.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
+#include "backends/cuda/nvtx_range.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
 #include "backends/table_backend.h"
@@ -34,7 +36,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   int launches(const Graph& graph, const Node& node) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
     if (kernel == nullptr || kernel->launches == nullptr) return 1;
-    return kernel->launches(CallTypes(graph, node).call());
+    return kernel->launches(CallTypes(graph, node).call(), options_.tf32);
   }
 
   int rounds(const Graph&, const Node& node) const override {
@@ -49,7 +51,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {
-    return cuda::flash_scores(attention);
+    return cuda::flash_scores(attention, options_.tf32);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {
@@ -74,6 +76,10 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     synchronize();
   }
 
+  std::unique_ptr<CopyOut> start_copy_out(const std::byte* from, int64_t bytes) override {
+    return bytes <= CopiesOut::kMostBytes ? copies_.start(from, bytes, device_.stream()) : nullptr;
+  }
+
   void synchronize() override {
     device_.synchronize();
     faults_.raise();
@@ -89,7 +95,8 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     const CudaKernel* kernel = find_kernel(call.node.op->name);
     RIDGE_CHECK(kernel != nullptr, "no cuda kernel for '{}'", call.node.op->name);
     BindContext context{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
-    return kernel->bind(call, context);
+    Launch launch = kernel->bind(call, context);
+    return options_.nvtx ? in_nvtx_range(std::move(launch), call.node) : launch;
   }
 
   std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
@@ -106,6 +113,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   Device device_;
   StagingRing ring_;
   IndexFaults faults_;
+  CopiesOut copies_{faults_};
   Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;

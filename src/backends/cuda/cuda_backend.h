@@ -17,6 +17,7 @@ struct CudaOptions {
   bool tune_gemm =
       false;  // measure the heuristics' first algorithms per shape and take the fastest
   std::string tuning_file;  // where choices are kept; empty: nowhere
+  bool nvtx = false;        // ranges named for nodes around launches, and around their recording
 };
 
 // Opens the first GPU. Throws a device Error that says what is missing: the backend in this build,

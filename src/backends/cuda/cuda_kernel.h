@@ -39,7 +39,7 @@ struct CudaKernel {
   int64_t (*workspace_bytes)(const Call&) = nullptr;
   // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
   std::string (*unsupported)(const Call&) = nullptr;
-  int (*launches)(const Call&) = nullptr;  // null: one
+  int (*launches)(const Call&, bool tf32) = nullptr;  // null: one
   int rounds = 1;  // trips to memory that wait for one another: operands, then what they point to,
                    // then sums of others'
 };

@@ -50,21 +50,26 @@ double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32) {
   return dtype == DType::kF32 ? bf16 / 2 : bf16;
 }
 
-std::string missing_device() {
-  int driver = 0, runtime = 0, count = 0;
-  cudaRuntimeGetVersion(&runtime);
-  if (cudaDriverGetVersion(&driver) != cudaSuccess || driver == 0)
+std::string missing_device(const DriverAnswer& answer) {
+  if (answer.driver_version == 0)
     return "no NVIDIA driver was found on this machine (libcuda.so.1 does not open)";
-  cudaError_t status = cudaGetDeviceCount(&count);
-  cudaGetLastError();
-  if (status == cudaErrorInsufficientDriver)
+  if (answer.status == cudaErrorInsufficientDriver)
     return fmt::format("the NVIDIA driver is too old: it knows CUDA {}, and this program needs {}",
-                       version(driver), version(runtime));
-  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0))
+                       version(answer.driver_version), version(answer.runtime_version));
+  if (answer.status == cudaErrorNoDevice || (answer.status == cudaSuccess && answer.devices == 0))
     return "the NVIDIA driver finds no GPU on this machine";
-  if (status != cudaSuccess)
-    return fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(status));
+  if (answer.status != cudaSuccess)
+    return fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(answer.status));
   return "";
+}
+
+std::string missing_device() {
+  DriverAnswer answer;
+  cudaRuntimeGetVersion(&answer.runtime_version);
+  if (cudaDriverGetVersion(&answer.driver_version) != cudaSuccess) answer.driver_version = 0;
+  if (answer.driver_version > 0) answer.status = cudaGetDeviceCount(&answer.devices);
+  cudaGetLastError();
+  return missing_device(answer);
 }
 
 Device::Device() {

@@ -31,8 +31,17 @@ struct DeviceFacts {
 // FLOPs of products a clock and multiprocessor by the maker's documents; 0 where this table ends.
 double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32);
 
+// What the driver answers before a GPU is opened. Versions as CUDA writes them, 13000 for 13.0; a
+// driver's of 0 is no driver.
+struct DriverAnswer {
+  int driver_version = 0;
+  int runtime_version = 0;
+  cudaError_t status = cudaSuccess;  // of counting the GPUs
+  int devices = 0;
+};
 // Empty where a GPU can be used, else what is missing.
-std::string missing_device();
+std::string missing_device(const DriverAnswer& answer);
+std::string missing_device();  // on this machine
 
 class Device {
  public:

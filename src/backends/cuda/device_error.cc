@@ -21,6 +21,7 @@ bool is_fatal(cudaError_t status) {
     case cudaErrorInvalidPc:
     case cudaErrorECCUncorrectable:
     case cudaErrorAssert:
+    case cudaErrorDevicesUnavailable:
       return true;
     default:
       return false;

@@ -17,10 +17,11 @@ constexpr int64_t kWorkspaceAlignment = 256;
 // this.
 constexpr int64_t kSpillLimitBytes = int64_t{256} << 20;
 
-AttentionExtents extents(const Call& call, size_t first_input) {
+AttentionExtents extents(const Call& call, size_t first_input, bool tf32) {
   ops::AttentionShape s = ops::attention_shape("flash_attention", call, first_input);
   AttentionExtents e{s.batch, s.sequence, s.heads, s.kv_heads, s.head_size, s.causal, s.window};
   e.scale = static_cast<float>(s.scale);
+  e.tf32 = tf32;
   return e;
 }
 
@@ -52,8 +53,7 @@ std::byte* aligned(std::byte* workspace) {
 }
 
 Launch bind(const BindCall& call, BindContext& context) {
-  AttentionExtents e = extents(call.call(), 0);
-  e.tf32 = context.tf32;
+  AttentionExtents e = extents(call.call(), 0, context.tf32);
   DType dtype = call.inputs[0].type.dtype;
   int64_t bytes = flash_attention_forward_workspace_bytes(e, dtype);
   return [e, dtype, q = input(call.inputs[0]), k = input(call.inputs[1]), v = input(call.inputs[2]),
@@ -67,8 +67,7 @@ Launch bind(const BindCall& call, BindContext& context) {
 
 // Inputs do, q, k, v, o, lse.
 Launch bind_backward(const BindCall& call, BindContext& context) {
-  AttentionExtents e = extents(call.call(), 1);
-  e.tf32 = context.tf32;
+  AttentionExtents e = extents(call.call(), 1, context.tf32);
   DType dtype = call.inputs[0].type.dtype;
   AttentionBackward b;
   b.d_o = input(call.inputs[0]);
@@ -104,22 +103,22 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
   return lies_in_vectors(call.outputs[static_cast<size_t>(output)], layout);
 }
 
+// Products in TF32 never take less memory than fp32 arithmetic.
 int64_t workspace(const Call& call) {
-  int64_t bytes = flash_attention_forward_workspace_bytes(extents(call, 0), call.inputs[0].dtype);
+  int64_t bytes =
+      flash_attention_forward_workspace_bytes(extents(call, 0, true), call.inputs[0].dtype);
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 int64_t workspace_backward(const Call& call) {
-  AttentionExtents e = extents(call, 1);
+  AttentionExtents e = extents(call, 1, true);
   int64_t bytes = flash_attention_backward_workspace_bytes(e, call.inputs[0].dtype,
                                                            gradient_form(e), kSpillLimitBytes);
   return bytes == 0 ? 0 : bytes + kWorkspaceAlignment;
 }
 
-// Hopper's take row statistics, then keys with dQ's product in one, or keys and queries apart.
-int launches_backward(const Call& call) {
-  AttentionExtents e = extents(call, 1);
-  if (flash_attention_kernels(e, call.inputs[0].dtype) != AttentionKernels::kHopper) return 1;
-  return gradient_form(e) == AttentionGradient::kSpill ? 2 : 3;
+int launches_backward(const Call& call, bool tf32) {
+  AttentionExtents e = extents(call, 1, tf32);
+  return flash_attention_backward_launches(e, call.inputs[0].dtype, gradient_form(e));
 }
 
 std::string unsupported(const Call& call) {
@@ -133,8 +132,8 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-perf::FlashScores flash_scores(const Call& attention) {
-  AttentionExtents e = extents(attention, 0);
+perf::FlashScores flash_scores(const Call& attention, bool tf32) {
+  AttentionExtents e = extents(attention, 0, tf32);
   DType dtype = attention.inputs[0].dtype;
   int64_t heads = std::max<int64_t>(e.batch * e.heads, 1);
   AttentionPairs backward = flash_attention_backward_pairs(e, dtype, gradient_form(e));

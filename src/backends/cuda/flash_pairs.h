@@ -6,6 +6,6 @@
 
 namespace ridge::backends::cuda {
 
-perf::FlashScores flash_scores(const Call& attention);
+perf::FlashScores flash_scores(const Call& attention, bool tf32);
 
 }  // namespace ridge::backends::cuda

@@ -159,7 +159,7 @@ int64_t workspace_bytes(const Call& call) {
   return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
 }
 
-int launches(const Call& call) {
+int launches(const Call& call, bool) {
   if (is_empty_product(call)) return 1;
   std::optional<PackedProduct> packed = packing(call);
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));

@@ -258,7 +258,7 @@ void split_rates(double ns_small,
 }
 
 void measure_attention(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
-  int64_t small = dtype == DType::kF32 ? 48 : 64, large = dtype == DType::kF32 ? 96 : 128;
+  constexpr int64_t small = 64, large = 128;
   AttentionTime a = attention_time(stand, dtype, tf32, small),
                 b = attention_time(stand, dtype, tf32, large);
   perf::AttentionRates rates;

@@ -141,6 +141,8 @@ std::unique_ptr<Recording> record_graph(Device& device,
     const NodeLaunch& each = launches[i];
     Ends before;
     for (int other : each.after) append(before, ends[static_cast<size_t>(other)]);
+    // One root: a second one would be started by another queue, which takes it longer.
+    if (before.nodes.empty() && i > 0) before = ends[0];
     if (branches)
       capture.continue_after(std::move(before), each.is_background ? kBackground : kUrgent);
     if (instrument != nullptr) instrument->mark(each.node);

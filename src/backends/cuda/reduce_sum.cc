@@ -62,7 +62,7 @@ int64_t workspace_bytes(const Call& call) {
   return partial_bytes(s) + (sums_columns(s) ? sum_columns_workspace_bytes(s.outer, s.kept) : 0);
 }
 
-int launches(const Call& call) {
+int launches(const Call& call, bool) {
   Split s = split(call.inputs[0].shape, call.attrs.integers("axes"));
   int each = (s.inner != 1 || !sums_columns(s) ? 1 : 0) +
              (sums_columns(s) ? sum_columns_launches(s.outer, s.kept) : 0);

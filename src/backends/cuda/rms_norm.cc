@@ -104,7 +104,7 @@ const CudaKernel& rms_norm_backward_kernel() {
                                  .takes_input = takes_input,
                                  .takes_output = takes_output,
                                  .workspace_bytes = workspace_bytes,
-                                 .rounds = 5};
+                                 .rounds = 6};
   return kernel;
 }
 

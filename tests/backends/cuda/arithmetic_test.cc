@@ -30,10 +30,14 @@ Sample attention(const char* name,
            {{"sequence", tokens}, {"causal", causal}, {"window", int64_t{0}}, {"scale", 0.1}}}};
 }
 
-// The Hopper kernels' sizes, and what lies between; more keys than a tile holds.
+// The Hopper kernels' sizes, and what lies between; more keys than a tile holds; around a block's
+// rows, and more than short sequences' kernels take.
 std::vector<Sample> model_sizes() {
-  return {attention("e64", 97, 2, 1, 64, true), attention("e128", 140, 2, 1, 128, true),
-          attention("e80", 70, 1, 1, 80, false), attention("e256", 40, 1, 1, 256, true)};
+  return {attention("e64", 97, 2, 1, 64, true),      attention("e128", 140, 2, 1, 128, true),
+          attention("e80", 70, 1, 1, 80, false),     attention("e256", 40, 1, 1, 256, true),
+          attention("e64t1", 1, 2, 1, 64, true),     attention("e64t127", 127, 1, 1, 64, false),
+          attention("e64t128", 128, 2, 1, 64, true), attention("e64t257", 257, 1, 1, 64, true),
+          attention("e128t64", 64, 1, 1, 128, true), attention("e128t129", 129, 1, 1, 128, true)};
 }
 
 std::vector<Sample> samples() {

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "backends/cuda/cuda_backend.h"
-#include "perf/cost.h"
 #include "train/trainer.h"
 
 namespace ridge::train {
@@ -76,7 +75,8 @@ TEST_P(GpuTraining, IsTheSameTwice) {
   }
 }
 
-// Every launch that the plan counts is seen, with and without a replay.
+// Every launch that the plan counts is seen, with and without a replay, and no other but those that
+// cuBLAS makes of one product.
 TEST_P(GpuTraining, EveryKernelIsTimed) {
   for (const char* capture : {"-capture", "+capture"}) {
     SCOPED_TRACE(capture);
@@ -89,13 +89,15 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
     std::map<NodeId, int> seen;
     for (const perf::Span& span : profile.spans) ++seen[span.node];
     for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
-      bool launches = stage.costs[i].launches > 0;
-      EXPECT_EQ(launches, seen.contains(static_cast<NodeId>(i))) << stage.graph.nodes[i].op->name;
+      const std::string& op = stage.graph.nodes[i].op->name;
+      int64_t planned = stage.costs[i].launches, kernels = seen[static_cast<NodeId>(i)];
+      if (op == "matmul" && planned > 0)
+        EXPECT_GE(kernels, planned) << op;
+      else
+        EXPECT_EQ(kernels, planned) << op;
     }
     EXPECT_EQ(profile.dropped, 0);
     EXPECT_LE(profile.spans.back().end_ns, profile.wall_ns);
-    // Each of the plan's launches is one record.
-    EXPECT_EQ(static_cast<int64_t>(profile.spans.size()), perf::total(stage.costs).launches);
   }
 }
 

@@ -54,9 +54,11 @@ struct AttentionBackward {
 };
 
 // Which kernels run: Hopper's own on compute capability 9.0 for bf16 and head sizes 64, 128 and
-// 256; mma.sync for other bf16 and for TF32, head sizes up to 128; else fp32 arithmetic on any GPU.
-enum class AttentionKernels { kHopper, kTensor, kPortable };
-AttentionKernels flash_attention_kernels(const AttentionExtents& extents, DType dtype);
+// 256 (of which short sequences' gradient at 64 and 128 has its own), and for TF32 and 64 and 128;
+// mma.sync for other bf16 and TF32, head sizes up to 128; else fp32 arithmetic on any GPU.
+enum class AttentionKernels { kHopper, kHopperResident, kHopperTf32, kTensor, kPortable };
+AttentionKernels flash_attention_forward_kernels(const AttentionExtents& extents, DType dtype);
+AttentionKernels flash_attention_backward_kernels(const AttentionExtents& extents, DType dtype);
 
 // Bytes of workspace, aligned to 256 by the caller; contents need not survive between launches. For
 // kSpill, more than the minimum lets more heads run at a time:
@@ -67,6 +69,11 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
                                                  DType dtype,
                                                  AttentionGradient gradient,
                                                  int64_t spill_limit_bytes);
+
+// Kernels of a backward pass whose heads all fit the workspace.
+int flash_attention_backward_launches(const AttentionExtents& extents,
+                                      DType dtype,
+                                      AttentionGradient gradient);
 
 // o [N, H, E] and lse [N, H] (natural logarithm of the sum of exponentials, fp32). dtype is kBF16
 // or kF32, for all operands. Returns cudaErrorInvalidValue for extents or operands outside the

@@ -21,17 +21,22 @@ int multiprocessors();  // of the current device
 // the L2 cache; at least 1, at most `heads`.
 int section_heads(const AttentionExtents& extents, int heads, int streams);
 
-enum MapChunks { kOneChunk, kAllChunks };  // 64-column chunks a copy moves
+// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
+// query pass, and tiles of keys walk queries in the key pass.
+AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
-// A map of an operand as (64 columns, T, E / 64, heads, B), boxes of `rows` tokens, 128-byte
-// swizzle. Tokens past T read as zero and are not written. False where the driver refuses
-// (alignment).
+enum MapChunks { kOneChunk, kAllChunks };  // 128-byte chunks of a row that a copy moves
+
+// A map of an operand as (C columns, T, E / C, heads, B), C columns of `dtype` being 128 bytes,
+// boxes of `rows` tokens, 128-byte swizzle. Tokens past T read as zero and are not written. False
+// where the driver refuses (alignment).
 bool encode_tokens(CUtensorMap* map,
                    const AttentionInput& operand,
                    const AttentionExtents& extents,
                    int64_t heads,
                    int rows,
-                   MapChunks chunks);
+                   MapChunks chunks,
+                   DType dtype = DType::kBF16);
 inline bool encode_tokens(CUtensorMap* map,
                           const AttentionOutput& operand,
                           const AttentionExtents& extents,
@@ -93,5 +98,30 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
                                                         int64_t spill_limit_bytes);
 AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
                                                      AttentionGradient gradient);
+
+// The backward of short sequences in one launch, bf16 or TF32: where `fits`, and without workspace.
+bool fits_backward_resident(const AttentionExtents& extents, DType dtype);
+cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& extents,
+                                                     DType dtype,
+                                                     const AttentionBackward& operands,
+                                                     cudaStream_t stream);
+AttentionPairs flash_attention_backward_resident_pairs(const AttentionExtents& extents);
+
+// The same for fp32 operands in TF32, head sizes 64 and 128; the backward is two launches.
+cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
+                                                const AttentionInput& q,
+                                                const AttentionInput& k,
+                                                const AttentionInput& v,
+                                                const AttentionOutput& o,
+                                                float* lse,
+                                                cudaStream_t stream);
+int64_t flash_attention_forward_tf32_pairs(const AttentionExtents& extents);
+
+cudaError_t launch_flash_attention_backward_tf32(const AttentionExtents& extents,
+                                                 const AttentionBackward& operands,
+                                                 void* workspace,
+                                                 cudaStream_t stream);
+int64_t flash_attention_backward_tf32_workspace_bytes(const AttentionExtents& extents);
+AttentionPairs flash_attention_backward_tf32_pairs(const AttentionExtents& extents);
 
 }  // namespace ridge::backends::cuda

@@ -167,15 +167,9 @@ cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& exte
 }
 
 int64_t flash_attention_forward_portable_pairs(const AttentionExtents& extents) {
-  const int queries = extents.head_size <= 128 ? 64 : 32;
-  const int keys_at_once = queries;
-  const Visibility visibility = visibility_of(extents);
-  int64_t blocks = 0;
-  for (int first = 0; first < visibility.sequence; first += queries) {
-    const BlockRange keys = key_blocks(visibility, first, first + queries - 1, keys_at_once);
-    blocks += keys.end - keys.begin;
-  }
-  return blocks * queries * keys_at_once * extents.batch * extents.heads;
+  const int side = extents.head_size <= 128 ? 64 : 32;
+  return visited_pairs(visibility_of(extents), side, side, extents.batch * extents.heads)
+      .query_pass;
 }
 
 }  // namespace ridge::backends::cuda

@@ -10,6 +10,12 @@ namespace ridge::backends::cuda {
 
 Visibility visibility_of(const AttentionExtents& extents);
 
+int multiprocessors();  // of the current device
+
+// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
+// query pass, and tiles of keys walk queries in the key pass.
+AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
+
 cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& extents,
                                                     DType dtype,
                                                     const AttentionInput& q,

@@ -168,4 +168,9 @@ cudaError_t launch_flash_attention_forward_tensor(const AttentionExtents& extent
                            : launch<__nv_bfloat16, 128>(p, stream);
 }
 
+int64_t flash_attention_forward_tensor_pairs(const AttentionExtents& extents) {
+  return visited_pairs(visibility_of(extents), kRows, kKeys, extents.batch * extents.heads)
+      .query_pass;
+}
+
 }  // namespace ridge::backends::cuda

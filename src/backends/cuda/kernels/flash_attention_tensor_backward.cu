@@ -300,4 +300,8 @@ cudaError_t launch_flash_attention_backward_tensor(const AttentionExtents& exten
                            : launch<__nv_bfloat16, 128>(p, stream);
 }
 
+AttentionPairs flash_attention_backward_tensor_pairs(const AttentionExtents& extents) {
+  return visited_pairs(visibility_of(extents), kRows, kColumns, extents.batch * extents.heads);
+}
+
 }  // namespace ridge::backends::cuda

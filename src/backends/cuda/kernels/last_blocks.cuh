@@ -13,12 +13,12 @@ namespace ridge::backends::cuda {
 // zero; they are zero again when leave_last_blocks has been called.
 __device__ __forceinline__ int join_last_blocks(int32_t* tickets, int blocks, int count) {
   __shared__ int number;
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();  // for the whole block, whose writes the barrier put before it
     number = atomicAdd(tickets, 1) - (blocks - count);
     if (number >= 0) {
-      while (atomicAdd(tickets, 0) < blocks) {
+      while (*static_cast<volatile int32_t*>(tickets) < blocks) {
       }
       __threadfence();
     }

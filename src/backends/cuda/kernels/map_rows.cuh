@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/vector_io.cuh"
 
 namespace ridge::backends::cuda {
@@ -48,6 +49,7 @@ __global__ void __launch_bounds__(kMapThreads) map_rows_kernel(const __grid_cons
   const uint32_t first = blockIdx.x * (kMapThreads * kUnroll) + threadIdx.x;
   typename Body::Item items[kUnroll];
   MapPlace places[kUnroll];
+  wait_for_grids();
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
     const uint32_t index = first + u * kMapThreads;
@@ -74,13 +76,13 @@ cudaError_t launch_map_rows(const Body& body, int64_t rows, int64_t width, cudaS
   const FastDivide per_row(width / Body::kVector);
   if (vectors <= kFewVectors) {
     const auto blocks = static_cast<unsigned>((vectors + kMapThreads - 1) / kMapThreads);
-    map_rows_kernel<Body, 1>
-        <<<blocks, kMapThreads, 0, stream>>>(body, static_cast<uint32_t>(vectors), per_row);
+    launch_early(map_rows_kernel<Body, 1>, blocks, kMapThreads, stream, body,
+                 static_cast<uint32_t>(vectors), per_row);
   } else {
     const auto blocks =
         static_cast<unsigned>((vectors + kUnroll * kMapThreads - 1) / (kUnroll * kMapThreads));
-    map_rows_kernel<Body, kUnroll>
-        <<<blocks, kMapThreads, 0, stream>>>(body, static_cast<uint32_t>(vectors), per_row);
+    launch_early(map_rows_kernel<Body, kUnroll>, blocks, kMapThreads, stream, body,
+                 static_cast<uint32_t>(vectors), per_row);
   }
   return cudaGetLastError();
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/resident_blocks.h"
 #include "backends/cuda/kernels/row_group.cuh"
 
@@ -46,6 +47,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
         next_more[k] = load_packed<kVector>(p.residual[from] + vector * kVector);
     }
   };
+  wait_for_grids();
   fetch(row);
   float weight[kCount][kVector];
 #pragma unroll
@@ -130,6 +132,7 @@ __global__ void __launch_bounds__(256)
     rms_norm_any_kernel(const __grid_constant__ NormArguments<T> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
+  wait_for_grids();
   const RmsNorm<T>& norm = p.norm;
   const int64_t row = blockIdx.x;
   const T* x = norm.x[row];
@@ -172,10 +175,11 @@ cudaError_t launch(const NormArguments<T>& p, cudaStream_t stream) {
         using Group = RowGroup<kGroup>;
         static const int64_t resident = resident_blocks(kKernel, Group::kThreads);
         const int64_t blocks = std::min((norm.tokens + Group::kRows - 1) / Group::kRows, resident);
-        kKernel<<<static_cast<unsigned>(blocks), Group::kThreads, 0, stream>>>(p);
+        launch_early(kKernel, static_cast<unsigned>(blocks), Group::kThreads, stream, p);
       });
   if (!held)
-    rms_norm_any_kernel<T, kResidual><<<static_cast<unsigned>(norm.tokens), 256, 0, stream>>>(p);
+    launch_early(rms_norm_any_kernel<T, kResidual>, static_cast<unsigned>(norm.tokens), 256, stream,
+                 p);
   return cudaGetLastError();
 }
 

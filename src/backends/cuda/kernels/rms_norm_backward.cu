@@ -3,6 +3,7 @@
 // up in block order.
 #include <algorithm>
 
+#include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/last_blocks.cuh"
 #include "backends/cuda/kernels/reduce.h"
 #include "backends/cuda/kernels/rms_norm.h"
@@ -68,10 +69,10 @@ __device__ __forceinline__ void add_partials(const float* workspace,
 // keeps its columns' sums of d_weight. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the
 // partials are at most 528 rows, in L2. Where a launch is short, the sum of the partials is half of
 // it.
-template <typename T, int kGroup, int kCount, bool kResidual>
-__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
+template <typename T, typename Group, int kCount, bool kResidual>
+__global__ void __launch_bounds__(Group::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
-  using Group = RowGroup<kGroup>;
+  constexpr int kGroup = Group::kThreads / Group::kRows;
   constexpr int kVector = kVectorOf<T>;
   __shared__ ReduceScratch scratch;
   const int lane = Group::lane();
@@ -95,6 +96,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
         next_more[k] = load_packed<kVector>(p.d_residual[from] + vector * kVector);
     }
   };
+  wait_for_grids();
   fetch(row);
   float weight[kCount][kVector], d_weight[kCount][kVector];
 #pragma unroll
@@ -179,6 +181,7 @@ __global__ void __launch_bounds__(256)
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
+  wait_for_grids();
   for (int64_t i = threadIdx.x; i < p.width; i += 256) partial[i] = 0.0f;
   int turn = 0;
   for (int64_t row = blockIdx.x; row < p.tokens; row += gridDim.x, ++turn) {
@@ -222,29 +225,49 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
   return true;
 }
 
+// A row or two a warp: blocks of many rows leave few partial sums, which is what a short launch
+// waits for.
+constexpr int64_t kShortTokens = 2048;
+
+template <typename T, typename Group, int kCount>
+void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
+  const auto grid = static_cast<unsigned>(
+      std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
+  if (p.d_residual)
+    launch_early(rms_norm_backward_kernel<T, Group, kCount, true>, grid, Group::kThreads, stream,
+                 p);
+  else
+    launch_early(rms_norm_backward_kernel<T, Group, kCount, false>, grid, Group::kThreads, stream,
+                 p);
+}
+
+template <typename T>
+bool launch_short(const RmsNormBackward<T>& p, int64_t vectors, cudaStream_t stream) {
+  using Group = RowGroup<32, 256>;
+  if (p.tokens > kShortTokens || vectors > 128) return false;
+  if (vectors <= 32)
+    launch_group<T, Group, 1>(p, stream);
+  else if (vectors <= 64)
+    launch_group<T, Group, 2>(p, stream);
+  else
+    launch_group<T, Group, 4>(p, stream);
+  return true;
+}
+
 template <typename T>
 void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
   const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) &&
                        takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.weight) &&
                        takes_vectors<kVector>(p.d_residual) && takes_vectors<kVector>(p.dx);
-  const bool held =
-      vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
-        constexpr int kGroup = decltype(shape)::kGroupThreads;
-        constexpr int kCount = decltype(shape)::kVectors;
-        using Group = RowGroup<kGroup>;
-        const auto grid = static_cast<unsigned>(
-            std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
-        if (p.d_residual)
-          rms_norm_backward_kernel<T, kGroup, kCount, true>
-              <<<grid, Group::kThreads, 0, stream>>>(p);
-        else
-          rms_norm_backward_kernel<T, kGroup, kCount, false>
-              <<<grid, Group::kThreads, 0, stream>>>(p);
-      });
+  if (vectors && launch_short(p, p.width / kVector, stream)) return;
+  const bool held = vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
+                      using Shape = decltype(shape);
+                      launch_group<T, RowGroup<Shape::kGroupThreads>, Shape::kVectors>(p, stream);
+                    });
   if (held) return;
   const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256)));
-  rms_norm_backward_any_kernel<T><<<grid, 256, 0, stream>>>(p);
+  launch_early(rms_norm_backward_any_kernel<T>, grid, 256, stream, p);
 }
 
 }  // namespace

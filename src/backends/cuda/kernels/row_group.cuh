@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that need a reduction: a group of threads holds a row in registers or walks it, and reduces
-// in a fixed order. A group is 32 lanes (four rows a block, no barrier) or the whole block.
+// in a fixed order. A group is 32 lanes (a row a warp, no barrier) or the whole block.
 #pragma once
 
 #include "backends/cuda/kernels/vector_io.cuh"
@@ -30,11 +30,12 @@ struct ReduceScratch {
   float values[2][kLanes];
 };
 
-template <int kGroup>
+// kBlock: threads of a block whose groups are 32 lanes.
+template <int kGroup, int kBlock = 128>
 struct RowGroup {
   static_assert(kGroup % kLanes == 0 && kGroup <= 1024);
   static constexpr bool kWhole = kGroup > kLanes;  // the group is the block
-  static constexpr int kThreads = kWhole ? kGroup : 128;
+  static constexpr int kThreads = kWhole ? kGroup : kBlock;
   static constexpr int kRows = kThreads / kGroup;  // rows of a block
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }

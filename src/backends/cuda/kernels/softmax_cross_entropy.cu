@@ -11,23 +11,26 @@ namespace {
 
 // Mapping: a group a row, walked once with the online softmax. Bound: memory, N V sizeof(T) read,
 // once however long a row is; in bf16 the exponentials take about two thirds of that time of the
-// special-function units.
+// special-function units. At least 1024 threads a multiprocessor: while some rows are reduced,
+// others must load.
 template <typename T, int kGroup, int kVector>
-__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
+__global__ void __launch_bounds__(RowGroup<kGroup>::kThreads, 1024 / RowGroup<kGroup>::kThreads)
     softmax_cross_entropy_kernel(const __grid_constant__ SoftmaxCrossEntropy<T> p) {
   using Group = RowGroup<kGroup>;
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
   if (row >= p.tokens) return;
   const T* x = p.logits[row];
+  // On its way before the row is.
+  const int32_t label = checked_index(p.labels[row], p.vocabulary);
+  const float at_label = label < 0 ? 0.0f : to_float(x[label]);
   const OnlineSum all =
       online_sum<Group, kGroup, kVector>(x, p.vocabulary, 0, p.vocabulary, kLog2OfE)
           .template reduce<Group>(kLog2OfE, scratch);
   if (Group::lane() != 0) return;
   const double lse = static_cast<double>(all.top) + static_cast<double>(logf(all.sum));
   p.lse[row] = static_cast<float>(lse);
-  const int32_t label = checked_index(p.labels[row], p.vocabulary);
-  p.workspace[row] = label < 0 ? 0.0 : lse - static_cast<double>(to_float(x[label]));
+  p.workspace[row] = label < 0 ? 0.0 : lse - static_cast<double>(at_label);
 }
 
 template <typename T>

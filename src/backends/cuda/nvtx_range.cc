@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pushing and popping. NVTX is headers alone: they look for a tool when the first range opens.
+#include "backends/cuda/nvtx_range.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <utility>
+
+namespace ridge::backends::cuda {
+namespace {
+
+// Closes the range also when the launch throws.
+class Range {
+ public:
+  explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }
+  ~Range() { nvtxRangePop(); }
+  Range(const Range&) = delete;
+};
+
+}  // namespace
+
+Launch in_nvtx_range(Launch launch, const Node& node) {
+  std::string name = node.scope.empty() ? node.op->name : node.scope + "/" + node.op->name;
+  return [launch = std::move(launch), name = std::move(name)] {
+    Range range(name);
+    launch();
+  };
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What goes wrong around a GPU: words and exit codes. CudaFaults need no GPU; GpuFaults break one,
+// each in a process of its own.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/cuda_backend.h"
+#include "backends/cuda/device.h"
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/fill.h"
+#include "base/error.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+Error error_of(cudaError_t status) {
+  try {
+    check(status, "doing something");
+  } catch (const Error& error) {
+    return error;
+  }
+  return Error("nothing was thrown", ExitCode::kFine);
+}
+
+bool says(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(CudaFaults, WhatTheDriverLacks) {
+  EXPECT_EQ(missing_device({13000, 13000, cudaSuccess, 1}), "");
+  EXPECT_TRUE(says(missing_device({0, 13000, cudaSuccess, 0}), "no NVIDIA driver was found"));
+  EXPECT_EQ(missing_device({12040, 13000, cudaErrorInsufficientDriver, 0}),
+            "the NVIDIA driver is too old: it knows CUDA 12.4, and this program needs 13.0");
+  for (cudaError_t status : {cudaErrorNoDevice, cudaSuccess})
+    EXPECT_TRUE(says(missing_device({13000, 13000, status, 0}), "finds no GPU"));
+  EXPECT_TRUE(says(missing_device({13000, 13000, cudaErrorSystemDriverMismatch, 0}),
+                   "the NVIDIA driver does not start"));
+}
+
+TEST(CudaFaults, StatusesBecomeErrorsWithTheirExitCodes) {
+  EXPECT_EQ(error_of(cudaSuccess).code(), ExitCode::kFine);
+  EXPECT_EQ(error_of(cudaErrorMemoryAllocation).code(), ExitCode::kOutOfMemory);
+  EXPECT_TRUE(says(error_of(cudaErrorMemoryAllocation).what(), "doing something"));
+  for (cudaError_t lost : {cudaErrorIllegalAddress, cudaErrorECCUncorrectable,
+                           cudaErrorLaunchFailure, cudaErrorDevicesUnavailable}) {
+    Error error = error_of(lost);
+    EXPECT_EQ(error.code(), ExitCode::kDevice);
+    EXPECT_TRUE(says(error.what(), cudaGetErrorName(lost))) << error.what();
+    EXPECT_TRUE(says(error.what(), "the GPU is lost")) << error.what();
+  }
+  EXPECT_EQ(error_of(cudaErrorInvalidValue).code(), ExitCode::kDevice);
+  EXPECT_FALSE(says(error_of(cudaErrorInvalidValue).what(), "lost"));
+}
+
+class GpuFaults : public testing::Test {
+ protected:
+  void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
+};
+
+// Ends the process as the program does.
+[[noreturn]] void end(const Error& error) {
+  fmt::print(stderr, "{}\n", error.what());
+  std::exit(static_cast<int>(error.code()));
+}
+
+TEST_F(GpuFaults, MoreMemoryThanThereIs) {
+  auto ask = [] {
+    try {
+      make_cuda_backend({})->allocate(int64_t{1} << 50, "arena of temporaries");
+    } catch (const Error& error) {
+      end(error);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(ask(), testing::ExitedWithCode(4),
+              "no room for 'arena of temporaries': asked for 1.00 PiB, .* are free");
+}
+
+// Every later call fails as well; the process ends all the same.
+TEST_F(GpuFaults, AKernelThatLosesTheGpu) {
+  auto lose = [] {
+    try {
+      Device device;
+      float* nowhere = reinterpret_cast<float*>(uintptr_t{1} << 46);
+      check(launch_fill(Fill<float>{1, 1024, {nowhere, 1024}, 1}, device.stream()), "fill");
+      device.synchronize();
+    } catch (const Error& error) {
+      end(error);
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(lose(), testing::ExitedWithCode(5), "the GPU is lost to this process");
+}
+
+TEST_F(GpuFaults, AHeadSizeThatNoKernelTakes) {
+  auto backend = make_cuda_backend({});
+  for (int64_t head_size : {12, 264}) {
+    Graph graph;
+    Builder b(graph, ops::table());
+    Type type{DType::kBF16, {64, 2, head_size}};
+    b.call_all(
+        "flash_attention", {b.input("q", type), b.input("k", type), b.input("v", type)},
+        {{"sequence", int64_t{64}}, {"causal", true}, {"window", int64_t{0}}, {"scale", 0.1}});
+    EXPECT_TRUE(says(backend->unsupported(graph, graph.nodes.back()), "head size"))
+        << backend->unsupported(graph, graph.nodes.back());
+  }
+}
+
+}  // namespace
+}  // namespace ridge::backends::cuda
