@@ -5,8 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -31,6 +33,8 @@ struct BenchModelOptions {
   int64_t depth = 0;
   int64_t batch = 1;
   int64_t repeats = 5;
+  bool made_up = false;
+  bool operations = false;
   std::string format = "md";
 };
 
@@ -71,7 +75,8 @@ class ModelBench {
 
   void run() {
     double begin = now_ns();
-    models::ModelFile file = models::ModelFile::open(o_.inference.model);
+    models::ModelFile file = o_.made_up ? models::ModelFile::open_shape(o_.inference.model)
+                                        : models::ModelFile::open(o_.inference.model);
     read_ns_ = now_ns() - begin;
     int64_t most = 1;
     for (int64_t each : prompts_) most = std::max(most, each);
@@ -85,6 +90,7 @@ class ModelBench {
     begin = now_ns();
     model_ = open_model(std::move(file), o_.inference, most, true, o_.batch);
     open_ns_ = now_ns() - begin;
+    if (o_.operations) model_->backend->instrument();  // or it would not see inside recordings
     begin = now_ns();
     prefill(1);
     first_token_ns_ = now_ns() - begin;
@@ -96,6 +102,7 @@ class ModelBench {
       trials_.push_back(trial(name, each, [&] { return decode(each); }));
     }
     print();
+    if (o_.operations) print_operations();
   }
 
  private:
@@ -135,19 +142,73 @@ class ModelBench {
     return now_ns() - begin_ns_;
   }
 
+  // Kernels by op, as the backend's instrument saw the last of three runs: of each prompt, or of a
+  // token where there are tokens to generate.
+  void print_operations() {
+    std::vector<serve::SessionRun> runs;
+    auto observed = [&](const std::function<void()>& run) {
+      runs.clear();
+      model_->session->observe(&runs);
+      for (int i = 0; i < 3; ++i) run();
+      model_->session->observe(nullptr);
+    };
+    for (int64_t each : prompts_) {
+      observed([&] { start(each); });
+      print_run(fmt::format("the last run of a prompt of {}", each), runs.back());
+    }
+    if (generated_.empty()) return;
+    std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
+    std::vector<int64_t> slots;
+    for (int64_t slot = 0; slot < o_.batch; ++slot) slots.push_back(slot);
+    observed([&] { model_->session->step(slots, last); });
+    print_run("a decode step", runs.back());
+  }
+
+  // Of kernels that overlap each counts from where the one before it ended.
+  static void print_run(const std::string& what, const serve::SessionRun& run) {
+    const perf::ProfiledRun& profile = run.profile;
+    const Graph& graph = run.bucket->program().stage(0).graph;
+    struct Sum {
+      int64_t kernels = 0;
+      double ns = 0;
+    };
+    std::map<std::string, Sum> sums;
+    double busy_ns = 0, ended_ns = 0;
+    for (const perf::Span& span : profile.spans) {
+      const Node& node = graph.node(span.node);
+      std::string name = node.op->name;
+      if (node.inputs.size() > 1 && graph.value(node.inputs[1]).storage == Storage::kParameter)
+        name += " by " + graph.shape(node.inputs[1]).str();
+      Sum& sum = sums[name];
+      double own_ns = std::max(0.0, span.end_ns - std::max(span.begin_ns, ended_ns));
+      ++sum.kernels;
+      sum.ns += own_ns;
+      busy_ns += own_ns;
+      ended_ns = std::max(ended_ns, span.end_ns);
+    }
+    Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
+    for (const auto& [op, sum] : sums)
+      table.add({op, std::to_string(sum.kernels), format_ns(sum.ns)});
+    fmt::print("\n{}\n{} in kernels of {}, {} wall\n", table.markdown(), format_ns(busy_ns), what,
+               format_ns(profile.wall_ns));
+  }
+
   nlohmann::ordered_json heading() const {
     perf::Setting setting =
         make_setting(model_->file.path().stem().string(), o_.inference.machine,
                      model_->session->options().selection, o_.inference.level.switches);
     return {{"program", kProgram},
             {"model", setting.model},
-            {"format", model_->file.is_gguf() ? "GGUF" : "safetensors"},
-            {"size_bytes", model_->file.tensors().bytes()},
+            {"format", o_.made_up               ? "made up"
+                       : model_->file.is_gguf() ? "GGUF"
+                                                : "safetensors"},
+            {"size_bytes", model_->file.weight_bytes()},
             {"parameters", model_->file.config().parameters()},
             {"device", setting.device},
             {"isa", setting.isa},
             {"threads", setting.threads},
             {"level", setting.level},
+            {"dtype", setting.dtype},
             {"activations", o_.inference.exact ? "exact" : "fast"},
             {"batch", o_.batch},
             {"read_ms", read_ns_ / 1e6},
@@ -238,13 +299,17 @@ void add_bench_model(Command bench, const AppContext&) {
   app.add_option("-b,--batch", o->batch, "sequences at once").show_default();
   app.add_option("-r,--repeats", o->repeats, "measured runs of each, after one that is not")
       .show_default();
+  app.add_flag("--random-weights", o->made_up,
+               "MODEL is a config.json, or its folder: bf16 weights of its shapes are made up");
+  app.add_flag("--operations", o->operations, "also print the kernels of a run by op");
   app.add_option("-o,--output", o->format, "md, csv or json").show_default();
   app.add_option("-t", o->inference.machine.threads, "as --threads");
   add_inference_options(app, o->inference);
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
-      "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json");
+      "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json\n"
+      "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
   app.callback([o] {
     if (o->inference.json) o->format = "json";
     ModelBench(*o).run();

@@ -17,6 +17,21 @@ namespace {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 
+// For the keys and values, before anything is loaded.
+void expect_room(const OpenModel& model,
+                 const models::CacheShape& cache,
+                 const serve::SessionOptions& options) {
+  bool is_narrow = options.selection.has("autocast_bf16");
+  int64_t wanted =
+      models::cache_bytes(model.file.config(), cache, is_narrow ? DType::kBF16 : DType::kF32);
+  bool on_cpu = model.backend->name() == "cpu";
+  int64_t available = on_cpu ? perf::available_memory_bytes() : model.backend->available_bytes();
+  if (available > 0 && wanted > available)
+    throw memory_error("[memory] the KV cache of {} positions needs {}, and {} are left on this {}",
+                       options.capacity, format_bytes(wanted), format_bytes(available),
+                       on_cpu ? "machine" : "GPU");
+}
+
 }  // namespace
 
 void add_inference_options(Command app, InferenceOptions& o) {
@@ -37,7 +52,12 @@ void add_inference_options(Command app, InferenceOptions& o) {
 }
 
 passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
-  std::string switches = o.exact ? "-tune_gemm," : "-tune_gemm,+quantize_activations,";
+  std::string switches = "-tune_gemm,";
+  if (chosen_device(o.machine) == "cpu")
+    switches += o.exact ? "" : "+quantize_activations,";
+  else  // one kernel after the other: a token's graph has no branches
+    switches +=
+        std::string("-branches,") + (o.exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
   return passes::Selection(level, switches + o.level.switches);
 }
 
@@ -59,14 +79,9 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   int64_t chunk = std::clamp<int64_t>(o.chunk, 1, options.capacity);
   models::CacheShape cache =
       models::contiguous_cache(slots, options.capacity, config.window, chunk);
-  int64_t wanted = models::cache_bytes(config, cache, DType::kF32);
-  int64_t available = perf::available_memory_bytes();
-  if (available > 0 && wanted > available)
-    throw memory_error(
-        "[memory] the KV cache of {} positions needs {}, and {} are left on this machine",
-        options.capacity, format_bytes(wanted), format_bytes(available));
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
+  expect_room(*model, cache, options);
   model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
   return model;
 }

@@ -15,7 +15,7 @@ namespace ridge::apps {
 struct InferenceOptions {
   std::string model;
   LevelOptions level;
-  MachineOptions machine{"cpu", 0, ""};
+  MachineOptions machine;
   int64_t context = 0;  // 0: as much as is needed
   int64_t chunk = 512;
   bool exact = false;
@@ -25,7 +25,8 @@ struct InferenceOptions {
 void add_inference_options(Command app, InferenceOptions& options);
 
 // The passes of inference at a level, with the options' switches. Products are not tuned: that
-// takes longer than most answers.
+// takes longer than most answers. A CPU reads weights as their file has them; a GPU has them in
+// bf16, with activations in bf16, or all in fp32 where it is to be exact.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 
 // A model file with a session on it.

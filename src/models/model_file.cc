@@ -53,11 +53,24 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
   return model;
 }
 
+ModelFile ModelFile::open_shape(const std::filesystem::path& path) {
+  ModelFile model;
+  model.path_ = path;
+  model.config_ = load_config(path);
+  return model;
+}
+
+int64_t ModelFile::weight_bytes() const {
+  return has_weights() ? tensors().bytes() : storage_bytes(DType::kBF16, config_.parameters());
+}
+
 const files::TensorTable& ModelFile::tensors() const {
+  RIDGE_CHECK(has_weights(), "a shape has no tensors");
   return is_gguf() ? gguf().tensors() : safetensors().tensors();
 }
 
 std::span<const std::shared_ptr<const files::MappedFile>> ModelFile::mappings() const {
+  if (!has_weights()) return {};
   if (is_gguf()) return {&gguf().mapping(), 1};
   return std::get<files::SafetensorsFile>(file_).mappings();
 }
@@ -74,6 +87,7 @@ void ModelFile::settle() const {
 
 WeightLookup ModelFile::lookup() const {
   return [this](const std::string& parameter, const Shape& shape) -> StoredWeight {
+    if (!has_weights()) return {parameter, shape.rank() == 2 ? DType::kBF16 : DType::kF32};
     std::string name = is_gguf() ? gguf_name(config_.family, parameter) : parameter;
     return {name, tensors().at(name, shape).dtype};
   };

@@ -22,10 +22,14 @@ class ModelFile {
   // A .gguf file, a folder with config.json and safetensors, or a .safetensors file or index beside
   // its config.json. Bad-file Errors.
   static ModelFile open(const std::filesystem::path& path);
+  // A config.json, or its folder, alone: a model of that shape whose matrices are bf16 that nobody
+  // stored, to be made up where times are all that is asked for.
+  static ModelFile open_shape(const std::filesystem::path& path);
 
   const ModelConfig& config() const { return config_; }
   const std::filesystem::path& path() const { return path_; }
   const files::TensorTable& tensors() const;
+  bool has_weights() const { return !std::holds_alternative<std::monostate>(file_); }
   bool is_gguf() const { return std::holds_alternative<files::GgufFile>(file_); }
   const files::GgufFile& gguf() const { return std::get<files::GgufFile>(file_); }
   const files::SafetensorsFile& safetensors() const {
@@ -39,6 +43,7 @@ class ModelFile {
   std::span<const std::byte> bytes(const std::string& name) const {
     return tensors().at(name).bytes;
   }
+  int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
   // Of all files; and their bytes brought into this process's memory (files::MappedFile::settle).
   int64_t file_bytes() const;
   void settle() const;
@@ -48,7 +53,7 @@ class ModelFile {
 
   std::filesystem::path path_;
   ModelConfig config_;
-  std::variant<files::GgufFile, files::SafetensorsFile> file_;
+  std::variant<std::monostate, files::GgufFile, files::SafetensorsFile> file_;
 };
 
 }  // namespace ridge::models

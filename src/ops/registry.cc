@@ -14,6 +14,7 @@
   X(fill)                           \
   X(matmul)                         \
   X(matmul_group)                   \
+  X(row_product)                    \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \
@@ -37,6 +38,7 @@
   X(flash_attention)                \
   X(flash_attention_backward)       \
   X(kv_append)                      \
+  X(rope_append)                    \
   X(cached_attention)               \
   X(cached_scores)                  \
   X(cached_mask)                    \

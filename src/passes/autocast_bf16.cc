@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // autocast_bf16: activations and products in bf16 with fp32 masters. Weights of products are cast
-// once a step; norms keep fp32 weights and statistics, the loss is fp32.
+// once a step; norms keep fp32 weights and statistics, the loss and logits that are sampled from
+// are fp32. What a KV cache holds is bf16 too.
 #include <map>
 
 #include "graph/rewriter.h"
@@ -12,7 +13,7 @@ namespace {
 
 class Autocast {
  public:
-  explicit Autocast(const Graph& graph) : graph_(graph) {}
+  explicit Autocast(const Graph& graph) : graph_(graph), users_(graph.users()) {}
 
   bool visit(Rewriter& rewriter, NodeId id) {
     Node node = graph_.node(id);
@@ -22,6 +23,11 @@ class Autocast {
     if (node.op->name == "embedding") node.attrs.set("dtype", std::string(name(DType::kBF16)));
     if (node.op->name == "matmul")
       for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = narrow(b, node.inputs[i], inputs[i]);
+    if (node.op->name == "matmul" && is_sampled(node.outputs[0]))
+      node.attrs.set("dtype", std::string(name(DType::kF32)));
+    if (node.op->kind == OpKind::kPointwise && inputs.size() == 2 &&
+        b.type(inputs[0]).dtype != b.type(inputs[1]).dtype)  // a bias
+      for (size_t i = 0; i < 2; ++i) inputs[i] = narrow(b, node.inputs[i], inputs[i]);
     std::vector<ValueId> made = b.call_all(node.op->name, inputs, node.attrs);
     for (size_t i = 0; i < made.size(); ++i) rewriter.retype(node.outputs[i], made[i]);
     return true;
@@ -36,13 +42,30 @@ class Autocast {
     return found->second;
   }
 
+  bool is_sampled(ValueId logits) const {
+    for (NodeId user : users_[static_cast<size_t>(logits)])
+      if (graph_.node(user).op->name == "sample") return true;
+    return false;
+  }
+
   const Graph& graph_;
+  std::vector<std::vector<NodeId>> users_;
   std::map<ValueId, ValueId> narrowed_;
 };
 
+Graph with_narrow_caches(const Graph& graph) {
+  Graph result = graph;
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "kv_append")
+      for (size_t cache : {size_t{0}, size_t{1}})
+        result.value(node.inputs[cache]).type.dtype = DType::kBF16;
+  return result;
+}
+
 Graph run(const Graph& graph, PassContext& context) {
-  Autocast autocast(graph);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+  Graph narrow = with_narrow_caches(graph);
+  Autocast autocast(narrow);
+  return Rewriter(narrow, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     return autocast.visit(rewriter, id);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "passes/attention_operands.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
@@ -35,21 +36,21 @@ struct Site {
 };
 
 std::optional<Site> site_at(const Graph& graph, const Node& attention) {
-  if (attention.op->name != "attention" && attention.op->name != "flash_attention")
-    return std::nullopt;
-  const Node* q_rope = graph.producer(attention.inputs[0]);
-  const Node* k_rope = graph.producer(attention.inputs[1]);
+  auto in = attention_operands(graph, attention);
+  if (!in) return std::nullopt;
+  const Node* q_rope = graph.producer(in->q);
+  const Node* k_rope = graph.producer(in->k);
   bool turned = q_rope != nullptr && k_rope != nullptr && q_rope->op->name == "rope" &&
                 k_rope->op->name == "rope" && q_rope->inputs[1] == k_rope->inputs[1] &&
                 q_rope->attrs == k_rope->attrs;
   if (!turned) return std::nullopt;
   auto q = part_of_merged(graph, q_rope->inputs[0]), k = part_of_merged(graph, k_rope->inputs[0]),
-       v = part_of_merged(graph, attention.inputs[2]);
+       v = part_of_merged(graph, in->v);
   if (!q || !k || !v || q->merged != k->merged || k->merged != v->merged) return std::nullopt;
   bool in_order = q->begin == 0 && k->begin == q->end && v->begin == k->end &&
                   v->end == graph.shape(q->merged)[1];
   if (!in_order) return std::nullopt;
-  return Site{q_rope, k_rope, attention.inputs[2], *q, *k, *v};
+  return Site{q_rope, k_rope, in->v, *q, *k, *v};
 }
 
 void fuse(Rewriter& rewriter, const Site& site) {

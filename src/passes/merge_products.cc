@@ -91,7 +91,8 @@ class Merger {
 
 const Node* projection_behind(const Graph& graph, ValueId value) {
   const Node* node = graph.producer(value);
-  while (node != nullptr && (node->op->name == "reshape" || node->op->name == "rope"))
+  while (node != nullptr &&
+         (node->op->name == "reshape" || node->op->name == "rope" || node->op->name == "rms_norm"))
     node = graph.producer(node->inputs[0]);
   return node != nullptr && is_projection(graph, *node) ? node : nullptr;
 }

@@ -12,8 +12,8 @@
 
 namespace ridge::passes {
 
-// The product "nd,fd->nf" of x by a parameter that ends at `value`, looking through reshapes and
-// rotations; null when there is none.
+// The product "nd,fd->nf" of x by a parameter that ends at `value`, looking through reshapes,
+// rotations and norms of heads; null when there is none.
 const Node* projection_behind(const Graph& graph, ValueId value);
 
 // Merges each group of products (same input, parameters read by nothing else). `stem` names the

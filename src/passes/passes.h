@@ -6,6 +6,8 @@
 
 namespace ridge::passes {
 
+const Pass& store_bf16_pass();
+const Pass& store_f32_pass();
 const Pass& merge_qkv_pass();
 const Pass& merge_gate_up_pass();
 const Pass& group_products_pass();
@@ -19,6 +21,8 @@ const Pass& autocast_bf16_pass();
 const Pass& expand_pass();
 const Pass& recompute_pass();
 const Pass& fuse_adamw_pass();
+const Pass& fuse_rope_append_pass();
+const Pass& fuse_row_products_pass();
 const Pass& generate_pointwise_pass();
 const Pass& legalize_pass();
 

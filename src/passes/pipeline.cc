@@ -17,20 +17,24 @@ namespace ridge::passes {
 std::span<const Pass* const> pipeline() {
   static const std::array passes = {
       // forward
+      &store_bf16_pass(),
+      &store_f32_pass(),
       &merge_qkv_pass(),
       &merge_gate_up_pass(),
-      &group_products_pass(),
-      &quantize_activations_pass(),
       &flash_attention_pass(),
       &fuse_softmax_cross_entropy_pass(),
       &fuse_rms_norm_pass(),
       &fuse_rope_pass(),
       &fuse_glu_pass(),
       &autocast_bf16_pass(),
+      &group_products_pass(),
+      &quantize_activations_pass(),
       &expand_pass(),
       // step
       &recompute_pass(),
       &fuse_adamw_pass(),
+      &fuse_rope_append_pass(),
+      &fuse_row_products_pass(),
       &generate_pointwise_pass(),
       // target
       &legalize_pass(),
@@ -47,7 +51,8 @@ std::span<const Level> levels() {
              "fuse_softmax_cross_entropy"}},
       Level{"kernels",
             "hand-written kernels for what stays memory-bound",
-            {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw"}},
+            {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw", "fuse_rope_append",
+             "fuse_row_products"}},
       Level{"compiled",
             "a compiler's job: generated kernels, tuned products, the step replayed whole",
             {"generate_pointwise", "tune_gemm", "capture", "branches"}},

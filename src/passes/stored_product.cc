@@ -2,8 +2,8 @@
 // Recognising products with stored weights, and asking the target about them.
 #include "passes/stored_product.h"
 
-#include "graph/builder.h"
 #include "graph/einsum.h"
+#include "passes/target_call.h"
 
 namespace ridge::passes {
 
@@ -20,13 +20,7 @@ bool runs_group(const PassContext& context,
                 const Graph& graph,
                 std::span<const ValueId> inputs,
                 const std::string& activations) {
-  Graph alone;
-  Builder b(alone, context.ops);
-  std::vector<ValueId> operands;
-  for (size_t i = 0; i < inputs.size(); ++i)
-    operands.push_back(b.input(std::to_string(i), graph.type(inputs[i])));
-  b.call_all("matmul_group", operands, {{"activations", activations}});
-  return context.target.unsupported(alone, alone.nodes.back()).empty();
+  return runs_on_target(context, graph, "matmul_group", inputs, {{"activations", activations}});
 }
 
 }  // namespace ridge::passes

@@ -65,6 +65,9 @@ class Target {
   // of. 0: not worth counting.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
+  // Whether weights are copied into memory of its own: then stacking them costs nothing more.
+  virtual bool owns_weights() const { return false; }
+
   virtual BranchSlack branch_slack() const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

@@ -3,10 +3,12 @@
 #include "runtime/load.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/bf16.h"
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/random.h"
 
 namespace ridge::runtime {
 namespace {
@@ -27,6 +29,33 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
     joined.insert(joined.end(), rows.begin(), rows.end());
   }
   return joined;
+}
+
+// Through fp32, a run of rows at a time: a table of embeddings would be large beside its copies.
+std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, const Type& to) {
+  RIDGE_CHECK(to.dtype == DType::kF32 || to.dtype == DType::kBF16, "a load graph casts to {}",
+              to.str());
+  constexpr int64_t kRun = int64_t{1} << 20;  // whole blocks of any type
+  int64_t elements = to.shape.elements();
+  std::vector<std::byte> made(static_cast<size_t>(storage_bytes(to.dtype, elements)));
+  std::vector<float> floats;
+  for (int64_t begin = 0; begin < elements; begin += kRun) {
+    int64_t count = std::min(kRun, elements - begin);
+    floats.resize(static_cast<size_t>(count));
+    dequantize(from,
+               bytes.subspan(static_cast<size_t>(storage_bytes(from, begin)),
+                             static_cast<size_t>(storage_bytes(from, count))),
+               floats);
+    std::byte* at = made.data() + storage_bytes(to.dtype, begin);
+    if (to.dtype == DType::kF32)
+      std::memcpy(at, floats.data(), floats.size() * sizeof(float));
+    else
+      for (size_t i = 0; i < floats.size(); ++i) {
+        uint16_t bits = float_to_bf16(floats[i]);
+        std::memcpy(at + i * sizeof bits, &bits, sizeof bits);
+      }
+  }
+  return made;
 }
 
 std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source);
@@ -51,13 +80,9 @@ std::vector<std::byte> stored_bytes(const LoadGraph& load,
     return {bytes.begin(), bytes.end()};
   }
   if (joins_rows(*node)) return joined_bytes(load, *node, source);
-  RIDGE_CHECK(node->op->name == "cast" && load.graph.type(value).dtype == DType::kF32,
-              "a load graph with '{}'", node->op->name);
-  std::vector<std::byte> from = stored_bytes(load, node->inputs[0], source);
-  std::vector<float> floats(static_cast<size_t>(load.graph.shape(value).elements()));
-  dequantize(load.graph.type(node->inputs[0]).dtype, from, floats);
-  std::span<const std::byte> made = std::as_bytes(std::span<const float>(floats));
-  return {made.begin(), made.end()};
+  RIDGE_CHECK(node->op->name == "cast", "a load graph with '{}'", node->op->name);
+  return cast_bytes(load.graph.type(node->inputs[0]).dtype,
+                    stored_bytes(load, node->inputs[0], source), load.graph.type(value));
 }
 
 void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
@@ -109,6 +134,28 @@ void load_stored(const LoadGraph& load, const ByteSource& source, Store& store) 
     std::vector<std::byte> bytes = stored_bytes(load, value, source);
     store.require(name, type);
     store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
+  }
+}
+
+void load_made_up(const LoadGraph& load, Store& store) {
+  // No power of two: rows of a matrix shall not be equal.
+  constexpr size_t kRun = (size_t{1} << 21) - 9;
+  std::vector<float> floats(kRun), ones(kRun, 1.0f);
+  Random(1).fill_normal(floats, 0.02f);
+  std::vector<uint16_t> bits(kRun);
+  std::transform(floats.begin(), floats.end(), bits.begin(), float_to_bf16);
+  for (const auto& [name, value] : load.stored) {
+    const Type& type = load.graph.type(value);
+    bool is_narrow = type.dtype == DType::kBF16;
+    RIDGE_CHECK(is_narrow || type.dtype == DType::kF32, "'{}' is stored as {}", name, type.str());
+    const void* run = is_narrow                ? static_cast<const void*>(bits.data())
+                      : type.shape.rank() == 1 ? ones.data()
+                                               : floats.data();
+    store.require(name, type);
+    int64_t bytes = storage_bytes(type.dtype, type.shape.elements()),
+            most = storage_bytes(type.dtype, static_cast<int64_t>(kRun));
+    for (int64_t begin = 0; begin < bytes; begin += most)
+      store.write_part(name, begin, run, std::min(most, bytes - begin));
   }
 }
 

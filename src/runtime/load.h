@@ -29,6 +29,10 @@ using ByteSource = std::function<std::span<const std::byte>(const std::string& n
 // fp32.
 void load_stored(const LoadGraph& load, const ByteSource& source, Store& store);
 
+// Fills every stored parameter with numbers that mean nothing: ones where it is a vector, else
+// normal ones of standard deviation 0.02, which repeat.
+void load_made_up(const LoadGraph& load, Store& store);
+
 // Calls `sink` once for each input of the load graph with the data that would load to the stored
 // values.
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);

@@ -3,6 +3,7 @@
 #include "runtime/store.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -64,6 +65,17 @@ void Store::write(std::string_view name, const void* data, int64_t bytes) {
   const Entry& entry = at(name);
   RIDGE_CHECK(entry.bytes == bytes, "'{}' has {} bytes, {} were written", name, entry.bytes, bytes);
   backend_.copy_in(entry.memory->data(), data, bytes);
+}
+
+void Store::write_input(std::string_view name, const void* data, int64_t bytes) {
+  auto found = entries_.find(name);
+  RIDGE_CHECK(found != entries_.end(), "nothing is stored as '{}'", name);
+  std::vector<std::byte>& sent = found->second.sent;
+  size_t size = static_cast<size_t>(bytes);
+  if (sent.size() == size && std::memcmp(sent.data(), data, size) == 0) return;
+  const auto* from = static_cast<const std::byte*>(data);
+  sent.assign(from, from + bytes);
+  write(name, data, bytes);
 }
 
 void Store::write_part(std::string_view name,

@@ -31,6 +31,8 @@ class Store {
   // Whole values between host and device. Sizes are RIDGE_CHECKed.
   void write(std::string_view name, const void* data, int64_t bytes);
   void read(std::string_view name, void* data, int64_t bytes) const;
+  // Of a value that only the host writes: the same bytes are not sent again.
+  void write_input(std::string_view name, const void* data, int64_t bytes);
   void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
   // Elements from `begin` on.
   void write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes);
@@ -41,6 +43,7 @@ class Store {
     Type type;
     std::unique_ptr<backends::Memory> memory;
     int64_t bytes = 0;
+    std::vector<std::byte> sent = {};  // by write_input
   };
   const Entry& at(std::string_view name) const;
 

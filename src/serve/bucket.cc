@@ -56,7 +56,8 @@ void Bucket::write(std::string_view name, std::span<const int32_t> values) {
                              : name == models::kSlots     ? slots_
                                                           : labels_;
   if (store_.has(input))
-    store_.write(input, padded_.data(), static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
+    store_.write_input(input, padded_.data(),
+                       static_cast<int64_t>(padded_.size() * sizeof(int32_t)));
 }
 
 Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context) {
@@ -83,6 +84,7 @@ std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) 
 
 // Where kernels read the host's memory, weights are worth the time and room of settling.
 void BucketCache::load(const LoadGraph& load) {
+  if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   bool is_read_in_place = backend_.borrow({}) != nullptr;
   if (is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes()) file_.settle();
   runtime::load_stored(

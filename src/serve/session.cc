@@ -109,10 +109,10 @@ void Session::begin_slot(const Prompt& prompt) {
 
 // What each slot is to do in the next run.
 void Session::write_slots() {
-  store_.write(models::kRows, rows_.data(), bytes_of(rows_));
-  store_.write(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
-  store_.write(models::kSeeds, seeds_.data(), bytes_of(seeds_));
-  store_.write(models::kSampling, settings_.data(), bytes_of(settings_));
+  store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
+  store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
+  store_.write_input(models::kSeeds, seeds_.data(), bytes_of(seeds_));
+  store_.write_input(models::kSampling, settings_.data(), bytes_of(settings_));
 }
 
 void Session::read_tokens() { store_.read(models::kTokens, tokens_.data(), bytes_of(tokens_)); }

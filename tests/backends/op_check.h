@@ -274,9 +274,13 @@ inline std::string check_gradient(const Op& op,
 // How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions
 // in bf16.
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
+  // Its operands are bf16 in any variant, and what is normed is rounded before it is multiplied.
+  if (op.name == "row_product") return kBf16Steps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
   if (op.name.starts_with("flash_attention")) return kBf16Steps;
+  constexpr int64_t kMany = 32;
+  if (op.name == "cached_attention" && sample.inputs[0].type.shape[0] > kMany) return kBf16Steps;
   // The sum is normalised as it is stored.
   if (op.name == "add_rms_norm") return kBf16Steps;
   // Summed axes that do not join are summed one after the other, in the output's type.

@@ -78,7 +78,7 @@ TEST(Selection, RefusesWhatItDoesNotKnow) {
             "[level] expected one of baseline, fused, kernels, compiled, got 'fastest'");
   EXPECT_EQ(refusal("", ""), "[level] expected one of baseline, fused, kernels, compiled, got ''");
   std::string unknown = refusal("fused", "+flash_atention");
-  EXPECT_NE(unknown.find("unknown pass 'flash_atention'; expected one of merge_qkv, "),
+  EXPECT_NE(unknown.find("unknown pass 'flash_atention'; expected one of store_bf16, "),
             std::string::npos)
       << unknown;
   EXPECT_NE(unknown.find("tune_gemm"), std::string::npos) << "options share the switches";
@@ -111,8 +111,8 @@ TEST(RunStage, RecordsEachSelectedPassWithItsCosts) {
     EXPECT_GE(record.elapsed_ns, 0);
   }
   EXPECT_EQ(names,
-            (std::vector<std::string>{"merge_qkv", "merge_gate_up", "group_products",
-                                      "flash_attention", "fuse_softmax_cross_entropy", "expand"}));
+            (std::vector<std::string>{"merge_qkv", "merge_gate_up", "flash_attention",
+                                      "fuse_softmax_cross_entropy", "group_products", "expand"}));
   for (size_t i = 1; i < records.size(); ++i) {
     EXPECT_EQ(records[i].before.nodes, records[i - 1].after.nodes);
     EXPECT_EQ(records[i].before.bytes, records[i - 1].after.bytes);
@@ -138,8 +138,10 @@ TEST(Pipeline, EachPassLowersThePlannedCostOrSaysWhatItTrades) {
       EXPECT_FALSE(pass->trade.empty()) << pass->name;
       continue;
     }
-    if (pass->name == "group_products")
-      continue;  // training keeps no weight as stored: its own test
+    if (pass->name == "group_products" || pass->name.starts_with("store_"))
+      continue;  // training keeps no weight as stored, and its masters in fp32: their own tests
+    if (pass->name == "fuse_row_products" || pass->name == "fuse_rope_append")
+      continue;  // a GPU's steps of a few tokens: their own tests
     PlannedCost before = planned_step("baseline", "");
     PlannedCost after = planned_step("baseline", fmt::format("+{}", pass->name));
     bool falls = after.launches < before.launches || after.bytes < before.bytes ||

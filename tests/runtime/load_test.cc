@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 
 #include "backends/cpu/cpu_backend.h"
+#include "base/bf16.h"
+#include "base/block_formats.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/build.h"
@@ -104,6 +107,44 @@ TEST_F(LoadTest, RefusesOtherOpsAndOtherSizes) {
       load_parameters(
           load, [](const std::string&, const Type&) { return std::vector<float>(3); }, store),
       InternalError);
+}
+
+// What lies in blocks is unpacked, rounded and stacked on the way.
+TEST_F(LoadTest, UnpacksBlocks) {
+  BlockQ8_0 blocks[2] = {{0x3c00, {}}, {0x3800, {}}};  // scales 1 and 1/2
+  for (int i = 0; i < 32; ++i) blocks[0].quants[i] = blocks[1].quants[i] = static_cast<int8_t>(i);
+  const float plain[32] = {1.0f / 3};
+  ValueId packed = b.input("packed", {DType::kQ8_0, {2, 32}});
+  load.stored["rows"] = ops::concat(
+      b, {ops::cast(b, packed, DType::kBF16), ops::cast(b, input("plain", {1, 32}), DType::kBF16)},
+      0);
+  load_stored(
+      load,
+      [&](const std::string& name) -> std::span<const std::byte> {
+        if (name == "packed") return std::as_bytes(std::span(blocks));
+        return std::as_bytes(std::span(plain));
+      },
+      store);
+  std::vector<uint16_t> bits(96);
+  store.read("rows", bits.data(), 192);
+  for (size_t i = 0; i < 32; ++i) {
+    EXPECT_EQ(bf16_to_float(bits[i]), static_cast<float>(i));
+    EXPECT_EQ(bf16_to_float(bits[32 + i]), static_cast<float>(i) / 2);
+  }
+  EXPECT_EQ(bits[64], 0x3eab);
+}
+
+// Numbers that nobody stored: matrices that are not constant, and norms of one.
+TEST_F(LoadTest, MakesUpWeights) {
+  load.stored["norm"] = input("norm", {2});
+  load.stored["matrix"] = b.input("matrix", {DType::kBF16, {3, 1000}});
+  load_made_up(load, store);
+  EXPECT_EQ(store.read_floats("norm"), (std::vector<float>{1, 1}));
+  std::vector<uint16_t> bits(3000);
+  store.read("matrix", bits.data(), 6000);
+  double squares = 0;
+  for (uint16_t each : bits) squares += std::pow(static_cast<double>(bf16_to_float(each)), 2);
+  EXPECT_NEAR(std::sqrt(squares / 3000), 0.02, 0.002);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "backends/cpu/cpu_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -30,6 +32,19 @@ TEST_F(StoreTest, GivesBackWhatWasWritten) {
   store.write_scalar("step", 7);
   EXPECT_EQ(store.read_floats("w"), (std::vector<float>{1.5f, -2.0f}));
   EXPECT_EQ(store.read_floats("step"), std::vector<float>{7});
+}
+
+TEST_F(StoreTest, SendsAnInputAgainOnlyWhenItChanges) {
+  std::byte* w = store.require("w", {DType::kF32, {1}});
+  float value = 1, elsewhere = 5;
+  store.write_input("w", &value, sizeof value);
+  EXPECT_EQ(store.read_floats("w"), std::vector<float>{1});
+  std::memcpy(w, &elsewhere, sizeof elsewhere);
+  store.write_input("w", &value, sizeof value);
+  EXPECT_EQ(store.read_floats("w"), std::vector<float>{5});
+  value = 2;
+  store.write_input("w", &value, sizeof value);
+  EXPECT_EQ(store.read_floats("w"), std::vector<float>{2});
 }
 
 TEST_F(StoreTest, OneNameIsOnePlaceOfOneType) {

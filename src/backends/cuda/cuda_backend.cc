@@ -44,6 +44,8 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     return kernel == nullptr ? 0 : kernel->rounds;
   }
 
+  bool owns_weights() const override { return true; }
+
   // The products of weights' gradients lag behind by some kernels, and updates by about a layer's.
   perf::BranchSlack branch_slack() const override {
     constexpr perf::BranchSlack kSlack{3, 16};

@@ -20,10 +20,17 @@ IndexFaults::IndexFaults() {
 
 IndexFaults::~IndexFaults() { cudaFreeHost(words_); }
 
-int32_t* IndexFaults::watch(const char* op, const char* noun, const char* row, int64_t bound) {
+int32_t* IndexFaults::watch(const char* op,
+                            const char* noun,
+                            const char* row,
+                            int64_t bound,
+                            int lowest) {
+  Watch watch{op, noun, row, bound, lowest};
+  auto found = std::find(watches_.begin(), watches_.end(), watch);
+  if (found != watches_.end()) return words_ + (found - watches_.begin());
   if (watches_.size() == kMost)
     return nullptr;  // the rest goes unwatched: kernels treat such an index as padding
-  watches_.push_back({op, noun, row, bound});
+  watches_.push_back(watch);
   return words_ + watches_.size() - 1;
 }
 
@@ -33,7 +40,7 @@ void IndexFaults::raise() {
     if (bad == kNoBadRow) continue;
     words_[i] = kNoBadRow;
     const Watch& w = watches_[i];
-    throw runtime_error("[{}] expected {} from -1 to {}, {} {} has another", w.op, w.noun,
+    throw runtime_error("[{}] expected {} from {} to {}, {} {} has another", w.op, w.noun, w.lowest,
                         w.bound - 1, w.row, bad);
   }
 }

@@ -15,9 +15,9 @@ class IndexFaults {
   ~IndexFaults();
   IndexFaults(const IndexFaults&) = delete;
 
-  // A word for one launch, as kernels/rows.h says. Words: "[embedding] expected ids from -1 to 7,
-  // token 3 has another".
-  int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound);
+  // A word for launches of one kind, as kernels/rows.h says. Words: "[embedding] expected ids from
+  // -1 to 7, token 3 has another".
+  int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound, int lowest = -1);
   // Throws the first fault since the last call. The device must be idle.
   void raise();
 
@@ -27,6 +27,8 @@ class IndexFaults {
     const char* noun;
     const char* row;
     int64_t bound;
+    int lowest;
+    bool operator==(const Watch&) const = default;  // names are literals: one address each
   };
   static constexpr size_t kMost = 1024;
   int32_t* words_ = nullptr;  // pinned: the device writes them, rarely

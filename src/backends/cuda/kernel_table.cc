@@ -10,6 +10,8 @@
   X(copy)                           \
   X(fill)                           \
   X(matmul)                         \
+  X(matmul_group)                   \
+  X(row_product)                    \
   X(reduce_sum)                     \
   X(softmax)                        \
   X(softmax_backward)               \
@@ -31,6 +33,13 @@
   X(glu_backward)                   \
   X(flash_attention)                \
   X(flash_attention_backward)       \
+  X(kv_append)                      \
+  X(rope_append)                    \
+  X(cached_attention)               \
+  X(cached_scores)                  \
+  X(cached_mask)                    \
+  X(cached_mix)                     \
+  X(sample)                         \
   X(softmax_cross_entropy)          \
   X(softmax_cross_entropy_backward) \
   X(accumulate)                     \

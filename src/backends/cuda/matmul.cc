@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to cuBLASLt: the products that backends/product_plan.h makes of an einsum.
+// Binding of matmul to cuBLASLt: the products that backends/product_plan.h makes of an einsum. Few
+// rows by a weight are row_product.h's.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "backends/cuda/kernels/fill.h"
 #include "backends/cuda/kernels/strided_product.h"
 #include "backends/cuda/packed_product.h"
+#include "backends/cuda/row_product.h"
 #include "backends/cuda/strided_copy.h"
 #include "backends/product_plan.h"
 #include "base/error.h"
@@ -133,6 +135,7 @@ std::optional<PackedProduct> packing(const Call& call) {
 
 Launch bind(const BindCall& call, BindContext& context) {
   if (is_empty_product(call.call())) return bind_empty(call, context);
+  if (auto few = bind_few_rows(call, context)) return *few;
   if (auto packed = packing(call.call())) return bind_packed(call, *packed, context);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);

@@ -4,6 +4,7 @@
 // by side.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -15,22 +16,22 @@ namespace ridge::backends::cuda {
 
 class Tickets {
  public:
-  // kTicketWords zeros.
-  int32_t* take() {
-    if (used_ == kWords) {
-      blocks_.push_back(
-          std::make_unique<DeviceMemory>(kWords * int64_t{sizeof(int32_t)}, "block counters"));
+  // Zeros; for kernels of kernels/last_blocks.cuh kTicketWords of them.
+  int32_t* take(int64_t words = kTicketWords) {
+    if (used_ + words > kWords) {
+      blocks_.push_back(std::make_unique<DeviceMemory>(
+          std::max(words, kWords) * int64_t{sizeof(int32_t)}, "block counters"));
       used_ = 0;
     }
-    auto* words = reinterpret_cast<int32_t*>(blocks_.back()->data()) + used_;
-    used_ += kTicketWords;
-    return words;
+    auto* taken = reinterpret_cast<int32_t*>(blocks_.back()->data()) + used_;
+    used_ += words;
+    return taken;
   }
 
  private:
-  static constexpr int kWords = 1024 * kTicketWords;
+  static constexpr int64_t kWords = 1024 * kTicketWords;
   std::vector<std::unique_ptr<DeviceMemory>> blocks_;
-  int used_ = kWords;  // of the last block
+  int64_t used_ = kWords;  // of the last block
 };
 
 }  // namespace ridge::backends::cuda

@@ -12,14 +12,18 @@ __device__ __forceinline__ int32_t checked_index(int32_t index, int64_t bound) {
   return index >= 0 && index < bound ? index : -1;
 }
 
+// kNoBadRow is the largest unsigned word.
+__device__ __forceinline__ void note_row(int64_t row, int32_t* bad_row) {
+  if (bad_row != nullptr)
+    atomicMin(reinterpret_cast<unsigned*>(bad_row), static_cast<unsigned>(row));
+}
+
 // Notes a row whose index is outside [-1, bound). One thread a row is enough.
 __device__ __forceinline__ void note_bad_row(int32_t index,
                                              int64_t bound,
                                              int64_t row,
                                              int32_t* bad_row) {
-  if (bad_row == nullptr || (index >= -1 && index < bound)) return;
-  // kNoBadRow is the largest unsigned word.
-  atomicMin(reinterpret_cast<unsigned*>(bad_row), static_cast<unsigned>(row));
+  if (index < -1 || index >= bound) note_row(row, bad_row);
 }
 
 }  // namespace ridge::backends::cuda

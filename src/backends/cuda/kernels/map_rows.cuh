@@ -76,12 +76,12 @@ cudaError_t launch_map_rows(const Body& body, int64_t rows, int64_t width, cudaS
   const FastDivide per_row(width / Body::kVector);
   if (vectors <= kFewVectors) {
     const auto blocks = static_cast<unsigned>((vectors + kMapThreads - 1) / kMapThreads);
-    launch_early(map_rows_kernel<Body, 1>, blocks, kMapThreads, stream, body,
+    launch_early(map_rows_kernel<Body, 1>, blocks, kMapThreads, 0, stream, body,
                  static_cast<uint32_t>(vectors), per_row);
   } else {
     const auto blocks =
         static_cast<unsigned>((vectors + kUnroll * kMapThreads - 1) / (kUnroll * kMapThreads));
-    launch_early(map_rows_kernel<Body, kUnroll>, blocks, kMapThreads, stream, body,
+    launch_early(map_rows_kernel<Body, kUnroll>, blocks, kMapThreads, 0, stream, body,
                  static_cast<uint32_t>(vectors), per_row);
   }
   return cudaGetLastError();

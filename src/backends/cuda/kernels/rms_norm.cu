@@ -175,11 +175,11 @@ cudaError_t launch(const NormArguments<T>& p, cudaStream_t stream) {
         using Group = RowGroup<kGroup>;
         static const int64_t resident = resident_blocks(kKernel, Group::kThreads);
         const int64_t blocks = std::min((norm.tokens + Group::kRows - 1) / Group::kRows, resident);
-        launch_early(kKernel, static_cast<unsigned>(blocks), Group::kThreads, stream, p);
+        launch_early(kKernel, static_cast<unsigned>(blocks), Group::kThreads, 0, stream, p);
       });
   if (!held)
-    launch_early(rms_norm_any_kernel<T, kResidual>, static_cast<unsigned>(norm.tokens), 256, stream,
-                 p);
+    launch_early(rms_norm_any_kernel<T, kResidual>, static_cast<unsigned>(norm.tokens), 256, 0,
+                 stream, p);
   return cudaGetLastError();
 }
 

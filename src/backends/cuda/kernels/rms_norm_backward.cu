@@ -234,11 +234,11 @@ void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(
       std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
   if (p.d_residual)
-    launch_early(rms_norm_backward_kernel<T, Group, kCount, true>, grid, Group::kThreads, stream,
+    launch_early(rms_norm_backward_kernel<T, Group, kCount, true>, grid, Group::kThreads, 0, stream,
                  p);
   else
-    launch_early(rms_norm_backward_kernel<T, Group, kCount, false>, grid, Group::kThreads, stream,
-                 p);
+    launch_early(rms_norm_backward_kernel<T, Group, kCount, false>, grid, Group::kThreads, 0,
+                 stream, p);
 }
 
 template <typename T>
@@ -267,7 +267,7 @@ void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
                     });
   if (held) return;
   const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256)));
-  launch_early(rms_norm_backward_any_kernel<T>, grid, 256, stream, p);
+  launch_early(rms_norm_backward_any_kernel<T>, grid, 256, 0, stream, p);
 }
 
 }  // namespace

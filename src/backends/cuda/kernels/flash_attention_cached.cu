@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of many tokens over a KV cache in bf16 on mma.sync: prompts in chunks, any mix of
+// sequences. Few tokens are cached_attention.cu's.
+//
+// A block owns 64 tokens of one head. Of each sequence among them it walks the keys that any of
+// them sees 64 at a time with the online softmax; the next keys are on their way meanwhile. Bound:
+// 4 E FLOPs a visited pair at the rate of mma.sync; shared memory delivers the operands at two
+// thirds of that rate.
+#include "backends/cuda/kernels/cached_attention.h"
+#include "backends/cuda/kernels/flash_attention_tensor.cuh"
+#include "backends/cuda/kernels/kv_cache.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+using namespace tensor;
+using Bf16 = __nv_bfloat16;
+
+constexpr int kKeys = 64;
+constexpr int kTiles = kKeys / 8;
+
+// Keys on their way: two tiles where two blocks fit beside each other.
+template <int kE>
+inline constexpr int kStages = kE > 128 ? 1 : 2;
+
+template <int kE>
+struct Shared {
+  Bf16 queries[kRows * Tile<Bf16, kE>::kStride];
+  Bf16 keys[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
+  Bf16 values[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
+  int32_t positions[kRows];  // -1: padding
+  int32_t slots[kRows];
+};
+
+__device__ __forceinline__ void copy_async(Bf16* to, const void* from, bool inside) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+               "r"(inside ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+
+// The tokens of one sequence among a block's, and the positions of the keys that they see.
+struct Members {
+  uint64_t tokens = 0;  // a bit each
+  int32_t slot = 0;
+  int32_t first_key = 0, last_key = 0;
+};
+
+// Takes the next sequence's out of `left`; by whole warps, the same in each.
+template <int kE>
+__device__ __forceinline__ Members take_members(const Shared<kE>& shared,
+                                                int64_t reach,
+                                                uint64_t& left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Members m;
+  m.slot = shared.slots[__ffsll(static_cast<long long>(left)) - 1];
+  const bool low = (left >> lane & 1) != 0 && shared.slots[lane] == m.slot,
+             high = (left >> (lane + 32) & 1) != 0 && shared.slots[lane + 32] == m.slot;
+  m.tokens = __ballot_sync(0xffffffffu, low) |
+             static_cast<uint64_t>(__ballot_sync(0xffffffffu, high)) << 32;
+  left &= ~m.tokens;
+  int32_t least = INT32_MAX, most = -1;
+  if (low) least = most = shared.positions[lane];
+  if (high) {
+    least = min(least, shared.positions[lane + 32]);
+    most = max(most, shared.positions[lane + 32]);
+  }
+  least = __reduce_min_sync(0xffffffffu, least);
+  m.last_key = __reduce_max_sync(0xffffffffu, most);
+  m.first_key = static_cast<int32_t>(max(static_cast<int64_t>(least) + 1 - reach, int64_t{0}));
+  return m;
+}
+
+template <int kE>
+__device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
+                                           const CachedAttention<uint16_t>& p,
+                                           const SlotCells& cells,
+                                           const Members& m,
+                                           int64_t kv_head,
+                                           int tile) {
+  using KeyTile = Tile<Bf16, kE>;
+  constexpr int kEach = kKeys * KeyTile::kVectors / kThreads;
+  const int stage = tile % kStages<kE>;
+  const auto head_size = static_cast<int>(p.keys.head_size);
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    const int i = static_cast<int>(threadIdx.x) + k * kThreads;
+    const int row = i / KeyTile::kVectors, column = i % KeyTile::kVectors * KeyTile::kVector;
+    const int32_t key = tile * kKeys + row;
+    const bool inside = key >= m.first_key && key <= m.last_key && column < head_size;
+    const int64_t at =
+        inside ? (cells.row(static_cast<uint32_t>(key) % cells.ring) * p.keys.kv_heads + kv_head) *
+                         head_size +
+                     column
+               : 0;
+    copy_async(&shared.keys[stage][row * KeyTile::kStride + column], p.keys.data + at, inside);
+    copy_async(&shared.values[stage][row * KeyTile::kStride + column], p.values.data + at, inside);
+  }
+  commit_copies();
+}
+
+// A row's statistics live in the four threads that hold its scores.
+__device__ __forceinline__ float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+template <int kE>
+struct State {
+  float out[kE / 8][4] = {};
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+};
+
+// Scores in base 2 become weights; what was summed so far follows.
+template <int kE>
+__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4], State<kE>& state) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float highest = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) highest = fmaxf(highest, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
+    const float next = fmaxf(state.top[r], row_max(highest));
+    const float base = next == -INFINITY ? 0.0f : next;
+    const float factor = exp2f(state.top[r] - base);
+    state.top[r] = next;
+    float tile_sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int c = 2 * r; c < 2 * r + 2; ++c) {
+        s[j][c] = exp2f(s[j][c] - base);
+        tile_sum += s[j][c];
+      }
+    }
+    state.sum[r] = state.sum[r] * factor + tile_sum;
+#pragma unroll
+    for (int n = 0; n < kE / 8; ++n) {
+      state.out[n][2 * r] *= factor;
+      state.out[n][2 * r + 1] *= factor;
+    }
+  }
+}
+
+// This lane's rows g and g + 8 of its warp: their positions, or -1 where they are not of these.
+struct OwnRows {
+  int32_t position[2];
+};
+
+template <int kE>
+__device__ __forceinline__ void walk_keys(Shared<kE>& shared,
+                                          const CachedAttention<uint16_t>& p,
+                                          const Members& m,
+                                          int64_t kv_head,
+                                          State<kE>& state,
+                                          Lane l) {
+  const SlotCells cells(p.cells, m.slot);
+  const int begin = m.first_key / kKeys, end = m.last_key / kKeys + 1;
+  OwnRows rows;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = l.row + l.group + 8 * r;
+    rows.position[r] = (m.tokens >> row & 1) != 0 ? shared.positions[row] : -1;
+  }
+  const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
+  const float to_log2 = p.scale * kLog2E;
+  __syncthreads();  // the tiles of the sequence before are read
+  fetch_keys<kE>(shared, p, cells, m, kv_head, begin);
+  for (int tile = begin; tile < end; ++tile) {
+    if (kStages<kE> == 2 && tile + 1 < end) {
+      fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    const int stage = tile % kStages<kE>;
+    float s[kTiles][4];
+    row_products<Bf16, kE, kTiles>(shared.queries, shared.keys[stage], s, l);
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const int32_t position = rows.position[c / 2],
+                      key = tile * kKeys + 8 * j + 2 * l.place + c % 2;
+        const bool seen = key <= position && key > position - reach;
+        s[j][c] = seen ? s[j][c] * to_log2 : -INFINITY;
+      }
+    }
+    online_softmax<kE>(s, state);
+    add_weighted<Bf16, kE, kTiles>(s, shared.values[stage], state.out, l);
+    __syncthreads();
+    if (kStages<kE> == 1 && tile + 1 < end) fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+  }
+}
+
+template <int kE>
+__global__ void __launch_bounds__(kThreads, 2)
+    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  auto& shared = *reinterpret_cast<Shared<kE>*>(memory);
+  const Lane l;
+  if (blockIdx.x == 0) note_bad_cells(p.cells);
+  const auto heads = static_cast<int>(p.heads), tokens = static_cast<int>(p.cells.tokens);
+  const int head = static_cast<int>(blockIdx.x) % heads;
+  // A prompt's last tokens see most keys: they begin first.
+  const int first =
+      (static_cast<int>(gridDim.x) / heads - 1 - static_cast<int>(blockIdx.x) / heads) * kRows;
+  const int64_t kv_head = head / (p.heads / p.keys.kv_heads);
+  if (threadIdx.x < kRows) {
+    const int token = first + static_cast<int>(threadIdx.x);
+    const bool inside = token < tokens;
+    shared.positions[threadIdx.x] = inside ? live_position(p.cells, token) : -1;
+    shared.slots[threadIdx.x] = inside ? p.cells.slots[token] : -1;
+  }
+  const HeadRows<const Bf16> q{
+      reinterpret_cast<const Bf16*>(p.q.data) + first * p.q.token_stride + head * p.q.head_stride,
+      p.q.token_stride};
+  const auto head_size = static_cast<int>(p.keys.head_size);
+  Tile<Bf16, kE>::template load<kRows>(shared.queries, q, 0, tokens - first, head_size);
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint64_t left =
+      __ballot_sync(0xffffffffu, shared.positions[lane] >= 0) |
+      static_cast<uint64_t>(__ballot_sync(0xffffffffu, shared.positions[lane + 32] >= 0)) << 32;
+  State<kE> state;
+  while (left != 0) {
+    const Members members = take_members<kE>(shared, p.reach, left);
+    walk_keys<kE>(shared, p, members, kv_head, state, l);
+  }
+  float inverse[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float total = row_sum(state.sum[r]);
+    inverse[r] = total > 0.0f ? 1.0f / total : 0.0f;
+  }
+  const HeadRows<Bf16> o{
+      reinterpret_cast<Bf16*>(p.o.data) + first * p.o.token_stride + head * p.o.head_stride,
+      p.o.token_stride};
+  store_rows<Bf16, kE>(o, 0, tokens - first, head_size, state.out, inverse[0], inverse[1], l);
+}
+
+template <int kE>
+cudaError_t launch(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+  const auto kernel = flash_attention_cached_kernel<kE>;
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<kE>));
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (status != cudaSuccess) return status;
+  const int64_t tiles = (call.cells.tokens + kRows - 1) / kRows;
+  kernel<<<static_cast<unsigned>(tiles * call.heads), kThreads, kBytes, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
+                                          cudaStream_t stream) {
+  const int64_t head_size = call.keys.head_size;
+  if (head_size % 8 != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
+    return cudaErrorInvalidValue;
+  if (call.cells.tokens == 0) return cudaSuccess;
+  if (head_size <= 64) return launch<64>(call, stream);
+  return head_size <= 128 ? launch<128>(call, stream) : launch<256>(call, stream);
+}
+
+}  // namespace ridge::backends::cuda

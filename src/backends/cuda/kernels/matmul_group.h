@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of one fp32 input by weights that lie as their file has them, on CUDA, in plain fp32.
+// Not the products of a model in one type: those are cuBLASLt's, and few_rows.h's where rows are
+// few.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/kernels/gpu_runtime.h"
+#include "backends/cuda/kernels/rows.h"
+
+namespace ridge::backends::cuda {
+
+template <typename Weight>
+struct StoredProduct {
+  int64_t tokens = 0;  // N
+  int64_t in = 0;
+  int64_t out = 0;
+  const float* x = nullptr;        // [N, in]
+  const Weight* weight = nullptr;  // [out, in]; float or uint16_t (bf16)
+  float* y = nullptr;              // [N, out]
+};
+
+// y = x weight^T. One launch.
+template <typename Weight>
+cudaError_t launch_stored_product(const StoredProduct<Weight>& call, cudaStream_t stream);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding of matmul_group: a launch for each weight.
+#include "backends/cuda/kernels/matmul_group.h"
+
+#include "backends/cuda/cuda_kernel.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+Launch bind(const BindCall& call, BindContext& context) {
+  std::vector<Launch> products;
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    const Operand& weight = call.inputs[i + 1];
+    products.push_back(by_dtype(weight.type.dtype, [&](auto element) -> Launch {
+      using Weight = decltype(element);
+      StoredProduct<Weight> product;
+      product.tokens = call.inputs[0].type.shape[0];
+      product.in = weight.type.shape[1];
+      product.out = weight.type.shape[0];
+      product.x = call.inputs[0].as<const float>();
+      product.weight = weight.as<const Weight>();
+      product.y = call.outputs[i].as<float>();
+      return launch_on(context.device, "matmul_group", launch_stored_product<Weight>, product);
+    }));
+  }
+  return [products = std::move(products)] {
+    for (const Launch& product : products) product();
+  };
+}
+
+int launches(const Call& call) { return static_cast<int>(call.inputs.size()) - 1; }
+
+std::string unsupported(const Call& call) {
+  if (call.attrs.text("activations") == "f32") return "";
+  return "the cuda backend does not round activations to 8 bits";
+}
+
+}  // namespace
+
+const CudaKernel& matmul_group_kernel() {
+  static const CudaKernel kernel{
+      .op = "matmul_group", .bind = bind, .unsupported = unsupported, .launches = launches};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of row_product, and of matmuls of a few rows.
+#include "backends/cuda/row_product.h"
+
+#include "backends/cuda/kernels/row_product.h"
+#include "base/error.h"
+#include "graph/einsum.h"
+#include "ops/row_product.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int64_t kVectorElements = 8;  // 16 bytes of bf16
+constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kChunk = 32;
+
+RowActivation activation(const std::string& name) {
+  if (name.empty()) return RowActivation::kNone;
+  return name == "silu" ? RowActivation::kSilu : RowActivation::kGeluTanh;
+}
+
+// x by weight into y.
+RowProduct product_of(const Operand& x, const Operand& weight, const Operand& y) {
+  RowProduct p;
+  p.tokens = x.type.shape[0];
+  p.in = x.type.shape[1];
+  p.weight_rows = weight.type.shape[0];
+  p.x = rows<const uint16_t>(x);
+  p.weight = rows<const uint16_t>(weight);
+  p.y = y.data;
+  p.y_stride = row_stride(y);
+  p.y_is_f32 = y.type.dtype == DType::kF32;
+  return p;
+}
+
+Launch bind(const BindCall& call, BindContext& context) {
+  ops::RowProduct shape = ops::row_product_shape(call.call());
+  auto input = [&](int i) -> const Operand& { return call.inputs[static_cast<size_t>(i)]; };
+  RowProduct p = product_of(call.inputs[0], call.inputs[1], call.outputs[0]);
+  if (shape.norm >= 0) p.norm = input(shape.norm).as<const float>();
+  if (shape.delta >= 0) {
+    p.delta = rows<const uint16_t>(input(shape.delta));
+    p.delta_norm = input(shape.delta_norm).as<const float>();
+    p.sum = rows<uint16_t>(call.outputs[1]);
+  }
+  p.eps = static_cast<float>(call.attrs().real("eps"));
+  p.norm_offset = static_cast<float>(call.attrs().real("offset"));
+  p.activation = activation(call.attrs().text("activation"));
+  if (shape.residual >= 0) p.residual = rows<const uint16_t>(input(shape.residual));
+  return launch_on(context.device, "row_product", launch_row_product, p);
+}
+
+bool lies_in_vectors(const Shape& shape, const Layout& layout) {
+  std::optional<int64_t> stride = row_stride(shape, layout);
+  return stride && *stride % kVectorElements == 0 && layout.offset % kVectorElements == 0;
+}
+
+bool takes_input(const Call& call, int input, const Layout& layout) {
+  ops::RowProduct shape = ops::row_product_shape(call);
+  if (input != 0 && input != shape.delta && input != shape.residual) return false;
+  return lies_in_vectors(call.inputs[static_cast<size_t>(input)].shape, layout);
+}
+
+std::string unsupported(const Call& call) {
+  ops::RowProduct p = ops::row_product_shape(call);
+  if (call.inputs[0].dtype != DType::kBF16)
+    return fmt::format("expected x in bf16, got {}", call.inputs[0].str());
+  if (p.residual >= 0 && p.y.dtype != DType::kBF16)
+    return fmt::format("expected a residual in bf16, got {}", p.y.str());
+  if (p.out == 0) return "expected at least one row of the weight, got none";
+  if (p.tokens > kRowProductMostTokens)
+    return fmt::format("expected at most {} rows, got {}", kRowProductMostTokens, p.tokens);
+  if (p.in % kChunk != 0 || p.in == 0 || (p.norm >= 0 && p.in > kRowProductMostNormed))
+    return fmt::format("expected a multiple of {} columns up to {}, got {}", kChunk,
+                       kRowProductMostNormed, p.in);
+  return "";
+}
+
+}  // namespace
+
+std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) {
+  const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
+  bool is_weight = call.inputs.size() == 2 &&
+                   parse_einsum(call.attrs().text("einsum")).is_projection() &&
+                   x.type.dtype == DType::kBF16 && weight.type.dtype == DType::kBF16;
+  if (!is_weight || x.type.shape[0] > kRowProductMostTokens || x.type.shape[1] % kChunk != 0)
+    return std::nullopt;
+  for (const Operand* operand : {&x, &weight}) {
+    if (!lies_in_vectors(operand->type.shape, {0, operand->strides}) ||
+        reinterpret_cast<uintptr_t>(operand->data) % kVectorBytes != 0)
+      return std::nullopt;
+  }
+  if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
+  return launch_on(context.device, "matmul", launch_row_product, product_of(x, weight, y));
+}
+
+const CudaKernel& row_product_kernel() {
+  static const CudaKernel kernel{.op = "row_product",
+                                 .bind = bind,
+                                 .takes_input = takes_input,
+                                 .vector_bytes = kVectorBytes,
+                                 .unsupported = unsupported,
+                                 .rounds = 3};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plain products that kernels/row_product.h takes: of a few rows in bf16 by a weight. Other
+// products are matmul.cc's.
+#pragma once
+
+#include <optional>
+
+#include "backends/cuda/cuda_kernel.h"
+
+namespace ridge::backends::cuda {
+
+// The launch of a matmul "nd,fd->nf" of two operands, or nothing where the kernel does not take it.
+std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// row_product (put there by fuse_row_products): a projection of a few rows with what stands before
+// and behind it, so that a step of a few tokens is few kernels:
+//   s = x, or x + rms_norm(delta) where `adds`;  z = s, or rms_norm(s) where `norms`;
+//   y = z W^T;  y = activation(first half of y's columns) * second half, where there is one;
+//   y = y + residual where `residual`.
+// Inputs: x [N,D], W [F,D], then what the attributes ask for: the norm's weight f32[D]; delta [N,D]
+// and its norm's weight f32[D]; the residual [N,F or F/2]. Outputs: y, and s where `adds`.
+// Inference only: it has no gradient.
+#include <vector>
+
+#include "base/pointwise.h"
+#include "ops/infer.h"
+#include "ops/rms_norm.h"
+#include "ops/row_product.h"
+
+namespace ridge::ops {
+
+RowProduct row_product_shape(const Call& call) {
+  constexpr const char* kOp = "row_product";
+  const Type &x = call.inputs[0], &weight = call.inputs[1];
+  RowProduct p;
+  size_t next = 2;
+  auto take = [&](bool wanted) { return wanted ? static_cast<int>(next++) : -1; };
+  const std::string& activation = call.attrs.text("activation");
+  if (!activation.empty() && activation != "silu" && activation != "gelu_tanh")
+    throw usage_error("[{}] expected the activation 'silu' or 'gelu_tanh', got '{}'", kOp,
+                      activation);
+  bool adds = call.attrs.flag("adds");
+  if (adds && !call.attrs.flag("norms")) throw usage_error("[{}] expected a sum to be normed", kOp);
+  p.norm = take(call.attrs.flag("norms"));
+  p.delta = take(adds);
+  p.delta_norm = take(adds);
+  p.residual = take(call.attrs.flag("residual"));
+  if (call.inputs.size() != next)
+    throw usage_error("[{}] expected {} operands, got {}", kOp, next, call.inputs.size());
+  expect_float(kOp, x, "x");
+  expect_rank(kOp, x, 2, "x");
+  expect_rank(kOp, weight, 2, "the weight");
+  expect_type(kOp, weight, {x.dtype, {weight.shape[0], x.shape[1]}}, "the weight");
+  for (int norm : {p.norm, p.delta_norm})
+    if (norm >= 0) expect_rms_norm(kOp, x, call.inputs[static_cast<size_t>(norm)], call.attrs);
+  if (adds) expect_same(kOp, x, call.inputs[static_cast<size_t>(p.delta)], "x and what is added");
+  if (!activation.empty() && weight.shape[0] % 2 != 0)
+    throw usage_error("[{}] expected gate and up, got {} rows", kOp, weight.shape[0]);
+  checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 2 * x.shape[1] + 32, kOp);
+  p.tokens = x.shape[0], p.in = x.shape[1];
+  p.out = activation.empty() ? weight.shape[0] : weight.shape[0] / 2;
+  p.y = {x.dtype, {p.tokens, p.out}};
+  if (!call.attrs.text("dtype").empty()) {
+    auto dtype = parse_dtype(call.attrs.text("dtype"));
+    if (!dtype || !is_float(*dtype))
+      throw usage_error("[{}] unknown type '{}'", kOp, call.attrs.text("dtype"));
+    p.y.dtype = *dtype;
+  }
+  if (p.residual >= 0)
+    expect_type(kOp, call.inputs[static_cast<size_t>(p.residual)], p.y, "the residual");
+  return p;
+}
+
+namespace {
+
+std::vector<Type> infer(const Call& call) {
+  RowProduct p = row_product_shape(call);
+  return p.delta >= 0 ? std::vector<Type>{p.y, call.inputs[0]} : std::vector<Type>{p.y};
+}
+
+Work work(const Call& call) {
+  RowProduct p = row_product_shape(call);
+  Work sum = products(p.tokens * call.inputs[1].shape.elements());
+  for (int norm : {p.norm, p.delta_norm})
+    if (norm >= 0) sum += rms_norm_work(call.inputs[0].shape);
+  if (p.delta >= 0) sum += arithmetic(call.inputs[0].shape.elements());
+  int64_t results = p.tokens * p.out;
+  if (auto activation = parse_pointwise(call.attrs.text("activation")))
+    sum += arithmetic((info(*activation).flops + 1) * results,
+                      info(*activation).transcendentals * results);
+  if (p.residual >= 0) sum += arithmetic(results);
+  return sum;
+}
+ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+void reference(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
+  RowProduct p = row_product_shape(call);
+  auto input = [&](int i) { return in[static_cast<size_t>(i)]->data.data(); };
+  double eps = call.attrs.real("eps"), offset = call.attrs.real("offset");
+  size_t d = static_cast<size_t>(p.in), width = static_cast<size_t>(p.out);
+  auto activation = parse_pointwise(call.attrs.text("activation"));
+  for (size_t n = 0; n < static_cast<size_t>(p.tokens); ++n) {
+    std::vector<double> z(input(0) + n * d, input(0) + (n + 1) * d), normed(d);
+    if (p.delta >= 0) {
+      rms_norm_row(input(p.delta) + n * d, input(p.delta_norm), p.in, eps, offset, normed.data());
+      for (size_t i = 0; i < d; ++i) out[1].data[n * d + i] = z[i] += normed[i];
+    }
+    if (p.norm >= 0) {
+      rms_norm_row(z.data(), input(p.norm), p.in, eps, offset, normed.data());
+      z = normed;
+    }
+    auto product = [&](size_t row) {
+      double sum = 0;
+      for (size_t i = 0; i < d; ++i) sum += z[i] * input(1)[row * d + i];
+      return sum;
+    };
+    for (size_t f = 0; f < width; ++f) {
+      double y = product(f);
+      if (activation) y = evaluate(*activation, y, 0, 0) * product(width + f);
+      if (p.residual >= 0) y += input(p.residual)[n * width + f];
+      out[0].data[n * width + f] = y;
+    }
+  }
+}
+
+std::vector<Case> cases() {
+  struct Row {
+    const char* name;
+    int64_t tokens, in, rows;
+    bool norms, adds, residual;
+    const char* activation;
+    const char* dtype;
+  };
+  std::vector<Case> cases;
+  for (const Row& r : {Row{"plain", 1, 64, 33, false, false, false, "", ""},
+                       Row{"residual", 3, 96, 40, false, false, true, "", ""},
+                       Row{"norm", 2, 160, 48, true, false, false, "", ""},
+                       Row{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
+                       Row{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
+                       Row{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
+    CaseInput x{{DType::kBF16, {r.tokens, r.in}}, {Fill::kNormal, 1, false}, false};
+    CaseInput norm{f32({r.in}), {Fill::kNormal, 1, false}, false};
+    int64_t out = *r.activation != 0 ? r.rows / 2 : r.rows;
+    Case each{r.name,
+              {x, {{DType::kBF16, {r.rows, r.in}}, {Fill::kNormal, 0.1, false}, false}},
+              {{"norms", r.norms},
+               {"adds", r.adds},
+               {"residual", r.residual},
+               {"activation", std::string(r.activation)},
+               {"dtype", std::string(r.dtype)},
+               {"eps", 1e-3},
+               {"offset", r.adds ? 1.0 : 0.0}}};
+    if (r.norms) each.inputs.push_back(norm);
+    if (r.adds) each.inputs.insert(each.inputs.end(), {x, norm});
+    if (r.residual)
+      each.inputs.push_back({{DType::kBF16, {r.tokens, out}}, {Fill::kNormal, 1, false}, false});
+    cases.push_back(std::move(each));
+  }
+  return cases;
+}
+
+}  // namespace
+
+const Op& row_product_op() {
+  static const Op op{.name = "row_product",
+                     .kind = OpKind::kFused,
+                     .min_inputs = 2,
+                     .max_inputs = 6,
+                     .attrs = {{"norms", false, false},
+                               {"adds", false, false},
+                               {"residual", false, false},
+                               {"activation", std::string(), false},
+                               {"dtype", std::string(), false},
+                               {"eps", 0.0, false},
+                               {"offset", 0.0, false}},
+                     .formula = "MACs = N D F; norms, sums and the activation as alone",
+                     .infer = infer,
+                     .work = work,
+                     .model_work = model_work,
+                     .reference = reference,
+                     .cases = cases};
+  return op;
+}
+
+}  // namespace ridge::ops

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// store_bf16 and store_f32: the matrices of a model lie in one plain type, whatever their file has;
+// blocks are unpacked once, when they are loaded.
+#include "base/error.h"
+#include "graph/rewriter.h"
+#include "ops/build.h"
+#include "passes/passes.h"
+
+namespace ridge::passes {
+namespace {
+
+void store_as(DType dtype, Value& parameter, PassContext& context) {
+  Builder load(context.load.graph, context.ops);
+  load.set_phase(Phase::kLoad);
+  ValueId& stored = context.load.stored.at(parameter.name);
+  stored = ops::cast(load, stored, dtype);
+  parameter.type.dtype = dtype;
+}
+
+// A lookup gives its table's type unless it says another: what it gave stays.
+Graph run(const Graph& graph, PassContext& context, DType dtype) {
+  Graph result = graph;
+  for (Node& node : result.nodes)
+    if (node.op->name == "embedding")
+      node.attrs.set("dtype", std::string(name(result.type(node.outputs[0]).dtype)));
+  for (Value& value : result.values) {
+    bool is_matrix = value.storage == Storage::kParameter && value.type.shape.rank() == 2;
+    if (is_matrix && value.type.dtype != dtype) store_as(dtype, value, context);
+  }
+  return result;
+}
+
+Graph run_bf16(const Graph& graph, PassContext& context) {
+  return run(graph, context, DType::kBF16);
+}
+Graph run_f32(const Graph& graph, PassContext& context) { return run(graph, context, DType::kF32); }
+
+}  // namespace
+
+const Pass& store_bf16_pass() {
+  static const Pass pass{
+      "store_bf16", Stage::kForward, "keep matrices in bf16, unpacked when loaded",
+      "memory and bytes against quantized blocks, precision against fp32", run_bf16};
+  return pass;
+}
+
+const Pass& store_f32_pass() {
+  static const Pass pass{"store_f32", Stage::kForward,
+                         "keep matrices in fp32, unpacked when loaded",
+                         "memory and bytes: what a file stores in less is unpacked", run_f32};
+  return pass;
+}
+
+}  // namespace ridge::passes

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A decode graph of a small model as the forward passes leave it for a GPU, and what it means in
+// double precision: for the passes that make a step of a few tokens few kernels.
+#pragma once
+
+#include <string>
+
+#include "models/inference_names.h"
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+
+// The CPU's answers, but for kernels that only a GPU has.
+class ShortSteps final : public perf::Target {
+ public:
+  std::string_view name() const override { return "short_steps"; }
+  std::string unsupported(const Graph& g, const Node& n) const override {
+    bool is_made = n.op->name == "row_product" || n.op->name == "rope_append";
+    return is_made ? "" : target().unsupported(g, n);
+  }
+  bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
+    return target().takes_input(g, n, i, l);
+  }
+  bool takes_output(const Graph& g, const Node& n, int i, const Layout& l) const override {
+    return target().takes_output(g, n, i, l);
+  }
+  bool runs_in_place(const Graph& g, const Node& n, int o, int i) const override {
+    return target().runs_in_place(g, n, o, i);
+  }
+  int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
+  int launches(const Graph&, const Node&) const override { return 1; }
+  bool owns_weights() const override { return true; }
+  perf::FlashScores flash_scores(const Call& call) const override {
+    return target().flash_scores(call);
+  }
+};
+
+class DecodeStep {
+ public:
+  explicit DecodeStep(models::Family family) {
+    models::ModelConfig config = one_layer();
+    config.family = family;
+    config.layers = 2;
+    config.context = 16;
+    if (family == models::Family::kGemma3) {
+      config.is_window_layer = {true, false};
+      config.window = 4;
+    }
+    models::InferenceShape shape{models::InferenceTask::kDecode, kSlots, 16, true,
+                                 models::contiguous_cache(kSlots, 16, config.window, 4)};
+    models::ForwardGraph forward = models::build_inference_graph(
+        config, ops::table(), shape, [](const std::string& parameter, const Shape& extents) {
+          return models::StoredWeight{parameter, extents.rank() == 2 ? DType::kBF16 : DType::kF32};
+        });
+    load_ = forward.load;
+    PassContext context{ops::table(), target_, load_};
+    graph_ = run_stage(Stage::kForward, forward.graph,
+                       Selection("kernels", "+store_bf16,+autocast_bf16"), context, nullptr);
+  }
+
+  const Graph& graph() const { return graph_; }
+  Graph run(const Pass& pass, const Graph& graph) {
+    PassContext context{ops::table(), target_, load_};
+    Graph made = pass.run(graph, context);
+    verify(made);
+    verify_origins(graph, made);
+    return made;
+  }
+  // The largest distance of what the graphs leave behind: logits, caches and tokens.
+  static double distance(const Graph& a, const Graph& b) {
+    ops::NamedTensors named = operands(a);
+    ops::ReferenceRun first(a, named), second(b, named);
+    double most = 0;
+    auto compare = [&](const std::vector<double>& x, const std::vector<double>& y) {
+      EXPECT_EQ(x.size(), y.size());
+      for (size_t i = 0; i < x.size(); ++i) most = std::max(most, std::abs(x[i] - y[i]));
+    };
+    compare(first[a.outputs[0]], second[b.outputs[0]]);
+    ops::NamedTensors left = second.stored();
+    for (const auto& [name, tensor] : first.stored()) compare(tensor.data, left.at(name).data);
+    return most;
+  }
+
+ private:
+  static constexpr int64_t kSlots = 3;
+
+  static ops::NamedTensors operands(const Graph& graph) {
+    ops::NamedTensors named;
+    Random random(3);
+    for (const Value& value : graph.values) {
+      if (value.producer != kNoNode) continue;
+      Fill fill;
+      if (value.type.dtype == DType::kI32) fill = {Fill::kPositions, 3, false};  // 0, 1, 2
+      if (value.name == models::kSampling) fill = {Fill::kConstant, 0, false};
+      named[value.name] = ops::draw(value.type, fill, random);
+    }
+    // A token past its window, one near the beginning, and padding.
+    named.at(models::bucket_input(models::kPositions, kSlots)).data = {9, 1, -1};
+    return named;
+  }
+
+  ShortSteps target_;
+  LoadGraph load_;
+  Graph graph_;
+};
+
+}  // namespace ridge::passes

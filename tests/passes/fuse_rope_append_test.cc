@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_rope_append: what stands between a merged projection and an attention over a cache becomes
+// one kernel, with and without norms of heads.
+#include <gtest/gtest.h>
+
+#include "passes/decode_step.h"
+
+namespace ridge::passes {
+namespace {
+
+TEST(FuseRopeAppend, MakesOneKernelALayer) {
+  for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
+    DecodeStep step(family);
+    Graph made = step.run(fuse_rope_append_pass(), step.graph());
+    EXPECT_EQ(count(made, "rope_append"), 2);
+    for (const char* op : {"kv_append", "rope", "rope_qkv"}) EXPECT_EQ(count(made, op), 0) << op;
+    bool is_gemma = family == models::Family::kGemma3;
+    // Gemma: of the first layer's input, and after both halves of both layers.
+    EXPECT_EQ(count(made, "rms_norm"), is_gemma ? 1 + 2 * 2 : 1);
+    EXPECT_LE(DecodeStep::distance(step.graph(), made), 1e-10);
+  }
+}
+
+TEST(FuseRopeAppend, AsksTheTarget) {
+  DecodeStep step(models::Family::kGemma3);
+  LoadGraph load;
+  PassContext context{ops::table(), target(), load};
+  Graph made = fuse_rope_append_pass().run(step.graph(), context);
+  EXPECT_EQ(print(made), print(step.graph()));
+}
+
+}  // namespace
+}  // namespace ridge::passes

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// fuse_row_products: six kernels a layer are left of a decode step, which means what it meant.
+#include <gtest/gtest.h>
+
+#include "passes/decode_step.h"
+
+namespace ridge::passes {
+namespace {
+
+constexpr double kRounding = 1e-10;  // of sums in double, in another order
+
+TEST(FuseRowProducts, LeavesSixKernelsOfALayer) {
+  for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
+    DecodeStep step(family);
+    Graph made =
+        step.run(fuse_row_products_pass(), step.run(fuse_rope_append_pass(), step.graph()));
+    bool is_gemma = family == models::Family::kGemma3;
+    // Gemma norms what o and down give before it is added: they stay plain.
+    EXPECT_EQ(count(made, "row_product"), is_gemma ? 2 * 2 + 1 : 4 * 2 + 1);
+    EXPECT_EQ(count(made, "matmul"), is_gemma ? 2 * 2 : 0);
+    for (const char* op : {"rms_norm", "add_rms_norm", "add", "glu", "rope", "rope_qkv"})
+      EXPECT_EQ(count(made, op), 0) << op;
+    EXPECT_EQ(count(made, "row_product") + count(made, "matmul"), 4 * 2 + 1);
+    EXPECT_EQ(count(made, "rope_append") + count(made, "cached_attention"), 2 * 2);
+    EXPECT_LE(DecodeStep::distance(step.graph(), made), kRounding);
+  }
+}
+
+TEST(FuseRowProducts, KeepsWhatIsReadElsewhere) {
+  DecodeStep step(models::Family::kLlama);
+  Graph graph = step.graph();
+  // The first layer's normed input is wanted outside.
+  for (const Node& node : graph.nodes)
+    if (node.op->name == "rms_norm") {
+      graph.outputs.push_back(node.outputs[0]);
+      break;
+    }
+  Graph made = step.run(fuse_row_products_pass(), graph);
+  EXPECT_EQ(count(made, "rms_norm"), 1);
+  EXPECT_LE(DecodeStep::distance(graph, made), kRounding);
+}
+
+TEST(FuseRowProducts, AsksTheTarget) {
+  DecodeStep step(models::Family::kLlama);
+  LoadGraph load;
+  PassContext context{ops::table(), target(), load};
+  Graph made = fuse_row_products_pass().run(step.graph(), context);
+  EXPECT_EQ(print(made), print(step.graph()));
+}
+
+}  // namespace
+}  // namespace ridge::passes

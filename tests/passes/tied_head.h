@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph that reads one stored matrix twice, for the passes that change how matrices are stored.
+#pragma once
+
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+
+// A table in blocks, looked up and multiplied with, and a norm's weight in fp32.
+struct TiedHead {
+  Graph graph;
+  LoadGraph load;
+  TiedHead() {
+    Builder b(graph, ops::table());
+    Builder loading(load.graph, ops::table());
+    loading.set_phase(Phase::kLoad);
+    auto parameter = [&](const std::string& name, const Type& type) {
+      load.stored[name] = loading.input("file." + name, type);
+      return b.parameter(name, type);
+    };
+    ValueId table = parameter("table", {DType::kQ8_0, {6, 32}});
+    ValueId x = b.call("embedding", {table, b.input("ids", {DType::kI32, {3}})},
+                       {{"dtype", std::string("f32")}});
+    ValueId normed = b.call_all("rms_norm", {x, parameter("norm", {DType::kF32, {32}})},
+                                {{"eps", 1e-5}, {"offset", 0.0}})[0];
+    graph.outputs = {ops::matmul(b, "nd,vd->nv", normed, table)};
+  }
+  Graph run(const Pass& pass) {
+    PassContext context{ops::table(), target(), load};
+    Graph made = pass.run(graph, context);
+    verify(made);
+    verify_origins(graph, made);
+    return made;
+  }
+};
+
+}  // namespace ridge::passes
