@@ -135,13 +135,14 @@ __device__ __forceinline__ void hide(float (&s)[kWalk / 2],
                                      int query,
                                      int key,
                                      const DepthOrder& at) {
+  const int row = query + 16 * at.warp + at.group, column = key + 2 * at.place;
+  const VisibleColumns visible[2] = {VisibleColumns::of<false>(v, row),
+                                     VisibleColumns::of<false>(v, row + 8)};
 #pragma unroll
   for (int j = 0; j < kWalk / 8; ++j) {
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      if (!sees(v, query + 16 * at.warp + at.group + 8 * (i / 2),
-                key + 8 * j + 2 * at.place + i % 2))
-        s[4 * j + i] = kNoScore;
+      if (!visible[i / 2].contain(column + 8 * j + i % 2)) s[4 * j + i] = kNoScore;
   }
 }
 

@@ -148,22 +148,32 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The block's shape by head size: as large as shared memory and registers allow.
-template <int kE>
+// The block's shape by head size: as large as shared memory and registers allow, or of half the
+// rows.
+template <int kE, bool kHalf>
 struct Shape {
-  static constexpr int kI = kE == 256 ? 2 : 4;
-  static constexpr int kJ = kE == 256 ? 1 : 2;
+  static constexpr int kI = kE == 256 || kHalf ? 2 : 4;
+  static constexpr int kJ = kE == 256 ? 1 : kHalf ? 4 : 2;
   static constexpr int kRows = kSide * kI;
   static constexpr int kColumns = kSide * kJ;
+  static constexpr int kDeltas = kRows > kColumns ? kRows : kColumns;
   static constexpr int kSharedBytes = 2 * Tile<kE>::bytes(kRows) + 2 * Tile<kE>::bytes(kColumns) +
-                                      2 * kRows * (kColumns + kRowPad) * 4 + kRows * 4;
+                                      2 * kRows * (kColumns + kRowPad) * 4 + kDeltas * 4;
 };
 
-template <typename T, int kE>
+// Where blocks of 64 rows are few, the longest decides how long a launch takes.
+bool takes_half(const AttentionExtents& extents) {
+  constexpr int64_t kFewPerMultiprocessor = 2;
+  const int64_t blocks = extents.batch * (extents.heads + extents.kv_heads) *
+                         ceil_div(static_cast<int>(extents.sequence), 64);
+  return extents.head_size <= 64 && blocks < kFewPerMultiprocessor * multiprocessors();
+}
+
+template <typename T, int kE, bool kHalf>
 cudaError_t launch_both(const AttentionExtents& extents,
                         const AttentionBackward& x,
                         cudaStream_t stream) {
-  using Shape = Shape<kE>;
+  using Shape = Shape<kE, kHalf>;
   BackwardArguments p{};
   p.keys = {x.k, x.v, x.q, x.d_o, x.dk, x.dv, static_cast<int>(extents.kv_heads)};
   p.queries = {x.q, x.d_o, x.k, x.v, x.dq, {}, static_cast<int>(extents.heads)};
@@ -190,9 +200,10 @@ template <typename T>
 cudaError_t launch_for(const AttentionExtents& extents,
                        const AttentionBackward& x,
                        cudaStream_t stream) {
-  if (extents.head_size <= 64) return launch_both<T, 64>(extents, x, stream);
-  if (extents.head_size <= 128) return launch_both<T, 128>(extents, x, stream);
-  return launch_both<T, 256>(extents, x, stream);
+  if (takes_half(extents)) return launch_both<T, 64, true>(extents, x, stream);
+  if (extents.head_size <= 64) return launch_both<T, 64, false>(extents, x, stream);
+  if (extents.head_size <= 128) return launch_both<T, 128, false>(extents, x, stream);
+  return launch_both<T, 256, false>(extents, x, stream);
 }
 
 }  // namespace
@@ -206,18 +217,10 @@ cudaError_t launch_flash_attention_backward_portable(const AttentionExtents& ext
 }
 
 AttentionPairs flash_attention_backward_portable_pairs(const AttentionExtents& extents) {
-  const int rows = extents.head_size <= 128 ? 64 : 32;
-  const int columns = extents.head_size <= 128 ? 32 : 16;
-  const Visibility visibility = visibility_of(extents);
-  AttentionPairs pairs;
-  for (int first = 0; first < visibility.sequence; first += rows) {
-    const BlockRange queries = query_blocks(visibility, first, first + rows - 1, columns);
-    const BlockRange keys = key_blocks(visibility, first, first + rows - 1, columns);
-    pairs.key_pass += queries.end - queries.begin;
-    pairs.query_pass += keys.end - keys.begin;
-  }
-  const int64_t all = static_cast<int64_t>(rows) * columns * extents.batch * extents.heads;
-  return {pairs.key_pass * all, pairs.query_pass * all};
+  const bool half = takes_half(extents);
+  const int rows = extents.head_size > 128 || half ? 32 : 64;
+  const int columns = extents.head_size > 128 ? 16 : half ? 64 : 32;
+  return visited_pairs(visibility_of(extents), rows, columns, extents.batch * extents.heads);
 }
 
 }  // namespace ridge::backends::cuda

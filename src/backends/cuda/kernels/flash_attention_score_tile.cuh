@@ -12,10 +12,22 @@ namespace ridge::backends::cuda::hopper {
 
 constexpr float kNoScore = -__builtin_huge_valf();
 
-__device__ __forceinline__ bool sees(const Visibility& v, int query, int key) {
-  return query < v.sequence && key < v.sequence && (!v.causal || key <= query) &&
-         (v.window == 0 || key > query - v.window);
-}
+// Columns that a row of scores sees: keys where rows are queries, queries where rows are keys.
+struct VisibleColumns {
+  int first;
+  unsigned count;
+  template <bool kOwnsKeys>
+  static __device__ __forceinline__ VisibleColumns of(const Visibility& v, int row) {
+    int first = kOwnsKeys && v.causal ? row : 0;
+    int end = !kOwnsKeys && v.causal ? min(row + 1, v.sequence) : v.sequence;
+    if (v.window > 0 && kOwnsKeys) end = min(end, row + v.window);
+    if (v.window > 0 && !kOwnsKeys) first = max(first, row - v.window + 1);
+    return {first, row < v.sequence && end > first ? static_cast<unsigned>(end - first) : 0u};
+  }
+  __device__ __forceinline__ bool contain(int column) const {
+    return static_cast<unsigned>(column - first) < count;
+  }
+};
 
 // How the queries and keys of two tiles see each other.
 struct TileSight {
@@ -70,7 +82,9 @@ __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
                                               int walked,
                                               const Statistics& statistics) {
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  const int first_row = own + thread / 32 * 16 + thread % 32 / 4, first_column = thread % 4 * 2;
+  const int row = own + thread / 32 * 16 + thread % 32 / 4, column = walked + thread % 4 * 2;
+  const VisibleColumns visible[2] = {VisibleColumns::of<kOwnsKeys>(v, row),
+                                     VisibleColumns::of<kOwnsKeys>(v, row + 8)};
 #pragma unroll
   for (int j = 0; j < kWalk / 8; ++j) {
     const auto lse = statistics.lse(j);
@@ -79,10 +93,7 @@ __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
       const int r = i / 2, c = i % 2;
       float& weight = s[4 * j + i];
       weight = exp2_fast(fmaf(weight, scale_log2, lse(r, c)));
-      if (!is_whole) {
-        const int row = first_row + 8 * r, column = walked + first_column + 8 * j + c;
-        if (!(kOwnsKeys ? sees(v, column, row) : sees(v, row, column))) weight = 0.0f;
-      }
+      if (!is_whole && !visible[r].contain(column + 8 * j + c)) weight = 0.0f;
     }
   }
 }
