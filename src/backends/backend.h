@@ -46,6 +46,12 @@ struct BindCall {
 // Everything is decided when it is made: a run does no look-up, no allocation, no branch on type.
 using Launch = std::function<void()>;
 
+// make(float{}) or make(uint16_t{}): a binding to the kernel of an element type, fp32 or bf16.
+template <typename Make>
+Launch by_dtype(DType dtype, const Make& make) {
+  return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
+}
+
 // A launch and the node that it belongs to.
 struct NodeLaunch {
   NodeId node = kNoNode;

@@ -35,10 +35,4 @@ Rows<T> rows(const Operand& operand) {
   return {reinterpret_cast<T*>(operand.data), row_stride(operand)};
 }
 
-// Calls make(float{}) or make(uint16_t{}) by the element type.
-template <typename Make>
-Launch by_dtype(DType dtype, const Make& make) {
-  return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
-}
-
 }  // namespace ridge::backends::cpu

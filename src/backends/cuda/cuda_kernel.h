@@ -52,12 +52,6 @@ Rows<T> rows(const Operand& operand) {
   return {reinterpret_cast<T*>(operand.data), row_stride(operand)};
 }
 
-// Calls make(float{}) or make(uint16_t{}) by the element type.
-template <typename Make>
-Launch by_dtype(DType dtype, const Make& make) {
-  return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
-}
-
 // A launch of one kernel function on the device's stream: launch_on(device, "rms_norm",
 // launch_rms_norm<float>, call).
 template <typename Launcher, typename... Calls>
