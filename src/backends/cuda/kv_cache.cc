@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/cached_attention.h"
 #include "backends/cuda/kernels/rope_append.h"
+#include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "ops/cached_attention.h"
 
@@ -144,6 +145,7 @@ Launch bind_rope_append(const BindCall& call, BindContext& context) {
     using T = decltype(element);
     RopeAppend<T> a;
     a.cells = cells_of(call, call.inputs[0].type.shape, 5, "rope_append", context);
+    a.is_settled = is_settled(call, 5) && is_settled(call, 6) && is_settled(call, 7);
     a.heads = call.attrs().integer("heads");
     a.merged = rows<const T>(call.inputs[2]);
     a.cos = call.inputs[3].as<const float>();

@@ -3,6 +3,7 @@
 #include "backends/cuda/row_product.h"
 
 #include "backends/cuda/kernels/row_product.h"
+#include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "graph/einsum.h"
 #include "ops/row_product.h"
@@ -43,6 +44,9 @@ Launch bind(const BindCall& call, BindContext& context) {
     p.delta_norm = input(shape.delta_norm).as<const float>();
     p.sum = rows<uint16_t>(call.outputs[1]);
   }
+  p.is_settled = is_settled(call, 1);
+  for (int norm : {shape.norm, shape.delta_norm})
+    if (norm >= 0) p.is_settled = p.is_settled && is_settled(call, static_cast<size_t>(norm));
   p.eps = static_cast<float>(call.attrs().real("eps"));
   p.norm_offset = static_cast<float>(call.attrs().real("offset"));
   p.activation = activation(call.attrs().text("activation"));
@@ -91,7 +95,9 @@ std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) 
       return std::nullopt;
   }
   if (!row_stride(y.type.shape, {0, y.strides})) return std::nullopt;
-  return launch_on(context.device, "matmul", launch_row_product, product_of(x, weight, y));
+  RowProduct p = product_of(x, weight, y);
+  p.is_settled = is_settled(call, 1);
+  return launch_on(context.device, "matmul", launch_row_product, p);
 }
 
 const CudaKernel& row_product_kernel() {

@@ -30,82 +30,130 @@ struct Softmax {
 };
 
 struct Part {
-  int64_t begin, end;  // of the keys' positions
+  int64_t begin, end;   // of the keys' positions
+  uint32_t first_cell;  // of `begin`
+
+  // A part has no more keys than the ring has cells.
+  __device__ __forceinline__ uint32_t cell(int64_t key, uint32_t ring) const {
+    const uint32_t cell = first_cell + static_cast<uint32_t>(key - begin);
+    return cell < ring ? cell : cell - ring;
+  }
 };
 
 // The parts are as even as whole turns of the block's teams allow.
 __device__ __forceinline__ Part
-part_of(int32_t position, int64_t reach, int split, int splits, int turn) {
+part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int turn) {
   const int64_t begin = position + 1 > reach ? position + 1 - reach : 0;
   const int64_t keys = position + 1 - begin;
   const int64_t turns = (keys + turn - 1) / turn;
   const int64_t per_split = (turns + splits - 1) / splits * turn;
   const int64_t from = begin + split * per_split;
-  return {from, min(from + per_split, static_cast<int64_t>(position) + 1)};
+  return {from, min(from + per_split, static_cast<int64_t>(position) + 1),
+          static_cast<uint32_t>(from) % ring};
+}
+
+template <typename T>
+struct Keys {
+  Packed<T, kElements> k[kUnroll], v[kUnroll];
+};
+
+// The keys of a turn from position `base` on, of a part.
+template <typename T, int kTeam>
+__device__ __forceinline__ void load_keys(const CachedAttention<T>& p,
+                                          const SlotCells& cells,
+                                          int64_t base,
+                                          Part part,
+                                          int64_t kv_head,
+                                          Keys<T>& keys) {
+  const int team = static_cast<int>(threadIdx.x) / kTeam,
+            lane = static_cast<int>(threadIdx.x) % kTeam;
+  const int64_t width = p.keys.kv_heads * p.keys.head_size;
+  const bool is_inside = lane * kElements < p.keys.head_size;
+  const int64_t column = kv_head * p.keys.head_size + (is_inside ? lane * kElements : 0);
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    const int64_t key = min(base + u * kTeams<kTeam> + team, part.end - 1);
+    const int64_t at = cells.row(part.cell(key, cells.ring)) * width + column;
+    keys.k[u] = load_packed<kElements>(p.keys.data + at);
+    keys.v[u] = load_packed<kElements>(p.values.data + at);
+  }
 }
 
 template <typename T, int kTeam, int kGroup>
+__device__ __forceinline__ void add_keys(const Keys<T>& keys,
+                                         int64_t base,
+                                         Part part,
+                                         const float (&q)[kGroup][kElements],
+                                         Softmax<kGroup>& softmax) {
+  const int team = static_cast<int>(threadIdx.x) / kTeam;
+  gather_lanes();
+  float score[kUnroll][kGroup];
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    float x[kElements];
+    unpack(keys.k[u], x);
+#pragma unroll
+    for (int g = 0; g < kGroup; ++g) {
+      float sum = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kElements; ++i) sum = fmaf(q[g][i], x[i], sum);
+#pragma unroll
+      for (int mask = kTeam / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
+      score[u][g] = base + u * kTeams<kTeam> + team < part.end ? sum : kMinusInfinity;
+    }
+  }
+  float weight[kUnroll][kGroup];
+#pragma unroll
+  for (int g = 0; g < kGroup; ++g) {
+    float top = softmax.top[g];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) top = fmaxf(top, score[u][g]);
+    const float from = exponent_base(top), kept = exp2_for<T>(softmax.top[g] - from);
+    softmax.top[g] = top;
+    softmax.sum[g] *= kept;
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      weight[u][g] = exp2_for<T>(score[u][g] - from);
+      softmax.sum[g] += weight[u][g];
+    }
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) softmax.mix[g][i] *= kept;
+  }
+#pragma unroll
+  for (int u = 0; u < kUnroll; ++u) {
+    float x[kElements];
+    unpack(keys.v[u], x);
+#pragma unroll
+    for (int g = 0; g < kGroup; ++g)
+#pragma unroll
+      for (int i = 0; i < kElements; ++i)
+        softmax.mix[g][i] = fmaf(weight[u][g], x[i], softmax.mix[g][i]);
+  }
+}
+
+// A block that walks all keys of its token has the next ones on their way while it uses these: with
+// many tokens memory must never wait.
+template <typename T, int kTeam, int kGroup, bool kWhole>
 __device__ __forceinline__ void walk_keys(const CachedAttention<T>& p,
                                           const SlotCells& cells,
                                           Part part,
                                           int64_t kv_head,
                                           const float (&q)[kGroup][kElements],
                                           Softmax<kGroup>& softmax) {
-  const int team = static_cast<int>(threadIdx.x) / kTeam,
-            lane = static_cast<int>(threadIdx.x) % kTeam;
-  const int64_t width = p.keys.kv_heads * p.keys.head_size;
-  const bool is_inside = lane * kElements < p.keys.head_size;
-  const int64_t column = kv_head * p.keys.head_size + (is_inside ? lane * kElements : 0);
-  for (int64_t base = part.begin; base < part.end; base += kTeams<kTeam> * kUnroll) {
-    Packed<T, kElements> k[kUnroll], v[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int64_t key = min(base + u * kTeams<kTeam> + team, part.end - 1);
-      const int64_t at = cells.row(static_cast<uint32_t>(key) % cells.ring) * width + column;
-      k[u] = load_packed<kElements>(p.keys.data + at);
-      v[u] = load_packed<kElements>(p.values.data + at);
+  constexpr int kTurn = kTeams<kTeam> * kUnroll;
+  Keys<T> keys;
+  if constexpr (kWhole) {
+    Keys<T> next;
+    load_keys<T, kTeam>(p, cells, part.begin, part, kv_head, next);
+    for (int64_t base = part.begin; base < part.end; base += kTurn) {
+      keys = next;
+      if (base + kTurn < part.end) load_keys<T, kTeam>(p, cells, base + kTurn, part, kv_head, next);
+      add_keys<T, kTeam, kGroup>(keys, base, part, q, softmax);
     }
-    float score[kUnroll][kGroup];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      float x[kElements];
-      unpack(k[u], x);
-#pragma unroll
-      for (int g = 0; g < kGroup; ++g) {
-        float sum = 0.0f;
-#pragma unroll
-        for (int i = 0; i < kElements; ++i) sum = fmaf(q[g][i], x[i], sum);
-#pragma unroll
-        for (int mask = kTeam / 2; mask > 0; mask /= 2) sum += shuffle_xor(sum, mask);
-        score[u][g] = base + u * kTeams<kTeam> + team < part.end ? sum : kMinusInfinity;
-      }
-    }
-    float weight[kUnroll][kGroup];
-#pragma unroll
-    for (int g = 0; g < kGroup; ++g) {
-      float top = softmax.top[g];
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) top = fmaxf(top, score[u][g]);
-      const float from = exponent_base(top), kept = exp2_for<T>(softmax.top[g] - from);
-      softmax.top[g] = top;
-      softmax.sum[g] *= kept;
-#pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        weight[u][g] = exp2_for<T>(score[u][g] - from);
-        softmax.sum[g] += weight[u][g];
-      }
-#pragma unroll
-      for (int i = 0; i < kElements; ++i) softmax.mix[g][i] *= kept;
-    }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      float x[kElements];
-      unpack(v[u], x);
-#pragma unroll
-      for (int g = 0; g < kGroup; ++g)
-#pragma unroll
-        for (int i = 0; i < kElements; ++i)
-          softmax.mix[g][i] = fmaf(weight[u][g], x[i], softmax.mix[g][i]);
+  } else {
+    for (int64_t base = part.begin; base < part.end; base += kTurn) {
+      load_keys<T, kTeam>(p, cells, base, part, kv_head, keys);
+      add_keys<T, kTeam, kGroup>(keys, base, part, q, softmax);
     }
   }
 }
@@ -145,6 +193,7 @@ __device__ __forceinline__ void share_out(Shares<kGroup>& shares,
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   for (int64_t g = static_cast<int>(threadIdx.x) / kLanes; g < heads; g += kThreads / kLanes) {
     const float own = lane < count ? top(g, lane) : kMinusInfinity;
+    gather_lanes();
     const float all = reduce_lanes(own, Max{});
     const float share = exp2f(own - exponent_base(all));
     const float total = reduce_lanes(lane < count ? share * sum(g, lane) : 0.0f, Sum{});
@@ -200,7 +249,7 @@ struct HeadOutput {
 // Mapping: a block for a part of the keys (x), the heads that share a KV head, kGroup of them (y),
 // and a token (z). Bound: memory, the keys and values that the tokens see; with few tokens,
 // latency.
-template <typename T, int kTeam, int kGroup>
+template <typename T, int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     cached_attention_kernel(const __grid_constant__ CachedAttention<T> p) {
   __shared__ __align__(16) Merged<kTeam, kGroup> merged;
@@ -242,10 +291,10 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < kElements; ++i) softmax.mix[g][i] = 0.0f;
   }
   const int splits = static_cast<int>(gridDim.x);
-  const Part part =
-      part_of(position, p.reach, static_cast<int>(blockIdx.x), splits, kTeams<kTeam> * kUnroll);
-  walk_keys<T, kTeam, kGroup>(p, SlotCells(p.cells, p.cells.slots[token]), part, kv_head, q,
-                              softmax);
+  const SlotCells cells(p.cells, p.cells.slots[token]);
+  const Part part = part_of(position, p.reach, cells.ring, static_cast<int>(blockIdx.x), splits,
+                            kTeams<kTeam> * kUnroll);
+  walk_keys<T, kTeam, kGroup, kWhole>(p, cells, part, kv_head, q, softmax);
 #pragma unroll
   for (int g = 0; g < kGroup; ++g) {
     merged.top[g][team] = softmax.top[g];
@@ -312,7 +361,13 @@ cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
                       call.cells.tokens, call.keys.kv_heads, call.keys.head_size, call.reach)),
                   static_cast<unsigned>(call.keys.kv_heads * turns),
                   static_cast<unsigned>(call.cells.tokens));
-  return launch_early(cached_attention_kernel<T, kTeam, kGroup>, grid, kThreads, 0, stream, call);
+  // With registers to spare, and none that a part would wait for.
+  if constexpr (kGroup <= 2 && sizeof(T) == 2)
+    if (grid.x == 1)
+      return launch_early(cached_attention_kernel<T, kTeam, kGroup, true>, grid, kThreads, 0,
+                          stream, call);
+  return launch_early(cached_attention_kernel<T, kTeam, kGroup, false>, grid, kThreads, 0, stream,
+                      call);
 }
 
 template <typename T, int kTeam>

@@ -106,6 +106,43 @@ __device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
   commit_copies();
 }
 
+__device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// s[16 rows of the warp, kKeys] = queries by keys: operands come four matrices a load.
+template <int kE>
+__device__ __forceinline__ void scores(const Bf16* queries,
+                                       const Bf16* keys,
+                                       float (&s)[kTiles][4],
+                                       Lane l) {
+  constexpr int kStride = Tile<Bf16, kE>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const Bf16* own = queries + (l.row + lane % 16) * kStride + lane / 16 * 8;
+  const Bf16* walked = keys + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
+  }
+#pragma unroll
+  for (int step = 0; step < kE / 16; ++step) {
+    uint32_t a[4];
+    load_matrices(a, own + 16 * step);
+#pragma unroll
+    for (int j = 0; j < kTiles; j += 2) {
+      uint32_t b[4];
+      load_matrices(b, walked + 8 * j * kStride + 16 * step);
+      Product<Bf16>::run(s[j], a, b[0], b[1]);
+      Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
+    }
+  }
+}
+
 // A row's statistics live in the four threads that hold its scores.
 __device__ __forceinline__ float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
@@ -132,14 +169,14 @@ __device__ __forceinline__ void online_softmax(float (&s)[kTiles][4], State<kE>&
     for (int j = 0; j < kTiles; ++j) highest = fmaxf(highest, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
     const float next = fmaxf(state.top[r], row_max(highest));
     const float base = next == -INFINITY ? 0.0f : next;
-    const float factor = exp2f(state.top[r] - base);
+    const float factor = exp2_hardware(state.top[r] - base);
     state.top[r] = next;
     float tile_sum = 0.0f;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
       for (int c = 2 * r; c < 2 * r + 2; ++c) {
-        s[j][c] = exp2f(s[j][c] - base);
+        s[j][c] = exp2_hardware(s[j][c] - base);
         tile_sum += s[j][c];
       }
     }
@@ -186,14 +223,18 @@ __device__ __forceinline__ void walk_keys(Shared<kE>& shared,
     __syncthreads();
     const int stage = tile % kStages<kE>;
     float s[kTiles][4];
-    row_products<Bf16, kE, kTiles>(shared.queries, shared.keys[stage], s, l);
+    scores<kE>(shared.queries, shared.keys[stage], s, l);
+    // Nearly all tiles are seen whole.
+    const int32_t first_key = tile * kKeys;
+    const bool is_whole = first_key + kKeys - 1 <= min(rows.position[0], rows.position[1]) &&
+                          first_key > max(rows.position[0], rows.position[1]) - reach;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
       for (int c = 0; c < 4; ++c) {
         const int32_t position = rows.position[c / 2],
-                      key = tile * kKeys + 8 * j + 2 * l.place + c % 2;
-        const bool seen = key <= position && key > position - reach;
+                      key = first_key + 8 * j + 2 * l.place + c % 2;
+        const bool seen = is_whole || (key <= position && key > position - reach);
         s[j][c] = seen ? s[j][c] * to_log2 : -INFINITY;
       }
     }

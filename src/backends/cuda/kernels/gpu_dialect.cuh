@@ -32,6 +32,7 @@ __device__ __forceinline__ T shuffle_up(T value, int step) {
   return __shfl_up(value, step, kLanes);
 }
 __device__ __forceinline__ float exp2_hardware(float x) { return exp2f(x); }
+__device__ __forceinline__ void gather_lanes() {}
 template <typename T>
 __device__ __forceinline__ T __ldcg(const T* p) {
   return *p;
@@ -58,6 +59,8 @@ template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int step) {
   return __shfl_up_sync(0xffffffffu, value, step);
 }
+// Lanes that took different ways go on side by side: shuffles among lanes that do not are slow.
+__device__ __forceinline__ void gather_lanes() { __syncwarp(); }
 __device__ __forceinline__ float exp2_hardware(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

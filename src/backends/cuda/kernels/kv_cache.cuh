@@ -7,27 +7,33 @@
 
 namespace ridge::backends::cuda {
 
-// One slot's ring of cells.
+// One slot's ring of cells. A block out of range counts as the last: what is read is nonsense, but
+// the cache's.
 struct SlotCells {
   const int32_t* blocks;  // its row of the block table
   uint32_t ring;
   uint32_t block_tokens;
   uint32_t block_count;
   uint32_t last_block;
+  int64_t first_row;  // of its first block: contiguous rings ask the table once
 
   __device__ __forceinline__ SlotCells(const CacheCells& cells, int32_t slot)
       : blocks(cells.block_table + slot * cells.blocks_per_slot),
         ring(static_cast<uint32_t>(cells.blocks_per_slot * cells.block_tokens)),
         block_tokens(static_cast<uint32_t>(cells.block_tokens)),
         block_count(static_cast<uint32_t>(cells.blocks_per_slot)),
-        last_block(static_cast<uint32_t>(cells.blocks - 1)) {}
+        last_block(static_cast<uint32_t>(cells.blocks - 1)),
+        first_row(row_of_block(0)) {}
 
-  // The row of [blocks * block_tokens] that holds a cell. A block out of range counts as the last:
-  // what is read is nonsense, but the cache's.
+  __device__ __forceinline__ int64_t row_of_block(uint32_t index) const {
+    const uint32_t block = min(static_cast<uint32_t>(blocks[index]), last_block);
+    return static_cast<int64_t>(block) * block_tokens;
+  }
+  // The row of [blocks * block_tokens] that holds a cell.
   __device__ __forceinline__ int64_t row(uint32_t cell) const {
-    const uint32_t at = block_count == 1 ? 0 : cell / block_tokens;
-    const uint32_t block = min(static_cast<uint32_t>(blocks[at]), last_block);
-    return static_cast<int64_t>(block) * block_tokens + (cell - at * block_tokens);
+    if (block_count == 1) return first_row + cell;
+    const uint32_t at = cell / block_tokens;
+    return row_of_block(at) + (cell - at * block_tokens);
   }
 };
 
@@ -51,9 +57,11 @@ __device__ __forceinline__ bool sees_later(const CacheCells& cells,
                                            int64_t row,
                                            int thread,
                                            int count) {
+  bool is_later = false;
+#pragma unroll 4
   for (int64_t other = token + 1 + thread; other < cells.tokens; other += count)
-    if (row_of_token(cells, other) == row) return true;
-  return false;
+    is_later |= row_of_token(cells, other) == row;
+  return is_later;
 }
 
 // By every thread of one block of a launch.

@@ -11,11 +11,12 @@
 
 namespace ridge::backends::cuda {
 
-inline constexpr int64_t kRopeAppendMostHeadSize = 512;
+inline constexpr int64_t kRopeAppendMostHeadSize = 256;
 
 template <typename T>
 struct RopeAppend {
   CacheCells cells;
+  bool is_settled = false;     // no kernel before this one writes positions, slots or the table
   int64_t heads = 0;           // H
   Rows<const T> merged;        // [N, (H + 2 K) E]
   const float* cos = nullptr;  // [N, E/2]

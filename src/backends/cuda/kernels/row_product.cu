@@ -97,6 +97,24 @@ __device__ __forceinline__ void fetch(const RowProduct& p,
   }
 }
 
+// Asks for what follows the first batch of the first tile, where the whole weight fits into the
+// last level of cache with room to spare.
+template <int kSplit>
+__device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kSplit>& walk) {
+  constexpr int64_t kMostElements = int64_t{8} << 20;
+  if (walk.batches < 2 || p.weight_rows * p.in > kMostElements) return;
+  const int column = static_cast<int>(threadIdx.x) % 4 * 8;
+  const TileRows rows = rows_of_tile(p, walk.tile(0));
+  for (int64_t batch = 1; batch < walk.batches; ++batch)
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int64_t at = walk.chunk(batch, i) * kChunk + column;
+      if (walk.chunk(batch, i) >= walk.chunks) continue;
+      if (rows.has_upper) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.upper] + at));
+      if (rows.has_lower) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.lower] + at));
+    }
+}
+
 // c += a b, 16 rows by 16 by 8 tokens. The order of the 16 summed elements is the same in a and b,
 // and otherwise free: a lane's 8 neighbours serve two steps.
 __device__ __forceinline__ void multiply(float (&c)[4],
@@ -135,45 +153,129 @@ __device__ __forceinline__ void load_weights(const float* weight, float offset, 
   for (int i = 0; i < 8; ++i) w[i] += offset;
 }
 
-// The rows of the block's input, normed, in shared memory. The first block writes the sum.
-__device__ __forceinline__ void norm_rows(const RowProduct& p, uint16_t* staged, float* scratch) {
-  int teams = 1;
-  while (teams < p.tokens) teams *= 2;
-  const int team_threads = kThreads / teams, team_warps = kWarps / teams;
-  const int64_t row = static_cast<int>(threadIdx.x) / team_threads;
-  const int64_t first = static_cast<int>(threadIdx.x) % team_threads * 8, step = team_threads * 8;
-  const bool is_row = row < p.tokens;
-  uint16_t* z = staged + row * shared_stride(p.in);
+// Which threads have which row of the block's input: teams of whole warps, a row each.
+struct RowTeam {
+  int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
+  int warps;
+  bool is_row;
+
+  __device__ __forceinline__ explicit RowTeam(const RowProduct& p) {
+    int teams = 1;
+    while (teams < p.tokens) teams *= 2;
+    const int threads = kThreads / teams;
+    warps = kWarps / teams;
+    row = static_cast<int>(threadIdx.x) / threads;
+    first = static_cast<int>(threadIdx.x) % threads * 8;
+    step = threads * 8;
+    is_row = row < p.tokens;
+  }
+};
+
+// What rows are normed with, where a thread holds all its vectors in registers: fetched before the
+// kernel's turn.
+constexpr int kHeld = 2;
+struct HeldNorms {
+  float norm[kHeld][8], delta[kHeld][8];
+
+  __device__ __forceinline__ void fetch(const RowProduct& p, const RowTeam& team) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const int64_t at = team.first + i * team.step;
+      if (!team.is_row || at >= p.in) continue;
+      load_weights(p.norm + at, p.norm_offset, norm[i]);
+      if (p.delta) load_weights(p.delta_norm + at, p.norm_offset, delta[i]);
+    }
+  }
+};
+
+__device__ __forceinline__ float norm_scale(const RowProduct& p, float squares) {
+  return rsqrtf(squares / static_cast<float>(p.in) + p.eps);
+}
+
+// The rows of the block's input, normed, in shared memory. The first block writes the sum. All that
+// is read is on its way at once.
+__device__ __forceinline__ void norm_held_rows(const RowProduct& p,
+                                               const RowTeam& team,
+                                               const HeldNorms& norms,
+                                               uint16_t* staged,
+                                               float* scratch) {
+  float x[kHeld][8], d[kHeld][8], squares = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int64_t at = team.first + i * team.step;
+    if (!team.is_row || at >= p.in) continue;
+    load_floats(p.x[team.row] + at, x[i]);
+    if (!p.delta) continue;
+    load_floats(p.delta[team.row] + at, d[i]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) squares = fmaf(d[i][k], d[i][k], squares);
+  }
+  float delta_scale = 0.0f;
+  if (p.delta) {
+    delta_scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
+    squares = 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int64_t at = team.first + i * team.step;
+    if (!team.is_row || at >= p.in) continue;
+    if (p.delta) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) x[i][k] = fmaf(d[i][k] * delta_scale, norms.delta[i][k], x[i][k]);
+      const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x[i]);
+      if (blockIdx.x == 0) store_packed(p.sum[team.row] + at, rounded);
+      unpack(rounded, x[i]);
+    }
+#pragma unroll
+    for (int k = 0; k < 8; ++k) squares = fmaf(x[i][k], x[i][k], squares);
+  }
+  const float scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int64_t at = team.first + i * team.step;
+    if (!team.is_row || at >= p.in) continue;
+#pragma unroll
+    for (int k = 0; k < 8; ++k) x[i][k] *= scale * norms.norm[i][k];
+    store_floats(staged + team.row * shared_stride(p.in) + at, x[i]);
+  }
+  __syncthreads();
+}
+
+// The same of rows of any length.
+__device__ __forceinline__ void norm_rows(const RowProduct& p,
+                                          const RowTeam& team,
+                                          uint16_t* staged,
+                                          float* scratch) {
+  uint16_t* z = staged + team.row * shared_stride(p.in);
+  const int64_t end = team.is_row ? p.in : 0;
   float squares = 0.0f, x[8], w[8], d[8];
   float delta_scale = 0.0f;
   if (p.delta) {
-    for (int64_t i = first; is_row && i < p.in; i += step) {
-      load_floats(p.delta[row] + i, d);
+    for (int64_t i = team.first; i < end; i += team.step) {
+      load_floats(p.delta[team.row] + i, d);
 #pragma unroll
       for (int k = 0; k < 8; ++k) squares = fmaf(d[k], d[k], squares);
     }
-    squares = sum_of_team(squares, team_warps, scratch);
-    delta_scale = rsqrtf(squares / static_cast<float>(p.in) + p.eps);
+    delta_scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
     squares = 0.0f;
   }
-  for (int64_t i = first; is_row && i < p.in; i += step) {
-    load_floats(p.x[row] + i, x);
+  for (int64_t i = team.first; i < end; i += team.step) {
+    load_floats(p.x[team.row] + i, x);
     if (p.delta) {
-      load_floats(p.delta[row] + i, d);
+      load_floats(p.delta[team.row] + i, d);
       load_weights(p.delta_norm + i, p.norm_offset, w);
 #pragma unroll
       for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, w[k], x[k]);
     }
     const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
-    if (p.delta && blockIdx.x == 0) store_packed(p.sum[row] + i, rounded);
+    if (p.delta && blockIdx.x == 0) store_packed(p.sum[team.row] + i, rounded);
     store_packed(z + i, rounded);
     unpack(rounded, x);
 #pragma unroll
     for (int k = 0; k < 8; ++k) squares = fmaf(x[k], x[k], squares);
   }
-  squares = sum_of_team(squares, team_warps, scratch);
-  const float scale = rsqrtf(squares / static_cast<float>(p.in) + p.eps);
-  for (int64_t i = first; is_row && i < p.in; i += step) {
+  const float scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
+  for (int64_t i = team.first; i < end; i += team.step) {
     load_floats(z + i, x);
     load_weights(p.norm + i, p.norm_offset, w);
 #pragma unroll
@@ -218,7 +320,8 @@ __device__ __forceinline__ void put_tile(const RowProduct& p, int64_t tile, cons
 }
 
 // Mapping: a tile of 16 rows of the weight for kSplit warps, which sum its columns in turn; blocks
-// walk the tiles. The first weights are fetched before the kernel's turn comes. Bound: memory, the
+// walk the tiles. The first weights are fetched before the kernel's turn comes,
+// where nobody writes them. Bound: memory, the
 // weight once; of small ones latency.
 template <int kSplit, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
@@ -228,11 +331,27 @@ __global__ void __launch_bounds__(kThreads, 2)
   __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
   const Walk<kSplit> walk(p);
   Fragments next;
-  if (walk.rounds > 0) fetch(p, walk, 0, 0, next);
   let_next_start();
-  wait_for_grids();
+  if (!p.is_settled) wait_for_grids();
+  if (walk.rounds > 0) {
+    fetch(p, walk, 0, 0, next);
+    prefetch_tile(p, walk);
+  }
   auto* staged = reinterpret_cast<uint16_t*>(shared);
-  if constexpr (kNorms) norm_rows(p, staged, scratch);
+  if constexpr (kNorms) {
+    const RowTeam team(p);
+    if (p.in <= kHeld * team.step) {
+      HeldNorms norms;
+      norms.fetch(p, team);
+      wait_for_grids();
+      norm_held_rows(p, team, norms, staged, scratch);
+    } else {
+      wait_for_grids();
+      norm_rows(p, team, staged, scratch);
+    }
+  } else {
+    wait_for_grids();
+  }
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int64_t token = lane / 4;
   const bool is_token = token < p.tokens;

@@ -22,6 +22,7 @@ struct RowProduct {
   const float* norm = nullptr;  // [D]: x is normed; null: as it is
   Rows<const uint16_t> delta;   // [N, D]: its norm is added to x first; may be absent
   const float* delta_norm = nullptr;
+  bool is_settled = false;  // no kernel before this one writes the weight or a norm's
   float eps = 0;
   float norm_offset = 0;  // added to the norms' weights
   Rows<uint16_t> sum;     // [N, D]: x with what was added; where delta is
