@@ -113,6 +113,12 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   EXPECT_EQ(run({"bench", "model", small_model(), "-p", "0", "-n", "2", "-d", "8", "-r", "1"}).code,
             0);
+  // A shape alone, and what its kernels are.
+  Output shape = run({"bench", "model", small_model() + "/config.json", "--random-weights", "-p",
+                      "8", "-n", "2", "-r", "1", "--operations"});
+  EXPECT_EQ(shape.code, 0) << shape.err;
+  EXPECT_NE(shape.out.find("| cached_attention |"), std::string::npos);
+  EXPECT_NE(shape.out.find("in kernels of a decode step"), std::string::npos);
   expect_refused({"bench", "model", small_model(), "-p", "0", "-n", "0"}, 2, "[bench]");
   expect_refused({"bench", "model", small_model(), "-p", "many"}, 2, "[prompt-tokens]");
   expect_refused({"bench", "model", small_model(), "-p", "9999999"}, 2, "the model's context");
