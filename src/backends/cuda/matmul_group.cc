@@ -28,7 +28,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   };
 }
 
-int launches(const Call& call) { return static_cast<int>(call.inputs.size()) - 1; }
+int launches(const Call& call, bool) { return static_cast<int>(call.inputs.size()) - 1; }
 
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "f32") return "";
