@@ -14,6 +14,7 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--pass", "+nonsense"}, 2,
                  "[pass] unknown pass 'nonsense'; expected one of");
   expect_refused({"train", "--pass", "-expand"}, 2, "cannot be turned off");
+  expect_refused({"train", "--pass", "+store_bf16"}, 2, "autocast_bf16 computes in bf16");
   expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
   expect_refused({"train", "--isa", "z80"}, 2, "[isa]");
   expect_refused({"lab", "--levels", "baseline,fastest"}, 2, "[levels] expected all or some of");
