@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // expand: composites that no pass chose to keep whole (attribute `fused`) become primitives. The
 // off switch of each fused op is this form.
+#include <utility>
+
 #include "graph/rewriter.h"
 #include "passes/passes.h"
 
@@ -13,7 +15,8 @@ Graph run(const Graph& graph, PassContext& context) {
   return Rewriter(graph, context.ops).run([](Rewriter& rewriter, NodeId id) {
     Node node = rewriter.old().node(id);
     if (node.op->kind != OpKind::kComposite || is_kept_whole(node)) return false;
-    std::vector<ValueId> outputs = node.outputs;
+    // The new graph has its operands but not its results.
+    std::vector<ValueId> outputs = std::exchange(node.outputs, {});
     node.inputs = rewriter.map(node.inputs);
     auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> made = node.op->expand(rewriter.builder(), node);

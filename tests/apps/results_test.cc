@@ -109,8 +109,9 @@ TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0]["step"]["key"], "step");
   // A run against itself differs in nothing.
-  for (const json& op : json::parse(run({"diff", "a", "a", "--json"}).out)[0]["by_op"])
-    EXPECT_EQ(op["verdict"], "noise");
+  json itself = json::parse(run({"diff", "a", "a", "--json"}).out);
+  ASSERT_FALSE(itself[0]["by_op"].empty());
+  for (const json& op : itself[0]["by_op"]) EXPECT_EQ(op["verdict"], "noise");
 }
 
 TEST_F(ResultTest, AFullDiskLeavesNothing) {
