@@ -6,13 +6,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/inference_options.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -46,12 +46,6 @@ struct ModelTrial {
 
   perf::Summary summary() const { return perf::summarize(rates); }
 };
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::vector<int64_t> sizes(const std::string& text, const char* option) {
   return text == "0" ? std::vector<int64_t>() : parse_sizes(text, option);

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/terminal.h"
 #include "base/units.h"
@@ -34,12 +34,6 @@ struct Options {
   std::string chat_template;
   bool no_cache = false;
 };
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string today() {
   std::time_t now = std::time(nullptr);

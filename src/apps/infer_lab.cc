@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -12,6 +11,7 @@
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "perf/process_memory.h"
@@ -38,12 +38,6 @@ struct InferLabOptions {
   std::optional<std::string> out;
   bool force = false;
 };
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 class InferLab {
  public:

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <set>
 
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -33,12 +33,6 @@ constexpr int kMostSamples = 50;
 constexpr int kLeastSamples = 7;     // the fewest whose interval reaches 95%, and one
 constexpr double kSampleNs = 200e3;  // shorter calls are repeated: a clock reading costs 30 ns
 constexpr double kBudgetNs = 500e6;  // for all samples of a case
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 std::string types_text(const Case& each) {
   std::string text;

@@ -39,4 +39,16 @@ bool lies_in_heads(const Shape& shape, const Layout& layout) {
   return shape.rank() == 3 && (shape[2] == 1 || layout.strides[2] == 1);
 }
 
+bool output_lies_in_heads(const Call& call, int output, const Layout& layout) {
+  return lies_in_heads(call.outputs[static_cast<size_t>(output)].shape, layout);
+}
+
+bool first_lies_in_rows(const Call& call, int input, const Layout& layout) {
+  return input == 0 && lies_in_rows(call, input, layout);
+}
+
+bool first_lies_in_heads(const Call& call, int input, const Layout& layout) {
+  return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
+}
+
 }  // namespace ridge::backends

@@ -22,5 +22,10 @@ int64_t row_stride(const Operand& operand);
 
 // [N,heads,E] with each head contiguous.
 bool lies_in_heads(const Shape& shape, const Layout& layout);
+bool output_lies_in_heads(const Call& call, int output, const Layout& layout);  // takes_output
+
+// takes_input for kernels whose other operands must be dense.
+bool first_lies_in_rows(const Call& call, int input, const Layout& layout);
+bool first_lies_in_heads(const Call& call, int input, const Layout& layout);
 
 }  // namespace ridge::backends

@@ -6,54 +6,10 @@
 #include <bit>
 #include <string>
 
-#include "graph/einsum.h"
+#include "graph/einsum_axes.h"
 
 namespace ridge::perf {
 namespace {
-
-// A tensor's letters with their steps.
-struct Lettered {
-  const std::string& letters;
-  const Strides& strides;
-  int64_t step(char letter) const {
-    size_t at = letters.find(letter);
-    return at == std::string::npos ? 0 : strides[static_cast<int>(at)];
-  }
-};
-
-struct JoinedAxis {
-  int64_t extent = 1;
-  int64_t steps[2] = {1, 1};  // in the two tensors that hold it
-  int64_t rest = 1;           // product of the extents that did not join
-};
-
-// The longest evenly stepping chain of letters.
-JoinedAxis join(const std::string& letters,
-                const EinsumExtents& extents,
-                const Lettered& first,
-                const Lettered& second) {
-  std::string order;
-  for (char letter : letters)
-    if (extents[letter] > 1) order += letter;
-  std::stable_sort(order.begin(), order.end(),
-                   [&](char x, char y) { return first.step(x) < first.step(y); });
-  int64_t all = extents.product(letters);
-  JoinedAxis best;
-  best.rest = all;
-  for (size_t begin = 0; begin < order.size(); ++begin) {
-    JoinedAxis axis{
-        extents[order[begin]], {first.step(order[begin]), second.step(order[begin])}, 1};
-    for (size_t i = 0; i < order.size(); ++i) {
-      if (i == begin) continue;
-      bool joins = first.step(order[i]) == axis.steps[0] * axis.extent &&
-                   second.step(order[i]) == axis.steps[1] * axis.extent;
-      if (joins) axis.extent *= extents[order[i]];
-    }
-    if (axis.extent > best.extent) best = axis;
-  }
-  best.rest = best.extent > 0 ? all / best.extent : 1;
-  return best;
-}
 
 // Of a matrix of these two axes, one of them with steps of 1.
 bool has_power_of_two_rows(int64_t row_step, int64_t column_step, DType dtype) {
@@ -70,18 +26,20 @@ ProductCall product_call(const Call& call,
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   Lettered a{e.a, a_layout.strides}, b{e.b, b_layout.strides}, c{e.out, c_layout.strides};
-  JoinedAxis m = join(e.m, extents, a, c), n = join(e.n, extents, b, c),
-             k = join(e.k, extents, a, b);
-  bool a_transposed = m.extent > 1 && m.steps[0] == 1 && !(k.extent > 1 && k.steps[0] == 1);
-  bool b_transposed = k.extent > 1 && k.steps[1] == 1 && !(n.extent > 1 && n.steps[0] == 1);
+  JoinedAxis m = join_letters(e.m, extents, a, c, Chain::kLongest),
+             n = join_letters(e.n, extents, b, c, Chain::kLongest),
+             k = join_letters(e.k, extents, a, b, Chain::kLongest);
+  bool a_transposed = m.extent > 1 && m.first_step == 1 && !(k.extent > 1 && k.first_step == 1);
+  bool b_transposed = k.extent > 1 && k.second_step == 1 && !(n.extent > 1 && n.first_step == 1);
   ProductCall product;
   product.dtype = call.inputs[0].dtype;
-  product.extents = {extents.product(e.batch) * m.rest * n.rest * k.rest, m.extent, n.extent,
+  product.extents = {extents.product(e.batch + m.rest + n.rest + k.rest), m.extent, n.extent,
                      k.extent};
-  product.power_of_two_rows = has_power_of_two_rows(m.steps[0], k.steps[0], call.inputs[0].dtype) ||
-                              has_power_of_two_rows(k.steps[1], n.steps[0], call.inputs[1].dtype) ||
-                              has_power_of_two_rows(m.steps[1], n.steps[1], call.outputs[0].dtype);
-  bool columns_of_c = n.extent > 1 && n.steps[1] != 1 && m.steps[1] == 1;
+  product.power_of_two_rows =
+      has_power_of_two_rows(m.first_step, k.first_step, call.inputs[0].dtype) ||
+      has_power_of_two_rows(k.second_step, n.first_step, call.inputs[1].dtype) ||
+      has_power_of_two_rows(m.second_step, n.second_step, call.outputs[0].dtype);
+  bool columns_of_c = n.extent > 1 && n.second_step != 1 && m.second_step == 1;
   if (columns_of_c) {
     std::swap(product.extents.m, product.extents.n);
     bool was_a = a_transposed;

@@ -3,23 +3,17 @@
 #include "runtime/program.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <optional>
 #include <span>
 
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "perf/dependences.h"
 
 namespace ridge::runtime {
 namespace {
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // A kernel may be made ready before what it waits for has ended; waiting is not its time.
 void leave_out_waits(std::span<const backends::NodeLaunch> launches,

@@ -5,9 +5,9 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/units.h"
@@ -61,12 +61,6 @@ perf::AttentionForm plan(const Graph& graph,
     form.predicted_ns =
         perf::total_ns(perf::predict_nodes(graph, places, memory, costs, *ceilings));
   return form;
-}
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 void fill(runtime::Store& store) {

@@ -3,10 +3,10 @@
 #include "serve/experiment.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "perf/process_memory.h"
@@ -14,12 +14,6 @@
 
 namespace ridge::serve {
 namespace {
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 SessionOptions session_options(const Experiment& e, int64_t capacity) {
   SessionOptions options;

@@ -3,20 +3,14 @@
 #include "serve/generator.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "serve/stop_text.h"
 #include "text/stream_decoder.h"
 
 namespace ridge::serve {
 namespace {
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 bool ends(const text::TokenizerSpec& spec, int32_t token) {
   return token == spec.eos ||

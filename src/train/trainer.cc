@@ -3,26 +3,16 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <map>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
 
 namespace ridge::train {
-namespace {
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
-}  // namespace
-
 Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
                  const passes::Selection& selection,

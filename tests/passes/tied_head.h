@@ -2,6 +2,8 @@
 // A graph that reads one stored matrix twice, for the passes that change how matrices are stored.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -33,5 +35,18 @@ struct TiedHead {
     return made;
   }
 };
+
+// The matrix is unpacked to `dtype` when it is loaded, the vector is as its file has it, and no
+// other type in the graph changes.
+inline void expect_stored_as(DType dtype, const Pass& pass) {
+  TiedHead tied;
+  Graph made = tied.run(pass);
+  EXPECT_EQ(made.type(made.find("table")).dtype, dtype);
+  EXPECT_EQ(tied.load.graph.type(tied.load.stored.at("table")).dtype, dtype);
+  EXPECT_EQ(made.type(made.find("norm")).dtype, DType::kF32);
+  EXPECT_EQ(tied.load.graph.producer(tied.load.stored.at("norm")), nullptr);
+  for (const Node& node : made.nodes)
+    EXPECT_EQ(made.type(node.outputs[0]).dtype, DType::kF32) << node.op->name;
+}
 
 }  // namespace ridge::passes

@@ -52,10 +52,6 @@ Launch bind_backward(const BindCall& call) {
 bool takes_input(const Call& call, int input, const Layout& layout) {
   return lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
 }
-bool takes_output(const Call& call, int output, const Layout& layout) {
-  return lies_in_heads(call.outputs[static_cast<size_t>(output)].shape, layout);
-}
-
 int64_t workspace(const Call& call) {
   return flash_attention_forward_workspace_bytes(extents(call, 0), omp_get_max_threads());
 }
@@ -76,7 +72,7 @@ const CpuKernel& flash_attention_kernel() {
   static const CpuKernel kernel{.op = "flash_attention",
                                 .bind = bind,
                                 .takes_input = takes_input,
-                                .takes_output = takes_output,
+                                .takes_output = output_lies_in_heads,
                                 .workspace_bytes = workspace,
                                 .unsupported = unsupported};
   return kernel;
@@ -86,7 +82,7 @@ const CpuKernel& flash_attention_backward_kernel() {
   static const CpuKernel kernel{.op = "flash_attention_backward",
                                 .bind = bind_backward,
                                 .takes_input = takes_input,
-                                .takes_output = takes_output,
+                                .takes_output = output_lies_in_heads,
                                 .workspace_bytes = workspace_backward,
                                 .unsupported = unsupported};
   return kernel;

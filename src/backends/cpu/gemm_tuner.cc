@@ -5,7 +5,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "backends/cpu/isa.h"
 #include "base/arena.h"
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "base/shape.h"
@@ -48,12 +48,6 @@ Arena random_operand(int64_t bytes, DType dtype) {
       reinterpret_cast<uint16_t*>(arena.data())[i] = float_to_bf16(random.uniform() - 0.5f);
   }
   return arena;
-}
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
 }
 
 // Gives up after one run on a form that is far slower than the best so far (0: none yet).

@@ -137,13 +137,6 @@ bool takes_appended(const Call& call, int input, const Layout& layout) {
   return (input == 2 || input == 3) &&
          lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
 }
-bool takes_q(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
-}
-bool puts_heads(const Call& call, int, const Layout& layout) {
-  return lies_in_heads(call.outputs[0].shape, layout);
-}
-
 int64_t attention_workspace(const Call& call) {
   ops::CachedAttention s = ops::cached_attention_shape(call);
   return cached_attention_workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads,
@@ -167,8 +160,8 @@ const CpuKernel& kv_append_kernel() {
 const CpuKernel& cached_attention_kernel() {
   static const CpuKernel kernel{.op = "cached_attention",
                                 .bind = bind_attention,
-                                .takes_input = takes_q,
-                                .takes_output = puts_heads,
+                                .takes_input = first_lies_in_heads,
+                                .takes_output = output_lies_in_heads,
                                 .workspace_bytes = attention_workspace};
   return kernel;
 }
@@ -176,7 +169,7 @@ const CpuKernel& cached_attention_kernel() {
 const CpuKernel& cached_scores_kernel() {
   static const CpuKernel kernel{.op = "cached_scores",
                                 .bind = bind_scores,
-                                .takes_input = takes_q,
+                                .takes_input = first_lies_in_heads,
                                 .workspace_bytes = scores_workspace};
   return kernel;
 }
@@ -189,7 +182,7 @@ const CpuKernel& cached_mask_kernel() {
 const CpuKernel& cached_mix_kernel() {
   static const CpuKernel kernel{.op = "cached_mix",
                                 .bind = bind_mix,
-                                .takes_output = puts_heads,
+                                .takes_output = output_lies_in_heads,
                                 .workspace_bytes = mix_workspace};
   return kernel;
 }

@@ -138,14 +138,14 @@ class Products {
   Arena workspace_;
 };
 
-struct HotTiming {
+struct ProductTiming {
   ProductExtents extents;
   ProductForm form;
   const Timing* timing;
 };
 
-const Timing& timing_of(const std::vector<HotTiming>& hot, const HotTiming& varied) {
-  for (const HotTiming& each : hot) {
+const Timing& timing_of(const std::vector<ProductTiming>& hot, const ProductTiming& varied) {
+  for (const ProductTiming& each : hot) {
     const ProductExtents &x = each.extents, &y = varied.extents;
     if (each.form == varied.form && x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch)
       return *each.timing;
@@ -161,29 +161,29 @@ double median(std::vector<double> values) {
 
 // The share of the operands' transfer time that products from memory took longer: the median over
 // the sizes.
-double exposed_share(const std::vector<HotTiming>& hot,
-                     const std::vector<HotTiming>& distant,
+double exposed_share(const std::vector<ProductTiming>& hot,
+                     const std::vector<ProductTiming>& distant,
                      DType dtype,
                      const perf::Ceilings& ceilings) {
   double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
   std::vector<double> shares;
-  for (const HotTiming& far : distant) {
+  for (const ProductTiming& far : distant) {
     double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
     shares.push_back((far.timing->ns() - timing_of(hot, far).ns()) / transfer);
   }
   return std::clamp(median(shares), 0.0, 1.0);
 }
 
-double slowdown(const std::vector<HotTiming>& hot, const std::vector<HotTiming>& padded) {
+double slowdown(const std::vector<ProductTiming>& hot, const std::vector<ProductTiming>& padded) {
   std::vector<double> ratios;
-  for (const HotTiming& each : padded)
+  for (const ProductTiming& each : padded)
     ratios.push_back(each.timing->ns() / timing_of(hot, each).ns());
   return std::max(1.0, median(ratios));
 }
 
 Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
   auto products = std::make_shared<Products>(pool, dtype);
-  std::vector<HotTiming> hot, distant, padded;
+  std::vector<ProductTiming> hot, distant, padded;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
       hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
@@ -196,7 +196,7 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
     (void)products;  // owns the workspace that the timings used
     perf::ProductRates rates;
     rates.dtype = dtype;
-    for (const HotTiming& each : hot) {
+    for (const ProductTiming& each : hot) {
       rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
       rates.peak_flops_per_ns =
           std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->ns());

@@ -5,10 +5,10 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "base/bf16.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -22,12 +22,6 @@ constexpr int64_t kMostRepeats = 1 << 20;
 constexpr double kLongNs = 20e6;
 constexpr int kLeastRounds = 3;
 constexpr int kMostRounds = 15;
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 double time_ns(const std::function<void()>& run, int64_t repeats) {
   double begin = now_ns();

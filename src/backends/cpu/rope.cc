@@ -76,16 +76,6 @@ Launch bind_qkv(const BindCall& call) {
   });
 }
 
-bool takes_heads(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
-}
-bool puts_heads(const Call& call, int, const Layout& layout) {
-  return lies_in_heads(call.outputs[0].shape, layout);
-}
-bool takes_rows(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_rows(call, input, layout);
-}
-
 }  // namespace
 
 const CpuKernel& rope_table_kernel() {
@@ -96,8 +86,8 @@ const CpuKernel& rope_table_kernel() {
 const CpuKernel& rope_kernel() {
   static const CpuKernel kernel{.op = "rope",
                                 .bind = bind,
-                                .takes_input = takes_heads,
-                                .takes_output = puts_heads,
+                                .takes_input = first_lies_in_heads,
+                                .takes_output = output_lies_in_heads,
                                 .in_place = true};
   return kernel;
 }
@@ -105,7 +95,7 @@ const CpuKernel& rope_kernel() {
 const CpuKernel& rope_qkv_kernel() {
   static const CpuKernel kernel{.op = "rope_qkv",
                                 .bind = bind_qkv,
-                                .takes_input = takes_rows,
+                                .takes_input = first_lies_in_rows,
                                 .takes_output = output_lies_in_rows,
                                 .in_place = true};
   return kernel;
@@ -114,7 +104,7 @@ const CpuKernel& rope_qkv_kernel() {
 const CpuKernel& rope_qkv_backward_kernel() {
   static const CpuKernel kernel{.op = "rope_qkv_backward",
                                 .bind = bind_qkv,
-                                .takes_input = takes_rows,
+                                .takes_input = first_lies_in_rows,
                                 .takes_output = output_lies_in_rows,
                                 .in_place = true};
   return kernel;

@@ -24,15 +24,11 @@ Launch bind(const BindCall& call) {
 
 int64_t workspace(const Call& call) { return sample_workspace_bytes(call.inputs[0].shape[1]); }
 
-bool takes_logits(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_rows(call, input, layout);
-}
-
 }  // namespace
 
 const CpuKernel& sample_kernel() {
   static const CpuKernel kernel{
-      .op = "sample", .bind = bind, .takes_input = takes_logits, .workspace_bytes = workspace};
+      .op = "sample", .bind = bind, .takes_input = first_lies_in_rows, .workspace_bytes = workspace};
   return kernel;
 }
 

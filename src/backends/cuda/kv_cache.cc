@@ -42,10 +42,7 @@ TokenHeads<T> heads_of(const Operand& operand) {
 }
 
 // A token sees its window, and never more than a ring holds or its graph's bound allows.
-int64_t reach_of(const Call& call) {
-  ops::CachedAttention s = ops::cached_attention_shape(call);
-  return s.keys();
-}
+int64_t reach_of(const Call& call) { return ops::cached_attention_shape(call).keys(); }
 
 // Many tokens in bf16 go through the tensor cores.
 bool takes_tiles(const Call& call) {
@@ -179,13 +176,6 @@ bool takes_appended(const Call& call, int input, const Layout& layout) {
   return (input == 2 || input == 3) &&
          lies_in_heads(call.inputs[static_cast<size_t>(input)].shape, layout);
 }
-bool takes_q(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_heads(call.inputs[0].shape, layout);
-}
-bool puts_heads(const Call& call, int, const Layout& layout) {
-  return lies_in_heads(call.outputs[0].shape, layout);
-}
-
 int64_t attention_workspace(const Call& call) {
   ops::CachedAttention s = ops::cached_attention_shape(call);
   return cached_attention_workspace_bytes(s.cache.tokens, s.heads, s.cache.kv_heads,
@@ -219,8 +209,8 @@ const CudaKernel& rope_append_kernel() {
 const CudaKernel& cached_attention_kernel() {
   static const CudaKernel kernel{.op = "cached_attention",
                                  .bind = bind_attention,
-                                 .takes_input = takes_q,
-                                 .takes_output = puts_heads,
+                                 .takes_input = first_lies_in_heads,
+                                 .takes_output = output_lies_in_heads,
                                  .vector_bytes = kVectorBytes,
                                  .workspace_bytes = attention_workspace,
                                  .unsupported = attention_unsupported,
@@ -230,7 +220,7 @@ const CudaKernel& cached_attention_kernel() {
 
 const CudaKernel& cached_scores_kernel() {
   static const CudaKernel kernel{
-      .op = "cached_scores", .bind = bind_scores, .takes_input = takes_q, .rounds = 3};
+      .op = "cached_scores", .bind = bind_scores, .takes_input = first_lies_in_heads, .rounds = 3};
   return kernel;
 }
 
@@ -241,7 +231,7 @@ const CudaKernel& cached_mask_kernel() {
 
 const CudaKernel& cached_mix_kernel() {
   static const CudaKernel kernel{
-      .op = "cached_mix", .bind = bind_mix, .takes_output = puts_heads, .rounds = 3};
+      .op = "cached_mix", .bind = bind_mix, .takes_output = output_lies_in_heads, .rounds = 3};
   return kernel;
 }
 

@@ -28,10 +28,6 @@ int64_t workspace(const Call& call) {
   return sample_workspace_bytes(call.inputs[0].shape[0], call.inputs[0].shape[1]);
 }
 
-bool takes_logits(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_rows(call, input, layout);
-}
-
 std::string unsupported(const Call& call) {
   if (call.inputs[0].shape[1] <= kSampleMostVocabulary) return "";
   return fmt::format("expected a vocabulary of at most {}, got {}", kSampleMostVocabulary,
@@ -43,7 +39,7 @@ std::string unsupported(const Call& call) {
 const CudaKernel& sample_kernel() {
   static const CudaKernel kernel{.op = "sample",
                                  .bind = bind,
-                                 .takes_input = takes_logits,
+                                 .takes_input = first_lies_in_rows,
                                  .workspace_bytes = workspace,
                                  .unsupported = unsupported,
                                  .rounds = 4};

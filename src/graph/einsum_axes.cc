@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of letters.
+#include "graph/einsum_axes.h"
+
+#include <algorithm>
+
+namespace ridge {
+inline namespace graph {
+namespace {
+
+// What continues order[begin], of letters ordered from the innermost to the outermost.
+JoinedAxis chain_from(const std::string& order,
+                      size_t begin,
+                      const EinsumExtents& extents,
+                      const Lettered& first,
+                      const Lettered& second) {
+  JoinedAxis axis{extents[order[begin]], first.step(order[begin]), second.step(order[begin]), ""};
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i == begin) continue;
+    bool joins = i > begin && first.step(order[i]) == axis.first_step * axis.extent &&
+                 second.step(order[i]) == axis.second_step * axis.extent;
+    if (joins)
+      axis.extent *= extents[order[i]];
+    else
+      axis.rest.insert(axis.rest.begin(), order[i]);
+  }
+  return axis;
+}
+
+}  // namespace
+
+int64_t Lettered::step(char letter) const {
+  size_t at = letters.find(letter);
+  return at == std::string::npos ? 0 : strides[static_cast<int>(at)];
+}
+
+JoinedAxis join_letters(const std::string& letters,
+                        const EinsumExtents& extents,
+                        const Lettered& first,
+                        const Lettered& second,
+                        Chain chain) {
+  std::string order;
+  for (char letter : letters)
+    if (extents[letter] != 1) order += letter;  // none at all counts: it empties the product
+  std::stable_sort(order.begin(), order.end(),
+                   [&](char x, char y) { return first.step(x) < first.step(y); });
+  if (order.empty()) return {};
+  JoinedAxis best = chain_from(order, 0, extents, first, second);
+  for (size_t i = 1; chain == Chain::kLongest && i < order.size(); ++i) {
+    JoinedAxis other = chain_from(order, i, extents, first, second);
+    if (other.extent > best.extent) best = other;
+  }
+  return best;
+}
+
+}  // namespace graph
+}  // namespace ridge
