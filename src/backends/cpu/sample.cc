@@ -27,8 +27,10 @@ int64_t workspace(const Call& call) { return sample_workspace_bytes(call.inputs[
 }  // namespace
 
 const CpuKernel& sample_kernel() {
-  static const CpuKernel kernel{
-      .op = "sample", .bind = bind, .takes_input = first_lies_in_rows, .workspace_bytes = workspace};
+  static const CpuKernel kernel{.op = "sample",
+                                .bind = bind,
+                                .takes_input = first_lies_in_rows,
+                                .workspace_bytes = workspace};
   return kernel;
 }
 
