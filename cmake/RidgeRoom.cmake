@@ -4,21 +4,27 @@
 # What each room takes from outside; a room not listed takes what its rooms carry (fmt through base).
 set(RIDGE_EXTERNAL_base fmt::fmt spdlog::spdlog)
 set(RIDGE_EXTERNAL_files nlohmann_json::nlohmann_json)
-set(RIDGE_EXTERNAL_text ${RIDGE_PCRE2} OpenMP::OpenMP_CXX)
+set(RIDGE_EXTERNAL_text ${RIDGE_PCRE2})
 set(RIDGE_EXTERNAL_models nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_perf nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_report nlohmann_json::nlohmann_json)
-set(RIDGE_EXTERNAL_backends DNNL::dnnl ${RIDGE_HWY} OpenMP::OpenMP_CXX nlohmann_json::nlohmann_json)
+set(RIDGE_EXTERNAL_backends DNNL::dnnl ${RIDGE_HWY} nlohmann_json::nlohmann_json)
 if(RIDGE_HAS_CUDA)
   list(APPEND RIDGE_EXTERNAL_backends ridge_cuda_kernels)
 endif()
 set(RIDGE_EXTERNAL_apps CLI11::CLI11 nlohmann_json::nlohmann_json)
 
-# For code that takes longer to compile than to run: what prints, and tests. The parameter lets GCC
-# collect its garbage later, which saves a tenth where headers are long.
-set(RIDGE_QUICK_BUILD -O1 $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
-set(RIDGE_OPTIONS_report ${RIDGE_QUICK_BUILD})
-set(RIDGE_OPTIONS_apps ${RIDGE_QUICK_BUILD})
+# For code that takes longer to compile than to run: tests, and the rooms that build graphs, think about them and print.
+set(RIDGE_QUICK_BUILD -O1)
+foreach(room graph ops models perf passes report train serve apps)
+  set(RIDGE_OPTIONS_${room} ${RIDGE_QUICK_BUILD})
+endforeach()
+
+# Parsed once for all rooms: what most files include. The files name what they use all the same; the
+# debug preset builds without.
+set(RIDGE_PRECOMPILED <algorithm> <array> <bit> <charconv> <cmath> <cstdint> <cstring> <filesystem>
+    <fstream> <functional> <limits> <map> <memory> <numeric> <optional> <set> <span> <string>
+    <string_view> <utility> <vector> <fmt/format.h>)
 
 function(ridge_room NAME)
   cmake_parse_arguments(ROOM "" "EXECUTABLE" "DEPENDS" ${ARGN})
@@ -43,9 +49,16 @@ function(ridge_room NAME)
       add_executable(${ROOM_EXECUTABLE} ${main})
       set_target_properties(${ROOM_EXECUTABLE} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
       target_link_libraries(${ROOM_EXECUTABLE} PRIVATE ridge_${NAME})
+      target_compile_options(${ROOM_EXECUTABLE} PRIVATE ${RIDGE_OPTIONS_${NAME}})
+      target_precompile_headers(${ROOM_EXECUTABLE} REUSE_FROM ridge_base)
     endif()
     add_library(ridge_${NAME} STATIC ${sources})
     target_compile_options(ridge_${NAME} PRIVATE ${RIDGE_OPTIONS_${NAME}})
+    if(NAME STREQUAL base)
+      target_precompile_headers(ridge_base PRIVATE ${RIDGE_PRECOMPILED})
+    else()
+      target_precompile_headers(ridge_${NAME} REUSE_FROM ridge_base)
+    endif()
   endif()
   target_link_libraries(ridge_${NAME} ${scope} ridge_flags)
   foreach(room ${ROOM_DEPENDS})
