@@ -94,7 +94,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
   auto backend = make_backend(o.machine, passes::Selection("baseline", o.tune ? "+tune_gemm" : ""));
-  perf::Ceilings ceilings = machine_ceilings({chosen_device(o.machine)}, terminal);
+  perf::Ceilings ceilings = machine_ceilings(o.machine, false, terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));

@@ -65,7 +65,7 @@ class Explanation {
                    print(each.graph, {.origins = !o_.plain, .scopes = true}));
       return;
     }
-    ceilings_ = machine_ceilings({chosen_device(o_.machine), selection_.has("tf32")}, terminal_);
+    ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
     const Graph& graph = step.graphs[0].graph;
     if (!o_.op.empty())
       fmt::print("{}", explain_op(graph, ops::table().at(o_.op), *backend_, ceilings_, terminal_));
@@ -101,7 +101,7 @@ class Explanation {
   }
 
   void overview() {
-    ceilings_ = machine_ceilings({chosen_device(o_.machine), selection_.has("tf32")}, terminal_);
+    ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
     std::vector<Rung> rungs = climb();
     if (o_.json) return print_json(rungs);
     perf::RunRecord& whole = rungs.back().planned;

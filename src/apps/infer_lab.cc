@@ -58,7 +58,7 @@ class InferLab {
     OutputFolder folder(
         o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("infer-lab-out"), o_.force);
     backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
-    study_.lab.ceilings = machine_ceilings({chosen_device(o_.inference.machine)}, terminal_);
+    study_.lab.ceilings = machine_ceilings(o_.inference.machine, false, terminal_);
     begin_ns_ = now_ns();  // measuring the ceilings is not the study's time
     measure_phases();
     measure_gains();

@@ -50,8 +50,7 @@ class Lab {
     OutputFolder folder(o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("lab-out"),
                         o_.force);
     record_.ceilings = machine_ceilings(
-        {chosen_device(o_.machine), passes::Selection(levels_.back(), switches_).has("tf32")},
-        terminal_);
+        o_.machine, passes::Selection(levels_.back(), switches_).has("tf32"), terminal_);
     climb();
     choose_detailed();
     for (const perf::RunRecord& run : record_.runs) warn_of_doubts(run);

@@ -93,7 +93,7 @@ std::string age(const std::string& measured_at) {
 void run(const MachineCommand& o, const TerminalOptions& terminal) {
   auto backend =
       make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
-  perf::Ceilings c = machine_ceilings({chosen_device(o.machine)}, terminal, o.remeasure);
+  perf::Ceilings c = machine_ceilings(o.machine, false, terminal, o.remeasure);
   if (o.json) {
     fmt::print("{}", perf::to_json(c));
     return;

@@ -42,7 +42,7 @@ std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& ma
   return std::nullopt;
 }
 
-perf::Ceilings measure(const Measured& what, const TerminalOptions& terminal) {
+perf::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto tell = [&](double done, std::string_view step) {
@@ -50,8 +50,8 @@ perf::Ceilings measure(const Measured& what, const TerminalOptions& terminal) {
     progress.tick(now - shown, step);
     shown = now;
   };
-  return what.device == "cuda" ? backends::cuda::measure_ceilings(what.tf32, tell)
-                               : backends::cpu::measure_ceilings(tell);
+  return cuda ? backends::cuda::measure_ceilings(tf32, tell)
+              : backends::cpu::measure_ceilings(tell);
 }
 
 }  // namespace
@@ -61,15 +61,16 @@ fs::path ceilings_path(const perf::Machine& machine) {
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
 }
 
-perf::Ceilings machine_ceilings(const Measured& what,
+perf::Ceilings machine_ceilings(const MachineOptions& options,
+                                bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure) {
-  perf::Machine machine = what.device == "cuda" ? backends::cuda::this_machine(what.tf32)
-                                                : backends::cpu::this_machine();
+  bool cuda = chosen_device(options) == "cuda";
+  perf::Machine machine = cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;
-  perf::Ceilings ceilings = measure(what, terminal);
+  perf::Ceilings ceilings = measure(cuda, tf32, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());

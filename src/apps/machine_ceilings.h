@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "apps/model_options.h"
 #include "base/terminal.h"
 #include "perf/ceilings.h"
 
@@ -16,13 +17,9 @@ std::filesystem::path ceilings_path(const perf::Machine& machine);
 
 // On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a
 // progress bar) when nothing is kept for this machine or `remeasure` asks for it; a folder that
-// cannot be written costs the file, not the run. `device`: "cpu", "cuda", or "cuda" with `tf32`:
-// fp32 products in TF32.
-struct Measured {
-  std::string device;
-  bool tf32 = false;
-};
-perf::Ceilings machine_ceilings(const Measured& what,
+// cannot be written costs the file, not the run. With `tf32` a GPU's fp32 products are TF32's.
+perf::Ceilings machine_ceilings(const MachineOptions& machine,
+                                bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure = false);
 

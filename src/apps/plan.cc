@@ -102,7 +102,7 @@ Place this_place(const PlanOptions& o,
                  const TerminalOptions& terminal) {
   Place place;
   place.planned = make_backend(o.machine, selection);
-  place.ceilings = machine_ceilings({chosen_device(o.machine), selection.has("tf32")}, terminal);
+  place.ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   place.title = place.ceilings.machine.str();
   place.memory_bytes = place.ceilings.machine.memory_bytes;
   place.target = place.planned->name();

@@ -71,8 +71,7 @@ class Training {
     experiment_.setting = make_setting(choice_.name, o_.machine, experiment_.selection, switches_);
     expect_fits(experiment_, *backend);
     if (experiment_.instrument)
-      record_.ceilings = machine_ceilings(
-          {chosen_device(o_.machine), experiment_.selection.has("tf32")}, terminal_);
+      record_.ceilings = machine_ceilings(o_.machine, experiment_.selection.has("tf32"), terminal_);
     if (experiment_.instrument) record_.detailed = {0};
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
     record_.runs.push_back(train::run_experiment(
