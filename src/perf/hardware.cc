@@ -50,7 +50,7 @@ std::vector<Hardware> make_table() {
                    600,
                    "NVLink 3",
                    "NVIDIA A100 data sheet (2020)"});
-  table.push_back({"a100-80",
+  table.push_back({"a100",
                    "NVIDIA A100 SXM 80 GB",
                    {{kF32, 19.5}, {kBF16, 312}, {kF16, 312}},
                    19.5,

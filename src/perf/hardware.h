@@ -20,7 +20,7 @@ struct PeakRate {
 };
 
 struct Hardware {
-  std::string name;                    // "h100-sxm"
+  std::string name;                    // "h100"
   std::string title;                   // "NVIDIA H100 SXM 80 GB"
   std::vector<PeakRate> peaks;         // f32 first (without TF32)
   double vector_tera_flops = 0;        // fp32 outside matrix units

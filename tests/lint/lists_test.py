@@ -29,12 +29,13 @@ def check(root):
         if f"X({op})" not in registry:
             yield file, line, f"X({op}) is not in the list of src/ops/registry.cc"
     pipeline = text_of(root, "src/passes/pipeline.cc")
-    tests = {path.stem for path in sources.files(root, "tests/passes", "tests/golden")}
+    tests = {f"{path.parent.name}/{path.name}" for path in sources.files(root, "tests/passes", "tests/golden")}
     for file, line, name in definitions(root, "src/passes"):
         if not re.search(rf"\b{name}_pass\(\)", pipeline):
             yield file, line, f"{name}_pass() is not in the list of src/passes/pipeline.cc"
-        if not tests & {name, f"{name}_test"}:
-            yield file, line, f"has no test: expected tests/passes/{name}_test.cc or a golden file of that name"
+        for want in (f"passes/{name}_test.cc", f"golden/{name}.before.txt", f"golden/{name}.after.txt"):
+            if want not in tests:
+                yield file, line, f"has no tests/{want}"
     readme = text_of(root, "README.md")
     for file in sources.files(root, "src/apps"):
         top = "\n".join(text_of(root, file).splitlines()[:6])

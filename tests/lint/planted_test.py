@@ -22,6 +22,8 @@ CLEAN = {
     "src/passes/merge_qkv.cc": TAG + "const Pass& merge_qkv_pass() {\n}\n",
     "src/passes/differentiate.cc": TAG,
     "tests/passes/merge_qkv_test.cc": TAG + "TEST(MergeQkv, Golden) {\n  f(T{1}, {2});\n}\n",
+    "tests/golden/merge_qkv.before.txt": "",
+    "tests/golden/merge_qkv.after.txt": "",
     "src/apps/main.cc": TAG,
     "src/apps/lab.cc": TAG,
     "src/apps/presets.cc": TAG + "// Names of presets. Not a subcommand.\n",
@@ -53,7 +55,7 @@ PLANTED = [
     ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:2: holds an issue number"),
     ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:2: X(glu)"),
     ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: recompute_pass() is not"),
-    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: has no test"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: has no tests/passes/recompute_test.cc"),
     ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
 ]
 

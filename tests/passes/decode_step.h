@@ -66,6 +66,18 @@ class DecodeStep {
     verify_origins(graph, made);
     return made;
   }
+  // Holds a pass to its texts, its meaning and a lower planned cost; returns what it made.
+  Graph try_pass(const Pass& pass, const Graph& before) {
+    constexpr double kRounding = 1e-10;  // of sums in double, in another order
+    Graph made = run(pass, before);
+    expect_golden(fmt::format("{}.before.txt", pass.name), print(before));
+    expect_golden(fmt::format("{}.after.txt", pass.name), print(made));
+    EXPECT_LE(distance(before, made), kRounding);
+    PlannedCost was = planned_cost(before, target_), is = planned_cost(made, target_);
+    EXPECT_LT(is.launches, was.launches);
+    EXPECT_LT(is.bytes, was.bytes);
+    return made;
+  }
   // The largest distance of what the graphs leave behind: logits, caches and tokens.
   static double distance(const Graph& a, const Graph& b) {
     ops::NamedTensors named = operands(a);

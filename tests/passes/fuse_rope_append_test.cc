@@ -21,6 +21,11 @@ TEST(FuseRopeAppend, MakesOneKernelALayer) {
   }
 }
 
+TEST(FuseRopeAppend, CostsLess) {
+  DecodeStep step(models::Family::kGemma3);
+  step.try_pass(fuse_rope_append_pass(), step.graph());
+}
+
 TEST(FuseRopeAppend, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
   LoadGraph load;

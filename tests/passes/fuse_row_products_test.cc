@@ -40,6 +40,11 @@ TEST(FuseRowProducts, KeepsWhatIsReadElsewhere) {
   EXPECT_LE(DecodeStep::distance(graph, made), kRounding);
 }
 
+TEST(FuseRowProducts, CostsLess) {
+  DecodeStep step(models::Family::kLlama);
+  step.try_pass(fuse_row_products_pass(), step.graph());
+}
+
 TEST(FuseRowProducts, AsksTheTarget) {
   DecodeStep step(models::Family::kLlama);
   LoadGraph load;

@@ -192,10 +192,10 @@ struct PlannedCost {
   int64_t peak_bytes = 0;
 };
 
-inline PlannedCost planned_cost(const Graph& graph) {
-  std::vector<perf::Place> places = perf::places(graph, &target());
-  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &target()));
-  return {cost.launches, cost.bytes(), perf::plan_memory(graph, places, target()).arena_bytes};
+inline PlannedCost planned_cost(const Graph& graph, const perf::Target& on = target()) {
+  std::vector<perf::Place> places = perf::places(graph, &on);
+  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &on));
+  return {cost.launches, cost.bytes(), perf::plan_memory(graph, places, on).arena_bytes};
 }
 
 // The step of a two-layer model with 64 tokens a sequence, as planned with these switches.

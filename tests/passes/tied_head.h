@@ -40,7 +40,9 @@ struct TiedHead {
 // other type in the graph changes.
 inline void expect_stored_as(DType dtype, const Pass& pass) {
   TiedHead tied;
+  expect_golden(fmt::format("{}.before.txt", pass.name), print(tied.graph));
   Graph made = tied.run(pass);
+  expect_golden(fmt::format("{}.after.txt", pass.name), print(made));
   EXPECT_EQ(made.type(made.find("table")).dtype, dtype);
   EXPECT_EQ(tied.load.graph.type(tied.load.stored.at("table")).dtype, dtype);
   EXPECT_EQ(made.type(made.find("norm")).dtype, DType::kF32);
