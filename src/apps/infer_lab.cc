@@ -57,7 +57,6 @@ class InferLab {
   void run() {
     OutputFolder folder(
         o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("infer-lab-out"), o_.force);
-    backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
     study_.lab.ceilings = machine_ceilings(o_.inference.machine, false, terminal_);
     begin_ns_ = now_ns();  // measuring the ceilings is not the study's time
     measure_phases();
@@ -101,6 +100,7 @@ class InferLab {
       if (length > kMostLength)
         throw usage_error("[attention-lens] expected at most {}, got {}", kMostLength, length);
     for (const std::string& level : levels_) selection(level);
+    backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
     for (int64_t batch : batches_)
       expect_cache(batch, *std::max_element(lengths_.begin(), lengths_.end()));
     for (int64_t batch : latency_batches_) expect_cache(batch, latency_length_);
@@ -121,15 +121,8 @@ class InferLab {
   void expect_cache(int64_t batch, int64_t length) const {
     if (batch > int64_t{4096})
       throw usage_error("[batch-sizes] expected at most 4096 sequences, got {}", batch);
-    int64_t needed = models::cache_bytes(
-        file_.config(),
-        models::contiguous_cache(batch, length, file_.config().window, o_.inference.chunk),
-        DType::kF32);
-    int64_t available = perf::available_memory_bytes();
-    if (available > 0 && needed > available)
-      throw memory_error(
-          "[memory] the KV cache of {} sequences of {} needs {}, and {} are left on this machine",
-          batch, length, format_bytes(needed), format_bytes(available));
+    expect_cache_fits(file_.config(), batch, length, o_.inference.chunk, selection(levels_.back()),
+                      *backend_);
   }
 
   passes::Selection selection(const std::string& level) const {
@@ -194,8 +187,11 @@ class InferLab {
   }
 
   void add_phases(const std::string& level, int64_t batch, int64_t length) {
+    // A level is also what its backend does: capture, for one.
+    std::unique_ptr<backends::Backend> own;
+    if (level != levels_.back()) own = make_backend(o_.inference.machine, selection(level));
     serve::PhaseRecords phases = serve::measure_phases(file_, experiment(level, batch, length),
-                                                       *backend_, study_.lab.limits());
+                                                       own ? *own : *backend_, study_.lab.limits());
     ns_per_token_ = phases.prefill.wall().median / static_cast<double>(batch * length);
     decode_ns_ = phases.decode.wall().median / static_cast<double>(batch);
     study_.lab.runs.push_back(std::move(phases.prefill));
@@ -260,7 +256,7 @@ class InferLab {
   double begin_ns_;
   models::ModelFile file_;
   perf::InferenceRecord study_;
-  std::unique_ptr<backends::Backend> backend_;
+  std::unique_ptr<backends::Backend> backend_;  // of the last level
   std::vector<std::string> levels_;
   std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;
   int64_t latency_length_ = 0;

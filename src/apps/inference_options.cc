@@ -10,27 +10,11 @@
 #include "base/printable.h"
 #include "base/units.h"
 #include "files/mapped_file.h"
-#include "perf/process_memory.h"
 
 namespace ridge::apps {
 namespace {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
-
-// For the keys and values, before anything is loaded.
-void expect_room(const OpenModel& model,
-                 const models::CacheShape& cache,
-                 const serve::SessionOptions& options) {
-  bool is_narrow = options.selection.has("autocast_bf16");
-  int64_t wanted =
-      models::cache_bytes(model.file.config(), cache, is_narrow ? DType::kBF16 : DType::kF32);
-  bool on_cpu = model.backend->name() == "cpu";
-  int64_t available = on_cpu ? perf::available_memory_bytes() : model.backend->available_bytes();
-  if (available > 0 && wanted > available)
-    throw memory_error("[memory] the KV cache of {} positions needs {}, and {} are left on this {}",
-                       options.capacity, format_bytes(wanted), format_bytes(available),
-                       on_cpu ? "machine" : "GPU");
-}
 
 }  // namespace
 
@@ -61,6 +45,24 @@ passes::Selection inference_selection(const InferenceOptions& o, const std::stri
   return passes::Selection(level, switches + o.level.switches);
 }
 
+void expect_cache_fits(const models::ModelConfig& config,
+                       int64_t slots,
+                       int64_t capacity,
+                       int64_t chunk,
+                       const passes::Selection& selection,
+                       const backends::Backend& backend) {
+  models::CacheShape cache = models::contiguous_cache(slots, capacity, config.window,
+                                                      std::clamp<int64_t>(chunk, 1, capacity));
+  int64_t wanted = models::cache_bytes(config, cache, selection.activations());
+  int64_t available = backend.available_bytes();
+  if (available > 0 && wanted > available)
+    throw memory_error(
+        "[memory] the KV cache of {} sequence(s) of {} positions needs {}, and {} are left on this "
+        "{}",
+        slots, capacity, format_bytes(wanted), format_bytes(available),
+        backend.name() == "cpu" ? "machine" : "GPU");
+}
+
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& o,
                                       int64_t needed,
@@ -76,12 +78,10 @@ std::unique_ptr<OpenModel> open_model(models::ModelFile file,
   options.slots = slots;
   options.chunk = o.chunk;
   options.cached = cached;
-  int64_t chunk = std::clamp<int64_t>(o.chunk, 1, options.capacity);
-  models::CacheShape cache =
-      models::contiguous_cache(slots, options.capacity, config.window, chunk);
   auto model = std::make_unique<OpenModel>(
       OpenModel{std::move(file), make_backend(o.machine, options.selection), nullptr});
-  expect_room(*model, cache, options);
+  expect_cache_fits(model->file.config(), slots, options.capacity, o.chunk, options.selection,
+                    *model->backend);
   model->session = std::make_unique<serve::Session>(model->file, options, *model->backend);
   return model;
 }

@@ -29,6 +29,15 @@ void add_inference_options(Command app, InferenceOptions& options);
 // bf16, with activations in bf16, or all in fp32 where it is to be exact.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 
+// Before anything is loaded: an out-of-memory Error where the keys and values of `slots` sequences
+// of `capacity` positions do not fit into what the backend's device has left.
+void expect_cache_fits(const models::ModelConfig& config,
+                       int64_t slots,
+                       int64_t capacity,
+                       int64_t chunk,
+                       const passes::Selection& selection,
+                       const backends::Backend& backend);
+
 // A model file with a session on it.
 struct OpenModel {
   models::ModelFile file;
@@ -36,7 +45,7 @@ struct OpenModel {
   std::unique_ptr<serve::Session> session;
 };
 // `slots` sequences of `needed` positions, at most the model's context unless --context asks
-// otherwise; an out-of-memory Error where the cache does not fit into what the machine has left.
+// otherwise; their cache must fit.
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& options,
                                       int64_t needed,

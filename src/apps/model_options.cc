@@ -168,7 +168,7 @@ perf::Setting make_setting(const std::string& model,
   setting.model = model;
   setting.level = selection.level();
   setting.switches = switches;
-  setting.dtype = selection.has("autocast_bf16") ? "bf16" : "f32";
+  setting.dtype = name(selection.activations());
   setting.device = chosen_device(machine);
   bool on_gpu = setting.device == "cuda";
   setting.isa = on_gpu ? backends::cuda::gpu_architecture() : backends::cpu::isa_name();

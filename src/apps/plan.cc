@@ -166,7 +166,7 @@ class Planner {
   Plan plan(const PlanOptions& o, const perf::Setting& setting) const {
     Plan plan;
     plan.record = record(step_.batch_size, setting, true);
-    plan.dtype = selection_.has("autocast_bf16") ? DType::kBF16 : DType::kF32;
+    plan.dtype = selection_.activations();
     const perf::ProductRates& rates = place_.ceilings.product(plan.dtype);
     plan.theoretical_flops_per_s =
         1e9 * (rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns

@@ -97,10 +97,11 @@ perf::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
   std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &context.target);
   perf::NodeCost cost = perf::total(costs);
   perf::MemoryPlan plan = perf::plan_memory(graph, places, context.target);
-  double predicted =
-      context.ceilings == nullptr
-          ? 0
-          : perf::total_ns(perf::predict_nodes(graph, places, plan, costs, *context.ceilings));
+  double predicted = 0;
+  if (const perf::Ceilings* ceilings = context.ceilings)
+    predicted = perf::predict_run_ns(graph, places, plan, costs,
+                                     perf::predict_nodes(graph, places, plan, costs, *ceilings),
+                                     context.target, *ceilings);
   return {static_cast<int64_t>(graph.nodes.size()),
           cost.launches,
           cost.work.flops,

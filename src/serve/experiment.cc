@@ -131,7 +131,8 @@ perf::RunRecord make_record(const Experiment& e,
   for (const perf::CountedGraph& each : counted)
     record.weight_bytes =
         std::max(record.weight_bytes, perf::parameter_bytes(*each.graph, *each.places));
-  record.cache_bytes = e.batch * models::seen_bytes(session.config(), e.length, DType::kF32);
+  record.cache_bytes =
+      e.batch * models::seen_bytes(session.config(), e.length, e.selection.activations());
   return record;
 }
 
@@ -227,7 +228,7 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
     record.cache_bytes = models::cache_bytes(
         file.config(),
         models::contiguous_cache(1, e.length, file.config().window, session.options().chunk),
-        DType::kF32);
+        e.selection.activations());
   }
   options.cached = false;
   Session session(file, options, backend);

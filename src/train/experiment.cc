@@ -5,7 +5,6 @@
 #include <malloc.h>
 
 #include "base/error.h"
-#include "ops/registry.h"
 #include "perf/planner.h"
 #include "perf/process_memory.h"
 #include "perf/run_counts.h"
@@ -43,14 +42,11 @@ perf::RunRecord run_experiment(const Experiment& e,
                                const TrainedListener& trained) {
   if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
   if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
-  // Built once more for the predictions in the pass records: a trainer knows no ceilings.
-  std::vector<perf::PassRecord> passes =
-      build_step(e.config, e.step, e.selection, ops::table(), backend, ceilings).passes;
   // An instrument that is to see inside recordings attaches before they are made.
   if (e.instrument) backend.instrument();
   perf::ProcessMemory before = settled_memory();
-  Trainer trainer(e.config, e.step, e.selection, backend);
-  perf::RunRecord record = begin_record(e.setting, e.config, e.step, passes);
+  Trainer trainer(e.config, e.step, e.selection, backend, ceilings);
+  perf::RunRecord record = begin_record(e.setting, e.config, e.step, trainer.graphs().passes);
   std::vector<perf::CountedGraph> counted;
   for (int i = 0; i < trainer.program().stages(); ++i) {
     const runtime::Stage& stage = trainer.program().stage(i);

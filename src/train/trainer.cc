@@ -16,11 +16,12 @@ namespace ridge::train {
 Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
                  const passes::Selection& selection,
-                 backends::Backend& backend)
+                 backends::Backend& backend,
+                 const perf::Ceilings* ceilings)
     : config_(config),
       options_(options),
       backend_(backend),
-      step_(build_step(config, options, selection, ops::table(), backend)),
+      step_(build_step(config, options, selection, ops::table(), backend, ceilings)),
       store_(backend),
       program_(backend, store_),
       data_(config.vocabulary, options.sequence, kWorkshopSeed) {

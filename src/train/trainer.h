@@ -25,10 +25,12 @@ struct StepResult {
 
 class Trainer {
  public:
+  // With `ceilings` the records of the passes have predictions.
   Trainer(const models::ModelConfig& config,
           const StepOptions& options,
           const passes::Selection& selection,
-          backends::Backend& backend);
+          backends::Backend& backend,
+          const perf::Ceilings* ceilings = nullptr);
 
   // Tells the device to take a step, which may still be under way on return; its result comes from
   // finish_step, in the order in which steps began. Of steps that overlap each one's time is that
