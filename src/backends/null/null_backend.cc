@@ -2,6 +2,8 @@
 // Answers that commit to no machine: what some device could do in one kernel, this target does.
 #include "backends/null/null_backend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -19,7 +21,13 @@ class NullTarget final : public perf::Target {
   }
 
   std::string_view name() const override { return "null"; }
-  std::string unsupported(const Graph&, const Node&) const override { return ""; }
+  std::string unsupported(const Graph& graph, const Node& node) const override {
+    if (node.op->name != "row_product") return "";
+    int64_t rows = graph.shape(node.inputs[0])[0];
+    return rows <= options_.row_product_rows
+               ? ""
+               : fmt::format("expected at most {} rows, got {}", options_.row_product_rows, rows);
+  }
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
   bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return true; }
   bool runs_in_place(const Graph&, const Node& node, int, int) const override {

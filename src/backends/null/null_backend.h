@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The target of plans: supports every op and layout, runs nothing. What it answers is what a device
-// with flash attention tiles of the given size would.
+// with kernels of the given tiles would.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@ namespace ridge::backends::null {
 struct NullOptions {
   int64_t query_tile = 128;  // flash attention's tile: rows of scores that are computed together
   int64_t key_tile = 128;
+  int64_t row_product_rows = 8;  // a row_product's at most: more of them are a product's tile
 };
 
 std::unique_ptr<perf::Target> make_null_target(const NullOptions& options = {});
