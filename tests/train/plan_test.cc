@@ -17,7 +17,7 @@ namespace {
 constexpr double kMostMoreFlops = 1.05;
 constexpr double kMostMoreTime = 1.015;
 
-TEST(Plan, GetsFasterDownTheLadderOnEveryMachine) {
+TEST(Plan, GetsFasterDownTheLadder) {
   auto target = backends::null::make_null_target();
   for (const char* name : {"tiny", "medium"}) {
     const models::Preset& preset = models::preset(name);
@@ -29,14 +29,13 @@ TEST(Plan, GetsFasterDownTheLadderOnEveryMachine) {
       for (const char* level : {"baseline", "fused", "kernels", "compiled"})
         ladder.push_back(build_step(preset.config, options, passes::Selection(level, switches),
                                     ops::table(), *target));
-      for (const perf::Hardware& hardware : perf::hardware_table()) {
-        perf::Ceilings ceilings = perf::ceilings_of(hardware);
+      for (const char* machine : {"a10", "a100", "h200"}) {
+        perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware(machine));
         std::vector<perf::RunRecord> plans;
         for (const TrainingStep& step : ladder)
           plans.push_back(planned_run({}, preset.config, options, step, *target, &ceilings));
         for (size_t i = 1; i < plans.size(); ++i) {
-          std::string where =
-              fmt::format("{} {} on {}, level {}", name, switches, hardware.name, i);
+          std::string where = fmt::format("{} {} on {}, level {}", name, switches, machine, i);
           EXPECT_LE(plans[i].predicted_ns, kMostMoreTime * plans[i - 1].predicted_ns) << where;
           EXPECT_LE(static_cast<double>(plans[i].executed.flops),
                     kMostMoreFlops * static_cast<double>(plans[0].executed.flops))
