@@ -24,7 +24,6 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostRepeats = 10'000;
-constexpr int64_t kMostBatch = 4096;
 
 struct BenchModelOptions {
   InferenceOptions inference;
@@ -60,8 +59,8 @@ class ModelBench {
       throw usage_error("[bench] expected tokens to process or to generate");
     if (o_.repeats < 1 || o_.repeats > kMostRepeats)
       throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, o_.repeats);
-    if (o_.batch < 1 || o_.batch > kMostBatch)
-      throw usage_error("[batch] expected 1 to {}, got {}", kMostBatch, o_.batch);
+    if (o_.batch < 1 || o_.batch > serve::kMostSlots)
+      throw usage_error("[batch] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
     if (o_.depth < 0) throw usage_error("[depth] expected at least 0, got {}", o_.depth);
     if (o_.format != "md" && o_.format != "csv" && o_.format != "json")
       throw usage_error("[output] expected md, csv or json, got {}", printable(o_.format));

@@ -46,13 +46,13 @@ struct Rung {
 
 class Explanation {
  public:
-  Explanation(const ExplainOptions& options, const TerminalOptions& terminal)
+  Explanation(const ExplainOptions& options, const Command& app, const TerminalOptions& terminal)
       : o_(options), terminal_(terminal), choice_(choose_model(options.model)) {
     switches_ = switch_text(o_.level);
     selection_ = passes::Selection(o_.level.level, switches_);
-    step_.batch_size = o_.batch_size > 0 ? o_.batch_size : choice_.batch_size;
-    step_.sequence = o_.sequence > 0 ? o_.sequence : choice_.sequence;
-    step_.micro_batches = o_.micro_batches;
+    step_.batch_size = chosen_size(app, "--batch-size", o_.batch_size, choice_.batch_size);
+    step_.sequence = chosen_size(app, "--seq-len", o_.sequence, choice_.sequence);
+    step_.micro_batches = chosen_size(app, "--micro-batches", o_.micro_batches, 1);
     backend_ = make_backend(o_.machine, selection_);
   }
 
@@ -61,19 +61,35 @@ class Explanation {
     train::TrainingStep step = build(selection_);
     if (o_.graph) {
       for (const train::StepGraph& each : step.graphs)
-        fmt::print("# {}, run {} time(s) a step\n{}", each.name, each.repeat,
+        fmt::print("{}{}", heading(each),
                    print(each.graph, {.origins = !o_.plain, .scopes = true}));
       return;
     }
     ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
-    const Graph& graph = step.graphs[0].graph;
-    if (!o_.op.empty())
-      fmt::print("{}", explain_op(graph, ops::table().at(o_.op), *backend_, ceilings_, terminal_));
-    else
-      fmt::print("{}", explain_node(graph, value_id(o_.node), *backend_, ceilings_));
+    if (o_.op.empty()) return show_node(step, value_id(o_.node));
+    for (const train::StepGraph& each : step.graphs)
+      fmt::print("{}{}", step.graphs.size() > 1 ? heading(each) : "",
+                 explain_op(each.graph, ops::table().at(o_.op), *backend_, ceilings_, terminal_));
   }
 
  private:
+  static std::string heading(const train::StepGraph& each) {
+    return fmt::format("# {}, run {} time(s) a step\n", each.name, each.repeat);
+  }
+
+  // Graphs number their values apart: a name may stand for a node in each. Where none makes it, the
+  // last one's Error says what it is.
+  void show_node(const train::TrainingStep& step, ValueId value) const {
+    std::string text;
+    for (const train::StepGraph& each : step.graphs) {
+      bool is_last_chance = text.empty() && &each == &step.graphs.back();
+      if (!is_last_chance && !makes(each.graph, value)) continue;
+      if (step.graphs.size() > 1) text += heading(each);
+      text += explain_node(each.graph, value, *backend_, ceilings_);
+    }
+    fmt::print("{}", text);
+  }
+
   train::TrainingStep build(const passes::Selection& selection) const {
     return train::build_step(choice_.config, step_, selection, ops::table(), *backend_);
   }
@@ -87,12 +103,14 @@ class Explanation {
   // Passes are added in the order of the pipeline; each rung is the whole step, gradient and update
   // included.
   std::vector<Rung> climb() const {
-    std::vector<Rung> rungs{{nullptr, plan(passes::Selection("baseline", ""))}};
-    passes::Selection baseline("baseline", "");
+    const passes::Selection baseline("baseline", "");
+    std::vector<const passes::Pass*> added;
+    for (const passes::Pass* pass : passes::pipeline())
+      if (selection_.has(pass->name) && !baseline.has(pass->name)) added.push_back(pass);
+    std::vector<Rung> rungs{{nullptr, plan(baseline)}};
     std::string on;
-    Progress progress("costing", 0, "passes", terminal_);
-    for (const passes::Pass* pass : passes::pipeline()) {
-      if (!selection_.has(pass->name) || baseline.has(pass->name)) continue;
+    Progress progress("costing", static_cast<int64_t>(added.size()), "passes", terminal_);
+    for (const passes::Pass* pass : added) {
       on += (on.empty() ? "+" : ",+") + std::string(pass->name);
       rungs.push_back({pass, plan(passes::Selection("baseline", on))});
       progress.tick(1, pass->name);
@@ -253,18 +271,25 @@ void register_explain(Command program, const AppContext& context) {
   auto o = std::make_shared<ExplainOptions>();
   Command app = program.add_subcommand(
       "explain", "Show a step's passes, graph and costs, or what a run found");
-  app.add_option("DIR", o->folder, "an output folder of ridge lab or ridge train, to analyse");
+  Option folder =
+      app.add_option("DIR", o->folder, "an output folder of ridge lab or ridge train, to analyse");
   add_model_options(app, o->model);
   app.add_option("--batch-size", o->batch_size,
                  "sequences of a micro-batch (default: the preset's)");
   app.add_option("--seq-len", o->sequence, "tokens a sequence (default: the preset's)");
   app.add_option("--micro-batches", o->micro_batches, "micro-batches a step").show_default();
-  app.add_flag("--graph", o->graph, "print the graph as text, as the passes leave it");
+  Option graph =
+      app.add_flag("--graph", o->graph, "print the graph as text, as the passes leave it");
   app.add_flag("--plain", o->plain, "with --graph: leave out provenance");
-  app.add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
-  app.add_option("--node", o->node,
-                 "one node's cost with its formula, by the value that it makes: %12");
-  app.add_flag("--json", o->json, "print the passes' costs as JSON");
+  Option op =
+      app.add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
+  Option node = app.add_option("--node", o->node,
+                               "one node's cost with its formula, by the value that it makes: %12");
+  Option json = app.add_flag("--json", o->json, "print the passes' costs as JSON");
+  // One question at a time.
+  Option questions[] = {folder, graph, op, node, json};
+  for (size_t i = 0; i < std::size(questions); ++i)
+    for (size_t j = 0; j < i; ++j) questions[i].excludes(questions[j]);
   add_level_options(app, o->level);
   add_machine_options(app, o->machine);
   app.footer(
@@ -274,9 +299,9 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention          its formula and the nodes of the step\n"
       "  ridge explain lab-out                       the analysis of a finished run");
-  app.callback([o, &context] {
+  app.callback([o, app, &context] {
     if (o->folder.empty())
-      Explanation(*o, context.terminal).run();
+      Explanation(*o, app, context.terminal).run();
     else
       explain_folder(o->folder, context.terminal);
   });

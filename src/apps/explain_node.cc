@@ -65,6 +65,11 @@ std::string types_of(const Graph& graph, const Node& node) {
 
 }  // namespace
 
+bool makes(const Graph& graph, ValueId value) {
+  return value >= 0 && value < static_cast<ValueId>(graph.values.size()) &&
+         graph.value(value).producer != kNoNode;
+}
+
 std::string explain_node(const Graph& graph,
                          ValueId value,
                          const perf::Target& target,
@@ -123,7 +128,7 @@ std::string explain_op(const Graph& graph,
   }
   std::string text = fmt::format("{} is {}.\nformula: {}\n", op.name,
                                  kKinds[static_cast<size_t>(op.kind)], formula(op));
-  if (rows.empty()) return text + "This step has no node of it.\n";
+  if (rows.empty()) return text + "This graph has no node of it.\n";
   Table table({{"phase and inputs", Align::kLeft},
                {"nodes", Align::kRight},
                {"FLOPs", Align::kRight},

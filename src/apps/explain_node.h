@@ -11,6 +11,8 @@
 
 namespace ridge::apps {
 
+// Whether a node of the graph makes `value`.
+bool makes(const Graph& graph, ValueId value);
 // The node that makes `value`. A usage Error where the graph has no such node.
 std::string explain_node(const Graph& graph,
                          ValueId value,

@@ -119,8 +119,9 @@ class InferLab {
   }
 
   void expect_cache(int64_t batch, int64_t length) const {
-    if (batch > int64_t{4096})
-      throw usage_error("[batch-sizes] expected at most 4096 sequences, got {}", batch);
+    if (batch > serve::kMostSlots)
+      throw usage_error("[batch-sizes] expected at most {} sequences, got {}", serve::kMostSlots,
+                        batch);
     expect_cache_fits(file_.config(), batch, length, o_.inference.chunk, selection(levels_.back()),
                       *backend_);
   }

@@ -162,10 +162,15 @@ class Lab {
     size_t index = record_.detailed.back();
     train::Experiment present = experiment(levels_[index], batches_[0], lengths_[0]);
     auto backend = make_backend(o_.machine, present.selection);
-    Progress progress("advice", 0, "changes costed", terminal_);
-    std::vector<train::Advice> advice = train::advise(present, *backend, *record_.ceilings, kAdvice,
-                                                      [&](size_t, size_t) { progress.tick(1); });
-    progress.hide();
+    std::optional<Progress> progress;  // made when the number of changes is known
+    auto tell = [&](size_t, size_t of) {
+      if (!progress)
+        progress.emplace("advice", static_cast<int64_t>(of), "changes costed", terminal_);
+      progress->tick(1);
+    };
+    std::vector<train::Advice> advice =
+        train::advise(present, *backend, *record_.ceilings, kAdvice, tell);
+    progress.reset();
     for (const train::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;

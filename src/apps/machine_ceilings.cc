@@ -4,11 +4,11 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <optional>
 
+#include "apps/environment.h"
 #include "backends/cpu/measure_ceilings.h"
 #include "backends/cuda/measure_ceilings.h"
 #include "base/error.h"
@@ -20,14 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kProgressSteps = 1000;
-
-fs::path cache_folder() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  if (cache != nullptr && *cache != '\0') return fs::path(cache) / "ridge";
-  if (home != nullptr && *home != '\0') return fs::path(home) / ".cache" / "ridge";
-  return {};
-}
 
 // A file of another machine or format counts as none: measuring again repairs it.
 std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& machine) {

@@ -12,7 +12,7 @@
 
 namespace ridge::apps {
 
-// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/machine-<identity>.json; empty where neither is set.
+// machine-<identity>.json in the cache folder; empty where there is none.
 std::filesystem::path ceilings_path(const perf::Machine& machine);
 
 // On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <vector>
 
+#include "apps/environment.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 
@@ -49,7 +50,7 @@ int run(int argc, char** argv) {
       "Exit codes: 0 fine, 1 run-time failure, 2 usage, 3 bad model or data file, 4 out of memory, "
       "5 device.\n"
       "Start with: ridge lab --preset tiny");
-  apps::AppContext context{terminal_options_from_environment(), command_line(argc, argv)};
+  apps::AppContext context{apps::terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add :
        {apps::register_lab, apps::register_infer_lab, apps::register_train, apps::register_generate,
         apps::register_logits, apps::register_perplexity, apps::register_explain,

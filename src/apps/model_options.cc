@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 
+#include "apps/environment.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/cuda_backend.h"
@@ -46,21 +46,13 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
-// ${XDG_CACHE_HOME:-$HOME/.cache}/ridge/FILE; empty where neither is set.
+// In the cache folder; empty where there is none.
 std::string tuning_file(const char* file) {
-  namespace fs = std::filesystem;
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  fs::path folder;
-  if (cache != nullptr && *cache != '\0')
-    folder = cache;
-  else if (home != nullptr && *home != '\0')
-    folder = fs::path(home) / ".cache";
-  else
-    return "";
+  std::filesystem::path folder = cache_folder();
+  if (folder.empty()) return "";
   std::error_code error;  // without the folder nothing is kept; that costs time, not the run
-  fs::create_directories(folder / "ridge", error);
-  return folder / "ridge" / file;
+  std::filesystem::create_directories(folder, error);
+  return folder / file;
 }
 
 // What a configuration is called: its folder, for files are all named config.json.
@@ -182,6 +174,12 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup) {
                       least > 1 ? " (one plain, one instrumented)" : "", steps);
   if (warmup < 0 || warmup > kMostSteps)
     throw usage_error("[warmup] expected 0 to {}, got {}", kMostSteps, warmup);
+}
+
+int64_t chosen_size(const Command& app, const char* option, int64_t value, int64_t fallback) {
+  if (!app.given(option)) return fallback;
+  if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
+  return value;
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option) {

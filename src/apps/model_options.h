@@ -67,6 +67,9 @@ perf::Setting make_setting(const std::string& model,
 // out of reason.
 void expect_steps(int64_t steps, int64_t least, int64_t warmup);
 
+// The value of --batch-size and its like where the option is given, else `fallback`. A usage Error
+// for less than 1, which must not mean the fallback silently.
+int64_t chosen_size(const Command& app, const char* option, int64_t value, int64_t fallback);
 // "8,16": at least one number, each >= 1; the option is named in the Error.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
 // "all" or names of levels, in the order given.

@@ -6,11 +6,13 @@
 
 #include "base/error.h"
 #include "files/atomic_file.h"
+#include "files/atomic_folder.h"
 
 namespace ridge::apps {
 namespace fs = std::filesystem;
 
-OutputFolder::OutputFolder(fs::path path, bool overwrite) : path_(std::move(path)) {
+OutputFolder::OutputFolder(fs::path path, bool overwrite)
+    : path_(std::move(path)), overwrite_(overwrite) {
   if (path_.empty()) throw usage_error("[out] expected a folder's name, got an empty one");
   // "a/b/" names the same folder as "a/b".
   if (!path_.has_filename()) path_ = path_.parent_path();
@@ -41,25 +43,23 @@ fs::path OutputFolder::unused(const fs::path& stem) {
   return path;
 }
 
-void OutputFolder::commit() {
-  std::error_code error;
-  bool is_new = fs::create_directory(path_, error);
-  if (error)
-    throw runtime_error("[out] cannot make folder {}: {}", path_.string(), error.message());
-  try {
-    std::vector<files::AtomicFile> pending;
-    pending.reserve(files_.size());
-    for (const auto& [name, text] : files_) {
-      pending.emplace_back(path_ / name);
-      pending.back().write(text);
-      pending.back().finish();
-    }
-    for (files::AtomicFile& file : pending) file.commit();
-  } catch (...) {
-    // Only a folder of our own making, and only when nothing else is in it.
-    if (is_new) fs::remove(path_, error);
-    throw;
+// All are on the disk before the first is renamed.
+void OutputFolder::replace_files() const {
+  std::vector<files::AtomicFile> pending;
+  pending.reserve(files_.size());
+  for (const auto& [name, text] : files_) {
+    pending.emplace_back(path_ / name);
+    pending.back().write(text);
+    pending.back().finish();
   }
+  for (files::AtomicFile& file : pending) file.commit();
+}
+
+void OutputFolder::commit() {
+  if (fs::is_directory(path_) && (overwrite_ || fs::is_empty(path_))) return replace_files();
+  files::AtomicFolder folder(path_);
+  for (const auto& [name, text] : files_) files::write_file(folder.inside() / name, text);
+  folder.commit();
 }
 
 }  // namespace ridge::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of results that appears as a whole or not at all. Not a subcommand.
+// A folder of results; a new one appears as a whole or not at all. Not a subcommand.
 #pragma once
 
 #include <filesystem>
@@ -23,12 +23,17 @@ class OutputFolder {
   void add(std::string name, std::string text) {
     files_.emplace_back(std::move(name), std::move(text));
   }
-  // Writes every file beside its place, then renames all. On any failure nothing is left: not the
-  // files, and not the folder where it is new.
+  // A new folder is written under another name, then renamed: on a failure nothing is left. Into
+  // one that was there (empty, or with --force) files are renamed one by one once all are written:
+  // a failure before the first rename leaves it as it was, a later one leaves some new files. What
+  // others put into it since the check is a usage Error, unless `overwrite`.
   void commit();
 
  private:
+  void replace_files() const;
+
   std::filesystem::path path_;
+  bool overwrite_;
   std::vector<std::pair<std::string, std::string>> files_;
 };
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "models/tokenizer_file.h"
@@ -36,7 +36,7 @@ void run(const PerplexityOptions& o) {
   std::vector<int32_t> ids = encode(o, file);
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
   auto model = open_model(std::move(file), o.inference, static_cast<int64_t>(ids.size()));
-  auto begin = std::chrono::steady_clock::now();
+  double begin = now_ns();
   // A text longer than the context is cut into pieces, each without what came before.
   size_t piece = static_cast<size_t>(model->session->options().capacity);
   serve::Likelihood sum;
@@ -48,7 +48,7 @@ void run(const PerplexityOptions& o) {
     sum.nll += part.nll;
     sum.tokens += part.tokens;
   }
-  double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  double seconds = (now_ns() - begin) / 1e9;
   double mean = sum.nll / static_cast<double>(sum.tokens);
   if (o.inference.json) {
     nlohmann::ordered_json json{{"tokens", ids.size()},

@@ -121,12 +121,6 @@ Place data_sheet_place(const perf::Hardware& hardware) {
   return place;
 }
 
-int64_t checked(const Command& app, const char* option, int64_t value, int64_t fallback) {
-  if (!app.given(option)) return fallback;
-  if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
-  return value;
-}
-
 void expect_sane(const PlanOptions& o) {
   if (!(o.tokens >= 1 && o.tokens <= kMostTokens))
     throw usage_error("[tokens] expected 1 to {:g}, got {:g}", kMostTokens, o.tokens);
@@ -163,7 +157,9 @@ class Planner {
                               timed ? &place_.ceilings : nullptr);
   }
 
-  Plan plan(const PlanOptions& o, const perf::Setting& setting) const {
+  Plan plan(const PlanOptions& o,
+            const perf::Setting& setting,
+            const TerminalOptions& terminal) const {
     Plan plan;
     plan.record = record(step_.batch_size, setting, true);
     plan.dtype = selection_.activations();
@@ -176,9 +172,12 @@ class Planner {
                                     plan.theoretical_flops_per_s, plan.mfu());
     plan.assumed_days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
                                             plan.theoretical_flops_per_s, o.assumed_mfu);
-    plan.largest_batch = perf::largest_fitting(
-        place_.memory_bytes, kLargestBatch,
-        [&](int64_t batch) { return record(batch, setting, false).memory.owned_bytes; });
+    Progress progress("largest batch", 0, "batch sizes", terminal);
+    plan.largest_batch =
+        perf::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
+          progress.tick(1, fmt::format("{} sequences", batch));
+          return record(batch, setting, false).memory.owned_bytes;
+        });
     plan.bytes_per_parameter = bytes_per_parameter(plan.record);
     plan.largest_model = perf::largest_model(place_.memory_bytes, plan.bytes_per_parameter);
     return plan;
@@ -304,15 +303,15 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   expect_sane(o);
   ModelChoice choice = choose_model(o.model);
   train::StepOptions step;
-  step.batch_size = checked(app, "--batch-size", o.batch_size, choice.batch_size);
-  step.sequence = checked(app, "--seq-len", o.sequence, choice.sequence);
+  step.batch_size = chosen_size(app, "--batch-size", o.batch_size, choice.batch_size);
+  step.sequence = chosen_size(app, "--seq-len", o.sequence, choice.sequence);
   std::string switches = switch_text(o.level);
   passes::Selection selection(o.level.level, switches);
   Place place = o.hardware == "this" ? this_place(o, selection, terminal)
                                      : data_sheet_place(hardware(o.hardware));
   perf::Setting setting = make_setting(choice.name, o.machine, selection, switches);
   setting.device = place.target;
-  Plan plan = Planner(choice, step, selection, place).plan(o, setting);
+  Plan plan = Planner(choice, step, selection, place).plan(o, setting, terminal);
   if (o.json)
     print_json(o, place, plan);
   else

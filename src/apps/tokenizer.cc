@@ -6,7 +6,6 @@
 
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -131,10 +131,6 @@ text::PreTokenizer pre_tokenizer(const std::string& name) {
                     printable(name));
 }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 void train(const TokenizerOptions& o, const AppContext& context) {
   text::BpeTrainerOptions options;
   options.vocab_size = o.vocab_size;
@@ -149,7 +145,7 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   text::BpeTrainer trainer(options);
   OutputFolder folder(o.out, o.force);
   int64_t bytes = 0;
-  double begin = now_s();
+  double begin = now_ns();
   for (const std::string& path : o.files) {
     files::MappedFile file(path);
     Progress counting("read", static_cast<int64_t>(file.bytes().size()), "bytes", context.terminal);
@@ -158,9 +154,9 @@ void train(const TokenizerOptions& o, const AppContext& context) {
                      [&](int64_t at, int64_t) { counting.tick(at - std::exchange(done, at)); });
     bytes += static_cast<int64_t>(file.bytes().size());
   }
-  double counted = now_s();
+  double counted = now_ns();
   text::TokenizerSpec spec = trainer.train();
-  double merged = now_s();
+  double merged = now_ns();
   merging.hide();
   if (!options.special_tokens.empty()) {  // the first one parts documents
     spec.bos = spec.eos = 0;
@@ -173,15 +169,15 @@ void train(const TokenizerOptions& o, const AppContext& context) {
   }
   folder.commit();
   if (o.json)
-    return fmt::print(
-        "{}\n",
-        ordered_json{{"vocab_size", spec.tokens.size()},
-                     {"merges", spec.merges.size()},
-                     {"text_bytes", bytes},
-                     {"timings", {{"count_s", counted - begin}, {"merge_s", merged - counted}}},
-                     {"folder", terminal_safe(folder.path().string())},
-                     {"files", names}}
-            .dump());
+    return fmt::print("{}\n", ordered_json{{"vocab_size", spec.tokens.size()},
+                                           {"merges", spec.merges.size()},
+                                           {"text_bytes", bytes},
+                                           {"timings",
+                                            {{"count_s", (counted - begin) / 1e9},
+                                             {"merge_s", (merged - counted) / 1e9}}},
+                                           {"folder", terminal_safe(folder.path().string())},
+                                           {"files", names}}
+                                  .dump());
   fmt::print("{} tokens ({} merges) from {} of text, in {}: {}\n",
              format_integer(static_cast<int64_t>(spec.tokens.size())),
              format_integer(static_cast<int64_t>(spec.merges.size())), format_bytes(bytes),

@@ -46,11 +46,18 @@ void expect_number(const char* option, double value, double least) {
     throw usage_error("[{}] expected a number >= {}, got {}", option, least, value);
 }
 
-// 0 or less would mean "the preset's" silently.
-int64_t chosen(const Command& app, const char* option, int64_t value, int64_t fallback) {
-  if (!app.given(option)) return fallback;
-  if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
-  return value;
+void expect_schedule(const train::OptimizerOptions& o) {
+  expect_number("lr", o.learning_rate, 0);
+  expect_number("min-lr", o.minimum_rate, 0);
+  expect_number("lr-warmup", static_cast<double>(o.warmup_steps), 0);
+  expect_number("lr-decay", static_cast<double>(o.decay_steps), 0);
+  if (o.minimum_rate > o.learning_rate)
+    throw usage_error("[min-lr] expected at most the {} of --lr, got {}", o.learning_rate,
+                      o.minimum_rate);
+  // The cosine begins where the warm-up ends.
+  if (o.decay_steps > 0 && o.decay_steps <= o.warmup_steps)
+    throw usage_error("[lr-decay] expected a step after the {} of --lr-warmup, got {}",
+                      o.warmup_steps, o.decay_steps);
 }
 
 class Training {
@@ -89,17 +96,15 @@ class Training {
   void prepare(const Command& app) {
     choice_ = choose_model(o_.model);
     switches_ = switch_text(o_.level);
-    expect_number("lr", o_.optimizer.learning_rate, 0);
-    expect_number("min-lr", o_.optimizer.minimum_rate, 0);
+    expect_schedule(o_.optimizer);
     expect_number("weight-decay", o_.optimizer.weight_decay, 0);
     expect_number("clip", o_.optimizer.clip_norm, 0);
-    expect_number("lr-warmup", static_cast<double>(o_.optimizer.warmup_steps), 0);
-    expect_number("lr-decay", static_cast<double>(o_.optimizer.decay_steps), 0);
     experiment_.selection = passes::Selection(o_.level.level, switches_);
     experiment_.config = choice_.config;
-    experiment_.step.batch_size = chosen(app, "--batch-size", o_.batch_size, choice_.batch_size);
-    experiment_.step.sequence = chosen(app, "--seq-len", o_.sequence, choice_.sequence);
-    experiment_.step.micro_batches = chosen(app, "--micro-batches", o_.micro_batches, 1);
+    experiment_.step.batch_size =
+        chosen_size(app, "--batch-size", o_.batch_size, choice_.batch_size);
+    experiment_.step.sequence = chosen_size(app, "--seq-len", o_.sequence, choice_.sequence);
+    experiment_.step.micro_batches = chosen_size(app, "--micro-batches", o_.micro_batches, 1);
     if (o_.micro_batches > kMostMicroBatches)
       throw usage_error("[micro-batches] expected at most {}, got {}", kMostMicroBatches,
                         o_.micro_batches);

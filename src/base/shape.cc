@@ -69,5 +69,12 @@ int64_t checked_product(int64_t a, int64_t b, const char* what) {
   return product;
 }
 
+int64_t checked_sum(int64_t a, int64_t b, const char* what) {
+  int64_t sum = 0;
+  if (__builtin_add_overflow(a, b, &sum))
+    throw memory_error("[{}] the total {} + {} does not fit in 63 bits", what, a, b);
+  return sum;
+}
+
 }  // namespace base
 }  // namespace ridge

@@ -65,6 +65,8 @@ Strides dense_strides(const Shape& shape);
 
 // a * b, or an out-of-memory Error that names `what`.
 int64_t checked_product(int64_t a, int64_t b, const char* what);
+// a + b, likewise.
+int64_t checked_sum(int64_t a, int64_t b, const char* what);
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }

@@ -2,11 +2,7 @@
 // Tables, paint and the progress bar.
 #include "base/terminal.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "base/canvas.h"
@@ -20,7 +16,6 @@ namespace {
 constexpr char kEscape = '\x1b';
 constexpr std::chrono::nanoseconds kAppearsAfter = std::chrono::seconds(2);
 constexpr std::chrono::nanoseconds kRedrawsEvery = std::chrono::milliseconds(100);
-constexpr int kSmallestTerminal = 20;  // what narrower ones report is not believed
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
 
@@ -81,23 +76,6 @@ std::string repeat(std::string_view piece, int times) {
 }
 
 }  // namespace
-
-TerminalOptions terminal_options_from_environment() {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  bool capable = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
-  TerminalOptions options;
-  // https://no-color.org: set and not empty means no colour, whatever the value.
-  options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
-  options.progress = capable && ::isatty(STDERR_FILENO);
-  winsize size{};
-  for (int stream : {STDERR_FILENO, STDOUT_FILENO}) {
-    if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col < kSmallestTerminal) continue;
-    options.columns = size.ws_col;
-    break;
-  }
-  return options;
-}
 
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options) {
   if (!options.colour || text.empty()) return std::string(text);

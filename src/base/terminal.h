@@ -22,9 +22,6 @@ struct TerminalOptions {
   int columns = 100;      // width of a line
 };
 
-// From NO_COLOR, TERM and what stdout and stderr are connected to. Only apps call this.
-TerminalOptions terminal_options_from_environment();
-
 enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
 
 // The text in that colour, or unchanged where options.colour is off.

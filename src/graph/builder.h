@@ -42,7 +42,6 @@ class Builder {
     std::string previous_;
   };
   Scope scope(std::string_view name) { return Scope(*this, name); }
-  void set_scope(std::string scope) { scope_ = std::move(scope); }
   void set_phase(Phase phase) { phase_ = phase; }
 
   // By default each node is a new origin: something that a model built. Inside `derive`, nodes

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/shape.h"
 
 namespace ridge {
 inline namespace graph {
@@ -23,10 +24,15 @@ std::string_view name(Phase phase) {
 std::string Type::str() const { return fmt::format("{}{}", ridge::name(dtype), shape.str()); }
 
 Work& Work::operator+=(const Work& other) {
-  macs += other.macs;
-  flops += other.flops;
-  transcendentals += other.transcendentals;
+  macs = checked_sum(macs, other.macs, "MACs");
+  flops = checked_sum(flops, other.flops, "FLOPs");
+  transcendentals = checked_sum(transcendentals, other.transcendentals, "transcendentals");
   return *this;
+}
+
+Work times(int64_t n, const Work& work) {
+  return {checked_product(n, work.macs, "MACs"), checked_product(n, work.flops, "FLOPs"),
+          checked_product(n, work.transcendentals, "transcendentals")};
 }
 
 bool is_dense(const Shape& shape, const Layout& layout) {

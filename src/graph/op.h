@@ -39,7 +39,7 @@ struct Work {
   int64_t macs = 0;
   int64_t flops = 0;
   int64_t transcendentals = 0;
-  Work& operator+=(const Work& other);
+  Work& operator+=(const Work& other);  // an out-of-memory Error where the sum takes over 63 bits
   bool operator==(const Work& other) const = default;
 };
 inline Work products(int64_t macs) { return {macs, 2 * macs, 0}; }
@@ -47,6 +47,7 @@ inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) {
   return {0, flops, transcendentals};
 }
 inline Work operator+(Work a, const Work& b) { return a += b; }
+Work times(int64_t n, const Work& work);  // an out-of-memory Error likewise
 
 // What a node reads and writes once, in bytes, when the default (each operand once) is wrong.
 struct Traffic {

@@ -9,7 +9,6 @@ namespace {
 
 // Beyond these no product of extents below can overflow, and no model comes near.
 constexpr int64_t kMostExtent = int64_t{1} << 24;
-constexpr int64_t kMostLayers = 4096;
 constexpr int64_t kMostHeadSize = 4096;
 
 void expect_between(const char* field, int64_t value, int64_t most) {

@@ -52,6 +52,8 @@ struct ModelConfig {
   int64_t parameters() const;  // the closed form of the architecture
 };
 
+inline constexpr int64_t kMostLayers = 4096;
+
 // Throws a usage Error that names the field: extents positive and bounded, heads a multiple of KV
 // heads, an even head size.
 void validate(const ModelConfig& config);

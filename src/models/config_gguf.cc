@@ -132,7 +132,7 @@ class Reader {
     c_.window = metadata_.integer(key("attention.sliding_window"), {1, kMostContext});
     c_.window_rope_theta = positive_or("rope.freq_base_swa", 1e4);
     int64_t pattern = extent_or("attention.sliding_window_pattern", 6);
-    if (c_.layers > 4096) return;  // refused by validate
+    if (c_.layers > kMostLayers) return;  // refused by validate
     for (int64_t layer = 0; layer < c_.layers; ++layer)
       c_.is_window_layer.push_back((layer + 1) % pattern != 0);
     c_.attention_scale = gguf_attention_scale(c_);

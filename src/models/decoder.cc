@@ -23,7 +23,6 @@ ValueId Decoder::parameter(const std::string& name, const Type& type, const Stor
     throw file_error("[weights] expected '{}' in a floating-point type, found {}", stored.name,
                      ridge::name(stored.dtype));
   ValueId value = b.parameter(name, type);
-  out.parameters.push_back(value);
   ValueId file_value = load_.input(stored.name, {stored.dtype, type.shape});
   out.load.stored[name] = ops::cast(load_, file_value, type.dtype);
   return value;

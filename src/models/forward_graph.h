@@ -18,9 +18,8 @@ namespace ridge::models {
 struct ForwardGraph {
   Graph graph;
   LoadGraph load;
-  ValueId logits = kNoValue;        // [N,V]; of an inference graph [S,V], a row for each slot
-  ValueId loss = kNoValue;          // f32[], where there are labels
-  std::vector<ValueId> parameters;  // in the order of the model
+  ValueId logits = kNoValue;  // [N,V]; of an inference graph [S,V], a row for each slot
+  ValueId loss = kNoValue;    // f32[], where there are labels
 };
 
 // A parameter as a file holds it.

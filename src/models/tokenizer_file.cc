@@ -8,11 +8,13 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "files/json.h"
+#include "files/json_field.h"
 #include "files/mapped_file.h"
-#include "models/json_field.h"
 
 namespace ridge::models {
 namespace {
+
+using files::JsonField;
 
 namespace fs = std::filesystem;
 using nlohmann::json;

@@ -6,13 +6,14 @@
 #include <limits>
 #include <unordered_map>
 
-#include "models/json_field.h"
+#include "files/json_field.h"
 #include "models/tokenizer_file.h"
 #include "text/tokenizer_tables.h"
 
 namespace ridge::models {
 namespace {
 
+using files::JsonField;
 using nlohmann::json;
 using text::PreTokenizer;
 using text::TokenizerKind;

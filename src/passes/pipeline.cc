@@ -3,8 +3,8 @@
 #include "passes/pipeline.h"
 
 #include <array>
-#include <chrono>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "graph/verifier.h"
 #include "passes/passes.h"
@@ -157,10 +157,9 @@ Graph run_stage(Stage stage,
   Graph current = graph;
   for (const Pass* pass : pipeline()) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
-    auto begin = std::chrono::steady_clock::now();
+    double begin = now_ns();
     Graph next = pass->run(current, context);
-    double elapsed =
-        std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
+    double elapsed = now_ns() - begin;
     verify(next);
     verify_origins(current, next);
     if (records != nullptr)

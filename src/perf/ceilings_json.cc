@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ceilings as JSON and back. Reading checks every field; units stand in the names.
+#include <limits>
+#include <optional>
+
 #include "base/error.h"
+#include "files/json.h"
+#include "files/json_field.h"
 #include "perf/ceilings.h"
-#include "perf/json_reader.h"
 
 namespace ridge::perf {
 namespace {
+
+using files::JsonField;
+using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 2;
 
@@ -53,81 +60,97 @@ Json memory_json(const Ceilings& ceilings) {
   return {{"points", points}, {"levels", levels}};
 }
 
-Machine read_machine(const JsonReader& r) {
+int read_count(const JsonField& field) {
+  return static_cast<int>(field.integer(0, std::numeric_limits<int>::max()));
+}
+
+std::vector<std::string> read_texts(const JsonField& field) {
+  std::vector<std::string> all;
+  for (const JsonField& each : field.items()) all.push_back(each.text());
+  return all;
+}
+
+DType read_dtype(const JsonField& field) {
+  if (std::optional<DType> found = parse_dtype(field.text())) return *found;
+  throw field.fault("an element type");
+}
+
+Machine read_machine(const JsonField& r) {
   Machine machine;
-  machine.device = r.text("device");
-  machine.isa = r.text("isa");
-  machine.cores = r.small_integer("cores");
-  machine.threads = r.small_integer("threads");
-  machine.libraries = r.texts("libraries");
-  machine.clock_ghz = r.number("clock_ghz");
-  machine.clock_source = r.text("clock_source");
-  machine.memory_bytes = r.integer("memory_bytes");
+  machine.device = r.at("device").text();
+  machine.isa = r.at("isa").text();
+  machine.cores = read_count(r.at("cores"));
+  machine.threads = read_count(r.at("threads"));
+  machine.libraries = read_texts(r.at("libraries"));
+  machine.clock_ghz = r.at("clock_ghz").real();
+  machine.clock_source = r.at("clock_source").text();
+  machine.memory_bytes = r.at("memory_bytes").integer();
   return machine;
 }
 
-ProductForm read_form(const JsonReader& r) {
-  std::string text = r.text("form");
+ProductForm read_form(const JsonField& field) {
   for (ProductForm form : {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN, ProductForm::kTT})
-    if (name(form) == text) return form;
-  r.fail_at("form", "one of nn, nt, tn, tt", text);
+    if (name(form) == field.text()) return form;
+  throw field.fault("one of nn, nt, tn, tt");
 }
 
-ProductRates read_product(const JsonReader& r) {
+ProductRates read_product(const JsonField& r) {
   ProductRates rates;
-  rates.dtype = r.dtype("dtype");
-  rates.peak_flops_per_ns = r.number("peak_flops_per_ns");
-  rates.theoretical_flops_per_ns = r.number("theoretical_flops_per_ns");
-  rates.exposed_memory_share = r.number("exposed_memory_share");
-  rates.power_of_two_slowdown = r.number("power_of_two_slowdown");
-  for (const JsonReader& s : r.objects("samples"))
-    rates.samples.push_back({{s.integer("batch"), s.integer("m"), s.integer("n"), s.integer("k")},
-                             read_form(s),
-                             s.number("ns")});
+  rates.dtype = read_dtype(r.at("dtype"));
+  rates.peak_flops_per_ns = r.at("peak_flops_per_ns").real();
+  rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
+  rates.exposed_memory_share = r.at("exposed_memory_share").real();
+  rates.power_of_two_slowdown = r.at("power_of_two_slowdown").real();
+  for (const JsonField& s : r.at("samples").items())
+    rates.samples.push_back(
+        {{s.at("batch").integer(), s.at("m").integer(), s.at("n").integer(), s.at("k").integer()},
+         read_form(s.at("form")),
+         s.at("ns").real()});
   return rates;
 }
 
-void read_memory(const JsonReader& r, Ceilings& ceilings) {
-  for (const JsonReader& p : r.objects("points"))
-    ceilings.bandwidth.push_back({p.integer("footprint_bytes"), p.number("read_bytes_per_ns"),
-                                  p.number("copy_bytes_per_ns"), p.number("update_bytes_per_ns")});
-  for (const JsonReader& l : r.objects("levels"))
-    ceilings.levels.push_back({l.text("name"), l.integer("capacity_bytes"),
-                               l.number("read_bytes_per_ns"), l.number("copy_bytes_per_ns"),
-                               l.number("theoretical_bytes_per_ns")});
+void read_memory(const JsonField& r, Ceilings& ceilings) {
+  for (const JsonField& p : r.at("points").items())
+    ceilings.bandwidth.push_back(
+        {p.at("footprint_bytes").integer(), p.at("read_bytes_per_ns").real(),
+         p.at("copy_bytes_per_ns").real(), p.at("update_bytes_per_ns").real()});
+  for (const JsonField& l : r.at("levels").items())
+    ceilings.levels.push_back({l.at("name").text(), l.at("capacity_bytes").integer(),
+                               l.at("read_bytes_per_ns").real(), l.at("copy_bytes_per_ns").real(),
+                               l.at("theoretical_bytes_per_ns").real()});
 }
 
-void read_rates(const JsonReader& r, Ceilings& c) {
-  c.arithmetic_flops_per_ns = r.number("arithmetic_flops_per_ns");
-  c.fused_flops_per_ns = r.number("fused_flops_per_ns");
-  c.transcendentals_per_ns = r.number("transcendentals_per_ns");
-  c.staged_elements_per_ns = r.number("staged_elements_per_ns");
-  c.strided_reads_per_ns = r.number("strided_reads_per_ns");
-  c.strided_writes_per_ns = r.number("strided_writes_per_ns");
-  c.runs_per_ns = r.number("runs_per_ns");
-  c.launch_ns = r.number("launch_ns");
-  c.round_ns = r.number("round_ns");
-  c.stream_launch_ns = r.number("stream_launch_ns");
-  c.parallel_ns = r.number("parallel_ns");
-  c.parallel_threshold_bytes = r.integer("parallel_threshold_bytes");
+void read_rates(const JsonField& r, Ceilings& c) {
+  c.arithmetic_flops_per_ns = r.at("arithmetic_flops_per_ns").real();
+  c.fused_flops_per_ns = r.at("fused_flops_per_ns").real();
+  c.transcendentals_per_ns = r.at("transcendentals_per_ns").real();
+  c.staged_elements_per_ns = r.at("staged_elements_per_ns").real();
+  c.strided_reads_per_ns = r.at("strided_reads_per_ns").real();
+  c.strided_writes_per_ns = r.at("strided_writes_per_ns").real();
+  c.runs_per_ns = r.at("runs_per_ns").real();
+  c.launch_ns = r.at("launch_ns").real();
+  c.round_ns = r.at("round_ns").real();
+  c.stream_launch_ns = r.at("stream_launch_ns").real();
+  c.parallel_ns = r.at("parallel_ns").real();
+  c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
 }
 
-Ceilings read(const Json& json, std::string_view origin) {
-  JsonReader r(json, std::string(origin));
-  if (r.integer("format") != kFormat)
-    throw file_error("{}: expected format {}, found {}", origin, kFormat, r.integer("format"));
+Ceilings read(const JsonField& r) {
+  if (r.at("format").integer() != kFormat)
+    throw r.at("format").fault(fmt::format("format {}", kFormat));
   Ceilings c;
-  c.machine = read_machine(r.object("machine"));
-  c.source = r.text("source");
-  c.measured_at = r.text("measured_at");
-  read_memory(r.object("memory"), c);
-  for (const JsonReader& p : r.objects("products")) c.products.push_back(read_product(p));
-  for (const JsonReader& a : r.objects("attention"))
-    c.attention.push_back({a.dtype("dtype"), a.number("forward_flops_per_ns"),
-                           a.number("forward_scores_per_ns"), a.number("backward_flops_per_ns"),
-                           a.number("backward_scores_per_ns")});
+  c.machine = read_machine(r.at("machine"));
+  c.source = r.at("source").text();
+  c.measured_at = r.at("measured_at").text();
+  read_memory(r.at("memory"), c);
+  for (const JsonField& p : r.at("products").items()) c.products.push_back(read_product(p));
+  for (const JsonField& a : r.at("attention").items())
+    c.attention.push_back({read_dtype(a.at("dtype")), a.at("forward_flops_per_ns").real(),
+                           a.at("forward_scores_per_ns").real(),
+                           a.at("backward_flops_per_ns").real(),
+                           a.at("backward_scores_per_ns").real()});
   read_rates(r, c);
-  c.notes = r.texts("notes");
+  c.notes = read_texts(r.at("notes"));
   return c;
 }
 
@@ -165,8 +188,8 @@ std::string to_json(const Ceilings& c) {
 }
 
 Ceilings ceilings_from_json(std::string_view text, std::string_view origin) {
-  Json json = parse_json(text, origin);
-  Ceilings ceilings = read(json, origin);
+  const nlohmann::json json = files::parse_json(text, origin);
+  Ceilings ceilings = read({json, std::string(origin)});
   try {
     validate(ceilings);
   } catch (const Error& error) {

@@ -94,8 +94,8 @@ void raise(int64_t& bytes, int64_t to) { bytes = std::max(bytes, to); }
 
 NodeCost& NodeCost::operator+=(const NodeCost& other) {
   work += other.work;
-  read_bytes += other.read_bytes;
-  written_bytes += other.written_bytes;
+  read_bytes = checked_sum(read_bytes, other.read_bytes, "bytes read");
+  written_bytes = checked_sum(written_bytes, other.written_bytes, "bytes written");
   launches += other.launches;
   rounds += other.rounds;
   return *this;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shape.h"
 #include "graph/graph.h"
 #include "perf/places.h"
 #include "perf/target.h"
@@ -21,8 +22,8 @@ struct NodeCost {
   int launches = 0;
   int rounds = 0;  // trips to memory that wait for one another
 
-  int64_t bytes() const { return read_bytes + written_bytes; }
-  NodeCost& operator+=(const NodeCost& other);
+  int64_t bytes() const { return checked_sum(read_bytes, written_bytes, "bytes"); }
+  NodeCost& operator+=(const NodeCost& other);  // an out-of-memory Error over 63 bits
 };
 
 // One per node. Without a target each node that does work is one launch.

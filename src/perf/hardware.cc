@@ -7,10 +7,14 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "perf/json_reader.h"
+#include "base/printable.h"
+#include "files/json.h"
+#include "files/json_field.h"
 
 namespace ridge::perf {
 namespace {
+
+using files::JsonField;
 
 constexpr int64_t kGigabyte = 1000000000;  // capacities on data sheets are decimal
 constexpr int64_t kMegabyte = 1000000;
@@ -117,32 +121,22 @@ std::vector<Hardware> make_table() {
   return table;
 }
 
-double positive(const JsonReader& r, const char* key) {
-  double value = r.number(key);
-  if (!(value > 0 && value <= kMostTera))
-    throw file_error("[hardware] expected {} in (0, 1e6], got {:g}", key, value);
+double positive(const JsonField& field) {
+  double value = field.real();
+  if (!(value > 0 && value <= kMostTera)) throw field.fault("a number in (0, 1e6]");
   return value;
 }
 
-int64_t size_bytes(const JsonReader& r, const char* key, int64_t least) {
-  int64_t value = r.integer(key);
-  if (value < least) throw file_error("[hardware] expected {} >= {}, got {}", key, least, value);
-  return value;
-}
-
-std::vector<PeakRate> read_peaks(const JsonReader& r) {
+std::vector<PeakRate> read_peaks(const JsonField& field) {
   std::vector<PeakRate> peaks;
-  for (const auto& [key, value] : r.numbers("peaks")) {
+  for (const auto& [key, value] : field.object().items()) {
     auto dtype = parse_dtype(key);
-    if (!dtype) throw file_error("[hardware] peaks: '{}' is no element type", printable(key));
-    if (!(value > 0 && value <= kMostTera))
-      throw file_error("[hardware] expected peaks.{} in TFLOP/s in (0, 1e6], got {:g}",
-                       printable(key), value);
-    peaks.push_back({*dtype, value});
+    if (!dtype) throw field.fault("element types", printable(key));
+    peaks.push_back({*dtype, positive(field.at(key.c_str()))});
   }
   auto f32 = std::find_if(peaks.begin(), peaks.end(),
                           [](const PeakRate& p) { return p.dtype == DType::kF32; });
-  if (f32 == peaks.end()) throw file_error("[hardware] peaks: expected a rate for f32");
+  if (f32 == peaks.end()) throw field.fault("a rate for f32", "none");
   std::rotate(peaks.begin(), f32, f32 + 1);
   return peaks;
 }
@@ -171,21 +165,21 @@ std::string hardware_names() {
 }
 
 Hardware hardware_from_json(std::string_view text, std::string_view origin) {
-  Json json = parse_json(text, origin);
-  JsonReader r(json, std::string(origin));
+  const nlohmann::json json = files::parse_json(text, origin);
+  JsonField r(json, std::string(origin));
   Hardware hardware;
-  hardware.name = r.text("name");
-  hardware.title = r.has("title") ? r.text("title") : hardware.name;
-  hardware.peaks = read_peaks(r);
-  hardware.vector_tera_flops =
-      r.has("vector_tera_flops") ? positive(r, "vector_tera_flops") : hardware.peaks[0].tera_flops;
-  hardware.memory_tera_bytes = positive(r, "memory_tera_bytes");
-  hardware.memory_bytes = size_bytes(r, "memory_bytes", 1);
-  hardware.cache_bytes = r.has("cache_bytes") ? size_bytes(r, "cache_bytes", 0) : 0;
+  hardware.name = r.at("name").text();
+  hardware.title = r.text_or("title", hardware.name.c_str());
+  hardware.peaks = read_peaks(r.at("peaks"));
+  hardware.vector_tera_flops = r.has("vector_tera_flops") ? positive(r.at("vector_tera_flops"))
+                                                          : hardware.peaks[0].tera_flops;
+  hardware.memory_tera_bytes = positive(r.at("memory_tera_bytes"));
+  hardware.memory_bytes = r.at("memory_bytes").integer(1);
+  hardware.cache_bytes = r.has("cache_bytes") ? r.at("cache_bytes").integer(0) : 0;
   if (r.has("interconnect_giga_bytes"))
-    hardware.interconnect_giga_bytes = positive(r, "interconnect_giga_bytes");
-  if (r.has("interconnect")) hardware.interconnect = r.text("interconnect");
-  hardware.source = r.has("source") ? r.text("source") : fmt::format("file {}", origin);
+    hardware.interconnect_giga_bytes = positive(r.at("interconnect_giga_bytes"));
+  hardware.interconnect = r.text_or("interconnect", hardware.interconnect.c_str());
+  hardware.source = r.has("source") ? r.at("source").text() : fmt::format("file {}", origin);
   return hardware;
 }
 

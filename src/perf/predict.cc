@@ -275,28 +275,6 @@ double predict_run_ns(const Graph& graph,
   return std::max({row_end[0], row_end[1], limits});
 }
 
-double predict_node_ns(const Graph& graph,
-                       NodeId node,
-                       const NodeCost& cost,
-                       const Ceilings& ceilings) {
-  // Places that the node alone needs: every operand dense in a buffer of its own.
-  std::vector<Place> dense(graph.values.size());
-  for (const auto* values : {&graph.node(node).inputs, &graph.node(node).outputs})
-    for (ValueId value : *values)
-      dense[static_cast<size_t>(value)] = {value, {0, dense_strides(graph.shape(value))}, false};
-  Bandwidth bandwidth(ceilings);
-  double ns = bandwidth.ns(cost.read_bytes, cost.written_bytes, cost.bytes());
-  return Predictor(graph, ceilings).node(graph.node(node), dense, cost, ns, ns).ns;
-}
-
-double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings& ceilings) {
-  std::vector<Place> where = places(graph, &target);
-  MemoryPlan plan = plan_memory(graph, where, target);
-  std::vector<NodeCost> costs = node_costs(graph, where, &target);
-  return predict_run_ns(graph, where, plan, costs,
-                        predict_nodes(graph, where, plan, costs, ceilings), target, ceilings);
-}
-
 double predict_product_ns(const Ceilings& ceilings,
                           DType dtype,
                           ProductForm form,

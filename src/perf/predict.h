@@ -53,15 +53,6 @@ double predict_run_ns(const Graph& graph,
                       const Target& target,
                       const Ceilings& ceilings);
 
-// One node by itself: operands dense, found at the level where all of them together fit.
-double predict_node_ns(const Graph& graph,
-                       NodeId node,
-                       const NodeCost& cost,
-                       const Ceilings& ceilings);
-
-// The whole graph, placed and planned for `target`.
-double predict_graph_ns(const Graph& graph, const Target& target, const Ceilings& ceilings);
-
 // A product by itself, operands in cache, without the call's overhead.
 double predict_product_ns(const Ceilings& ceilings,
                           DType dtype,

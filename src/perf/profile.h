@@ -24,11 +24,4 @@ struct ProfiledRun {
   int64_t dropped = 0;  // records that the instrument lost
 };
 
-struct Profile {
-  std::vector<ProfiledRun> runs;
-  std::vector<double>
-      plain_wall_ns;    // un-instrumented runs of the same graph, for the cost of measuring
-  int64_t dropped = 0;  // records that the instrument lost
-};
-
 }  // namespace ridge::perf

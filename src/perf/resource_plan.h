@@ -35,8 +35,6 @@ struct BytesPerParameter {
   double total() const { return weights + gradients + moments; }
 };
 inline constexpr BytesPerParameter kFp32AdamW{};  // 16
-inline constexpr BytesPerParameter kBf16AdamW{4 + 2, 2,
-                                              8};  // fp32 masters, bf16 copies and gradients: 16
 
 // Parameters that `memory_bytes` hold with nothing else beside them.
 int64_t largest_model(int64_t memory_bytes, const BytesPerParameter& bytes);

@@ -2,21 +2,14 @@
 // Sums over graphs.
 #include "perf/run_counts.h"
 
-#include <chrono>
 #include <set>
 
+#include "base/clock.h"
+#include "base/shape.h"
 #include "perf/operation_table.h"
 #include "perf/predict.h"
 
 namespace ridge::perf {
-namespace {
-
-Work times(int64_t n, const Work& work) {
-  return {n * work.macs, n * work.flops, n * work.transcendentals};
-}
-
-}  // namespace
-
 std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
                                         const Target& target,
                                         const Ceilings* ceilings,
@@ -30,7 +23,9 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
     record.model.backward += times(each.repeat, model.backward);
     record.model.optimizer += times(each.repeat, model.optimizer);
     record.executed += times(each.repeat, cost.work);
-    record.planned_bytes += each.repeat * cost.bytes();
+    record.planned_bytes =
+        checked_sum(record.planned_bytes,
+                    checked_product(each.repeat, cost.bytes(), "planned bytes"), "planned bytes");
     record.compulsory_bytes += each.repeat * compulsory_bytes(*each.graph, *each.places, "");
     record.launches += each.repeat * cost.launches;
     measured.push_back({each.name, each.repeat, each.graph, each.costs, {}});
@@ -72,10 +67,9 @@ ModuleRecord module_record(std::string_view name,
 
 double clock_reading_ns() {
   constexpr int kReadings = 10'000;
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point begin = Clock::now(), end = begin;
-  for (int i = 0; i < kReadings; ++i) end = Clock::now();
-  return std::chrono::duration<double, std::nano>(end - begin).count() / kReadings;
+  double begin = now_ns(), end = begin;
+  for (int i = 0; i < kReadings; ++i) end = now_ns();
+  return (end - begin) / kReadings;
 }
 
 }  // namespace ridge::perf

@@ -86,7 +86,7 @@ struct StepRecord {
   Summary forward;  // by the phase of the node
   Summary backward;
   Summary optimizer;
-  int64_t dropped = 0;                // records that the instrument lost
+  int64_t dropped = 0;                // records that the instrument lost, over all steps
   std::vector<TimelineRun> timeline;  // of the step whose wall time is the median
 };
 
@@ -133,7 +133,7 @@ struct RunRecord {
   double tokens_per_s() const;
   // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing
   // recomputed counted twice (PaLM, arXiv:2204.02311, appendix B). The optimizer and pointwise work
-  // are left out.
+  // are left out. Fits: the checked count of all FLOPs holds 2 for each of these.
   int64_t palm_flops() const { return 2 * model.step().macs; }
   double palm_flops_per_s() const;
   // Share of `peak`; 0 where either is unknown.

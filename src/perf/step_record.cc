@@ -29,8 +29,7 @@ std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
       record.phase = std::string(ridge::name(node.phase));
       record.shape = node.outputs.empty() ? "" : each.graph->type(node.outputs[0]).str();
       record.calls = each.repeat * cost.launches;
-      record.work = {each.repeat * cost.work.macs, each.repeat * cost.work.flops,
-                     each.repeat * cost.work.transcendentals};
+      record.work = times(each.repeat, cost.work);
       record.read_bytes = each.repeat * cost.read_bytes;
       record.written_bytes = each.repeat * cost.written_bytes;
       if (!each.predictions.empty()) {
@@ -68,7 +67,8 @@ double sum_of_walls(const InstrumentedStep& step) {
   return sum;
 }
 
-// Of each span its own part: moments are divided evenly among the kernels that run in them.
+// Of each span its own part: moments are divided evenly among the kernels that run in them. An
+// empty one has none; its end might be sorted before its begin, and it would run for ever.
 std::vector<double> own_parts(const std::vector<Span>& spans) {
   struct Change {
     double at_ns;
@@ -77,6 +77,7 @@ std::vector<double> own_parts(const std::vector<Span>& spans) {
   };
   std::vector<Change> changes;
   for (size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].end_ns <= spans[i].begin_ns) continue;
     changes.push_back({spans[i].begin_ns, i, true});
     changes.push_back({spans[i].end_ns, i, false});
   }
@@ -155,6 +156,13 @@ void add_own_parts(std::span<const InstrumentedStep> steps,
         static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
 }
 
+int64_t dropped_records(std::span<const InstrumentedStep> steps) {
+  int64_t sum = 0;
+  for (const InstrumentedStep& step : steps)
+    for (const ProfiledRun& run : step.runs) sum += run.dropped;
+  return sum;
+}
+
 }  // namespace
 
 StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
@@ -190,6 +198,7 @@ StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
   record.overlapped_ns = static_cast<int64_t>(std::floor(overlapped / count));
   record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.covered_ns();
   record.host_ns = record.wall_ns - record.idle_ns - record.covered_ns();
+  record.dropped = dropped_records(steps);
   record.forward = phase_summary(record, "forward", steps.size());
   record.backward = phase_summary(record, "backward", steps.size());
   record.optimizer = phase_summary(record, "optimizer", steps.size());

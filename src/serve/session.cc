@@ -10,7 +10,6 @@
 namespace ridge::serve {
 namespace {
 
-constexpr int64_t kMostSlots = 4096;
 constexpr size_t kSettings = 5;
 
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {

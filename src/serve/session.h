@@ -17,6 +17,9 @@
 
 namespace ridge::serve {
 
+// A step's block tables grow with the sequences; more would be a typing error.
+inline constexpr int64_t kMostSlots = 4096;
+
 struct SessionOptions {
   int64_t slots = 1;     // sequences at once
   int64_t capacity = 0;  // positions a sequence; 0: the model's context
@@ -77,7 +80,6 @@ class Session {
   const SessionOptions& options() const { return options_; }
   int64_t store_bytes() const { return store_.bytes(); }
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
-  const BucketCache& buckets() const { return buckets_; }
 
  private:
   void check_ids(std::span<const int32_t> ids) const;

@@ -68,13 +68,6 @@ class PairTable {
     return {slot.value, fresh};
   }
 
-  template <typename F>
-  void for_each(F&& f) const {
-    for (const Slot& slot : slots_)
-      if (slot.key != kEmpty)
-        f(static_cast<int32_t>(slot.key >> 32), static_cast<int32_t>(slot.key), slot.value);
-  }
-
  private:
   static constexpr uint64_t kEmpty = ~0ull;  // no pair of non-negative ids
   static constexpr size_t kSmallest = 16;

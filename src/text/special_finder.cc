@@ -101,11 +101,4 @@ std::vector<SpecialMatch> SpecialFinder::find(std::string_view text) const {
   return accepted;
 }
 
-bool SpecialFinder::contains_pair(char left, char right) const {
-  for (const std::string& token : tokens_)
-    for (size_t i = 0; i + 1 < token.size(); ++i)
-      if (token[i] == left && token[i + 1] == right) return true;
-  return false;
-}
-
 }  // namespace ridge::text

@@ -32,9 +32,6 @@ class SpecialFinder {
   // characters begin a token.
   std::vector<SpecialMatch> find(std::string_view text) const;
 
-  // True where `left` stands right before `right` inside of some token.
-  bool contains_pair(char left, char right) const;
-
  private:
   // A trie; the children of a node stand in one sorted run of edges.
   struct Node {

@@ -25,8 +25,6 @@ class TokenIndex {
     return slot.id;
   }
 
-  size_t longest_bytes() const { return longest_; }
-
  private:
   // 16 bytes; the tag spares most comparisons of bytes.
   struct Slot {

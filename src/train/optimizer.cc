@@ -13,7 +13,9 @@ namespace ridge::train {
 double learning_rate(const OptimizerOptions& o, int64_t step) {
   if (step < o.warmup_steps)
     return o.learning_rate * static_cast<double>(step) / static_cast<double>(o.warmup_steps);
-  if (o.decay_steps <= o.warmup_steps) return o.learning_rate;
+  if (o.decay_steps == 0) return o.learning_rate;
+  RIDGE_CHECK(o.decay_steps > o.warmup_steps, "a decay to step {} within a warm-up of {}",
+              o.decay_steps, o.warmup_steps);
   double done = static_cast<double>(step - o.warmup_steps) /
                 static_cast<double>(o.decay_steps - o.warmup_steps);
   double wave = 0.5 * (1 + std::cos(std::numbers::pi * std::min(done, 1.0)));

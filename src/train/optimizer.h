@@ -17,7 +17,7 @@ struct OptimizerOptions {
   double weight_decay = 0.01;
   double clip_norm = 0;      // 0: no clipping
   int64_t warmup_steps = 0;  // linear from 0
-  int64_t decay_steps = 0;   // 0: constant; else cosine to minimum_rate at this step
+  int64_t decay_steps = 0;  // 0: constant; else, after warm-up, cosine to minimum_rate at this step
   double minimum_rate = 0;
 };
 

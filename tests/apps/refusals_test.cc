@@ -49,6 +49,11 @@ TEST_F(RefusalTest, NumbersThatAreNone) {
 TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
   expect_refused({"train", "--batch-size", "0"}, 2, "[batch-size] expected at least 1, got 0");
   expect_refused({"train", "--seq-len", "-128"}, 2, "[seq-len] expected at least 1, got -128");
+  for (const char* program : {"explain", "plan"}) {
+    expect_refused({program, "--batch-size", "-5"}, 2, "[batch-size] expected at least 1, got -5");
+    expect_refused({program, "--seq-len", "0"}, 2, "[seq-len] expected at least 1, got 0");
+  }
+  expect_refused({"explain", "--micro-batches", "0"}, 2, "[micro-batches] expected at least 1");
   expect_refused({"train", "--steps", "0"}, 2, "[steps]");
   expect_refused({"train", "--steps", "99999999999999999999"}, 2, "[steps]");
   expect_refused({"train", "--warmup", "-1"}, 2, "[warmup]");
@@ -67,6 +72,31 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
   expect_refused({"train", "--preset", "large", "--batch-size", "1000", "--seq-len", "65536",
                   "--level", "baseline"},
                  4, "optimizer_state");
+}
+
+// Counts beyond 63 bits, of which each product alone fits.
+TEST_F(RefusalTest, AStepOfTooManyFlops) {
+  files::write_plain(
+      folder_ / "405b.json",
+      R"({"vocab_size": 128256, "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128,
+                         "num_key_value_heads": 8, "intermediate_size": 53248})");
+  expect_refused({"plan", "--config", "405b.json", "--hardware", "h100", "--batch-size", "2048",
+                  "--seq-len", "8192"},
+                 4, "does not fit in 63 bits");
+}
+
+TEST_F(RefusalTest, SchedulesThatCannotBe) {
+  expect_refused({"train", "--lr-warmup", "100", "--lr-decay", "100"}, 2,
+                 "[lr-decay] expected a step after the 100 of --lr-warmup, got 100");
+  expect_refused({"train", "--lr", "1e-4", "--min-lr", "1e-3"}, 2, "[min-lr] expected at most");
+}
+
+TEST_F(RefusalTest, ExplainAnswersOneQuestion) {
+  expect_refused({"explain", "lab-out", "--json"}, 2, "excludes");
+  expect_refused({"explain", "--op", "matmul", "--json"}, 2, "excludes");
+  expect_refused({"explain", "--node", "%12", "--json"}, 2, "excludes");
+  expect_refused({"explain", "--graph", "--json"}, 2, "excludes");
+  expect_refused({"explain", "--graph", "--op", "matmul"}, 2, "excludes");
 }
 
 TEST_F(RefusalTest, ConfigurationFiles) {

@@ -199,6 +199,30 @@ TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
   EXPECT_NE(node.out.find("matmul is a primitive"), std::string::npos) << node.out;
 }
 
+// The update is a graph of its own where micro-batches are summed.
+TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
+  const std::vector<std::string> explain = {"explain",   "--preset", "tiny",
+                                            "--threads", "1",        "--micro-batches",
+                                            "2",         "--level",  "baseline"};
+  auto asked = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), explain.begin(), explain.end());
+    Output output = run(more);
+    EXPECT_EQ(output.code, 0) << output.err;
+    return output.out;
+  };
+  std::string op = asked({"--op", "adamw"});
+  EXPECT_NE(op.find("# update, run 1 time(s) a step"), std::string::npos) << op;
+  EXPECT_NE(op.find("optimizer"), std::string::npos) << op;
+  // A value that the update makes, taken from its text.
+  std::string graph = asked({"--graph", "--plain"});
+  size_t at = graph.find("= adamw(");
+  size_t value = graph.rfind('\n', at) + 1;
+  value = graph.find('%', value);
+  std::string node =
+      asked({"--node", graph.substr(value, graph.find_first_of(" ,", value) - value)});
+  EXPECT_NE(node.find("adamw is"), std::string::npos) << node;
+}
+
 TEST_F(ResultTest, BenchTimesEveryCase) {
   Output output = run({"bench", "op", "softmax", "--threads", "1", "--json"});
   ASSERT_EQ(output.code, 0) << output.err;

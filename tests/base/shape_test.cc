@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace ridge {
@@ -97,6 +99,17 @@ TEST(CheckedProduct, NamesWhatIsTooLarge) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kOutOfMemory);
     EXPECT_NE(std::string(error.what()).find("[cache]"), std::string::npos);
+  }
+}
+
+TEST(CheckedSum, NamesWhatIsTooLarge) {
+  EXPECT_EQ(checked_sum((1LL << 62) - 1, 1LL << 62, "FLOPs"), std::numeric_limits<int64_t>::max());
+  try {
+    checked_sum(1LL << 62, 1LL << 62, "FLOPs");
+    FAIL() << "no overflow seen";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kOutOfMemory);
+    EXPECT_NE(std::string(error.what()).find("[FLOPs]"), std::string::npos);
   }
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Files that appear whole or not at all: what a failure leaves of the old and the new.
 #include "files/atomic_file.h"
 
 #include <sys/resource.h>

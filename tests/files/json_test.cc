@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The strict JSON reader: what it takes, what it refuses, and its limits.
 #include "files/json.h"
 
 #include "files/scratch.h"

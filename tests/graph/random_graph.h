@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,7 @@ class RandomGraph {
 
   void grow() {
     if (options_.scopes && chance(3))
-      builder_.set_scope(fmt::format("layer.{}/part {}", pick(3), pick(2)));
+      scope_.emplace(builder_, fmt::format("layer.{}/part {}", pick(3), pick(2)));
     int kinds =
         2 + (options_.views ? 2 : 0) + (options_.primitives ? 2 : 0) + (options_.updates ? 1 : 0);
     int kind = pick(static_cast<size_t>(kinds));
@@ -232,6 +233,7 @@ class RandomGraph {
   Random random_;
   Graph graph_;
   Builder builder_;
+  std::optional<Builder::Scope> scope_;
   std::vector<ValueId> pool_;
   ops::NamedTensors named_;
 };

@@ -46,6 +46,8 @@ def check(root):
             first = lines[1:2] if lines and lines[0].startswith("#!") else lines[:1]
             if not first or TAG not in first[0]:
                 yield file, 1, f'the first line is not "{TAG}"'
+            elif file.suffix in sources.CPP and not "".join(lines[1:2]).startswith("// "):
+                yield file, 2, "no sentence after the tag says what the file is"
         for number, line in enumerate(lines, 1):
             declared = TYPE.match(line) if file.suffix in sources.CPP else None
             for word in words(declared.group(1)) if declared else ():

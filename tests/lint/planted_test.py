@@ -6,11 +6,12 @@ import subprocess
 import sys
 import tempfile
 
-TAG = "// SPDX-License-Identifier: Apache-2.0\n"
+LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
+TAG = LICENCE + "// What it is.\n"
 LONG = "void f() {\n" + "  g();\n" * 120 + "}\n"
 PASS = "const Pass& recompute_pass() {\n}\n"
 CLEAN = {
-    "CMakeLists.txt": "# " + TAG[3:] + "ridge_room(graph DEPENDS base)\n",
+    "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
     "README.md": "`ridge lab` runs the ladder.\n",
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
@@ -26,36 +27,37 @@ CLEAN = {
     "tests/golden/merge_qkv.after.txt": "",
     "src/apps/main.cc": TAG,
     "src/apps/lab.cc": TAG,
-    "src/apps/presets.cc": TAG + "// Names of presets. Not a subcommand.\n",
+    "src/apps/presets.cc": LICENCE + "// Names of presets. Not a subcommand.\n",
 }
 # (script, file to plant, its text, what must be printed)
 PLANTED = [
-    ("layers", "src/graph/node.cc", TAG + '#include "ops/rope.h"\n', "src/graph/node.cc:2: graph (rank 1)"),
-    ("layers", "src/text/bpe.cc", TAG + '\n# include "files/json.h"\n', "src/text/bpe.cc:3: text (rank 1)"),
-    ("layers", "src/base/error.h", TAG + '#include "boost/asio.h"\n', "src/base/error.h:2:"),
-    ("layers", "src/graph/node.cc", TAG + '#include "node.h"\n', "src/graph/node.cc:2:"),
+    ("layers", "src/graph/node.cc", TAG + '#include "ops/rope.h"\n', "src/graph/node.cc:3: graph (rank 1)"),
+    ("layers", "src/text/bpe.cc", TAG + '\n# include "files/json.h"\n', "src/text/bpe.cc:4: text (rank 1)"),
+    ("layers", "src/base/error.h", TAG + '#include "boost/asio.h"\n', "src/base/error.h:3:"),
+    ("layers", "src/graph/node.cc", TAG + '#include "node.h"\n', "src/graph/node.cc:3:"),
     ("layers", "src/tools/x.cc", TAG, "src/tools/x.cc:1: lies in no known room"),
-    ("layers", "src/backends/cpu/kernels/k.cc", TAG + '#include "graph/graph.h"\n', "kernels/k.cc:2: a kernel"),
-    ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:2: a kernel"),
+    ("layers", "src/backends/cpu/kernels/k.cc", TAG + '#include "graph/graph.h"\n', "kernels/k.cc:3: a kernel"),
+    ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:3: a kernel"),
     ("layers", "CMakeLists.txt", "\nridge_room(base DEPENDS graph)\n", "CMakeLists.txt:2: target base"),
     ("sizes", "src/graph/node.cc", TAG + "//\n" * 600, "src/graph/node.cc:1:"),
-    ("sizes", "src/graph/node.cc", TAG + "namespace {\n" + LONG + "}\n", "src/graph/node.cc:3: src/graph/node.cc f"),
+    ("sizes", "src/graph/node.cc", TAG + "namespace {\n" + LONG + "}\n", "src/graph/node.cc:4: src/graph/node.cc f"),
     ("sizes", "src/graph/node.h", TAG + "class A {\n public:\n  A() : a_{1} " + LONG[9:] + "};\n",
-     "node.h:4: src/graph/node.h A"),
-    ("sizes", "src/backends/cpu/kernels/k.cc", TAG + LONG + LONG.replace("{\n", "{\n" + " g();\n" * 40), "k.cc:124:"),
+     "node.h:5: src/graph/node.h A"),
+    ("sizes", "src/backends/cpu/kernels/k.cc", TAG + LONG + LONG.replace("{\n", "{\n" + " g();\n" * 40), "k.cc:125:"),
     ("sizes", "tools/plot.py", "def f():\n" + "    g()\n" * 101, "tools/plot.py:1:"),
     ("sizes", "tests/lint/waivers.txt", "src/graph/graph.cc: it is long\n", "waivers.txt:1: the waiver"),
     ("names", "src/graph/graph_utils.cc", TAG, "src/graph/graph_utils.cc:1:"),
     ("names", "src/graph/helpers/a.cc", TAG, "src/graph/helpers/a.cc:1:"),
-    ("names", "src/graph/node.h", TAG + "class NodeManager {\n", "src/graph/node.h:2:"),
+    ("names", "src/graph/node.h", TAG + "class NodeManager {\n", "src/graph/node.h:3:"),
     ("names", "src/backends/cpu/kernels/softmax_v2.cc", TAG, "softmax_v2.cc:1: a kernel"),
     ("names", "src/graph/node.cc", "// Node.\n" + TAG, "src/graph/node.cc:1: the first line"),
+    ("names", "src/graph/node.h", LICENCE + "#pragma once\n", "src/graph/node.h:2: no sentence after the tag"),
     ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
     ("names", "docs/a.md", "See /" + "work/x.\n", "docs/a.md:1: holds a path"),
-    ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:2: holds an issue number"),
-    ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:2: X(glu)"),
-    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: recompute_pass() is not"),
-    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:2: has no tests/passes/recompute_test.cc"),
+    ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:3: holds an issue number"),
+    ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:3: X(glu)"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: recompute_pass() is not"),
+    ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: has no tests/passes/recompute_test.cc"),
     ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
 ]
 

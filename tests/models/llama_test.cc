@@ -110,8 +110,8 @@ TEST_P(Transformers, HasTheSameWeightsByTheSameNames) {
   ForwardGraph forward = build_training_graph(model.config, ops::table(), 1, 4);
   int64_t parameters = 0;
   std::set<std::string> names;
-  for (ValueId value : forward.parameters) {
-    const Value& parameter = forward.graph.value(value);
+  for (const Value& parameter : forward.graph.values) {
+    if (parameter.storage != Storage::kParameter) continue;
     parameters += parameter.type.shape.elements();
     ASSERT_TRUE(model.weights.contains(parameter.name)) << parameter.name;
     EXPECT_EQ(model.weights.at(parameter.name).type.shape, parameter.type.shape) << parameter.name;

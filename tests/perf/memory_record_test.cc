@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Planned memory over the nodes of a program, by class, and what the system says of a process.
 #include "perf/memory_record.h"
 
 #include <gtest/gtest.h>

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "backends/null/null_backend.h"
+#include "base/error.h"
 #include "ops/registry.h"
 #include "perf/cost.h"
 #include "train/step.h"
@@ -66,6 +67,22 @@ ClosedForm closed_form(const models::ModelConfig& c, int64_t batch, int64_t t) {
   return form;
 }
 
+// Llama 3.1 405B, by its published config.json.
+models::ModelConfig llama_405b() {
+  models::ModelConfig c;
+  c.name = "405b";
+  c.vocabulary = 128256;
+  c.hidden = 16384;
+  c.layers = 126;
+  c.heads = 128;
+  c.kv_heads = 8;
+  c.head_size = 128;
+  c.feed_forward = 53248;
+  c.context = 131072;
+  c.tied_head = false;
+  return c;
+}
+
 TEST(ModelTotals, EqualTheClosedFormForEveryPresetAndLevel) {
   for (const models::Preset& preset : models::presets()) {
     ClosedForm form = closed_form(preset.config, preset.batch_size, preset.sequence);
@@ -80,6 +97,23 @@ TEST(ModelTotals, EqualTheClosedFormForEveryPresetAndLevel) {
       EXPECT_EQ(totals.backward.flops, form.backward_flops) << where;
       EXPECT_EQ(totals.step().flops, form.forward_flops + form.backward_flops) << where;
     }
+  }
+}
+
+// The largest published Llama: right while the counts fit, an Error where a sum does not although
+// every product does.
+TEST(ModelTotals, OfTheLargestLlamaAreRightOrAnError) {
+  const models::ModelConfig config = llama_405b();
+  ClosedForm form = closed_form(config, 64, 8192);
+  ModelTotals totals = model_totals(build(config, 64, 8192, "compiled", "").graphs[0].graph);
+  EXPECT_EQ(totals.forward.macs, form.forward_macs);
+  EXPECT_EQ(totals.step().flops, form.forward_flops + form.backward_flops);
+  EXPECT_GT(totals.step().flops, int64_t{1} << 60);
+  try {
+    model_totals(build(config, 2048, 8192, "compiled", "").graphs[0].graph);
+    FAIL() << "no overflow seen";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kOutOfMemory) << error.what();
   }
 }
 

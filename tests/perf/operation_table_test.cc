@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Rows by op, scope and phase: the sum of the children is the parent.
 #include "perf/operation_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Medians and their intervals, against their definition and by trial.
 #include "perf/samples.h"
 
 #include <gtest/gtest.h>

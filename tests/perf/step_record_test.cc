@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// Records of made-up clock readings, where the answer is known by hand or by the sums that must
+// hold.
 #include "perf/step_record.h"
 
 #include <gtest/gtest.h>
@@ -101,6 +103,40 @@ TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   EXPECT_EQ(own.at(spans[2].node), 33 + 50 + 400);
   EXPECT_EQ(record.covered_ns(), 800);
   EXPECT_EQ(record.launch_ns, 100);
+}
+
+// A kernel that took no time, among many that the sort may shuffle: the others keep their times.
+TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
+  MeasuredStep program(1);
+  std::mt19937 engine(5);
+  InstrumentedStep one = program.draw(engine);
+  std::vector<Span>& spans = one.runs[0].spans;
+  const Span first = {spans[0].node, 0, 100}, empty = {spans[1].node, 100, 100},
+             last = {spans[2].node, 0, 100};
+  spans.assign({first});
+  for (int i = 0; i < 40; ++i) spans.push_back(empty);
+  for (int i = 1; i < 40; ++i) spans.push_back({last.node, 100.0 * i, 100.0 * (i + 1)});
+  one.runs[0].wall_ns = 4000;
+  one.runs[1].spans.clear();
+  StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(3, one));
+  std::map<NodeId, int64_t> own;
+  for (const NodeRecord& node : record.nodes)
+    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+  EXPECT_EQ(own.at(first.node), 100);
+  EXPECT_EQ(own.at(empty.node), 0);
+  EXPECT_EQ(own.at(last.node), 3900);
+}
+
+// Of every run of every step, the outlying ones too.
+TEST(StepRecord, DroppedRecordsAreCounted) {
+  MeasuredStep program(2);
+  std::mt19937 engine(5);
+  std::vector<InstrumentedStep> steps(5, program.draw(engine));
+  EXPECT_EQ(make_step_record(program.graphs, steps).dropped, 0);
+  steps[0].runs[0].dropped = 3;
+  steps[0].runs[2].dropped = 40;
+  steps[4].runs[1].dropped = 500;
+  EXPECT_EQ(make_step_record(program.graphs, steps).dropped, 543);
 }
 
 // One step in which the machine did something else must not move the times.

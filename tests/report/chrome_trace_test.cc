@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The trace file: valid JSON, no overlap on a track, within its cap.
 #include "report/chrome_trace.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// The JSON files of a run: that they parse, and hold the numbers of the record.
 #include <gtest/gtest.h>
 
 #include <cmath>

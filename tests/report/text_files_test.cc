@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Tables, CSV and Markdown of a run: foreign bytes disarmed, numbers of the record.
 #include <gtest/gtest.h>
 
 #include <sstream>

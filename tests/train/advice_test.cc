@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Advice: its order, and that its predicted gains are those of the changed step.
 #include "train/advice.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// One measured run: what its record holds and how its parts add up.
 #include "train/experiment.h"
 
 #include <gtest/gtest.h>

@@ -5,12 +5,11 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "backends/cpu/isa.h"
+#include "backends/tuning_file.h"
 #include "base/arena.h"
 #include "base/bf16.h"
 #include "base/clock.h"
@@ -95,23 +94,13 @@ GemmForm measure(const GemmShape& g) {
 GemmTuner::GemmTuner(std::string path)
     : path_(std::move(path)),
       identity_(fmt::format("{}, {}, {} threads", cpu_model(), isa_name(), omp_get_max_threads())) {
-  std::ifstream file(path_);
-  if (path_.empty() || !file) return;
-  auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object())
-    return;
-  for (const auto& [key, form] : json["choices"].items())
+  const nlohmann::json kept = read_tuning(path_, identity_);
+  for (const auto& [key, form] : kept.items())
     if (form.is_string()) choices_[key] = form.get<std::string>();
 }
 
 GemmTuner::~GemmTuner() {
-  if (path_.empty() || !changed_) return;
-  nlohmann::json json = {{"identity", identity_}, {"choices", choices_}};
-  std::string beside = path_ + ".new";
-  std::ofstream file(beside);
-  file << json.dump(1) << "\n";
-  file.close();
-  if (file) std::rename(beside.c_str(), path_.c_str());
+  if (changed_) write_tuning(path_, identity_, choices_);
 }
 
 GemmForm GemmTuner::choose(const GemmShape& shape) {

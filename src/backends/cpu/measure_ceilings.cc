@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -17,6 +16,7 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/measurement.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {
@@ -103,14 +103,13 @@ double clock_ghz() {
 #pragma omp parallel reduction(max : fastest)
     {
       uint64_t sum = 1;
-      auto begin = std::chrono::steady_clock::now();
+      double begin = now_ns();
       for (int64_t i = 0; i < kAdditions; i += 8)
         asm volatile(
             "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
             "add %0, %0\n add %0, %0\n add %0, %0\n add %0, %0\n"
             : "+r"(sum));
-      std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-      fastest = static_cast<double>(kAdditions) / took.count();
+      fastest = static_cast<double>(kAdditions) / (now_ns() - begin);
     }
     rates.push_back(fastest);
   }

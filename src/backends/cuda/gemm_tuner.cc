@@ -3,8 +3,6 @@
 #include "backends/cuda/gemm_tuner.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -12,6 +10,7 @@
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/recording.h"
+#include "backends/tuning_file.h"
 #include "base/bf16.h"
 #include "base/error.h"
 #include "base/random.h"
@@ -165,12 +164,8 @@ GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
     : device_(device), measures_(measures), path_(std::move(path)) {
   if (!measures_ || path_.empty()) return;
   identity_ = identity_of(device);
-  std::ifstream file(path_);
-  if (!file) return;
-  auto json = nlohmann::json::parse(file, nullptr, false);
-  if (!json.is_object() || json.value("identity", "") != identity_ || !json["choices"].is_object())
-    return;
-  for (const auto& [key, words] : json["choices"].items()) {
+  const nlohmann::json kept = read_tuning(path_, identity_);
+  for (const auto& [key, words] : kept.items()) {
     if (!words.is_array() || words.size() != GemmAlgorithm{}.size()) continue;
     GemmAlgorithm algorithm{};
     bool is_whole = true;
@@ -183,13 +178,7 @@ GemmTuner::GemmTuner(Device& device, bool measures, std::string path)
 }
 
 GemmTuner::~GemmTuner() {
-  if (path_.empty() || !changed_) return;
-  nlohmann::json json = {{"identity", identity_}, {"choices", choices_}};
-  std::string beside = path_ + ".new";
-  std::ofstream file(beside);
-  file << json.dump(1) << "\n";
-  file.close();
-  if (file) std::rename(beside.c_str(), path_.c_str());
+  if (changed_) write_tuning(path_, identity_, choices_);
 }
 
 std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A value of a JSON document together with its place, so that a bad-file Error can name the field.
-// Typed access to documents that files/json.h has read; no schema.
+// Typed access to documents that json.h has read; no schema.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/printable.h"
 
-namespace ridge::models {
+namespace ridge::files {
 
 class JsonField {
  public:
@@ -31,6 +33,12 @@ class JsonField {
             fmt::format("{}{}{}", place_, place_.ends_with(".json") ? ": " : ".", key)};
   }
   JsonField at(size_t index) const { return {value_[index], fmt::format("{}[{}]", place_, index)}; }
+  // A list's, one by one.
+  std::vector<JsonField> items() const {
+    std::vector<JsonField> all;
+    for (size_t i = 0; i < list().size(); ++i) all.push_back(at(i));
+    return all;
+  }
 
   bool is_object() const { return value_.is_object(); }
   bool is_array() const { return value_.is_array(); }
@@ -53,13 +61,18 @@ class JsonField {
     if (!value_.is_boolean()) throw fault("true or false");
     return value_.get<bool>();
   }
-  int64_t integer(int64_t least, int64_t most) const {
+  double real() const {
+    if (!value_.is_number()) throw fault("a number");
+    double number = value_.get<double>();
+    if (!std::isfinite(number)) throw fault("a finite number");
+    return number;
+  }
+  int64_t integer(int64_t least = INT64_MIN, int64_t most = INT64_MAX) const {
     bool fits =
         value_.is_number_integer() &&
         !(value_.is_number_unsigned() && value_.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
     int64_t number = fits ? value_.get<int64_t>() : 0;
-    if (!fits || number < least || number > most)
-      throw fault(fmt::format("an integer from {} to {}", least, most));
+    if (!fits || number < least || number > most) throw fault(integer_between(least, most));
     return number;
   }
   bool flag_or(const char* key, bool fallback) const {
@@ -67,6 +80,12 @@ class JsonField {
   }
   std::string text_or(const char* key, const char* fallback) const {
     return has(key) ? at(key).text() : fallback;
+  }
+  double real_or(const char* key, double fallback) const {
+    return has(key) ? at(key).real() : fallback;
+  }
+  int64_t integer_or(const char* key, int64_t fallback) const {
+    return has(key) ? at(key).integer() : fallback;
   }
 
   const nlohmann::json& value() const { return value_; }
@@ -84,8 +103,13 @@ class JsonField {
   }
 
  private:
+  static std::string integer_between(int64_t least, int64_t most) {
+    if (most < INT64_MAX) return fmt::format("an integer from {} to {}", least, most);
+    return least > INT64_MIN ? fmt::format("an integer >= {}", least) : "an integer of 64 bits";
+  }
+
   const nlohmann::json& value_;
   std::string place_;
 };
 
-}  // namespace ridge::models
+}  // namespace ridge::files

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only reader of environment variables. Not a subcommand.
+#include "apps/environment.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string_view>
+
+namespace ridge::apps {
+namespace {
+
+constexpr int kSmallestTerminal = 20;  // what narrower ones report is not believed
+
+}  // namespace
+
+TerminalOptions terminal_options_from_environment() {
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* term = std::getenv("TERM");
+  bool capable = term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+  TerminalOptions options;
+  // https://no-color.org: set and not empty means no colour, whatever the value.
+  options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
+  options.progress = capable && ::isatty(STDERR_FILENO);
+  winsize size{};
+  for (int stream : {STDERR_FILENO, STDOUT_FILENO}) {
+    if (::ioctl(stream, TIOCGWINSZ, &size) != 0 || size.ws_col < kSmallestTerminal) continue;
+    options.columns = size.ws_col;
+    break;
+  }
+  return options;
+}
+
+std::filesystem::path cache_folder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (cache != nullptr && *cache != '\0') return std::filesystem::path(cache) / "ridge";
+  if (home != nullptr && *home != '\0') return std::filesystem::path(home) / ".cache" / "ridge";
+  return {};
+}
+
+}  // namespace ridge::apps

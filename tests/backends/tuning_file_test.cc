@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kept choices: read back, ignored where they are another machine's or none, never torn.
+#include "backends/tuning_file.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "files/scratch.h"
+
+namespace ridge::backends {
+namespace {
+
+using nlohmann::json;
+
+TEST(TuningFile, ComesBackForItsIdentityAlone) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  const json choices = {{"8x8", "plain"}, {"16x16", json::array({1, 2})}};
+  EXPECT_TRUE(read_tuning(path, "here").empty());
+  write_tuning(path, "here", choices);
+  EXPECT_EQ(read_tuning(path, "here"), choices);
+  EXPECT_TRUE(read_tuning(path, "elsewhere").empty());
+  write_tuning(path, "elsewhere", json::object());
+  EXPECT_TRUE(read_tuning(path, "here").empty());
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+TEST(TuningFile, WhatIsNoneCountsAsNone) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  for (const char* text : {"", "not JSON", "[]", "{}", R"({"identity": 3, "choices": {}})",
+                           R"({"identity": "here"})", R"({"identity": "here", "choices": 3})"}) {
+    files::write_plain(path, text);
+    EXPECT_TRUE(read_tuning(path, "here").empty()) << text;
+    EXPECT_TRUE(read_tuning(path, "here").is_object()) << text;
+  }
+}
+
+TEST(TuningFile, AFailureToWriteIsNone) {
+  write_tuning("", "here", json::object());
+  write_tuning("/proc/no/such/folder/tuning.json", "here", json::object());
+  EXPECT_TRUE(read_tuning("", "here").empty());
+}
+
+// Two programs that end at the same time: the file is one's or the other's.
+TEST(TuningFile, WritersDoNotTearIt) {
+  files::ScratchFolder folder;
+  const std::string path = folder / "tuning.json";
+  json large;
+  for (int i = 0; i < 2000; ++i) large[std::to_string(i)] = "a form";
+  auto write = [&] {
+    for (int i = 0; i < 20; ++i) write_tuning(path, "here", large);
+  };
+  write_tuning(path, "here", large);
+  std::thread one(write), other(write);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(read_tuning(path, "here").size(), large.size());
+  one.join();
+  other.join();
+  EXPECT_EQ(folder.count(), 1u);
+}
+
+}  // namespace
+}  // namespace ridge::backends
