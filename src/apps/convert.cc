@@ -39,6 +39,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   std::error_code error;
   if (to_gguf && !o.force && std::filesystem::exists(out, error))
     throw usage_error("[out] {} exists; --force replaces it", out.string());
+  if (std::filesystem::equivalent(o.in, out, error))
+    throw usage_error("[out] {} is the model to convert; expected another place", printable(o.out));
   models::ModelFile file = models::ModelFile::open(o.in);
   std::unique_ptr<Progress> bar;
   int64_t shown = 0;

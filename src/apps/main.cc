@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "apps/environment.h"
+#include "apps/interrupt.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/printable.h"
 
 namespace {
 
@@ -34,6 +37,34 @@ std::string command_line(int argc, char** argv) {
   std::string line = "ridge";
   for (int i = 1; i < argc; ++i) line += std::string(" ") + argv[i];
   return line;
+}
+
+// What is wrong with the arguments, and what may have been meant.
+std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
+  using namespace ridge;
+  const CLI::App* at = &program;
+  std::string path = program.get_name();
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    path += " " + at->get_name();
+  }
+  std::vector<std::string> left = program.remaining(true), known;
+  if (left.empty()) return fmt::format("{}; `{} --help` shows how", error.what(), path);
+  // Of an unknown option and its value, the option.
+  auto option = std::find_if(left.begin(), left.end(), [](auto& w) { return w.starts_with("-"); });
+  if (option != left.end()) {
+    std::string word = option->substr(0, option->find('='));
+    for (const CLI::Option* each : at->get_options())
+      for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+    return fmt::format("unknown option {}{}; `{} --help` lists them", printable(word),
+                       did_you_mean(word, known), path);
+  }
+  for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(each->get_name());
+  return known.empty() ? fmt::format("unexpected argument {}; `{} --help` shows how",
+                                     printable(left[0]), path)
+                       : fmt::format("unknown subcommand {}{}; `{} --help` lists them",
+                                     printable(left[0]), did_you_mean(left[0], known), path);
 }
 
 int run(int argc, char** argv) {
@@ -60,8 +91,8 @@ int run(int argc, char** argv) {
   try {
     program.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
-    int code = program.exit(error);
-    return code == 0 ? 0 : static_cast<int>(ExitCode::kUsage);
+    if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
+    throw usage_error("{}", usage_message(program, error));
   }
   // Text that did not reach a full disk or a closed pipe is a failure, although everything else
   // went well.
@@ -79,6 +110,7 @@ int report(std::string_view message, ridge::ExitCode code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ridge::apps::remove_unfinished_on_interrupt();
   try {
     return run(argc, argv);
   } catch (const ridge::Error& error) {

@@ -31,12 +31,13 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(fd);
 }
 
-int create_beside(const std::filesystem::path& folder, std::filesystem::path& temporary) {
+int create_beside(const std::filesystem::path& folder, Unfinished& temporary) {
   static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
     // Short, so that a target name of the longest length still works.
-    temporary = folder / fmt::format(".ridge-tmp-{}-{}", ::getpid(), counter++);
-    const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    const auto path = folder / fmt::format(".ridge-tmp-{}-{}", ::getpid(), counter++);
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) temporary = Unfinished(path);
     if (fd >= 0 || errno != EEXIST) return fd;
   }
   return -1;
@@ -71,15 +72,15 @@ AtomicFile::~AtomicFile() { discard(); }
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
+      temporary_(std::move(other.temporary_)),
       fd_(std::exchange(other.fd_, -1)),
       buffer_(std::move(other.buffer_)),
       written_bytes_(other.written_bytes_) {}
 
 void AtomicFile::discard() noexcept {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-  temporary_.clear();
+  if (!temporary_.path().empty()) ::unlink(temporary_.path().c_str());
+  temporary_ = {};
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
@@ -129,11 +130,11 @@ void AtomicFile::finish() {
 }
 
 void AtomicFile::commit() {
-  RIDGE_CHECK(!temporary_.empty(), "second commit of {}", path_.string());
+  RIDGE_CHECK(!temporary_.path().empty(), "second commit of {}", path_.string());
   if (fd_ >= 0) finish();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+  if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     throw runtime_error("[{}] cannot rename into place: {}", path_.string(), reason(errno));
-  temporary_.clear();
+  temporary_ = {};
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
 }
 

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "files/unfinished.h"
+
 namespace ridge::files {
 
 class AtomicFile {
@@ -44,7 +46,7 @@ class AtomicFile {
   void discard() noexcept;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  Unfinished temporary_;
   int fd_ = -1;
   std::vector<std::byte> buffer_;
   int64_t written_bytes_ = 0;

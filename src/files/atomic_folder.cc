@@ -28,25 +28,25 @@ AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
   if (::mkdtemp(pattern.data()) == nullptr)
     throw runtime_error("[{}] cannot make a folder in {}: {}", path_.string(), parent.string(),
                         std::generic_category().message(errno));
-  temporary_ = pattern;
+  temporary_ = Unfinished(pattern);
 }
 
 AtomicFolder::~AtomicFolder() {
   std::error_code ignored;
-  if (!temporary_.empty()) fs::remove_all(temporary_, ignored);
+  if (!inside().empty()) fs::remove_all(inside(), ignored);
 }
 
 void AtomicFolder::commit() {
-  RIDGE_CHECK(!temporary_.empty(), "second commit of {}", path_.string());
+  RIDGE_CHECK(!inside().empty(), "second commit of {}", path_.string());
   // mkdtemp's folder is the owner's alone; a result is everybody's.
   mode_t mask = ::umask(0);
   ::umask(mask);
-  ::chmod(temporary_.c_str(), 0777 & ~mask);
+  ::chmod(inside().c_str(), 0777 & ~mask);
   std::error_code error;
-  fs::rename(temporary_, path_, error);
+  fs::rename(inside(), path_, error);
   if (error)
     throw runtime_error("[{}] cannot rename into place: {}", path_.string(), error.message());
-  temporary_.clear();
+  temporary_ = {};
 }
 
 }  // namespace ridge::files

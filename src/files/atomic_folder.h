@@ -5,6 +5,8 @@
 
 #include <filesystem>
 
+#include "files/unfinished.h"
+
 namespace ridge::files {
 
 class AtomicFolder {
@@ -18,13 +20,13 @@ class AtomicFolder {
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
   // Where to write.
-  const std::filesystem::path& inside() const { return temporary_; }
+  const std::filesystem::path& inside() const { return temporary_.path(); }
   // Renames; call once, last.
   void commit();
 
  private:
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
+  Unfinished temporary_;
 };
 
 }  // namespace ridge::files

@@ -2,10 +2,14 @@
 // Graph queries and the small types of graph/op.h.
 #include "graph/graph.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <iterator>
 
 #include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/printable.h"
 #include "base/shape.h"
 
 namespace ridge {
@@ -59,9 +63,10 @@ const Op* OpTable::find(std::string_view name) const {
 const Op& OpTable::at(std::string_view name) const {
   const Op* op = find(name);
   if (op == nullptr) {
-    std::string known;
-    for (const Op* each : ops_) known += (known.empty() ? "" : ", ") + each->name;
-    throw usage_error("[graph] unknown op '{}'; expected one of {}", name, known);
+    std::vector<std::string> known;
+    for (const Op* each : ops_) known.push_back(each->name);
+    throw usage_error("[op] unknown op {}{}; expected one of {}", printable(name),
+                      did_you_mean(name, known), fmt::join(known, ", "));
   }
   return *op;
 }

@@ -2,10 +2,14 @@
 // The order of passes, the levels, and the loop that runs them.
 #include "passes/pipeline.h"
 
+#include <fmt/ranges.h>
+
 #include <array>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/nearest_name.h"
+#include "base/printable.h"
 #include "graph/verifier.h"
 #include "passes/passes.h"
 #include "perf/cost.h"
@@ -73,11 +77,10 @@ std::string_view name(Stage stage) {
 
 namespace {
 
-std::string known_names() {
-  std::string names;
-  for (const Pass* pass : pipeline())
-    names += (names.empty() ? "" : ", ") + std::string(pass->name);
-  for (std::string_view option : options()) names += ", " + std::string(option);
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const Pass* pass : pipeline()) names.emplace_back(pass->name);
+  for (std::string_view option : options()) names.emplace_back(option);
   return names;
 }
 
@@ -133,7 +136,8 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
     bool off = item.starts_with('-');
     std::string_view name = item.starts_with('+') || off ? item.substr(1) : item;
     if (!is_known(name))
-      throw usage_error("[pass] unknown pass '{}'; expected one of {}", name, known_names());
+      throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
+                        did_you_mean(name, known_names()), fmt::join(known_names(), ", "));
     if (off && is_required(name))
       throw usage_error("[pass] '{}' cannot be turned off: nothing runs without it", name);
     if (off)

@@ -97,7 +97,7 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
 std::string time_cell(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
 
 std::string interval_cell(const perf::Summary& s) {
-  if (s.count == 0) return "-";
+  if (s.count < 2) return "-";
   std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
   // Too few samples for 95%: say what the interval is worth.
   return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;

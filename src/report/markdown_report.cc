@@ -35,7 +35,8 @@ std::string ladder_section(const perf::LabRecord& lab) {
   }
   text += fmt::format(
       "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "
-      "statistics). Forward, backward and optimizer are sums of kernel times.\n",
+      "statistics), or with the one in brackets where samples are too few for it. Forward, "
+      "backward and optimizer are sums of kernel times.\n",
       plain(perf::kMfuConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;

@@ -192,8 +192,7 @@ Table trial_table(const perf::TrialRecord& trial) {
              percent(trial.advice.time_gain)});
   table.add({"step, measured", format_ns(before.median), format_ns(after.median),
              percent(trial.measured_gain())});
-  table.add({"95% interval", fmt::format("{} - {}", format_ns(before.low), format_ns(before.high)),
-             fmt::format("{} - {}", format_ns(after.low), format_ns(after.high)),
+  table.add({"95% interval", interval_cell(before), interval_cell(after),
              trial.is_clear() ? "clear of noise" : "within noise"});
   table.add({"owned memory", format_bytes(trial.before.memory.owned_bytes),
              format_bytes(trial.after.memory.owned_bytes), percent(-trial.advice.memory_gain)});
