@@ -244,6 +244,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     barrier_init_fence();
   }
   __syncthreads();
+  grid_wait();
   if (threadIdx.x >= Tile::kGroups * kWarpgroupThreads) {
     if constexpr (Tile::kHandsOver) give_registers<24>();
     if (threadIdx.x == Tile::kGroups * kWarpgroupThreads) copy_ahead(p, tile);
@@ -260,7 +261,7 @@ template <class Tile>
 cudaError_t launch(ForwardArguments p, cudaStream_t stream) {
   p.blocks = ceil_div(p.visibility.sequence, Tile::kRows);
   return launch_kernel(flash_attention_forward_tf32_kernel<Tile>, p.flat_heads * p.blocks,
-                       Tile::kThreads, Tile::kSharedBytes, p, stream);
+                       Tile::kThreads, Tile::kSharedBytes, p, stream, kAfterTrigger);
 }
 
 // Two warpgroups share what they walk; where that leaves multiprocessors idle, one alone.
