@@ -207,8 +207,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
 #pragma unroll
       for (int m = 0; m < kE / 64; ++m) pin(out[m]);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(tile.empty(ring.slot));
+    barrier_arrive(tile.empty(ring.slot));
   }
   const int64_t token = static_cast<int64_t>(work.batch) * sequence;
   named_sync(1 + group, kWarpgroupThreads);
@@ -239,7 +238,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     barrier_init(tile.own_full(), 1);
     for (int slot = 0; slot < kSlots; ++slot) {
       barrier_init(tile.full(slot), 1);
-      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads / 32);
+      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads);
     }
     barrier_init_fence();
   }
