@@ -279,7 +279,7 @@ double predict_product_ns(const Ceilings& ceilings,
                           DType dtype,
                           ProductForm form,
                           const ProductExtents& extents) {
-  return extents.flops() > 0 ? ProductTime(ceilings.product(dtype), form).ns(extents) : 0;
+  return extents.flops() > 0 ? ProductTimes(ceilings).ns(dtype, form, extents) : 0;
 }
 
 Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte) {

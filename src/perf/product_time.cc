@@ -37,11 +37,11 @@ ProductTime::Terms ProductTime::terms(const ProductExtents& e) {
   return {1, b * m * n * k, b * m * n, b * m * k, b * n * k};
 }
 
-ProductTime::ProductTime(const ProductRates& rates, ProductForm form)
+ProductTime::ProductTime(const ProductRates& rates, ProductForm form, bool in_batches)
     : peak_flops_per_ns_(rates.peak_flops_per_ns) {
   std::vector<ProductSample> samples;
   for (const ProductSample& sample : rates.samples)
-    if (sample.form == form) samples.push_back(sample);
+    if (sample.form == form && (sample.extents.batch > 1) == in_batches) samples.push_back(sample);
   if (samples.empty()) samples = rates.samples;
   if (samples.empty()) return;
   fit(samples);
@@ -93,10 +93,11 @@ double ProductTime::ns(const ProductExtents& extents) const {
 }
 
 double ProductTimes::ns(DType dtype, ProductForm form, const ProductExtents& extents) {
-  auto found = laws_.find({dtype, form});
+  const std::tuple key{dtype, form, extents.batch > 1};
+  auto found = laws_.find(key);
   if (found == laws_.end())
     found =
-        laws_.emplace(std::pair{dtype, form}, ProductTime(ceilings_.product(dtype), form)).first;
+        laws_.emplace(key, ProductTime(ceilings_.product(dtype), form, extents.batch > 1)).first;
   return found->second.ns(extents);
 }
 

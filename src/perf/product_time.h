@@ -6,20 +6,21 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "perf/ceilings.h"
 
 namespace ridge::perf {
 
-// The law: ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each times the batch), c >= 0, fitted to
-// relative errors. It says what a product does: arithmetic, writing C, packing A, packing B.
+// The law, one for products of a form in batches and one for those by themselves, which other
+// kernels compute: ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each times the batch), c >= 0, fitted
+// to relative errors. It says what a product does: arithmetic, writing C, packing A, packing B.
 // Between samples the ratio of measured to law is averaged with weights that fall with the distance
 // in log2 of the extents.
 class ProductTime {
  public:
-  ProductTime(const ProductRates& rates, ProductForm form);
+  ProductTime(const ProductRates& rates, ProductForm form, bool in_batches);
   double ns(const ProductExtents& extents) const;
 
  private:
@@ -46,7 +47,7 @@ class ProductTimes {
 
  private:
   const Ceilings& ceilings_;
-  std::map<std::pair<DType, ProductForm>, ProductTime> laws_;
+  std::map<std::tuple<DType, ProductForm, bool>, ProductTime> laws_;
 };
 
 }  // namespace ridge::perf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describing products to cuBLASLt, which thinks in columns.
+// Describing products to cuBLASLt, which thinks in columns, and to the kernel of pieces.
 #include "backends/cuda/gemm.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "backends/cuda/cublaslt.h"
+#include "backends/cuda/device_error.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
@@ -184,7 +185,37 @@ std::string GemmProblem::key() const {
                      multiprocessors_);
 }
 
+// The kernel thinks in rows: C^T = B^T A^T.
+PieceProduct GemmProblem::pieces(const std::byte* a, const std::byte* b, std::byte* c) const {
+  const GemmShape& g = shape_;
+  auto operand = [](const std::byte* data, int64_t along, int64_t depth) {
+    return PieceOperand{reinterpret_cast<const float*>(data), depth == 1 ? along : depth,
+                        depth == 1};
+  };
+  PieceProduct product;
+  product.m = g.n, product.n = g.m, product.k = g.k;
+  product.a = operand(b, g.b_n, g.b_k);
+  product.b = operand(a, g.a_m, g.a_k);
+  product.c = reinterpret_cast<float*>(c);
+  product.c_step = g.c_n;
+  product.accumulate = g.accumulate;
+  return product;
+}
+
+// fp32's own error only; and not where tiles of 128 by 64 would be mostly empty.
+bool GemmProblem::suits_pieces() const {
+  constexpr int64_t kLeast = 64, kLeastDepth = 128;
+  const GemmShape& g = shape_;
+  return !tf32_ && g.input == DType::kF32 && g.output == DType::kF32 && g.batch.empty() &&
+         g.m >= kLeast && g.n >= kLeast && g.k >= kLeastDepth && (g.a_m == 1 || g.a_k == 1) &&
+         (g.b_k == 1 || g.b_n == 1) &&
+         takes_piece_product(pieces(nullptr, nullptr, nullptr), alignment_bytes_);
+}
+
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
+  std::vector<GemmAlgorithm> algorithms;
+  if (suits_pieces()) algorithms.push_back(kPieces);
+  if (static_cast<int>(algorithms.size()) == most) return algorithms;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   check(lt.preference_create(&preference), "asking for product kernels");
@@ -206,9 +237,9 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
       lt.heuristic(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
                    descriptors_->c, descriptors_->c, preference, most, results.data(), &found);
   lt.preference_destroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+    return algorithms;
   check(status, "asking for product kernels");
-  std::vector<GemmAlgorithm> algorithms;
   for (int i = 0; i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
@@ -220,6 +251,7 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
 }
 
 bool GemmProblem::accepts(const GemmAlgorithm& algorithm) const {
+  if (algorithm == kPieces) return suits_pieces();
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);
@@ -247,6 +279,8 @@ void GemmProblem::launch_stored(const GemmAlgorithm& algorithm,
                                 std::byte* c,
                                 std::byte* workspace,
                                 cudaStream_t stream) const {
+  if (algorithm == kPieces)
+    return check(launch_piece_product(pieces(a, b, c), stream), "launching a product");
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);

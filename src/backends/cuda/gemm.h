@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product through cuBLASLt: C = A B, or C += A B. Which
-// algorithm computes it is gemm_tuner.h's choice.
+// One strided, perhaps batched matrix product: C = A B, or C += A B, through cuBLASLt or a kernel
+// of our own. Which algorithm computes it is gemm_tuner.h's choice.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/kernels/piece_product.h"
 #include "backends/product_plan.h"
 
 namespace ridge::backends::cuda {
@@ -35,6 +36,8 @@ bool is_supported(const GemmShape& shape);
 // Opaque to all but cuBLASLt; the same bits choose the same kernel with the same library on the
 // same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
+// Ours, of kernels/piece_product.h: no algorithm of the library's begins so.
+inline constexpr GemmAlgorithm kPieces = {~uint64_t{0}};
 
 // The descriptors of one product of a supported shape.
 class GemmProblem {
@@ -48,8 +51,8 @@ class GemmProblem {
   const GemmShape& shape() const { return shape_; }
   bool is_beside_others() const { return multiprocessors_ > 0; }
   std::string key() const;  // all that the choice of an algorithm depends on
-  // The library's proposals, best guess first; empty where it has no kernel. They sum in a fixed
-  // order.
+  // Our kernel where it suits the product, then the library's proposals, best guess first; empty
+  // where there is none. All sum in a fixed order.
   std::vector<GemmAlgorithm> candidates(int most) const;
   bool accepts(const GemmAlgorithm& algorithm) const;
 
@@ -69,6 +72,8 @@ class GemmProblem {
 
  private:
   struct Descriptors;
+  PieceProduct pieces(const std::byte* a, const std::byte* b, std::byte* c) const;
+  bool suits_pieces() const;
   GemmShape shape_;  // of the column-major product that the library sees
   bool tf32_;
   bool swapped_;  // C^T = B^T A^T: A and B change places

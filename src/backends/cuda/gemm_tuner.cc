@@ -154,8 +154,8 @@ GemmAlgorithm fastest(Device& device,
 
 std::string identity_of(const Device& device) {
   const DeviceFacts& facts = device.facts();
-  return fmt::format("{}, {}, driver {}, cuBLASLt {}", facts.name, facts.architecture(),
-                     facts.driver_version, cublaslt().version());
+  return fmt::format("{}, {}, driver {}, cuBLASLt {}, kernel of pieces", facts.name,
+                     facts.architecture(), facts.driver_version, cublaslt().version());
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the algorithm of a product: the library's first proposal, or the fastest of its first few
+// Chooses the algorithm of a product: the first candidate, or the fastest of the first few
 // by measuring, kept in a file with the identity of GPU, driver and library.
 #pragma once
 
@@ -22,7 +22,7 @@ class GemmTuner {
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // Nothing where the library has no kernel for the product. Ties within the noise go to the
+  // Nothing where there is no candidate. Ties within the noise go to the
   // proposal listed first, so that the choice does not waver.
   std::optional<GemmAlgorithm> choose(const GemmProblem& problem);
 

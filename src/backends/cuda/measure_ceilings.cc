@@ -26,19 +26,21 @@ namespace {
 using perf::ProductExtents;
 using perf::ProductForm;
 
-// Multiples of 48: no extent of a preset is among them. Squares, flat and deep ones, few rows, and
-// batches.
+// Whole tiles of the common kernels, as models' extents are, but no extent of a preset. Squares,
+// flat and deep ones, few rows, and batches.
 constexpr std::array kExtents = {
     ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
     ProductExtents{1, 768, 768, 768},     ProductExtents{1, 1536, 1536, 1536},
     ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
-    ProductExtents{1, 1152, 576, 576},    ProductExtents{1, 1152, 1536, 576},
-    ProductExtents{1, 1152, 576, 1536},   ProductExtents{1, 576, 1536, 1152},
+    ProductExtents{1, 1152, 640, 640},    ProductExtents{1, 1152, 1536, 640},
+    ProductExtents{1, 1152, 640, 1536},   ProductExtents{1, 640, 1536, 1152},
+    ProductExtents{1, 1152, 640, 3072},   ProductExtents{1, 1152, 3072, 640},
+    ProductExtents{1, 3072, 640, 1152},   ProductExtents{1, 768, 640, 4608},
     ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 4608, 1152, 1152},
     ProductExtents{1, 4608, 3072, 1152},  ProductExtents{1, 4608, 1152, 3072},
     ProductExtents{1, 1152, 3072, 4608},  ProductExtents{1, 4608, 12288, 1152},
     ProductExtents{1, 12288, 1152, 4608}, ProductExtents{1, 12, 1536, 1536},
-    ProductExtents{1, 1152, 960, 480},    ProductExtents{1, 960, 480, 1152},
+    ProductExtents{1, 1152, 896, 640},    ProductExtents{1, 896, 640, 1152},
     ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
@@ -175,16 +177,16 @@ GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
   return g;
 }
 
-double product_ns(Stand& stand, const ProductExtents& e, ProductForm form, DType dtype, bool tf32) {
+Launch product(Stand& stand, const ProductExtents& e, ProductForm form, DType dtype, bool tf32) {
   std::byte* a = stand.input();
   std::byte* b = a + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256);
   auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), tf32, 256);
   std::vector<GemmAlgorithm> candidates = problem->candidates(1);
   if (candidates.empty())
     throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
-  return stand.ns([&stand, problem, algorithm = candidates[0], a, b] {
+  return [&stand, problem, algorithm = candidates[0], a, b] {
     problem->launch(algorithm, a, b, stand.result(), stand.workspace(), stand.device().stream());
-  });
+  };
 }
 
 void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
@@ -193,7 +195,7 @@ void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
   rates.dtype = dtype;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      double ns = product_ns(stand, e, form, dtype, tf32);
+      double ns = stand.ns(product(stand, e, form, dtype, tf32));
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }

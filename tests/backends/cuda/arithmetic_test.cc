@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and attention with fp32 operands in TF32 against the double reference; and attention at
-// the head sizes that models have, in every arithmetic.
+// Products and attention with fp32 operands in TF32 against the double reference; attention at the
+// head sizes that models have, in every arithmetic; and products in fp32 and norms' gradients at
+// sizes that have kernels of their own.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -81,6 +82,60 @@ TEST_P(GpuAttention, MatchesTheReference) {
   }
 }
 
+Sample product(const char* name, const char* einsum, Shape a, Shape b) {
+  auto operand = [](const Shape& shape) { return CaseInput{{DType::kF32, shape}}; };
+  return {&ops::table().at("matmul"), {name, {operand(a), operand(b)}, {{"einsum", einsum}}}};
+}
+
+// Either operand along the depth or across it, tiles that are not full, a depth that a cluster
+// shares, and a sum with what is there.
+std::vector<Sample> large_products() {
+  std::vector<Sample> all = {product("along_along", "nd,fd->nf", {200, 328}, {132, 328}),
+                             product("along_across", "nf,fd->nd", {130, 192}, {192, 260}),
+                             product("across_across", "nf,nd->fd", {136, 132}, {136, 196}),
+                             product("across_along", "nf,dn->fd", {192, 64}, {68, 192}),
+                             product("deep", "nd,fd->nf", {128, 2048}, {64, 2048}),
+                             product("accumulate", "nf,nd->fd", {260, 132}, {260, 132})};
+  all.back().sample.inputs.push_back({{DType::kF32, {132, 132}}});
+  return all;
+}
+
+class GpuProducts : public testing::TestWithParam<Sample> {};
+
+TEST_P(GpuProducts, MatchTheReference) {
+  const auto& [op, sample] = GetParam();
+  EXPECT_EQ("", check_values(*op, sample, ops::table(), {}, tested_backend(), kFloatArithmetic));
+}
+
+Sample norm_gradient(const char* name, Shape shape, bool residual) {
+  CaseInput x{{DType::kF32, shape}}, weight{{DType::kF32, {shape[1]}}, {}, false};
+  CaseInput rstd{{DType::kF32, {shape[0], 1}}, {Fill::kPositive}, false};
+  std::vector<CaseInput> inputs{x, x, weight, rstd};
+  if (residual) inputs.push_back(x);
+  return {&ops::table().at("rms_norm_backward"), {name, inputs, {{"offset", 0.0}}}};
+}
+
+// Rows that lie in vectors: few of them, whose weight's gradient has blocks of its own, and many.
+std::vector<Sample> norm_gradients() {
+  return {norm_gradient("few", {40, 72}, false), norm_gradient("few_residual", {300, 200}, true),
+          norm_gradient("many", {2050, 40}, false),
+          norm_gradient("many_residual", {2050, 520}, true)};
+}
+
+class GpuNorms : public testing::TestWithParam<Sample> {};
+
+TEST_P(GpuNorms, GradientMatchesTheReference) {
+  const auto& [op, sample] = GetParam();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    Variant variant{Feed::kPlain, dtype, false, false};
+    SCOPED_TRACE(variant.str());
+    EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(),
+                               precision_of(*op, sample, variant)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, GpuNorms, testing::ValuesIn(norm_gradients()), sample_name);
+INSTANTIATE_TEST_SUITE_P(Large, GpuProducts, testing::ValuesIn(large_products()), sample_name);
 INSTANTIATE_TEST_SUITE_P(ModelSizes, GpuAttention, testing::ValuesIn(model_sizes()), sample_name);
 INSTANTIATE_TEST_SUITE_P(All, GpuTf32, testing::ValuesIn(samples()), sample_name);
 

@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/flash_attention_hopper_launch.h"
 #include "backends/cuda/kernels/flash_attention_portable_launch.h"
 #include "backends/cuda/kernels/flash_attention_tensor_launch.h"
+#include "backends/cuda/kernels/tensor_map.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -74,14 +75,7 @@ bool encode_tokens(CUtensorMap* map,
                    int rows,
                    MapChunks chunks,
                    DType dtype) {
-  static const auto encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                                12000, cudaEnableDefault, &found);
-    if (status != cudaSuccess || found != cudaDriverEntryPointSuccess) function = nullptr;
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
+  const auto encode = tensor_map_encoder();
   if (encode == nullptr) return false;
   const bool is_bf16 = dtype == DType::kBF16;
   const cuuint64_t bytes = is_bf16 ? 2 : 4, chunk = 128 / bytes;

@@ -301,6 +301,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     flash_attention_backward_resident_kernel(const __grid_constant__ BackwardArguments p) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   extern __shared__ __align__(1024) uint8_t shared[];
+  grid_wait();
   const int index = static_cast<int>(blockIdx.x), of_keys = p.batch * p.kv_heads * p.key_blocks;
   if (index < of_keys)
     run_block<Tiles, kE, true>(p, shared_address(shared), index);
@@ -350,7 +351,7 @@ cudaError_t launch(BackwardArguments p,
   const Blocks blocks(extents);
   return launch_kernel(flash_attention_backward_resident_kernel<Tiles<kE>, kE>,
                        static_cast<int>(blocks.all(extents)), kThreads, blocks.bytes<Tiles<kE>>(),
-                       p, stream);
+                       p, stream, kAfterTrigger);
 }
 
 }  // namespace

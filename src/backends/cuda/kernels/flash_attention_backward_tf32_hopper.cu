@@ -263,8 +263,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
         if constexpr (Tile::kOwnsKeys) pin(of_b[m]);
       }
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(tile.empty(slot));
+    barrier_arrive(tile.empty(slot));
   }
   const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
   store_transposed<kE>(p.of_a, token, work.head, own, p.visibility.sequence, of_a, at,
@@ -285,7 +284,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     barrier_init(tile.own_full(), 1);
     for (int slot = 0; slot < kSlots; ++slot) {
       barrier_init(tile.full(slot), 1);
-      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads / 32);
+      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads);
     }
     barrier_init_fence();
   }

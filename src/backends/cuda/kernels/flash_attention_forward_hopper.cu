@@ -297,6 +297,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
   const ForwardBarriers<Tile> barriers{shared_address(shared)};
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
+  grid_wait();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
     give_registers<Tile::kProducerRegisters>();
@@ -382,13 +383,14 @@ cudaError_t launch(const ForwardCall& call) {
   const int places = multiprocessors() * Tile::kBlocksPerSm;
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
   // Few tiles a block come out even without a queue, and a queue's counter takes a launch to clear.
-  if (p.order.tiles() > kTilesWithoutQueue * blocks) {
+  const bool has_queue = p.order.tiles() > kTilesWithoutQueue * blocks;
+  if (has_queue) {
     p.next_tile = call.next_tile;
     const cudaError_t status = cudaMemsetAsync(call.next_tile, 0, sizeof(int), call.stream);
     if (status != cudaSuccess) return status;
   }
   return launch_kernel(flash_attention_forward_kernel<Tile>, blocks, Tile::kThreads,
-                       Tile::kSharedBytes, p, call.stream);
+                       Tile::kSharedBytes, p, call.stream, has_queue ? kInTurn : kAfterTrigger);
 }
 
 bool is_short(const AttentionExtents& extents, int queries) {

@@ -207,8 +207,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
 #pragma unroll
       for (int m = 0; m < kE / 64; ++m) pin(out[m]);
     }
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) barrier_arrive(tile.empty(ring.slot));
+    barrier_arrive(tile.empty(ring.slot));
   }
   const int64_t token = static_cast<int64_t>(work.batch) * sequence;
   named_sync(1 + group, kWarpgroupThreads);
@@ -239,11 +238,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     barrier_init(tile.own_full(), 1);
     for (int slot = 0; slot < kSlots; ++slot) {
       barrier_init(tile.full(slot), 1);
-      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads / 32);
+      barrier_init(tile.empty(slot), Tile::kGroups * kWarpgroupThreads);
     }
     barrier_init_fence();
   }
   __syncthreads();
+  grid_wait();
   if (threadIdx.x >= Tile::kGroups * kWarpgroupThreads) {
     if constexpr (Tile::kHandsOver) give_registers<24>();
     if (threadIdx.x == Tile::kGroups * kWarpgroupThreads) copy_ahead(p, tile);
@@ -260,7 +260,7 @@ template <class Tile>
 cudaError_t launch(ForwardArguments p, cudaStream_t stream) {
   p.blocks = ceil_div(p.visibility.sequence, Tile::kRows);
   return launch_kernel(flash_attention_forward_tf32_kernel<Tile>, p.flat_heads * p.blocks,
-                       Tile::kThreads, Tile::kSharedBytes, p, stream);
+                       Tile::kThreads, Tile::kSharedBytes, p, stream, kAfterTrigger);
 }
 
 // Two warpgroups share what they walk; where that leaves multiprocessors idle, one alone.

@@ -100,6 +100,19 @@ __device__ __forceinline__ void copy_in(uint32_t destination,
       : "memory");
 }
 
+// Of a matrix: coordinates (contiguous axis, other axis).
+__device__ __forceinline__ void copy_in_2d(uint32_t destination,
+                                           const CUtensorMap* map,
+                                           uint32_t barrier,
+                                           int column,
+                                           int row) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4}], [%2];" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(column), "r"(row)
+      : "memory");
+}
+
 __device__ __forceinline__ void copy_out(const CUtensorMap* map,
                                          uint32_t source,
                                          int token,
@@ -165,6 +178,27 @@ __device__ __forceinline__ void grid_launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
+// ---- clusters ----
+
+// All threads of all blocks of the cluster; what they wrote to shared memory before is visible.
+__device__ __forceinline__ void cluster_sync() {
+  __syncwarp();
+  asm volatile(
+      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+          : "memory");
+}
+// From the place of this block's `address` in block `rank` of the cluster.
+__device__ __forceinline__ float4 load_cluster_float4(uint32_t address, int rank) {
+  uint32_t there;
+  float4 v;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(there)
+               : "memory");
+  return v;
+}
+
 // ---- registers ----
 
 template <int kRegisters>
@@ -199,6 +233,10 @@ __device__ __forceinline__ float4 load_shared_float4(uint32_t address) {
                : "r"(address)
                : "memory");
   return v;
+}
+
+__device__ __forceinline__ void store_shared_pair(uint32_t address, uint32_t x, uint32_t y) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y) : "memory");
 }
 
 // Four words at once; the address is a multiple of 16.

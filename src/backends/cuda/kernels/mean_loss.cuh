@@ -38,8 +38,9 @@ __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
   return part;
 }
 
-// Mapping: thread t takes rows t, t + 1024, ...; four of its loads wait at a time. `loss_of(row,
-// label)` is asked for counted rows. Bound: latency, N / 4096 round trips and one reduction.
+// Mapping: thread t takes rows t, t + 1024, ...; eight of its loads wait at a time. `loss_of(row,
+// label)` is asked for all rows, with -1 for one that is not counted, and then gives 0. Bound:
+// latency, N / 8192 round trips and one reduction.
 template <typename LossOf>
 __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
                                                 int64_t tokens,
@@ -48,7 +49,7 @@ __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
                                                 float* loss,
                                                 int32_t* count,
                                                 const LossOf& loss_of) {
-  constexpr int kTurn = 4;
+  constexpr int kTurn = 8;
   LossSum part{0.0, 0};
   for (int64_t first = threadIdx.x; first < tokens; first += kTurn * kMeanThreads) {
     int32_t label[kTurn];
@@ -61,9 +62,13 @@ __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
 #pragma unroll
     for (int k = 0; k < kTurn; ++k) {
       const int64_t row = first + k * kMeanThreads;
+      of[k] = row < tokens ? loss_of(row, checked_index(label[k], vocabulary)) : 0.0;
+    }
+#pragma unroll
+    for (int k = 0; k < kTurn; ++k) {
+      const int64_t row = first + k * kMeanThreads;
       if (row < tokens) note_bad_row(label[k], vocabulary, row, bad_row);
       label[k] = checked_index(label[k], vocabulary);
-      of[k] = label[k] < 0 ? 0.0 : loss_of(row, label[k]);
     }
 #pragma unroll
     for (int k = 0; k < kTurn; ++k) {

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kMeanThreads)
     nll_loss_kernel(const __grid_constant__ NllLoss<T> p) {
   write_mean_loss(p.labels, p.tokens, p.vocabulary, p.bad_row, p.loss, p.count,
                   [&](int64_t row, int32_t label) {
-                    return -static_cast<double>(to_float(p.log_p[row][label]));
+                    return label < 0 ? 0.0 : -static_cast<double>(to_float(p.log_p[row][label]));
                   });
 }
 

@@ -56,7 +56,7 @@ struct RmsNormBackward {
   float weight_offset = 0;
   const float* rstd = nullptr;  // [N], from the forward
   Rows<const T> d_residual;     // [N, D] added to dx; absent when null
-  Rows<T> dx;                   // [N, D]; may be dy or d_residual
+  Rows<T> dx;                   // [N, D]; may be d_residual
   float* d_weight = nullptr;    // [D], overwritten
   float* workspace = nullptr;  // rms_norm_backward_workspace_bytes, aligned to 16; contents ignored
   int32_t* tickets = nullptr;  // kTicketWords zeros, which are zeros again when it is done
@@ -65,7 +65,7 @@ struct RmsNormBackward {
 // A function of the extents alone.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);
 
-// One launch: rows, with partial sums of d_weight, which its last blocks add up in order.
+// One launch.
 template <typename T>
 cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream);
 

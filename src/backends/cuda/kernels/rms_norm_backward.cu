@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added
-// up in block order.
+// up in block order. Few rows are rms_norm_backward_short.cu's.
 #include <algorithm>
 
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/last_blocks.cuh"
 #include "backends/cuda/kernels/reduce.h"
 #include "backends/cuda/kernels/rms_norm.h"
+#include "backends/cuda/kernels/rms_norm_backward_short.h"
 #include "backends/cuda/kernels/row_group.cuh"
 
 namespace ridge::backends::cuda {
@@ -67,8 +68,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
 // With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight =
 // sum dy xhat. Mapping: groups walk rows gridDim apart with the next row on its way; each thread
 // keeps its columns' sums of d_weight. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the
-// partials are at most 528 rows, in L2. Where a launch is short, the sum of the partials is half of
-// it.
+// partials are at most 528 rows, in L2.
 template <typename T, typename Group, int kCount, bool kResidual>
 __global__ void __launch_bounds__(Group::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
@@ -225,10 +225,6 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
   return true;
 }
 
-// A row or two a warp: blocks of many rows leave few partial sums, which is what a short launch
-// waits for.
-constexpr int64_t kShortTokens = 2048;
-
 template <typename T, typename Group, int kCount>
 void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(
@@ -242,25 +238,11 @@ void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
 }
 
 template <typename T>
-bool launch_short(const RmsNormBackward<T>& p, int64_t vectors, cudaStream_t stream) {
-  using Group = RowGroup<32, 256>;
-  if (p.tokens > kShortTokens || vectors > 128) return false;
-  if (vectors <= 32)
-    launch_group<T, Group, 1>(p, stream);
-  else if (vectors <= 64)
-    launch_group<T, Group, 2>(p, stream);
-  else
-    launch_group<T, Group, 4>(p, stream);
-  return true;
-}
-
-template <typename T>
 void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
   const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) &&
                        takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.weight) &&
                        takes_vectors<kVector>(p.d_residual) && takes_vectors<kVector>(p.dx);
-  if (vectors && launch_short(p, p.width / kVector, stream)) return;
   const bool held = vectors && with_backward_shape(p.width / kVector, [&](auto shape) {
                       using Shape = decltype(shape);
                       launch_group<T, RowGroup<Shape::kGroupThreads>, Shape::kVectors>(p, stream);
@@ -286,7 +268,10 @@ cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_
         SumColumns<float, float>{
             0, call.width, {call.workspace, call.width}, call.d_weight, nullptr},
         stream);
-  launch_rows(call, stream);
+  if (is_short(call))
+    launch_rms_norm_backward_short(call, stream);
+  else
+    launch_rows(call, stream);
   return cudaGetLastError();
 }
 

@@ -78,13 +78,14 @@ void launch_rows(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
   softmax_cross_entropy_kernel<T, kGroup, kVector><<<blocks, Group::kThreads, 0, stream>>>(call);
 }
 
-// Groups whose threads take about eight vectors.
+// Groups whose threads take up to 32 vectors: rows that are reduced and rows that load must be on a
+// multiprocessor together.
 template <int kVector, typename T>
 void launch_forward(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
   const int64_t vectors = call.vocabulary / kVector;
   if (vectors <= 128) {
     launch_rows<T, 32, kVector>(call, stream);
-  } else if (vectors <= 1024) {
+  } else if (vectors <= 4096) {
     launch_rows<T, 128, kVector>(call, stream);
   } else {
     launch_rows<T, 512, kVector>(call, stream);
