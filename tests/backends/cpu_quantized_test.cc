@@ -10,84 +10,10 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels/quantized_matmul.h"
-#include "backends/cpu_kernel_fixture.h"
-#include "base/block_formats.h"
+#include "backends/quantized_samples.h"
 
 namespace ridge::backends::cpu {
 namespace {
-
-constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
-                                 DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
-                                 DType::kQ5_K, DType::kQ6_K};
-
-// Byte offsets of a block's halves: its scale, and its min or -1.
-struct HalfOffsets {
-  int scale, min;
-};
-HalfOffsets half_offsets(DType dtype) {
-  switch (dtype) {
-    case DType::kQ4_1:
-    case DType::kQ5_1:
-    case DType::kQ4_K:
-    case DType::kQ5_K:
-      return {0, 2};
-    case DType::kQ2_K:
-      return {offsetof(BlockQ2_K, scale), offsetof(BlockQ2_K, min)};
-    case DType::kQ3_K:
-      return {offsetof(BlockQ3_K, scale), -1};
-    case DType::kQ6_K:
-      return {offsetof(BlockQ6_K, scale), -1};
-    default:
-      return {0, -1};
-  }
-}
-
-enum class Bits { kRandom, kOnes, kTop };  // of the codes: any, all set, the top one of each byte
-
-// [out, in] of a type, with scales and mins of both signs.
-struct Weights {
-  Weights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
-      : bytes(static_cast<size_t>(storage_bytes(dtype, out * in))),
-        floats(static_cast<size_t>(out * in)),
-        matrix{dtype, out, in, bytes.data()} {
-    Random random(seed);
-    if (!is_block(dtype)) {
-      const std::vector<float> values = random_values<float>(out * in, seed);
-      for (size_t i = 0; i < values.size(); ++i) {
-        const uint16_t half =
-            dtype == DType::kF16 ? float_to_f16(values[i]) : float_to_bf16(values[i]);
-        if (dtype == DType::kF32) {
-          std::memcpy(&bytes[4 * i], &values[i], 4);
-        } else {
-          std::memcpy(&bytes[2 * i], &half, 2);
-        }
-      }
-    } else {
-      for (std::byte& byte : bytes) {
-        const int any = static_cast<int>(256 * random.uniform());
-        byte = static_cast<std::byte>(bits == Bits::kRandom ? any
-                                      : bits == Bits::kOnes ? 255
-                                                            : 128);
-      }
-      const size_t block_bytes = static_cast<size_t>(info(dtype).bytes_per_block);
-      for (size_t block = 0; block < bytes.size(); block += block_bytes) {
-        for (int offset : {half_offsets(dtype).scale, half_offsets(dtype).min}) {
-          if (offset < 0) continue;
-          const uint16_t half = float_to_f16(static_cast<float>(0.02 * random.uniform() - 0.01));
-          std::memcpy(&bytes[block + static_cast<size_t>(offset)], &half, 2);
-        }
-      }
-    }
-    dequantize(dtype, bytes, floats);
-  }
-
-  const float* row(int64_t r) const { return floats.data() + r * matrix.in; }
-
-  std::vector<std::byte> bytes;
-  std::vector<float> floats;
-  QuantizedMatrix matrix;
-};
 
 struct Activations {
   explicit Activations(const std::vector<float>& values, int64_t tokens, int64_t in)
@@ -102,28 +28,6 @@ struct Activations {
   QuantizedActivations x;
   std::unique_ptr<std::byte, Free> storage;
 };
-
-double dot(const float* a, const float* b, int64_t n) {
-  double sum = 0;
-  for (int64_t k = 0; k < n; ++k) sum += static_cast<double>(a[k]) * b[k];
-  return sum;
-}
-
-// What fp32 sums may be off: one rounding for each group of at least 16 and a few more, of terms as
-// large as the row's largest weight (offsets included) times |x|.
-double fp32_slack(const float* w, const float* x, int64_t n) {
-  double largest = 0, total = 0;
-  for (int64_t k = 0; k < n; ++k) {
-    largest = std::max(largest, std::abs(static_cast<double>(w[k])));
-    total += std::abs(static_cast<double>(x[k]));
-  }
-  return 0x1p-24 * (static_cast<double>(n) / 16 + 8) * 4 * largest * total;
-}
-
-std::vector<int64_t> widths(DType dtype) {
-  if (info(dtype).elements_per_block == 256) return {256, 768, 1280};
-  return {32, 96, 576, 1056};
-}
 
 using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedActivations&);
 constexpr FastProduct kFast[] = {quantized_gemv, quantized_gemm};
@@ -258,22 +162,6 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
           }
         }
       }
-    }
-  }
-}
-
-TEST_P(CpuQuantized, PanelsHoldTheDequantizedValues) {
-  for (DType dtype : kBlockTypes) {
-    const int64_t out = 7, in = 768, first = 2, rows = 4;
-    const Weights w(dtype, out, in, 23);
-    std::vector<float> panel(static_cast<size_t>(rows * in));
-    std::vector<uint16_t> narrow(panel.size());
-    unpack_panel(w.matrix, first, rows, panel.data());
-    unpack_panel(w.matrix, first, rows, narrow.data());
-    for (size_t i = 0; i < panel.size(); ++i) {
-      const float want = w.row(first)[i];
-      ASSERT_EQ(panel[i], want) << name(dtype) << " at " << i;
-      ASSERT_EQ(bf16_to_float(narrow[i]), bf16_to_float(float_to_bf16(want)));
     }
   }
 }

@@ -58,4 +58,6 @@ bool has_bf16_products() {
   return isa == "amx" || isa == "avx512_bf16";
 }
 
+bool has_bf16_tiles() { return isa_name() == "amx"; }
+
 }  // namespace ridge::backends::cpu

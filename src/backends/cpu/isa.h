@@ -21,4 +21,7 @@ std::string cpu_model();
 // Whether products of bf16 operands have instructions of their own here (AVX-512 BF16 or AMX).
 bool has_bf16_products();
 
+// Whether there are tiles of bf16 (AMX).
+bool has_bf16_tiles();
+
 }  // namespace ridge::backends::cpu

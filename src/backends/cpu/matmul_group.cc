@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/quantized_tiles.h"
 #include "base/error.h"
 #include "graph/einsum.h"
 
@@ -43,9 +45,20 @@ Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, i
   return [products = std::move(products), x, tokens] { quantized_gemm_exact(products, x, tokens); };
 }
 
-Launch bind_rounded(std::vector<QuantizedProduct> products,
-                    Rows<const float> x,
-                    const QuantizedActivations& codes) {
+bool takes_tiles(const Shape& x) { return x[0] > kGemvTokens && has_bf16_tiles(); }
+
+Launch bind_tiles(std::vector<QuantizedProduct> products,
+                  Rows<const float> x,
+                  const ActivationTiles& tiles) {
+  return [products = std::move(products), x, tiles] {
+    round_activations(x, tiles);
+    quantized_gemm_tiles(products, tiles);
+  };
+}
+
+Launch bind_codes(std::vector<QuantizedProduct> products,
+                  Rows<const float> x,
+                  const QuantizedActivations& codes) {
   if (codes.tokens <= kGemvTokens)
     return [products = std::move(products), x, codes] {
       quantize_activations(x, codes);
@@ -57,6 +70,15 @@ Launch bind_rounded(std::vector<QuantizedProduct> products,
   };
 }
 
+Launch bind_rounded(std::vector<QuantizedProduct> products,
+                    Rows<const float> x,
+                    const Shape& shape,
+                    std::byte* workspace) {
+  if (takes_tiles(shape))
+    return bind_tiles(std::move(products), x, {shape[0], shape[1], workspace});
+  return bind_codes(std::move(products), x, {shape[0], shape[1], workspace});
+}
+
 Launch bind(const BindCall& call) {
   std::vector<QuantizedProduct> rounded, exact;
   for (size_t i = 1; i < call.inputs.size(); ++i)
@@ -65,7 +87,7 @@ Launch bind(const BindCall& call) {
   Rows<const float> x = rows<const float>(call.inputs[0]);
   const Shape& shape = call.inputs[0].type.shape;
   if (rounded.empty()) return bind_exact(std::move(exact), x, shape[0]);
-  Launch first = bind_rounded(std::move(rounded), x, {shape[0], shape[1], call.workspace});
+  Launch first = bind_rounded(std::move(rounded), x, shape, call.workspace);
   if (exact.empty()) return first;
   return [first, second = bind_exact(std::move(exact), x, shape[0])] {
     first();
@@ -74,10 +96,12 @@ Launch bind(const BindCall& call) {
 }
 
 int64_t workspace_bytes(const Call& call) {
-  for (size_t i = 1; i < call.inputs.size(); ++i)
-    if (is_rounded(call, i))
-      return QuantizedActivations{call.inputs[0].shape[0], call.inputs[0].shape[1], nullptr}
-          .bytes();
+  const Shape& x = call.inputs[0].shape;
+  for (size_t i = 1; i < call.inputs.size(); ++i) {
+    if (!is_rounded(call, i)) continue;
+    return takes_tiles(x) ? ActivationTiles{x[0], x[1], nullptr}.bytes()
+                          : QuantizedActivations{x[0], x[1], nullptr}.bytes();
+  }
   return 0;
 }
 

@@ -95,7 +95,7 @@ void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedA
                 name(product.weight.dtype));
   }
   const PanelTimesVectors kernel = HWY_DYNAMIC_DISPATCH(gemm_panel_of_target)();
-  for_each_panel_task(products, x.tokens,
+  for_each_panel_task(products, kPanelRows, x.tokens,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
                         multiply_panel(kernel, product, row, x, tokens);
                       });

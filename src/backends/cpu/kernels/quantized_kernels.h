@@ -12,24 +12,25 @@
 
 namespace ridge::backends::cpu {
 
-inline int64_t panels_of(const QuantizedMatrix& weight) {
-  return (weight.out + kPanelRows - 1) / kPanelRows;
-}
-
-// Calls body(product, first row, tokens) for each task, in parallel: one panel of 16 rows and a
-// range of tokens, all of about the same cost. Tokens are cut only where the panels alone would
-// leave threads idle, since each cut unpacks the panel once more.
+// Calls body(product, first row, tokens) for each task, in parallel: one panel of rows and a range
+// of tokens, all of about the same cost. Tokens are cut only where the panels alone would leave
+// threads idle, since each cut unpacks the panel once more, and at multiples of kTokenCut.
+inline constexpr int64_t kTokenCut = 32;
 template <typename Body>
 void for_each_panel_task(std::span<const QuantizedProduct> products,
+                         int64_t panel_rows,
                          int64_t tokens,
                          const Body& body) {
-  constexpr int64_t kTasksPerThread = 8, kLeastTokens = 32;
+  constexpr int64_t kTasksPerThread = 8;
+  const auto panels_of = [&](const QuantizedMatrix& weight) {
+    return (weight.out + panel_rows - 1) / panel_rows;
+  };
   int64_t panels = 0;
   for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
   if (panels == 0 || tokens == 0) return;
-  const int64_t parts = parts_for(panels * kPanelRows * products[0].weight.in * tokens);
+  const int64_t parts = parts_for(panels * panel_rows * products[0].weight.in * tokens);
   const int64_t wanted = (kTasksPerThread * parts + panels - 1) / panels;
-  const int64_t most = (tokens + kLeastTokens - 1) / kLeastTokens;
+  const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
   const int64_t cuts = std::clamp<int64_t>(wanted, 1, most);
   for_each_range(panels * cuts, parts, [&](int64_t begin, int64_t end) {
     int64_t first = 0;  // task of the present product
@@ -37,7 +38,7 @@ void for_each_panel_task(std::span<const QuantizedProduct> products,
       const int64_t tasks = panels_of(product.weight) * cuts;
       const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, tasks);
       for (int64_t task = from; task < to; ++task) {
-        body(product, task / cuts * kPanelRows, part_of(tokens, cuts, task % cuts));
+        body(product, task / cuts * panel_rows, part_of(tokens, cuts, task % cuts, kTokenCut));
       }
       first += tasks;
     }

@@ -5,10 +5,10 @@
 // Which form to choose:
 //   fast mode   quantize_activations once for all products that read the same x, then
 //               quantized_gemv for N <= kGemvTokens, else quantized_gemm (both take any N). Error:
-//               that of x rounded to 8 bits; the integer sums are exact.
+//               that of x rounded to 8 bits; the integer sums are exact. Where there are tiles of
+//               bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
-//               and sums in fp32. Or unpack_panel and a product of another library: where that has
-//               bf16 tiles (AMX), panels of bf16 are the faster way for many tokens.
+//               and sums in fp32.
 // A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
 //
 // A call takes several products with the same x (q, k and v; gate and up), of any mix of dtypes,
@@ -66,10 +66,5 @@ void quantized_gemv_exact(std::span<const QuantizedProduct> products,
 void quantized_gemm_exact(std::span<const QuantizedProduct> products,
                           Rows<const float> x,
                           int64_t tokens);
-
-// Rows first .. first + rows - 1 of W as [rows, in], in fp32 (dequantize's values, but for the
-// sign of zeros) or rounded to bf16. Parallel over rows.
-void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, float* panel);
-void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, uint16_t* panel);
 
 }  // namespace ridge::backends::cpu

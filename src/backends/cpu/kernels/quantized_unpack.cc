@@ -13,7 +13,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized_codes-inl.h"
 #include "base/bf16.h"
 
@@ -210,29 +209,6 @@ void unpack_floats(const QuantizedMatrix& weight,
                    int64_t depth,
                    float* floats) {
   HWY_DYNAMIC_DISPATCH(unpack_row_floats)(weight, row, column, depth, floats);
-}
-
-void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, float* panel) {
-  for_each_range(rows, parts_for(rows * weight.in * 4), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      unpack_floats(weight, first + r, 0, weight.in, panel + r * weight.in);
-    }
-  });
-}
-
-void unpack_panel(const QuantizedMatrix& weight, int64_t first, int64_t rows, uint16_t* panel) {
-  for_each_range(rows, parts_for(rows * weight.in * 4), [&](int64_t begin, int64_t end) {
-    constexpr int64_t kStep = kSuperBlockElements;  // whole blocks of any format
-    alignas(64) float floats[kStep];
-    for (int64_t r = begin; r < end; ++r) {
-      for (int64_t k = 0; k < weight.in; k += kStep) {
-        const int64_t depth = std::min(kStep, weight.in - k);
-        unpack_floats(weight, first + r, k, depth, floats);
-        uint16_t* to = panel + r * weight.in + k;
-        for (int64_t i = 0; i < depth; ++i) to[i] = float_to_bf16(floats[i]);
-      }
-    }
-  });
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// bf16 tiles for AMX: rounding activations, unpacking weights into tiles, and the tile
+// instructions. The order of the product is quantized_tiles-inl.h.
+#include <asm/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "backends/cpu/kernels/quantized_kernels.h"
+#include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "base/error.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// What LDTILECFG reads: all eight tiles of 16 rows of 64 bytes.
+struct alignas(64) TileShapes {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileShapes) == 64);
+
+// AMX's registers, in words of the assembler: the intrinsics of GCC 12 take no template's constant,
+// and functions for another instruction set are not inlined into the loops.
+struct AmxTiles {
+  template <int kTile>
+  static void zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
+  }
+  template <int kTile>
+  static void load(const void* from, int64_t stride_bytes) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
+                 : "memory");
+  }
+  template <int kTile>
+  static void store(void* to, int64_t stride_bytes) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride_bytes), "i"(kTile)
+                 : "memory");
+  }
+  template <int kSums, int kActivations, int kWeights>
+  static void multiply() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kActivations),
+                 "i"(kWeights));
+  }
+};
+
+// Linux keeps no tile registers for a process that has not asked.
+void ask_for_tiles() {
+  constexpr int kTileData = 18;  // the state's number in XCR0
+  static const long refused = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData);
+  RIDGE_CHECK(refused == 0, "the system gives no tile registers");
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
+// GCC 12 takes the header's deliberately undefined operands for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// 32 columns of one token or of one row of W, in a register of bf16.
+inline __m512i rounded(__m512 first, __m512 second) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+}
+
+// The 16 rows' pairs of columns, a row in each register, become the pairs' rows, a pair in each:
+// a transposition of 32-bit words, within 128-bit lanes and then among them.
+inline void transpose(__m512i (&v)[16]) {
+  __m512i w[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    w[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
+    w[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    v[4 * i] = _mm512_unpacklo_epi64(w[4 * i], w[4 * i + 2]);
+    v[4 * i + 1] = _mm512_unpackhi_epi64(w[4 * i], w[4 * i + 2]);
+    v[4 * i + 2] = _mm512_unpacklo_epi64(w[4 * i + 1], w[4 * i + 3]);
+    v[4 * i + 3] = _mm512_unpackhi_epi64(w[4 * i + 1], w[4 * i + 3]);
+  }
+  // Lane l of v[4 i + j] holds column 4 l + j of rows 4 i .. 4 i + 3.
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    const __m512i a = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88);
+    const __m512i b = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xdd);
+    const __m512i c = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88);
+    const __m512i d = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xdd);
+    w[j] = _mm512_shuffle_i32x4(a, c, 0x88);
+    w[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
+    w[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
+    w[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) v[i] = w[i];
+}
+
+// Codes of 16 rows, with their scales and offsets.
+struct RowCodes {
+  alignas(64) uint8_t codes[kTileRows][kTilePanelDepth];
+  alignas(64) float scales[kTileRows][kTilePanelDepth / 16];
+  alignas(64) float offsets[kTileRows][kTilePanelDepth / 16];
+};
+
+inline __m512 sixteen(const RowCodes& from, int64_t row, int64_t column, int64_t group) {
+  const __m128i codes = _mm_load_si128(reinterpret_cast<const __m128i*>(from.codes[row] + column));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)),
+                         _mm512_set1_ps(from.scales[row][group]),
+                         _mm512_set1_ps(from.offsets[row][group]));
+}
+
+template <int kGroup>
+void make_tiles(const RowCodes& from, int64_t depth_tiles, uint16_t* to) {
+  for (int64_t k = 0; k < depth_tiles; ++k, to += kTileElements) {
+    const int64_t column = k * kTileDepth;
+    __m512i rows[kTileRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) {
+      rows[r] = rounded(sixteen(from, r, column, column / kGroup),
+                        sixteen(from, r, column + 16, (column + 16) / kGroup));
+    }
+    transpose(rows);
+#pragma GCC unroll 16
+    for (int pair = 0; pair < 16; ++pair) _mm512_store_si512(to + pair * kTileDepth, rows[pair]);
+  }
+}
+
+void round_token(const float* x, const ActivationTiles& out, int64_t token) {
+  const int64_t row = token % kTileRows * kTileDepth;
+  for (int64_t k = 0; k < out.depth_tiles(); ++k, x += kTileDepth) {
+    uint16_t* to = out.tile(token / kTileRows, k) + row;
+    _mm512_store_si512(to, rounded(_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)));
+  }
+}
+
+// Tiles past the last token, so that no register holds what nobody wrote.
+void fill_up(const ActivationTiles& out) {
+  for (int64_t token = out.tokens; token < out.token_tiles() * kTileRows; ++token)
+    for (int64_t k = 0; k < out.depth_tiles(); ++k)
+      _mm512_store_si512(out.tile(token / kTileRows, k) + token % kTileRows * kTileDepth,
+                         _mm512_setzero_si512());
+}
+
+}  // namespace
+
+void round_activations(Rows<const float> x, const ActivationTiles& out) {
+  for_each_range(out.tokens, parts_for(4 * out.tokens * out.in), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) round_token(x[n], out, n);
+  });
+  fill_up(out);
+}
+
+// Bound: two shuffles' ports, about 7 cycles per 32 columns of a row.
+void unpack_tiles(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  WeightTiles& tiles) {
+  RowCodes from;
+  tiles.depth_tiles = depth / kTileDepth;
+  const int64_t group = code_format(weight.dtype).group;
+  for (int64_t half = 0; half < 2; ++half, row += kTileRows) {
+    if (row >= weight.out) return;
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      if (row + r < weight.out) {
+        unpack_codes(weight, row + r, column, depth, from.codes[r], from.scales[r],
+                     from.offsets[r]);
+      } else {
+        std::fill_n(from.codes[r], depth, uint8_t{0});
+        std::fill_n(from.scales[r], depth / group, 0.0f);
+        std::fill_n(from.offsets[r], depth / group, 0.0f);
+      }
+    }
+    if (group == 16) {
+      make_tiles<16>(from, tiles.depth_tiles, tiles.tile(half, 0));
+    } else {
+      make_tiles<32>(from, tiles.depth_tiles, tiles.tile(half, 0));
+    }
+  }
+}
+
+void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
+  for (const QuantizedProduct& product : products) {
+    RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
+                "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
+                name(product.weight.dtype));
+  }
+  ask_for_tiles();
+  for_each_panel_task(products, kTilePanelRows, x.tokens,
+                      [&](const QuantizedProduct& product, int64_t row, Range tokens) {
+                        const TileShapes shapes;
+                        asm volatile("ldtilecfg %0" ::"m"(shapes));
+                        multiply_rows<AmxTiles>(product, row, x, tokens);
+                        asm volatile("tilerelease");
+                      });
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products by tiles of bf16 against double-precision sums over the rounded operands: with AMX's
+// registers where the machine has them, and with registers made of plain arrays, which hold the
+// layouts and the order of the product to the instructions' definition on any machine with
+// AVX-512's bf16.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+
+#include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "backends/quantized_samples.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// Eight registers of 16 rows of 64 bytes, as TILELOADD, TDPBF16PS and TILESTORED define them. Sums
+// of a pair of columns are fused here and not there.
+struct ArrayTiles {
+  alignas(64) static inline thread_local uint8_t registers[8][16][64];
+
+  template <int kTile>
+  static void zero() {
+    std::memset(registers[kTile], 0, sizeof(registers[kTile]));
+  }
+  template <int kTile>
+  static void load(const void* from, int64_t stride_bytes) {
+    for (int row = 0; row < 16; ++row)
+      std::memcpy(registers[kTile][row], static_cast<const char*>(from) + row * stride_bytes, 64);
+  }
+  template <int kTile>
+  static void store(void* to, int64_t stride_bytes) {
+    for (int row = 0; row < 16; ++row)
+      std::memcpy(static_cast<char*>(to) + row * stride_bytes, registers[kTile][row], 64);
+  }
+  template <int kSums, int kActivations, int kWeights>
+  static void multiply() {
+    for (int m = 0; m < 16; ++m) {
+      for (int k = 0; k < 16; ++k) {
+        for (int n = 0; n < 16; ++n) {
+          float sum;
+          uint16_t a[2], b[2];
+          std::memcpy(&sum, &registers[kSums][m][4 * n], 4);
+          std::memcpy(a, &registers[kActivations][m][4 * k], 4);
+          std::memcpy(b, &registers[kWeights][k][4 * n], 4);
+          sum += bf16_to_float(a[0]) * bf16_to_float(b[0]);
+          sum += bf16_to_float(a[1]) * bf16_to_float(b[1]);
+          std::memcpy(&registers[kSums][m][4 * n], &sum, 4);
+        }
+      }
+    }
+  }
+};
+
+struct Tiles {
+  Tiles(const std::vector<float>& values, int64_t tokens, int64_t in) : x{tokens, in, nullptr} {
+    const size_t bytes = static_cast<size_t>(std::max<int64_t>(x.bytes(), 64));
+    storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
+    x.data = storage.get();
+    std::memset(x.data, 0xff, bytes);  // NaN where nothing is written
+    round_activations(Rows<const float>{values.data(), in}, x);
+  }
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  ActivationTiles x;
+  std::unique_ptr<std::byte, Free> storage;
+};
+
+void array_product(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
+  for (const QuantizedProduct& product : products)
+    for (int64_t row = 0; row < product.weight.out; row += kTilePanelRows)
+      multiply_rows<ArrayTiles>(product, row, x, {0, x.tokens});
+}
+
+enum class Registers { kArrays, kAmx };
+
+class CpuQuantizedTiles : public testing::TestWithParam<Registers> {
+ protected:
+  void SetUp() override {
+    if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "this machine has no AVX-512 BF16";
+    if (GetParam() == Registers::kAmx && !__builtin_cpu_supports("amx-bf16"))
+      GTEST_SKIP() << "this machine has no AMX";
+  }
+  void multiply(const QuantizedProduct& product, const ActivationTiles& x) {
+    (GetParam() == Registers::kAmx ? quantized_gemm_tiles : array_product)({&product, 1}, x);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All,
+                         CpuQuantizedTiles,
+                         testing::Values(Registers::kArrays, Registers::kAmx),
+                         [](const testing::TestParamInfo<Registers>& each) {
+                           return each.param == Registers::kAmx ? "amx" : "arrays";
+                         });
+
+std::vector<float> rounded_to_bf16(std::vector<float> values) {
+  for (float& value : values) value = bf16_to_float(float_to_bf16(value));
+  return values;
+}
+
+// Weights that an fp32 rounding apart of dequantize's fall on a tie's other side move by 2^-8 of
+// themselves; so do few, and each output is allowed one in its row, the largest.
+double slack(const float* w, const float* x, int64_t n) {
+  double most = 0;
+  for (int64_t k = 0; k < n; ++k)
+    most = std::max(most, std::abs(static_cast<double>(w[k]) * static_cast<double>(x[k])));
+  return fp32_slack(w, x, n) + 0x1p-8 * most;
+}
+
+TEST_P(CpuQuantizedTiles, ProductsOfEveryFormat) {
+  for (DType dtype : kBlockTypes) {
+    std::vector<int64_t> ins = widths(dtype);
+    for (int64_t in : ins) {
+      for (int64_t out : {1, 16, 37}) {
+        const Weights w(dtype, out, in, 3);
+        const std::vector<float> weights = rounded_to_bf16(w.floats);
+        for (int64_t tokens : {1, 5, 16, 33, 64}) {
+          const std::vector<float> x = random_values<float>(tokens * in, 7);
+          const std::vector<float> tokens_rounded = rounded_to_bf16(x);
+          const Tiles tiles(x, tokens, in);
+          const int64_t stride = out + 3;
+          std::vector<float> y(static_cast<size_t>(tokens * stride), -7.0f);
+          for (bool accumulate : {false, true}) {
+            multiply({w.matrix, {y.data(), stride}, accumulate}, tiles.x);
+            for (int64_t n = 0; n < tokens; ++n) {
+              for (int64_t r = 0; r < out; ++r) {
+                const float* row = &weights[static_cast<size_t>(r * in)];
+                const float* token = &tokens_rounded[static_cast<size_t>(n * in)];
+                const double times = accumulate ? 2 : 1;
+                ASSERT_NEAR(y[static_cast<size_t>(n * stride + r)], times * dot(row, token, in),
+                            times * slack(row, token, in))
+                    << name(dtype) << " out " << out << " in " << in << " N " << tokens << " at "
+                    << n << ", " << r;
+              }
+              for (int64_t r = out; r < stride; ++r)
+                ASSERT_EQ(y[static_cast<size_t>(n * stride + r)], -7.0f) << "written past the row";
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// A token alone, whose tiles are cut off, has the bits that it has among others.
+TEST_P(CpuQuantizedTiles, BitsDependOnNothingElseInTheCall) {
+  const int64_t tokens = 37, in = 1280, out = 50;
+  const std::vector<float> x = random_values<float>(tokens * in, 29);
+  const Tiles together(x, tokens, in);
+  for (DType dtype : {DType::kQ4_0, DType::kQ6_K}) {
+    const Weights w(dtype, out, in, 31);
+    std::vector<float> all(static_cast<size_t>(tokens * out), 0.5f);
+    multiply({w.matrix, {all.data(), out}, true}, together.x);
+    for (int64_t n : {0, 20, 36}) {
+      const auto first = x.begin() + n * in;
+      const Tiles one(std::vector<float>(first, first + in), 1, in);
+      std::vector<float> alone(static_cast<size_t>(out), 0.5f);
+      multiply({w.matrix, {alone.data(), out}, true}, one.x);
+      ASSERT_EQ(std::memcmp(alone.data(), &all[static_cast<size_t>(n * out)], alone.size() * 4), 0);
+    }
+  }
+}
+
+TEST_P(CpuQuantizedTiles, NotANumberStaysInItsToken) {
+  const int64_t tokens = 4, in = 512, out = 18;
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x = random_values<float>(tokens * in, 41);
+    x[static_cast<size_t>(2 * in + 300)] = bad;
+    const Tiles tiles(x, tokens, in);
+    const Weights w(DType::kQ4_K, out, in, 43);
+    std::vector<float> y(static_cast<size_t>(tokens * out));
+    multiply({w.matrix, {y.data(), out}, false}, tiles.x);
+    for (size_t i = 0; i < y.size(); ++i)
+      ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << i;
+  }
+}
+
+TEST_P(CpuQuantizedTiles, TakesEmptyExtents) {
+  const Weights w(DType::kQ4_0, 3, 64, 1);
+  const Tiles tiles({}, 0, 64);
+  multiply({w.matrix, {nullptr, 3}, false}, tiles.x);
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
