@@ -8,11 +8,14 @@ namespace {
 using RefusalTest = ProgramTest;
 
 TEST_F(RefusalTest, UnknownNames) {
+  expect_refused({"labb"}, 2, "ridge: unknown subcommand \"labb\" (did you mean lab?)");
+  expect_refused({"train", "--levell=fused"}, 2, "unknown option \"--levell\" (did you mean");
+  expect_refused({"lab", "extra"}, 2, "unexpected argument \"extra\"");
   expect_refused({"train", "--preset", "huge"}, 2,
                  "[preset] expected one of tiny, small, medium, large, got 'huge'");
   expect_refused({"train", "--level", "fastest"}, 2, "[level] expected one of baseline, fused");
   expect_refused({"train", "--pass", "+nonsense"}, 2,
-                 "[pass] unknown pass 'nonsense'; expected one of");
+                 "[pass] unknown pass \"nonsense\"; expected one of");
   expect_refused({"train", "--pass", "-expand"}, 2, "cannot be turned off");
   expect_refused({"train", "--pass", "+store_bf16"}, 2, "autocast_bf16 computes in bf16");
   expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
@@ -21,10 +24,10 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"lab", "--levels", "fused", "--profile-levels", "baseline"}, 2,
                  "not among the levels that run");
   expect_refused({"train", "--device", "cpu", "--nvtx"}, 2, "[nvtx] expected --device cuda");
-  expect_refused({"bench", "op", "nonsense"}, 2, "unknown op 'nonsense'");
+  expect_refused({"bench", "op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"bench", "op", "softmax", "--device", "abacus"}, 2, "[device]");
   expect_refused({"bench", "op", "reshape"}, 2, "is a view");
-  expect_refused({"explain", "--op", "nonsense"}, 2, "unknown op 'nonsense'");
+  expect_refused({"explain", "--op", "nonsense"}, 2, "unknown op \"nonsense\"");
   expect_refused({"explain", "--preset", "tiny", "--node", "x"}, 2,
                  "[node] expected a value of the graph");
 }

@@ -55,7 +55,8 @@ TEST_F(BuilderTest, RefusalsNameOpOperandsAndScope) {
   expect_refusal("[scale] attribute 'parameter' is missing", "scale", {x});
   expect_refusal("[scale] attribute 'parameter' has the wrong type", "scale", {x},
                  {{"parameter", int64_t{2}}});
-  EXPECT_NE(refusal("atan", {x}).find("[graph] unknown op 'atan'; expected one of add, sub"),
+  EXPECT_NE(refusal("atan", {x})
+                .find("[op] unknown op \"atan\"; expected one of add, sub"),
             std::string::npos);
 }
 

@@ -157,7 +157,7 @@ TEST(TextForm, RefusalsSayWhereAndWhat) {
       {"%0 = input f32[4611686018427387904] \"x\"\nreturn", "at most 4503599627370496 elements"},
       {"%0 = input f32[99999999999999999999] \"x\"\nreturn", "expected an integer"},
       {"%0 = input f32[1] \"x\"\n%1 : f32[1] = tahn(%0) @ \"\" #forward\nreturn",
-       "unknown op 'tahn'"},
+       "unknown op \"tahn\" (did you mean tanh?)"},
       {"%0 = input f32[1] \"x\"\n%1 : f32[2] = tanh(%0) @ \"\" #forward\nreturn",
        "f32[1] as output 0 of tanh"},
       {"%0 = input f32[1] \"x\"\n%1 : f32[1], %2 : f32[1] = tanh(%0) @ \"\" #forward\nreturn",
