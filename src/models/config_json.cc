@@ -19,6 +19,7 @@ using files::JsonField;
 // "rope_scaling" of old files and "rope_parameters" of new ones; both name the kind "rope_type" or
 // "type".
 void read_scaling(const JsonField& rope, RopeScaling& scaling) {
+  rope.object();  // or an Error
   std::string kind =
       rope.has("rope_type") ? rope.text_or("rope_type", "") : rope.text_or("type", "default");
   if (kind == "default") return;
@@ -41,6 +42,7 @@ void read_rope(const JsonField& file, ModelConfig& c) {
   if (file.has("rope_scaling")) read_scaling(file.at("rope_scaling"), c.rope_scaling);
   if (!file.has("rope_parameters")) return;
   JsonField rope = file.at("rope_parameters");
+  rope.object();
   if (rope.has("full_attention")) {  // Gemma 3: one set for each kind of layer
     JsonField full = rope.at("full_attention");
     c.rope_theta = full.at("rope_theta").real();

@@ -117,14 +117,14 @@ TEST(ConfigJson, RefusesWhatItCannotRun) {
     config[key] = std::move(value);
     return refusal(config);
   };
-  EXPECT_NE(with("model_type", "mamba").find("'mamba'"), std::string::npos);
+  EXPECT_NE(with("model_type", "mamba").find("\"mamba\""), std::string::npos);
   EXPECT_NE(with("hidden_act", "relu").find("'silu'"), std::string::npos);
   EXPECT_NE(with("num_attention_heads", 5).find("multiple of num_attention_heads"),
             std::string::npos);
   EXPECT_NE(with("num_attention_heads", 0), "");
   EXPECT_NE(with("num_key_value_heads", 3), "");
   EXPECT_NE(with("head_dim", 7).find("even head size"), std::string::npos);
-  EXPECT_NE(with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}).find("'yarn'"),
+  EXPECT_NE(with("rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}).find("\"yarn\""),
             std::string::npos);
   EXPECT_NE(with("rope_scaling", {{"rope_type", "linear"}}).find("factor"), std::string::npos);
   EXPECT_NE(with("rope_scaling", {{"rope_type", "linear"}, {"factor", 0}}).find("factor > 0"),
