@@ -200,8 +200,11 @@ void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
   const DeviceFacts& facts = stand.device().facts();
-  rates.theoretical_flops_per_ns =
-      facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, dtype, tf32);
+  double per_clock = flops_per_clock(facts, dtype, tf32);
+  // Six bf16 products make one of fp32 (kernels/piece_product.h).
+  if (dtype == DType::kF32 && !tf32 && facts.architecture() == "sm_90")
+    per_clock = std::max(per_clock, flops_per_clock(facts, DType::kBF16, false) / 6);
+  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * per_clock;
   c.products.push_back(std::move(rates));
 }
 

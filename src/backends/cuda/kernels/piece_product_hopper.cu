@@ -491,7 +491,7 @@ bool encode(CUtensorMap* map, const PieceOperand& x, int64_t extent, int64_t dep
 
 template <class Tile>
 cudaError_t launch(const Arguments& p, cudaStream_t stream) {
-  const cudaError_t status = allow_shared_memory<Tile>();
+  static const cudaError_t status = allow_shared_memory<Tile>();  // asked once: it takes its time
   if (status != cudaSuccess) return status;
   const Launch launch(p.row_tiles * p.column_tiles, p.parts, Tile::kSharedBytes, stream);
   return cudaLaunchKernelEx(&launch.config, piece_product_kernel<Tile>, p);
@@ -513,11 +513,12 @@ bool takes_piece_product(const PieceProduct& call, int64_t alignment_bytes) {
   const auto lies_in_vectors = [](int64_t step) {
     return step > 0 && step % 4 == 0 && step < kMostStep;
   };
-  return device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-         device_attribute(cudaDevAttrComputeCapabilityMinor) == 0 && alignment_bytes % 16 == 0 &&
-         call.m > 0 && call.n > 0 && call.k > 0 && call.m < kMostExtent && call.n < kMostExtent &&
-         call.k < kMostExtent && call.n % 4 == 0 && lies_in_vectors(call.a.step) &&
-         lies_in_vectors(call.b.step) && lies_in_vectors(call.c_step);
+  static const bool has_warpgroups = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
+                                     device_attribute(cudaDevAttrComputeCapabilityMinor) == 0;
+  return has_warpgroups && alignment_bytes % 16 == 0 && call.m > 0 && call.n > 0 && call.k > 0 &&
+         call.m < kMostExtent && call.n < kMostExtent && call.k < kMostExtent && call.n % 4 == 0 &&
+         lies_in_vectors(call.a.step) && lies_in_vectors(call.b.step) &&
+         lies_in_vectors(call.c_step);
 }
 
 cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream) {
