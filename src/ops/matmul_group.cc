@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_group: products of one x[N,in] by several weights W[out,in] that stay as a file stores
 // them, of any mix of types, one result [N,out] each. With activations "i8" the products with
-// weights in blocks see x rounded to 8 bits, 32 elements to a scale; sums are in fp32 either way. A
-// weight stays whole: nothing is stacked. Inference only: it has no gradient.
+// weights in blocks see x rounded to 8 bits, 32 elements to a scale; with "bf16" they see x and the
+// weights rounded to that. Sums are in fp32 in any case. A weight stays whole: nothing is stacked.
+// Inference only: it has no gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "base/bf16.h"
 #include "ops/infer.h"
 
 namespace ridge::ops {
@@ -14,15 +16,13 @@ namespace {
 
 constexpr const char* kOp = "matmul_group";
 
-bool rounds(const Call& call) { return call.attrs.text("activations") == "i8"; }
-
 std::vector<Type> infer(const Call& call) {
   const Type& x = call.inputs[0];
   expect_rank(kOp, x, 2, "x");
   expect_dtype(kOp, x, DType::kF32, "x");
   const std::string& activations = call.attrs.text("activations");
-  if (activations != "f32" && activations != "i8")
-    throw usage_error("[{}] expected activations f32 or i8, got '{}'", kOp, activations);
+  if (activations != "f32" && activations != "i8" && activations != "bf16")
+    throw usage_error("[{}] expected activations f32, i8 or bf16, got '{}'", kOp, activations);
   std::vector<Type> products;
   for (const Type& weight : call.inputs.subspan(1)) {
     expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
@@ -43,7 +43,7 @@ Work work(const Call& call) {
 ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
 // Each block of 32: the nearest multiples of its largest magnitude / 127.
-std::vector<double> rounded(std::vector<double> x) {
+std::vector<double> rounded_to_codes(std::vector<double> x) {
   constexpr size_t kBlock = 32;
   for (size_t begin = 0; begin < x.size(); begin += kBlock) {
     double top = 0;
@@ -55,16 +55,27 @@ std::vector<double> rounded(std::vector<double> x) {
   return x;
 }
 
+std::vector<double> rounded_to_bf16(std::vector<double> x) {
+  for (double& each : x) each = bf16_to_float(float_to_bf16(static_cast<float>(each)));
+  return x;
+}
+
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
   size_t tokens = static_cast<size_t>(call.inputs[0].shape[0]),
          in = static_cast<size_t>(call.inputs[0].shape[1]);
-  std::vector<double> coarse = rounds(call) ? rounded(inputs[0]->data) : std::vector<double>();
+  const std::string& activations = call.attrs.text("activations");
+  bool to_codes = activations == "i8", to_bf16 = activations == "bf16";
+  const std::vector<double>& exact = inputs[0]->data;
+  std::vector<double> coarse = to_codes  ? rounded_to_codes(exact)
+                               : to_bf16 ? rounded_to_bf16(exact)
+                                         : exact;
   for (size_t w = 0; w < outputs.size(); ++w) {
-    bool is_coarse = rounds(call) && is_block(call.inputs[w + 1].dtype);
-    const std::vector<double>&x = is_coarse ? coarse : inputs[0]->data,
-          &weight = inputs[w + 1]->data;
+    bool in_blocks = is_block(call.inputs[w + 1].dtype);
+    const std::vector<double>& x = in_blocks ? coarse : exact;
+    std::vector<double> weight =
+        in_blocks && to_bf16 ? rounded_to_bf16(inputs[w + 1]->data) : inputs[w + 1]->data;
     size_t out = static_cast<size_t>(call.inputs[w + 1].shape[0]);
     for (size_t n = 0; n < tokens; ++n)
       for (size_t f = 0; f < out; ++f) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: products with weights in quantized blocks round their input to 8 bits, so
-// that whole numbers are multiplied. Weights are left as they are.
+// that whole numbers are multiplied; or to bf16 where the target says that it multiplies that
+// faster. Weights are left as they are.
 #include "graph/rewriter.h"
 #include "passes/passes.h"
 #include "passes/stored_product.h"
@@ -19,10 +20,13 @@ Graph run(const Graph& graph, PassContext& context) {
     const Node& node = graph.node(id);
     bool is_group = node.op->name == "matmul_group" && node.attrs.text("activations") == "f32";
     if (!is_group && !is_stored_product(graph, node)) return false;
-    if (!has_blocks(graph, node) || !runs_group(context, graph, node.inputs, "i8")) return false;
+    const std::string activations(
+        context.target.rounded_activations(graph.type(node.inputs[0]).shape[0]));
+    if (!has_blocks(graph, node) || !runs_group(context, graph, node.inputs, activations))
+      return false;
     auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> made = rewriter.builder().call_all(
-        "matmul_group", rewriter.map(node.inputs), {{"activations", std::string("i8")}});
+        "matmul_group", rewriter.map(node.inputs), {{"activations", activations}});
     for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
     return true;
   });
@@ -32,7 +36,7 @@ Graph run(const Graph& graph, PassContext& context) {
 
 const Pass& quantize_activations_pass() {
   static const Pass pass{"quantize_activations", Stage::kForward,
-                         "round what is multiplied with quantized weights to 8 bits",
+                         "round what is multiplied with quantized weights to 8 bits or bf16",
                          "precision: one part in 254 of each "
                          "block's largest",
                          run};

@@ -68,6 +68,10 @@ class Target {
   // Whether weights are copied into memory of its own: then stacking them costs nothing more.
   virtual bool owns_weights() const { return false; }
 
+  // What products of so many tokens with weights in blocks best round their activations to:
+  // matmul_group's "i8" or "bf16".
+  virtual std::string_view rounded_activations(int64_t /*tokens*/) const { return "i8"; }
+
   virtual BranchSlack branch_slack() const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

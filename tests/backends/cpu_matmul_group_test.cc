@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/isa.h"
 #include "base/block_formats.h"
 #include "base/random.h"
 #include "files/quantize.h"
@@ -109,6 +110,14 @@ TEST(MatmulGroup, KeepsActivationsInExactMode) {
 TEST(MatmulGroup, RoundsActivationsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
+}
+
+// A weight that fp32 and double round apart from the middle of two is off by 2^-8 of itself.
+TEST(MatmulGroup, RoundsToBf16AsTheReferenceDoes) {
+  if (!has_bf16_tiles()) GTEST_SKIP() << "this machine has no AMX";
+  constexpr double kHalf = 3.0 * 0x1p-8 * 4 / 22.6;
+  for (int64_t tokens : {1, 3, 70})
+    EXPECT_LT(GroupRun(tokens, "bf16").distance(), kHalf) << tokens << " tokens";
 }
 
 }  // namespace

@@ -29,6 +29,10 @@ struct ArrayTiles {
       std::memcpy(registers[kTile][row], static_cast<const char*>(from) + row * stride_bytes, 64);
   }
   template <int kTile>
+  static void load_passing(const void* from, int64_t stride_bytes) {
+    load<kTile>(from, stride_bytes);
+  }
+  template <int kTile>
   static void store(void* to, int64_t stride_bytes) {
     for (int row = 0; row < 16; ++row)
       std::memcpy(static_cast<char*>(to) + row * stride_bytes, registers[kTile][row], 64);

@@ -11,9 +11,6 @@ namespace {
 // Sums of a thousand products in fp32, in another order, through tens of layers.
 constexpr double kLogits = 2e-3;
 constexpr double kLikelihood = 1e-3;
-// Activations rounded to 8 bits through tens of layers. llama.cpp, which rounds too, stands off
-// these logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3).
-constexpr double kRoundedLogits = 0.7;
 constexpr double kRoundedLikelihood = 0.01;
 constexpr int64_t kLongText = 500;
 // Where the two largest logits are closer, either may come first.
@@ -22,6 +19,10 @@ constexpr double kTie = 0.02;
 struct Published {
   const char* file;
   const char* expectations;
+  // Of logits, with activations rounded to 8 bits through tens of layers, where the order of a sum
+  // moves a result by its whole distance. llama.cpp, which rounds too, stands off these logits by
+  // up to 0.54 (SmolLM2) and 1.01 (Gemma 3, on the text of 869 tokens, as we do).
+  double rounded_logits;
 };
 void PrintTo(const Published& p, std::ostream* out) { *out << p.file; }
 
@@ -79,7 +80,7 @@ TEST_P(PublishedModel, LosesLittleByRoundingActivations) {
     std::vector<int32_t> ids = ids_of(text["ids"]);
     std::vector<float> logits = last_logits(session, ids);
     for (const auto& top : text["last_top"])
-      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), kRoundedLogits)
+      EXPECT_NEAR(logits[top[0].get<size_t>()], top[1].get<double>(), GetParam().rounded_logits)
           << text["text"].get<std::string>().substr(0, 40);
     if (text["tokens"].get<int64_t>() < kLongText) continue;
     Likelihood got = session.score(ids);
@@ -128,8 +129,8 @@ TEST_P(PublishedModel, IsTheSameEachWay) {
 INSTANTIATE_TEST_SUITE_P(
     All,
     PublishedModel,
-    testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json"},
-                    Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json"}),
+    testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json", 0.7},
+                    Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json", 1.01}),
     [](const testing::TestParamInfo<Published>& which) {
       return std::string(which.index == 0 ? "SmolLM2" : "Gemma3");
     });

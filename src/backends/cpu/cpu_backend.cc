@@ -9,6 +9,7 @@
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -50,6 +51,10 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   std::string_view name() const override { return "cpu"; }
 
   int launches(const Graph&, const Node&) const override { return 1; }
+
+  std::string_view rounded_activations(int64_t tokens) const override {
+    return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i8";
+  }
 
   perf::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);

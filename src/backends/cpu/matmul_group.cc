@@ -22,6 +22,8 @@ std::string unsupported_weight(DType weight) {
 }
 
 std::string unsupported(const Call& call) {
+  if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
+    return "only tiles (AMX) multiply blocks in bf16";
   for (const Type& weight : call.inputs.subspan(1)) {
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
@@ -35,7 +37,7 @@ QuantizedProduct product(const Operand& weight, const Operand& y) {
 }
 
 bool is_rounded(const Call& call, size_t input) {
-  return call.attrs.text("activations") == "i8" && supports_fast(call.inputs[input].dtype);
+  return call.attrs.text("activations") != "f32" && supports_fast(call.inputs[input].dtype);
 }
 
 Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, int64_t tokens) {
@@ -45,7 +47,7 @@ Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, i
   return [products = std::move(products), x, tokens] { quantized_gemm_exact(products, x, tokens); };
 }
 
-bool takes_tiles(const Shape& x) { return x[0] > kGemvTokens && has_bf16_tiles(); }
+bool takes_tiles(const Call& call) { return call.attrs.text("activations") == "bf16"; }
 
 Launch bind_tiles(std::vector<QuantizedProduct> products,
                   Rows<const float> x,
@@ -72,11 +74,11 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
 
 Launch bind_rounded(std::vector<QuantizedProduct> products,
                     Rows<const float> x,
-                    const Shape& shape,
-                    std::byte* workspace) {
-  if (takes_tiles(shape))
-    return bind_tiles(std::move(products), x, {shape[0], shape[1], workspace});
-  return bind_codes(std::move(products), x, {shape[0], shape[1], workspace});
+                    const BindCall& call) {
+  const Shape& shape = call.inputs[0].type.shape;
+  if (takes_tiles(call.call()))
+    return bind_tiles(std::move(products), x, {shape[0], shape[1], call.workspace});
+  return bind_codes(std::move(products), x, {shape[0], shape[1], call.workspace});
 }
 
 Launch bind(const BindCall& call) {
@@ -87,7 +89,7 @@ Launch bind(const BindCall& call) {
   Rows<const float> x = rows<const float>(call.inputs[0]);
   const Shape& shape = call.inputs[0].type.shape;
   if (rounded.empty()) return bind_exact(std::move(exact), x, shape[0]);
-  Launch first = bind_rounded(std::move(rounded), x, shape, call.workspace);
+  Launch first = bind_rounded(std::move(rounded), x, call);
   if (exact.empty()) return first;
   return [first, second = bind_exact(std::move(exact), x, shape[0])] {
     first();
@@ -99,8 +101,8 @@ int64_t workspace_bytes(const Call& call) {
   const Shape& x = call.inputs[0].shape;
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (!is_rounded(call, i)) continue;
-    return takes_tiles(x) ? ActivationTiles{x[0], x[1], nullptr}.bytes()
-                          : QuantizedActivations{x[0], x[1], nullptr}.bytes();
+    return takes_tiles(call) ? ActivationTiles{x[0], x[1], nullptr}.bytes()
+                             : QuantizedActivations{x[0], x[1], nullptr}.bytes();
   }
   return 0;
 }

@@ -32,7 +32,7 @@ int launches(const Call& call, bool) { return static_cast<int>(call.inputs.size(
 
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "f32") return "";
-  return "the cuda backend does not round activations to 8 bits";
+  return "the cuda backend does not round activations";
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token and one KV head at a time: the G query heads of a KV head share each key and value that
-// is loaded. A token's keys are walked in parts of 256, whose results join in order: so threads may
-// share a token's keys, and the bits are the same whether they do or not.
+// One token and one KV head at a time (a prompt's tokens go to cached_attention_chunk.cc): the G
+// query heads of a KV head share each key and value that is loaded. A token's keys are walked in
+// parts of 256, whose results join in order: so threads may share a token's keys, and the bits are
+// the same whether they do or not.
 #include "backends/cpu/kernels/cached_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -12,6 +13,7 @@
 // The order of these matters to Highway.
 #include <hwy/highway.h>
 
+#include "backends/cpu/kernels/cached_attention_chunk.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
@@ -45,30 +47,6 @@ struct AttentionTask {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Cells of one slot that lie one after the other in one block.
-struct Run {
-  int64_t row;    // of the cache
-  int64_t index;  // of the first, among all cells walked
-  int64_t count;
-};
-
-// Calls visit(Run) for `count` cells from `first` on, around the ring.
-template <typename Visit>
-HWY_INLINE void for_each_run(const CacheCells& cells,
-                             int64_t slot,
-                             int64_t first,
-                             int64_t count,
-                             const Visit& visit) {
-  const int64_t ring = cells.ring();
-  for (int64_t done = 0; done < count;) {
-    const int64_t cell = (first + done) % ring;
-    const int64_t left = cells.block_tokens - cell % cells.block_tokens;
-    const int64_t run = HWY_MIN(left, count - done);
-    visit(Run{cells.row(slot, cell), done, run});
-    done += run;
-  }
-}
-
 template <typename T>
 HWY_INLINE void fetch_row(const T* row, int64_t size) {
   for (int64_t line = 0; line < size * static_cast<int64_t>(sizeof(T)); line += 64)
@@ -83,7 +61,7 @@ HWY_INLINE void score_run(const T* const* q,
                           const Cache<const T>& keys,
                           const Cache<const T>* values,
                           int64_t kv_head,
-                          const Run& run,
+                          const CellRun& run,
                           float* scores,
                           int64_t stride) {
   constexpr int64_t kAhead = 16;
@@ -112,7 +90,7 @@ HWY_INLINE void mix_run(const float* p,
                         int64_t stride,
                         const Cache<const T>& values,
                         int64_t kv_head,
-                        const Run& run,
+                        const CellRun& run,
                         float* o,
                         int64_t o_stride) {
   const F32 d;
@@ -173,7 +151,7 @@ HWY_INLINE void attend(const CachedAttention<T>& call,
   for (int g = 0; g < kCount; ++g) q[g] = call.q.head(token, head + g);
   // Where many tokens see the same keys, they are in a cache.
   const Cache<const T>* fetched = call.cells.tokens <= kFetchingTokens ? &call.values : nullptr;
-  for_each_run(call.cells, slot, seen.first, seen.count, [&](const Run& run) HWY_ATTR {
+  for_each_run(call.cells, slot, seen.first, seen.count, [&](const CellRun& run) HWY_ATTR {
     score_run<kCount>(q, call.keys, fetched, kv_head, run, scores, kPartKeys);
   });
   for (int g = 0; g < kCount; ++g) {
@@ -181,7 +159,7 @@ HWY_INLINE void attend(const CachedAttention<T>& call,
     zero_row(size, to);
     to[size + 1] = weigh_row(scores + g * kPartKeys, seen.count, call.scale, to + size);
   }
-  for_each_run(call.cells, slot, seen.first, seen.count, [&](const Run& run) HWY_ATTR {
+  for_each_run(call.cells, slot, seen.first, seen.count, [&](const CellRun& run) HWY_ATTR {
     mix_run<kCount>(scores, kPartKeys, call.values, kv_head, run, made, row);
   });
 }
@@ -278,10 +256,11 @@ HWY_INLINE void score_columns(const CachedAttention<T>& call,
   if (call.cells.positions[token] < 0) return zero_row(call.columns, y);
   const T* q[1] = {call.q.head(token, head)};
   const int64_t kv_head = head / (call.heads / call.keys.kv_heads);
-  for_each_run(call.cells, call.cells.slots[token], 0, call.columns, [&](const Run& run) HWY_ATTR {
-    const Cache<const T>* none = nullptr;
-    score_run<1>(q, call.keys, none, kv_head, run, scratch, call.columns);
-  });
+  for_each_run(call.cells, call.cells.slots[token], 0, call.columns,
+               [&](const CellRun& run) HWY_ATTR {
+                 const Cache<const T>* none = nullptr;
+                 score_run<1>(q, call.keys, none, kv_head, run, scratch, call.columns);
+               });
   narrow_row(scratch, call.columns, y);
 }
 
@@ -299,9 +278,10 @@ HWY_INLINE void mix_columns(const CachedAttention<T>& call,
             [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, p + i), scratch + i); });
   float* sums = scratch + call.columns;
   zero_row(size, sums);
-  for_each_run(call.cells, call.cells.slots[token], 0, call.columns, [&](const Run& run) HWY_ATTR {
-    mix_run<1>(scratch, call.columns, call.values, kv_head, run, sums, size);
-  });
+  for_each_run(call.cells, call.cells.slots[token], 0, call.columns,
+               [&](const CellRun& run) HWY_ATTR {
+                 mix_run<1>(scratch, call.columns, call.values, kv_head, run, sums, size);
+               });
   narrow_row(sums, size, o);
 }
 
@@ -475,7 +455,9 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t kv_heads,
                                          int64_t head_size,
                                          int64_t most_keys) {
-  return 4 * AttentionWorkspace(tokens, heads, kv_heads, head_size, most_keys).floats();
+  const int64_t alone = AttentionWorkspace(tokens, heads, kv_heads, head_size, most_keys).floats();
+  if (!takes_chunks(tokens, head_size)) return 4 * alone;
+  return 4 * std::max(alone, chunk_workspace_floats(heads, kv_heads, head_size));
 }
 
 int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns) {
@@ -483,12 +465,39 @@ int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns) {
 }
 
 template <typename T>
-void cached_attention(const CachedAttention<T>& call) {
+void attend_alone(const CachedAttention<T>& call) {
   const AttentionWorkspace w = workspace_of(call);
   if (w.shares_keys() && parts_for(bytes_read(call)) > 1)
     attend_by_parts(call, w);
   else
     attend_by_tokens(call, w);
+}
+
+// Tokens from n on that continue each other: a part of a prompt.
+int64_t chunk_at(const CacheCells& cells, int64_t n) {
+  if (cells.positions[n] < 0) return 1;
+  int64_t count = 1;
+  while (n + count < cells.tokens && cells.slots[n + count] == cells.slots[n] &&
+         cells.positions[n + count] == cells.positions[n] + count)
+    ++count;
+  return count;
+}
+
+template <typename T>
+void cached_attention(const CachedAttention<T>& call) {
+  if (!takes_chunks(call.cells.tokens, call.keys.head_size)) return attend_alone(call);
+  int64_t alone = 0;  // the first token not yet attended
+  for (int64_t n = 0; n < call.cells.tokens;) {
+    const int64_t count = chunk_at(call.cells, n);
+    if (count >= kChunkTokens) {
+      if (alone < n) attend_alone(call.part_of_tokens(alone, n - alone));
+      attend_chunk(call.part_of_tokens(n, count));
+      alone = n + count;
+    }
+    n += count;
+  }
+  if (alone < call.cells.tokens)
+    attend_alone(call.part_of_tokens(alone, call.cells.tokens - alone));
 }
 
 template <typename T>

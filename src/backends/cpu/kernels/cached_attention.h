@@ -32,6 +32,16 @@ struct CachedAttention {
   TokenHeads<T> o;  // [N, H, E]
   float* workspace = nullptr;
 
+  // The same for `count` tokens from `first` on.
+  CachedAttention part_of_tokens(int64_t first, int64_t count) const {
+    CachedAttention part = *this;
+    part.cells.tokens = count;
+    part.cells.positions += first;
+    part.cells.slots += first;
+    part.q.data += first * q.token_stride;
+    part.o.data += first * o.token_stride;
+    return part;
+  }
   // Keys that a token sees at most.
   int64_t most_keys() const { return window > 0 && window < columns ? window : columns; }
   // Keys that token n sees; none for padding.
@@ -54,8 +64,10 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
 int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // and of cached_mix
 
 // o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window;
-// 0 for padding. The same bits for any thread count and whatever else is in the call. Bound: in
-// decode memory, the keys and values seen once.
+// 0 for padding. The same bits for any thread count and whatever else is in the call, but for a
+// token among at least kChunkTokens of its sequence that continue each other, which go through
+// tiles of keys: it has the same bits in any such chunk. Bound: in decode memory, the keys and
+// values seen once; of a prompt FMA.
 template <typename T>
 void cached_attention(const CachedAttention<T>& call);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both passes of flash attention do to tiles, once per ISA: pack operands, multiply,
-// exponentiate. The order of tiles is the passes' own affair. Included again for each target of
-// Highway's foreach_target.h.
+// What flash attention, forward, backward and over a cache, does to tiles, once per ISA: pack
+// operands, multiply, exponentiate. The order of tiles is each one's own affair. Included again for
+// each target of Highway's foreach_target.h.
 //
 // Tiles in scratch are fp32. "Panels" hold a tile of at most 64 rows as column panels of 64 (the
 // last one narrower): panel p is [rows, width] with its own row stride, so that a product reads
@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "backends/cpu/kernels/flash_attention_plan.h"
 #include "hwy/highway.h"
@@ -31,6 +32,11 @@ using Wide = HWY_CAPPED(float, 16);
 // bytes.
 using Octet = HWY_CAPPED(float, 8);
 using Quad = HWY_CAPPED(float, 4);
+
+inline constexpr double kLog2E = 1.4426950408889634;
+// A row's maximum before any visible score. Finite, so that masked scores (minus infinity) still
+// weigh 0 against it.
+inline constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
 
 inline constexpr int64_t kPanelColumns = 64;
 inline constexpr int64_t kTileRows = 64;
@@ -99,8 +105,8 @@ HWY_INLINE int64_t panel_width(int64_t columns, int64_t panel) {
 }
 HWY_INLINE int64_t panel_offset(int64_t panel) { return panel * kPanelColumns * kTileRows; }
 
-// `rows` rows of `from`, times `factor`, into panels; zeros up to `padded_rows` rows and
-// padded_head_size columns.
+// `rows` rows of `from`, times `factor`, into panels from row `first_row` on; zeros up to
+// `padded_rows` rows more and padded_head_size columns.
 template <typename T>
 HWY_NOINLINE void pack_panels(const T* from,
                               int64_t row_stride,
@@ -108,7 +114,8 @@ HWY_NOINLINE void pack_panels(const T* from,
                               int64_t padded_rows,
                               int64_t head_size,
                               float factor,
-                              float* panels) {
+                              float* panels,
+                              int64_t first_row = 0) {
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t columns = padded_head_size(head_size);
@@ -116,7 +123,7 @@ HWY_NOINLINE void pack_panels(const T* from,
   for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(columns, panel);
     const int64_t valid = std::min(width, head_size - start);
-    float* to = panels + panel_offset(panel);
+    float* to = panels + panel_offset(panel) + first_row * width;
     for (int64_t row = 0; row < rows; ++row, to += width) {
       const T* source = from + row * row_stride + start;
       int64_t e = 0;
@@ -345,6 +352,68 @@ HWY_NOINLINE void unpack_rows(const float* from,
     from += padded_head_size(head_size);
     to += row_stride;
   }
+}
+
+// State of some rows of one head while keys pass by.
+struct SoftmaxRows {
+  float* scores;   // row stride kKeyTile
+  float* maxima;   // of the scores in base-2 units
+  float* sums;     // row stride kScoreBlock, one partial sum per lane
+  float* outputs;  // row stride `columns`
+  int64_t columns;
+};
+
+// Masks one row's `range` of scores, raises its running maximum and scales earlier sums and outputs
+// to it.
+HWY_INLINE void raise_maximum(const SoftmaxRows& state, int64_t row, Range range, Range visible) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* scores = state.scores + row * kKeyTile;
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto maximum = lowest;
+  if (visible == range) {
+    for (int64_t j = range.first; j < range.last; j += lanes) {
+      maximum = hn::Max(maximum, hn::LoadU(d, scores + j));
+    }
+  } else {
+    const auto first = hn::Set(d, static_cast<float>(visible.first));
+    const auto last = hn::Set(d, static_cast<float>(visible.last));
+    for (int64_t j = range.first; j < range.last; j += lanes) {
+      const auto column = hn::Iota(d, static_cast<float>(j));
+      const auto seen = hn::And(hn::Ge(column, first), hn::Lt(column, last));
+      const auto score = hn::IfThenElse(seen, hn::LoadU(d, scores + j), lowest);
+      hn::StoreU(score, d, scores + j);
+      maximum = hn::Max(maximum, score);
+    }
+  }
+  const float old_maximum = state.maxima[row];
+  const float new_maximum = hn::GetLane(hn::MaxOfLanes(d, maximum));
+  if (!(new_maximum > old_maximum)) return;
+  state.maxima[row] = new_maximum;
+  if (old_maximum == kNoMaximum) return;  // nothing summed yet
+  const auto shrink = exp2_vector(d, hn::Set(d, old_maximum - new_maximum));
+  float* sums = state.sums + row * kScoreBlock;
+  hn::StoreU(hn::Mul(shrink, hn::LoadU(d, sums)), d, sums);
+  float* output = state.outputs + row * state.columns;
+  for (int64_t e = 0; e < state.columns; e += lanes) {
+    hn::StoreU(hn::Mul(shrink, hn::LoadU(d, output + e)), d, output + e);
+  }
+}
+
+// Turns one row's `range` of scores into weights 2^(score - maximum) and adds them to its sum.
+HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, Range range) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* scores = state.scores + row * kKeyTile;
+  float* sums = state.sums + row * kScoreBlock;
+  const auto shift = hn::Set(d, state.maxima[row]);
+  auto sum = hn::LoadU(d, sums);
+  for (int64_t j = range.first; j < range.last; j += lanes) {
+    const auto weight = exp2_vector(d, hn::Sub(hn::LoadU(d, scores + j), shift));
+    hn::StoreU(weight, d, scores + j);
+    sum = hn::Add(sum, weight);
+  }
+  hn::StoreU(sum, d, sums);
 }
 
 }  // namespace HWY_NAMESPACE

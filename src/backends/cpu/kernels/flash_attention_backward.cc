@@ -28,7 +28,6 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr double kLog2E = 1.4426950408889634;
 constexpr double kLn2 = 0.6931471805599453;
 
 // The workspace, in floats: delta, then each thread's tiles, then each thread's dQ sums. Parts are

@@ -30,11 +30,7 @@ namespace {
 // outputs (128 KiB at E = 64) stay in L2.
 constexpr int64_t kRowsPerPass = 256;
 constexpr int64_t kHeadsPerPass = 4;
-constexpr double kLog2E = 1.4426950408889634;
 constexpr float kLn2 = 0.6931471805599453f;
-// A row's maximum before any visible score. Finite, so that masked scores (minus infinity) still
-// weigh 0 against it.
-constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
 
 struct ForwardShape {
   explicit ForwardShape(const AttentionExtents& e, int threads)
@@ -97,68 +93,6 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace HWY_NAMESPACE {
 
-// State of some rows of one head while keys pass by.
-struct Rows {
-  float* scores;   // row stride kKeyTile
-  float* maxima;   // of the scores in base-2 units
-  float* sums;     // row stride kScoreBlock, one partial sum per lane
-  float* outputs;  // row stride `columns`
-  int64_t columns;
-};
-
-// Masks one row's `range` of scores, raises its running maximum and scales earlier sums and outputs
-// to it.
-HWY_INLINE void raise_maximum(const Rows& state, int64_t row, Range range, Range visible) {
-  const Wide d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* scores = state.scores + row * kKeyTile;
-  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
-  auto maximum = lowest;
-  if (visible == range) {
-    for (int64_t j = range.first; j < range.last; j += lanes) {
-      maximum = hn::Max(maximum, hn::LoadU(d, scores + j));
-    }
-  } else {
-    const auto first = hn::Set(d, static_cast<float>(visible.first));
-    const auto last = hn::Set(d, static_cast<float>(visible.last));
-    for (int64_t j = range.first; j < range.last; j += lanes) {
-      const auto column = hn::Iota(d, static_cast<float>(j));
-      const auto seen = hn::And(hn::Ge(column, first), hn::Lt(column, last));
-      const auto score = hn::IfThenElse(seen, hn::LoadU(d, scores + j), lowest);
-      hn::StoreU(score, d, scores + j);
-      maximum = hn::Max(maximum, score);
-    }
-  }
-  const float old_maximum = state.maxima[row];
-  const float new_maximum = hn::GetLane(hn::MaxOfLanes(d, maximum));
-  if (!(new_maximum > old_maximum)) return;
-  state.maxima[row] = new_maximum;
-  if (old_maximum == kNoMaximum) return;  // nothing summed yet
-  const auto shrink = exp2_vector(d, hn::Set(d, old_maximum - new_maximum));
-  float* sums = state.sums + row * kScoreBlock;
-  hn::StoreU(hn::Mul(shrink, hn::LoadU(d, sums)), d, sums);
-  float* output = state.outputs + row * state.columns;
-  for (int64_t e = 0; e < state.columns; e += lanes) {
-    hn::StoreU(hn::Mul(shrink, hn::LoadU(d, output + e)), d, output + e);
-  }
-}
-
-// Turns one row's `range` of scores into weights 2^(score - maximum) and adds them to its sum.
-HWY_INLINE void weigh_scores(const Rows& state, int64_t row, Range range) {
-  const Wide d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  float* scores = state.scores + row * kKeyTile;
-  float* sums = state.sums + row * kScoreBlock;
-  const auto shift = hn::Set(d, state.maxima[row]);
-  auto sum = hn::LoadU(d, sums);
-  for (int64_t j = range.first; j < range.last; j += lanes) {
-    const auto weight = exp2_vector(d, hn::Sub(hn::LoadU(d, scores + j), shift));
-    hn::StoreU(weight, d, scores + j);
-    sum = hn::Add(sum, weight);
-  }
-  hn::StoreU(sum, d, sums);
-}
-
 // One tile of at most 64 queries of one head against one tile of keys and values.
 HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
                               int64_t query,
@@ -167,7 +101,7 @@ HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
                               const float* query_panels,
                               const float* keys,
                               const float* values,
-                              const Rows& state) {
+                              const SoftmaxRows& state) {
   ScoreStrip strips[kMaxStrips];
   const int count = query_strips(extents, query, queries, key, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
@@ -193,7 +127,7 @@ HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
 // Divides by the sums and writes outputs and lse of `queries` rows from `query` of one head.
 template <typename T>
 HWY_NOINLINE void finish_rows(const ForwardCall<T>& call,
-                              const Rows& state,
+                              const SoftmaxRows& state,
                               int64_t token,
                               int64_t head,
                               int64_t queries) {
@@ -260,9 +194,9 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
     for (int64_t h = 0; h < heads; ++h) {
       for (int64_t row = rows.first; row < rows.last; row += kQueryTile) {
         const int64_t state_row = h * rows_per_head + row - rows.first;
-        const Rows state{scratch + at.scores, scratch + at.maxima + state_row,
-                         scratch + at.sums + state_row * kScoreBlock,
-                         scratch + at.outputs + state_row * columns, columns};
+        const SoftmaxRows state{scratch + at.scores, scratch + at.maxima + state_row,
+                                scratch + at.sums + state_row * kScoreBlock,
+                                scratch + at.outputs + state_row * columns, columns};
         attend_tile(e, row, std::min(kQueryTile, rows.last - row), key,
                     scratch + at.queries + state_row * columns, scratch + at.keys,
                     scratch + at.values, state);
@@ -271,9 +205,9 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   }
   for (int64_t h = 0; h < heads; ++h) {
     const int64_t state_row = h * rows_per_head;
-    const Rows state{nullptr, scratch + at.maxima + state_row,
-                     scratch + at.sums + state_row * kScoreBlock,
-                     scratch + at.outputs + state_row * columns, columns};
+    const SoftmaxRows state{nullptr, scratch + at.maxima + state_row,
+                            scratch + at.sums + state_row * kScoreBlock,
+                            scratch + at.outputs + state_row * columns, columns};
     finish_rows(call, state, token + rows.first, first_head + h, rows.size());
   }
 }

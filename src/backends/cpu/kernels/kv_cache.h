@@ -3,6 +3,7 @@
 // attention: that is cached_attention.h. T is float or uint16_t (bf16).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ridge::backends::cpu {
@@ -25,6 +26,30 @@ struct CacheCells {
     return table[slot * blocks_per_slot + cell / block_tokens] * block_tokens + cell % block_tokens;
   }
 };
+
+// Cells of one slot that lie one after the other in one block.
+struct CellRun {
+  int64_t row;    // of the cache
+  int64_t index;  // of the first, among all cells walked
+  int64_t count;
+};
+
+// Calls visit(CellRun) for `count` cells from `first` on, around the ring.
+template <typename Visit>
+inline void for_each_run(const CacheCells& cells,
+                         int64_t slot,
+                         int64_t first,
+                         int64_t count,
+                         const Visit& visit) {
+  const int64_t ring = cells.ring();
+  for (int64_t done = 0; done < count;) {
+    const int64_t cell = (first + done) % ring;
+    const int64_t left = cells.block_tokens - cell % cells.block_tokens;
+    const int64_t run = std::min(left, count - done);
+    visit(CellRun{cells.row(slot, cell), done, run});
+    done += run;
+  }
+}
 
 // What is out of range, before anything is written.
 struct CacheFault {

@@ -32,6 +32,12 @@ struct AmxTiles {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
                  : "memory");
   }
+  // Into L2 and no farther.
+  template <int kTile>
+  static void load_passing(const void* from, int64_t stride_bytes) {
+    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
+                 : "memory");
+  }
   template <int kTile>
   static void store(void* to, int64_t stride_bytes) {
     asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride_bytes), "i"(kTile)

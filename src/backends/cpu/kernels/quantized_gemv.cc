@@ -22,8 +22,11 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 RowsTimesVectors gemv_of_target() {
 #if HWY_TARGET == HWY_SCALAR
   return gemv_portable;
-#else
+#elif HWY_TARGET == HWY_AVX2
   return gemv_avx2;
+#else
+  static const bool vnni = has_vnni();
+  return vnni ? gemv_avx512 : gemv_avx2;
 #endif
 }
 

@@ -84,6 +84,11 @@ void gemm_panel_avx2(const PanelProduct& call);
 
 // AVX-512 with VNNI.
 bool has_vnni();
+void gemv_avx512(const QuantizedMatrix& weight,
+                 Range rows,
+                 const QuantizedActivations& x,
+                 Rows<float> y,
+                 bool accumulate);
 void gemm_panel_avx512(const PanelProduct& call);
 
 }  // namespace ridge::backends::cpu

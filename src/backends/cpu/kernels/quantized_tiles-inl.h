@@ -9,14 +9,21 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized_tiles.h"
+#include "base/block_formats.h"
 
 namespace ridge::backends::cpu {
 
 // Two tiles of rows by two of tokens fill the eight registers: four of sums, two of each operand.
 inline constexpr int64_t kTilePanelRows = 2 * kTileRows;
-// 32 rows of this many columns are 64 KiB of bf16, far from L2's end, and most matrices' whole
-// depth; a multiple of 256, so blocks are not cut.
-inline constexpr int64_t kTilePanelDepth = 1024;
+// 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48, past which the activations stream: a
+// matrix is cut into as few parts of whole blocks as have about that.
+inline constexpr int64_t kTilePanelDepth = 768;
+inline int64_t tile_panel_depth(int64_t in) {
+  constexpr int64_t kUsual = 640;
+  const int64_t parts = (in + kUsual - 1) / kUsual;
+  const int64_t blocks = (in + parts * kSuperBlockElements - 1) / (parts * kSuperBlockElements);
+  return parts == 1 ? in : blocks * kSuperBlockElements;
+}
 
 // Columns of 32 rows of W, unpacked: [2, depth / 32, 16 pairs of columns, 16 rows, 2].
 struct WeightTiles {
@@ -53,7 +60,7 @@ template <typename Unit, int kTokenTiles, int kRowTiles>
 inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
   for (int64_t k = 0; k < call.weights->depth_tiles; ++k) {
     const uint16_t* x = call.x->tile(token_tile, call.first_depth_tile + k);
-    Unit::template load<4>(x, 2 * kTileDepth);
+    Unit::template load_passing<4>(x, 2 * kTileDepth);
     Unit::template load<6>(call.weights->tile(0, k), 2 * kTileDepth);
     Unit::template multiply<0, 4, 6>();
     if constexpr (kRowTiles == 2) {
@@ -61,8 +68,8 @@ inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
       Unit::template multiply<1, 4, 7>();
     }
     if constexpr (kTokenTiles == 2) {
-      Unit::template load<5>(call.x->tile(token_tile + 1, call.first_depth_tile + k),
-                             2 * kTileDepth);
+      Unit::template load_passing<5>(call.x->tile(token_tile + 1, call.first_depth_tile + k),
+                                     2 * kTileDepth);
       Unit::template multiply<2, 5, 6>();
       if constexpr (kRowTiles == 2) Unit::template multiply<3, 5, 7>();
     }
@@ -83,6 +90,16 @@ inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64
   const int64_t token = token_tile * kTileRows, row = row_tile * kTileRows;
   return {call.y[token] + row, call.y.stride, std::min(call.x->tokens - token, kTileRows),
           std::min(call.rows - row, kTileRows)};
+}
+
+// Outputs lie in L3 or farther, a line of each token: asked for while the product runs, they are
+// there when it is stored.
+inline void fetch_outputs(const TileProduct& call, int64_t token_tile, int64_t token_tiles) {
+  const int64_t end = std::min((token_tile + token_tiles) * kTileRows, call.x->tokens);
+  for (int64_t n = token_tile * kTileRows; n < end; ++n) {
+    __builtin_prefetch(call.y[n], 1);
+    __builtin_prefetch(call.y[n] + call.rows - 1, 1);
+  }
 }
 
 template <typename Unit, int kTile>
@@ -107,6 +124,7 @@ inline void store_sums(const OutputTile& tile) {
 template <typename Unit, int kTokenTiles, int kRowTiles>
 inline void multiply_block(const TileProduct& call, int64_t token_tile) {
   const auto at = [&](int64_t n, int64_t r) { return output_tile(call, token_tile + n, r); };
+  fetch_outputs(call, token_tile, kTokenTiles);
   begin_sums<Unit, 0>(at(0, 0), call.accumulate);
   if constexpr (kRowTiles == 2) begin_sums<Unit, 1>(at(0, 1), call.accumulate);
   if constexpr (kTokenTiles == 2) begin_sums<Unit, 2>(at(1, 0), call.accumulate);
@@ -149,8 +167,9 @@ void multiply_rows(const QuantizedProduct& product,
   call.x = &x;
   call.rows = std::min(kTilePanelRows, product.weight.out - row);
   call.y = {product.y.data + row, product.y.stride};
-  for (int64_t column = 0; column < x.in; column += kTilePanelDepth) {
-    unpack_tiles(product.weight, row, column, std::min(kTilePanelDepth, x.in - column), weights);
+  const int64_t depth = tile_panel_depth(x.in);
+  for (int64_t column = 0; column < x.in; column += depth) {
+    unpack_tiles(product.weight, row, column, std::min(depth, x.in - column), weights);
     call.first_depth_tile = column / kTileDepth;
     call.accumulate = product.accumulate || column > 0;
     multiply_panel<Unit>(call, token_tiles);
