@@ -16,7 +16,7 @@ strip -o "$stage/ridge" "$build/ridge"
 strip -o "$stage/gpu_test" "$build/tests/gpu_test"
 cp -r "$here/tests/data/snapshots" "$stage/tests/"
 mkdir "$stage/tests/models"
-cp -r "$here"/tests/data/models/*_{fp32,bf16,sharded} "$stage/tests/models/"
+cp -r "$here"/tests/data/models/*_{fp32,bf16,sharded} "$here"/tests/data/models/*.json "$stage/tests/models/"
 # The C library and its loader are the machine's own.
 ldd "$build/ridge" "$build/tests/gpu_test" | awk '/=> \// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r library; do

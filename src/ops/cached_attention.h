@@ -28,4 +28,8 @@ struct CachedAttention {
 // i32[S,blocks_per_slot].
 CachedAttention cached_attention_shape(const Call& call);
 
+// The two ops that append_attention stands for.
+const Op& cached_attention_op();
+const Op& rope_append_op();
+
 }  // namespace ridge::ops

@@ -40,6 +40,7 @@
   X(kv_append)                      \
   X(rope_append)                    \
   X(cached_attention)               \
+  X(append_attention)               \
   X(cached_scores)                  \
   X(cached_mask)                    \
   X(cached_mix)                     \

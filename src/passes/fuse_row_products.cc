@@ -50,7 +50,8 @@ class Fuser {
            std::find(graph_.outputs.begin(), graph_.outputs.end(), value) == graph_.outputs.end();
   }
 
-  // The product with the norm before it, if nothing else reads what is normed.
+  // The product with the norm before it, if nothing else reads what is normed and the target takes
+  // both together.
   Plan plan_of(const Node& product) const {
     Plan plan{{product.inputs[0], product.inputs[1]}, {}, kNoValue, product.from};
     plan.attrs.set("dtype", product.attrs.text("dtype"));
@@ -58,15 +59,16 @@ class Fuser {
     if (norm == nullptr || !is_read_once(product.inputs[0])) return plan;
     bool is_sum = norm->op->name == "add_rms_norm";
     if (!is_sum && norm->op->name != "rms_norm") return plan;
-    plan.take(*norm);
-    plan.attrs.set("norms", true);
-    plan.attrs.set("eps", norm->attrs.real("eps"));
-    plan.attrs.set("offset", norm->attrs.real("offset"));
+    Plan normed = plan;
+    normed.take(*norm);
+    normed.attrs.set("norms", true);
+    normed.attrs.set("eps", norm->attrs.real("eps"));
+    normed.attrs.set("offset", norm->attrs.real("offset"));
     if (is_sum)
-      take_sum(*norm, plan);
+      take_sum(*norm, normed);
     else
-      plan.inputs = {norm->inputs[0], product.inputs[1], norm->inputs[1]};
-    return plan;
+      normed.inputs = {norm->inputs[0], product.inputs[1], norm->inputs[1]};
+    return runs(normed) ? normed : plan;
   }
 
   // sum = x + residual: one of them may be a norm that nothing else reads.

@@ -22,6 +22,7 @@ const Pass& expand_pass();
 const Pass& recompute_pass();
 const Pass& fuse_adamw_pass();
 const Pass& fuse_rope_append_pass();
+const Pass& fuse_append_attention_pass();
 const Pass& fuse_row_products_pass();
 const Pass& generate_pointwise_pass();
 const Pass& legalize_pass();

@@ -38,6 +38,7 @@ std::span<const Pass* const> pipeline() {
       &recompute_pass(),
       &fuse_adamw_pass(),
       &fuse_rope_append_pass(),
+      &fuse_append_attention_pass(),
       &fuse_row_products_pass(),
       &generate_pointwise_pass(),
       // target
@@ -56,7 +57,7 @@ std::span<const Level> levels() {
       Level{"kernels",
             "hand-written kernels for what stays memory-bound",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw", "fuse_rope_append",
-             "fuse_row_products"}},
+             "fuse_append_attention", "fuse_row_products"}},
       Level{"compiled",
             "a compiler's job: generated kernels, tuned products, the step replayed whole",
             {"generate_pointwise", "tune_gemm", "capture", "branches"}},

@@ -63,10 +63,33 @@ TEST_P(OpCalls, AreRefusedOrRight) {
         variant.fused = fused;
         Outcome outcome;
         // A mix of types may round to bf16 on the way.
-        const Precision& precision = other.dtype == DType::kBF16 ? kBf16Steps : kFloatArithmetic;
+        Precision precision =
+            other.dtype == DType::kBF16 ? kBf16Steps : precision_of(*op, sample, variant);
         EXPECT_NO_THROW(outcome = call(*op, changed, variant, precision));
         EXPECT_EQ("", outcome.fault);
       }
+}
+
+TEST(OpPositions, BeyondTheirGraphAreRefused) {
+  for (const auto& [name, positions] :
+       {std::pair{"cached_attention", size_t{3}}, std::pair{"append_attention", size_t{5}}}) {
+    const Op& op = ops::table().at(name);
+    if (is_only_on_gpu(op) && !kTestsCuda) continue;
+    Case sample = op.cases()[0];
+    Variant variant;
+    variant.fused = has_fused_form(op);
+    for (int64_t position : {sample.attrs.integer("context"), int64_t{-2}}) {
+      sample.inputs[positions].fill = {Fill::kConstant, static_cast<double>(position), false};
+      std::string what = "nothing was thrown";
+      try {
+        check_values(op, sample, ops::table(), variant, tested_backend(), kBf16Steps);
+      } catch (const Error& error) {
+        what = error.what();
+        EXPECT_EQ(error.code(), ExitCode::kRuntime);
+      }
+      EXPECT_NE(what.find("expected positions from -1 to"), std::string::npos) << name << what;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OpCalls, testing::ValuesIn(all_samples()), sample_name);

@@ -275,7 +275,8 @@ inline std::string check_gradient(const Op& op,
 // in bf16.
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
   // Its operands are bf16 in any variant, and what is normed is rounded before it is multiplied.
-  if (op.name == "row_product") return kBf16Steps;
+  // Heads of q and the weights of keys likewise.
+  if (op.name == "row_product" || op.name == "append_attention") return kBf16Steps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
   if (op.name.starts_with("flash_attention")) return kBf16Steps;

@@ -77,7 +77,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       "accumulate", "zero", "sum_squares", "clip_coefficient", "adamw", "adamw_multi",
       // inference alone
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
-      "row_product", "rope_append",
+      "row_product", "rope_append", "append_attention",
       // made after the gradient
       "generated_pointwise"};
   for (const Op* op : ops::table().all())

@@ -34,7 +34,7 @@ inline constexpr bool kTestsCuda = false;
 
 // What passes make for a GPU alone, whose kernels are too many where they are short.
 inline bool is_only_on_gpu(const Op& op) {
-  return op.name == "row_product" || op.name == "rope_append";
+  return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention";
 }
 
 inline std::vector<Sample> all_samples() {

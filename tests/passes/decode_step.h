@@ -15,7 +15,8 @@ class ShortSteps final : public perf::Target {
  public:
   std::string_view name() const override { return "short_steps"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
-    bool is_made = n.op->name == "row_product" || n.op->name == "rope_append";
+    bool is_made = n.op->name == "row_product" || n.op->name == "rope_append" ||
+                   n.op->name == "append_attention";
     return is_made ? "" : target().unsupported(g, n);
   }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of kv_append, rope_append, cached_attention and the primitives of its expansion.
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/cache_operands.h"
 #include "backends/cuda/kernels/cached_attention.h"
 #include "backends/cuda/kernels/rope_append.h"
 #include "backends/cuda/settled_operand.h"
@@ -11,30 +11,6 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int64_t kVectorBytes = 16;
-
-// positions, slots and the block table from input `index` on.
-CacheCells cells_of(const BindCall& call,
-                    const Shape& cache,
-                    size_t index,
-                    const char* op,
-                    BindContext& context) {
-  const Shape& table = call.inputs[index + 2].type.shape;
-  return {call.inputs[index].type.shape[0],
-          call.inputs[index].as<const int32_t>(),
-          call.inputs[index + 1].as<const int32_t>(),
-          call.inputs[index + 2].as<const int32_t>(),
-          table[0],
-          table[1],
-          cache[0],
-          cache[1],
-          context.faults.watch(op, "slots", "token", table[0], 0),
-          context.faults.watch(op, "blocks", "entry of the block table", cache[0], 0)};
-}
-
-template <typename T>
-Cache<T> cache_of(const Operand& operand) {
-  return {operand.as<T>(), operand.type.shape[2], operand.type.shape[3]};
-}
 
 template <typename T>
 TokenHeads<T> heads_of(const Operand& operand) {
@@ -74,7 +50,8 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     CachedAttention<T> a;
-    a.cells = cells_of(call, call.inputs[1].type.shape, 3, "cached_attention", context);
+    a.cells = cells_of(call, call.inputs[1].type.shape, 3, "cached_attention", context,
+                       most_position(call.attrs()));
     a.heads = call.inputs[0].type.shape[1];
     a.reach = reach_of(call.call());
     a.scale = static_cast<float>(call.attrs().real("scale"));

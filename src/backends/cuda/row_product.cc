@@ -74,9 +74,11 @@ std::string unsupported(const Call& call) {
   if (p.out == 0) return "expected at least one row of the weight, got none";
   if (p.tokens > kRowProductMostTokens)
     return fmt::format("expected at most {} rows, got {}", kRowProductMostTokens, p.tokens);
-  if (p.in % kChunk != 0 || p.in == 0 || (p.norm >= 0 && p.in > kRowProductMostNormed))
-    return fmt::format("expected a multiple of {} columns up to {}, got {}", kChunk,
-                       kRowProductMostNormed, p.in);
+  if (p.in % kChunk != 0 || p.in == 0)
+    return fmt::format("expected a multiple of {} columns, got {}", kChunk, p.in);
+  if (p.norm >= 0 && p.tokens * p.in > kRowProductMostNormed)
+    return fmt::format("expected at most {} elements to norm, got {} rows of {}",
+                       kRowProductMostNormed, p.tokens, p.in);
   return "";
 }
 

@@ -20,7 +20,7 @@ bool is_settled(const BindCall& call, size_t input) {
   ValueId value = behind_views(graph, call.node.inputs[input]);
   if (graph.value(value).producer != kNoNode) return false;
   for (const Node& node : graph.nodes) {
-    if (node.op->aliases == nullptr) continue;
+    if (node.op->aliases == nullptr || &node == &call.node) continue;
     for (const Alias& alias : aliases(graph, node))
       if (behind_views(graph, node.inputs[static_cast<size_t>(alias.input)]) == value) return false;
   }

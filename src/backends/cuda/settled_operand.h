@@ -8,8 +8,9 @@
 
 namespace ridge::backends::cuda {
 
-// Whether no launch of this graph writes the operand: an input of the host's, or a parameter that
-// is not updated.
+// Whether no launch of this graph but the call's own writes the operand: an input of the host's, a
+// parameter that is not updated, or a state that the call itself updates. What ran before the graph
+// has ended by then: the host's inputs come in between.
 bool is_settled(const BindCall& call, size_t input);
 
 }  // namespace ridge::backends::cuda

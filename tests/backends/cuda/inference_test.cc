@@ -4,32 +4,16 @@
 // chunks as whole, in a batch as alone, at each level; and tokens drawn as the CPU draws them.
 #include <gtest/gtest.h>
 
-#include <memory>
-
-#include "backends/cuda/cuda_backend.h"
-#include "serve/real_model.h"
+#include "backends/cuda/gpu_session.h"
 
 namespace ridge::serve {
 namespace {
 
-constexpr const char* kExact = "-tune_gemm,-branches,+store_f32";
-constexpr const char* kNarrow = "-tune_gemm,-branches,+store_bf16,+autocast_bf16";
 constexpr double kLogits = 2e-3;
 constexpr double kSame = 1e-4;
 // Weights, activations and cached keys keep 8 bits: an error of 2^-9 each, at random, through a
 // few layers of sums. The models' logits have a standard deviation of about 1.
 constexpr double kNarrowLogits = 0.06;
-
-struct GpuSession {
-  GpuSession(const models::ModelFile& file, SessionOptions options)
-      : selection(options.selection),
-        backend(backends::cuda::make_cuda_backend(
-            {false, selection.has("capture"), selection.has("branches"), false, ""})),
-        session(file, options, *backend) {}
-  passes::Selection selection;
-  std::unique_ptr<backends::Backend> backend;
-  Session session;
-};
 
 class GpuInference : public testing::TestWithParam<const char*> {
  protected:

@@ -30,14 +30,16 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
-// Launches a kernel that calls wait_for_grids.
+// Launches a kernel that calls wait_for_grids; `cluster` of its blocks at a time share what they
+// hold (CUDA's own, from compute capability 9.0 on).
 template <typename... Parameters>
-cudaError_t launch_early(void (*kernel)(Parameters...),
-                         dim3 grid,
-                         int threads,
-                         int64_t shared_bytes,
-                         cudaStream_t stream,
-                         const std::remove_const_t<Parameters>&... arguments) {
+cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
+                                  dim3 grid,
+                                  int cluster,
+                                  int threads,
+                                  int64_t shared_bytes,
+                                  cudaStream_t stream,
+                                  const std::remove_const_t<Parameters>&... arguments) {
 #ifdef __HIP__
   kernel<<<grid, threads, static_cast<size_t>(shared_bytes), stream>>>(arguments...);
   return cudaGetLastError();
@@ -49,18 +51,30 @@ cudaError_t launch_early(void (*kernel)(Parameters...),
                cudaSuccess &&
            major >= 9;
   }();
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
   config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = is_known ? 1 : 0;
+  config.attrs = attributes;
+  config.numAttrs = !is_known ? 0 : cluster > 1 ? 2 : 1;
   return cudaLaunchKernelEx(&config, kernel, arguments...);
 #endif
+}
+
+template <typename... Parameters>
+cudaError_t launch_early(void (*kernel)(Parameters...),
+                         dim3 grid,
+                         int threads,
+                         int64_t shared_bytes,
+                         cudaStream_t stream,
+                         const std::remove_const_t<Parameters>&... arguments) {
+  return launch_clusters_early(kernel, grid, 1, threads, shared_bytes, stream, arguments...);
 }
 
 }  // namespace ridge::backends::cuda

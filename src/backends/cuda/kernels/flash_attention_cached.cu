@@ -87,19 +87,24 @@ __device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
                                            int tile) {
   using KeyTile = Tile<Bf16, kE>;
   constexpr int kEach = kKeys * KeyTile::kVectors / kThreads;
+  static_assert(kThreads % KeyTile::kVectors == 0);  // a thread stays in its column
+  constexpr int kRowsApart = kThreads / KeyTile::kVectors;
   const int stage = tile % kStages<kE>;
   const auto head_size = static_cast<int>(p.keys.head_size);
+  const int first_row = static_cast<int>(threadIdx.x) / KeyTile::kVectors,
+            column = static_cast<int>(threadIdx.x) % KeyTile::kVectors * KeyTile::kVector;
+  const int64_t width = p.keys.kv_heads * head_size, own = kv_head * head_size + column;
+  // One remainder a tile; a ring shorter than a tile takes one a key.
+  const uint32_t cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
+  const bool wraps_once = cells.ring >= kKeys;
 #pragma unroll
   for (int k = 0; k < kEach; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * kThreads;
-    const int row = i / KeyTile::kVectors, column = i % KeyTile::kVectors * KeyTile::kVector;
+    const int row = first_row + k * kRowsApart;
     const int32_t key = tile * kKeys + row;
     const bool inside = key >= m.first_key && key <= m.last_key && column < head_size;
-    const int64_t at =
-        inside ? (cells.row(static_cast<uint32_t>(key) % cells.ring) * p.keys.kv_heads + kv_head) *
-                         head_size +
-                     column
-               : 0;
+    uint32_t at_cell = cell + static_cast<uint32_t>(row);
+    if (at_cell >= cells.ring) at_cell = wraps_once ? at_cell - cells.ring : at_cell % cells.ring;
+    const int64_t at = inside ? cells.row(at_cell) * width + own : 0;
     copy_async(&shared.keys[stage][row * KeyTile::kStride + column], p.keys.data + at, inside);
     copy_async(&shared.values[stage][row * KeyTile::kStride + column], p.values.data + at, inside);
   }
@@ -159,33 +164,37 @@ struct State {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
 };
 
-// Scores in base 2 become weights; what was summed so far follows.
+// Scores become weights; what was summed so far follows, where a row of the warp has a new top.
 template <int kE>
-__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4], State<kE>& state) {
+__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
+                                               State<kE>& state,
+                                               float to_log2) {
+  float factor[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     float highest = -INFINITY;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) highest = fmaxf(highest, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
-    const float next = fmaxf(state.top[r], row_max(highest));
+    const float next = fmaxf(state.top[r], row_max(highest) * to_log2);
     const float base = next == -INFINITY ? 0.0f : next;
-    const float factor = exp2_hardware(state.top[r] - base);
+    factor[r] = exp2_hardware(state.top[r] - base);
     state.top[r] = next;
     float tile_sum = 0.0f;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
       for (int c = 2 * r; c < 2 * r + 2; ++c) {
-        s[j][c] = exp2_hardware(s[j][c] - base);
+        s[j][c] = exp2_hardware(fmaf(s[j][c], to_log2, -base));
         tile_sum += s[j][c];
       }
     }
-    state.sum[r] = state.sum[r] * factor + tile_sum;
+    state.sum[r] = state.sum[r] * factor[r] + tile_sum;
+  }
+  if (__all_sync(0xffffffffu, factor[0] == 1.0f && factor[1] == 1.0f)) return;
 #pragma unroll
-    for (int n = 0; n < kE / 8; ++n) {
-      state.out[n][2 * r] *= factor;
-      state.out[n][2 * r + 1] *= factor;
-    }
+  for (int n = 0; n < kE / 8; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) state.out[n][c] *= factor[c / 2];
   }
 }
 
@@ -228,17 +237,18 @@ __device__ __forceinline__ void walk_keys(Shared<kE>& shared,
     const int32_t first_key = tile * kKeys;
     const bool is_whole = first_key + kKeys - 1 <= min(rows.position[0], rows.position[1]) &&
                           first_key > max(rows.position[0], rows.position[1]) - reach;
+    if (!__all_sync(0xffffffffu, is_whole)) {
 #pragma unroll
-    for (int j = 0; j < kTiles; ++j) {
+      for (int j = 0; j < kTiles; ++j) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const int32_t position = rows.position[c / 2],
-                      key = first_key + 8 * j + 2 * l.place + c % 2;
-        const bool seen = is_whole || (key <= position && key > position - reach);
-        s[j][c] = seen ? s[j][c] * to_log2 : -INFINITY;
+        for (int c = 0; c < 4; ++c) {
+          const int32_t position = rows.position[c / 2],
+                        key = first_key + 8 * j + 2 * l.place + c % 2;
+          if (key > position || key <= position - reach) s[j][c] = -INFINITY;
+        }
       }
     }
-    online_softmax<kE>(s, state);
+    online_softmax<kE>(s, state, to_log2);
     add_weighted<Bf16, kE, kTiles>(s, shared.values[stage], state.out, l);
     __syncthreads();
     if (kStages<kE> == 1 && tile + 1 < end) fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);

@@ -39,8 +39,10 @@ struct SlotCells {
 
 // The token's position, or -1 where it is padding.
 __device__ __forceinline__ int32_t live_position(const CacheCells& cells, int64_t token) {
-  const int32_t slot = cells.slots[token];
-  return slot < 0 || slot >= cells.slot_count ? -1 : cells.positions[token];
+  const int32_t slot = cells.slots[token], position = cells.positions[token];  // side by side
+  const bool is_live =
+      slot >= 0 && slot < cells.slot_count && position >= 0 && position <= cells.most_position;
+  return is_live ? position : -1;
 }
 
 // The row of [blocks * block_tokens] that the token's keys go to, or -1 where it is padding.
@@ -65,16 +67,20 @@ __device__ __forceinline__ bool sees_later(const CacheCells& cells,
 }
 
 // By every thread of one block of a launch.
-__device__ __forceinline__ void note_bad_cells(const CacheCells& cells) {
-  for (int64_t n = threadIdx.x; n < cells.tokens; n += blockDim.x) {
-    const int32_t slot = cells.positions[n] < 0 ? 0 : cells.slots[n];
-    if (slot < 0 || slot >= cells.slot_count) note_row(n, cells.bad_slot);
-  }
+__device__ __forceinline__ void note_bad_blocks(const CacheCells& cells) {
   const int64_t entries = cells.slot_count * cells.blocks_per_slot;
   for (int64_t i = threadIdx.x; i < entries; i += blockDim.x) {
     const int32_t block = cells.block_table[i];
     if (block < 0 || block >= cells.blocks) note_row(i, cells.bad_block);
   }
+}
+__device__ __forceinline__ void note_bad_cells(const CacheCells& cells) {
+  for (int64_t n = threadIdx.x; n < cells.tokens; n += blockDim.x) {
+    const int32_t position = cells.positions[n], slot = position < 0 ? 0 : cells.slots[n];
+    if (position < -1 || position > cells.most_position) note_row(n, cells.bad_position);
+    if (slot < 0 || slot >= cells.slot_count) note_row(n, cells.bad_slot);
+  }
+  note_bad_blocks(cells);
 }
 
 }  // namespace ridge::backends::cuda

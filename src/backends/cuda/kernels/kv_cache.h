@@ -10,7 +10,7 @@
 
 namespace ridge::backends::cuda {
 
-// A position of -1 is padding; so is a token whose slot or block is out of range.
+// A position of -1 is padding; so is a token whose position, slot or block is out of range.
 struct CacheCells {
   int64_t tokens = 0;                    // N
   const int32_t* positions = nullptr;    // [N]
@@ -20,8 +20,12 @@ struct CacheCells {
   int64_t blocks_per_slot = 0;
   int64_t blocks = 0;
   int64_t block_tokens = 0;
-  int32_t* bad_slot = nullptr;  // a word each, or null (rows.h): the first token of a slot, and the
-  int32_t* bad_block = nullptr;  // first entry of the table, that is out of range
+  int64_t most_position = 0;
+  // A word each, or null (rows.h): the first token of a position or a slot, and the first entry of
+  // the table, that is out of range.
+  int32_t* bad_position = nullptr;
+  int32_t* bad_slot = nullptr;
+  int32_t* bad_block = nullptr;
 };
 
 template <typename T>

@@ -2,18 +2,16 @@
 // A warp a head: its pairs in registers between norm and rotation.
 #include "backends/cuda/kernels/rope_append.h"
 
-#include <algorithm>
-
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/kv_cache.cuh"
-#include "backends/cuda/kernels/row_group.cuh"
+#include "backends/cuda/kernels/rope_head.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kLanes;
-constexpr int kPairs = static_cast<int>(kRopeAppendMostHeadSize) / 2 / kLanes;  // of a lane
+static_assert(kRopeAppendMostHeadSize == kRopeHeadMostSize);
 
 // Where a head of a token goes: a row of q, or of the caches' row; null where it goes nowhere.
 template <typename T>
@@ -30,86 +28,92 @@ __device__ __forceinline__ T* target_of(const RopeAppend<T>& p,
   return cache + (row * kv_heads + kv_head) * head_size;
 }
 
-// Pairs kTogether at a time: neighbours, which lie side by side where the pairs are halves.
-template <int kTogether, typename T>
-__device__ __forceinline__ void append_head(const RopeAppend<T>& p,
-                                            int64_t token,
-                                            int64_t head,
-                                            int64_t row) {
-  constexpr int kSteps = kPairs / kTogether;
-  const int first = static_cast<int>(threadIdx.x) % kLanes * kTogether;
-  const int pairs = static_cast<int>(p.keys.head_size / 2);
-  const bool is_turned = head < p.heads + p.keys.kv_heads;
-  const T* from = p.merged[token] + head * p.keys.head_size;
-  const int apart = p.interleaved ? 1 : pairs, step = p.interleaved ? 2 : 1;
-  T* to = target_of(p, token, head, row);
-  if (to == nullptr) return;
-  float a[kSteps][kTogether], b[kSteps][kTogether], squares = 0.0f;
+// Where the keys of a block's tokens go: their rows of the caches, -1 where they go nowhere.
+template <int kTokens>
+struct TokenRows {
+  int64_t of[kTokens];
+  int is_later;  // a bit a token: a later token goes to the same row
+
+  // By every thread of the block, which looks at all later tokens once for all its own.
+  __device__ __forceinline__ void find(const CacheCells& cells, int64_t first) {
+    const int own = static_cast<int>(threadIdx.x);
+    if (own == 0) is_later = 0;
+    if (own < kTokens) of[own] = first + own < cells.tokens ? row_of_token(cells, first + own) : -1;
+    __syncthreads();
+    int mask = 0;
+#pragma unroll 4
+    for (int64_t other = first + 1 + own; other < cells.tokens; other += kThreads) {
+      const int64_t row = row_of_token(cells, other);
+      if (row < 0) continue;
 #pragma unroll
-  for (int i = 0; i < kSteps; ++i) {
-    const int pair = first + i * kLanes * kTogether;
-    if (pair >= pairs) continue;
-    load_floats<kTogether>(from + pair * step, a[i]);
-    load_floats<kTogether>(from + pair * step + apart, b[i]);
-#pragma unroll
-    for (int k = 0; k < kTogether; ++k)
-      squares = fmaf(a[i][k], a[i][k], fmaf(b[i][k], b[i][k], squares));
+      for (int i = 0; i < kTokens; ++i) mask |= (row == of[i] && first + i < other ? 1 : 0) << i;
+    }
+    if (mask != 0) atomicOr(&is_later, mask);
+    __syncthreads();
+    if (own < kTokens && (is_later >> own & 1) != 0) of[own] = -1;
+    __syncthreads();
   }
-  if (p.q_norm != nullptr && is_turned) {
-    const float* norm = head < p.heads ? p.q_norm : p.k_norm;
-    gather_lanes();
-    const float mean = reduce_lanes(squares, Sum{}) / static_cast<float>(p.keys.head_size);
-    const float scale = 1.0f / sqrtf(mean + p.eps);
+};
+
+// Mapping: a block for kTokens tokens (y) and a run of their heads (x), as many heads a warp as it
+// has `lanes` for, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T); of a few tokens latency.
+template <int kTogether, int kBatch, int kTokens, typename T>
+__global__ void __launch_bounds__(kThreads)
+    rope_append_kernel(const __grid_constant__ RopeAppend<T> p, int lanes) {
+  __shared__ TokenRows<kTokens> rows;
+  let_next_start();
+  if (!p.is_settled) wait_for_grids();
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * kTokens, kv_heads = p.keys.kv_heads;
+  const int heads_at_once = kThreads / lanes;
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kBatch * heads_at_once,
+                end = min(begin + kBatch * heads_at_once, p.heads + 2 * kv_heads);
+  if (end > p.heads) rows.find(p.cells, first);
+  wait_for_grids();
+  if (blockIdx.x + blockIdx.y == 0) note_bad_cells(p.cells);
+  const int64_t pairs = p.keys.head_size / 2;
+  const HeadShape<kTogether> shape{static_cast<int>(pairs), p.interleaved, lanes};
+  for (int i = 0; i < kTokens && first + i < p.cells.tokens; ++i) {
+    const int64_t token = first + i;
+    HeadAngles<kTogether> angles;
+    angles.load(p.cos + token * pairs, p.sin + token * pairs, shape);
+    HeadPairs<kTogether> heads[kBatch];
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-      const int pair = first + i * kLanes * kTogether;
-      if (pair >= pairs) continue;
+    for (int j = 0; j < kBatch; ++j) {
+      const int64_t at = begin + static_cast<int>(threadIdx.x) / lanes + j * heads_at_once;
+      if (at < end) heads[j].load(p.merged[token] + at * p.keys.head_size, shape);
+    }
 #pragma unroll
-      for (int k = 0; k < kTogether; ++k) {
-        a[i][k] *= scale * (p.norm_offset + norm[(pair + k) * step]);
-        b[i][k] *= scale * (p.norm_offset + norm[(pair + k) * step + apart]);
+    for (int j = 0; j < kBatch; ++j) {
+      const int64_t at = begin + static_cast<int>(threadIdx.x) / lanes + j * heads_at_once;
+      if (p.q_norm != nullptr) {
+        const float* norm = at < p.heads ? p.q_norm : p.k_norm;
+        heads[j].norm(norm, p.norm_offset, p.eps, shape, at < p.heads + kv_heads);
       }
+      if (at < p.heads + kv_heads) heads[j].turn(angles);
+      T* to = at < end ? target_of(p, token, at, at < p.heads ? -1 : rows.of[i]) : nullptr;
+      if (to != nullptr) heads[j].store(to, shape);
     }
-  }
-#pragma unroll
-  for (int i = 0; i < kSteps; ++i) {
-    const int pair = first + i * kLanes * kTogether;
-    if (pair >= pairs) continue;
-    float low[kTogether], high[kTogether];
-#pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      const float cosine = is_turned ? p.cos[token * pairs + pair + k] : 1.0f,
-                  sine = is_turned ? p.sin[token * pairs + pair + k] : 0.0f;
-      low[k] = a[i][k] * cosine - b[i][k] * sine;
-      high[k] = b[i][k] * cosine + a[i][k] * sine;
-    }
-    store_floats(to + pair * step, low);
-    store_floats(to + pair * step + apart, high);
   }
 }
 
-// Mapping: a block for a run of heads (x) of a token (y), a warp a head at a time. Bound: memory, 2
-// N (H
-// + 2 K) E sizeof(T); of a few tokens latency.
+template <int kTogether, int kBatch, int kTokens, typename T>
+cudaError_t launch_form(const RopeAppend<T>& call, int lanes, cudaStream_t stream) {
+  const int64_t heads = call.heads + 2 * call.keys.kv_heads, run = kBatch * kThreads / lanes;
+  const dim3 grid(static_cast<unsigned>((heads + run - 1) / run),
+                  static_cast<unsigned>((call.cells.tokens + kTokens - 1) / kTokens));
+  return launch_early(rope_append_kernel<kTogether, kBatch, kTokens, T>, grid, kThreads, 0, stream,
+                      call, lanes);
+}
+
+// Vectors of kTogether pairs, and a power of two of them in a head.
 template <int kTogether, typename T>
-__global__ void __launch_bounds__(kThreads)
-    rope_append_kernel(const __grid_constant__ RopeAppend<T> p) {
-  let_next_start();
-  if (!p.is_settled) wait_for_grids();
-  const int64_t token = blockIdx.y, heads = p.heads + 2 * p.keys.kv_heads;
-  const int64_t each = (heads + gridDim.x - 1) / gridDim.x, begin = blockIdx.x * each,
-                end = min(begin + each, heads);
-  int64_t row = -1;
-  if (end > p.heads) {
-    row = row_of_token(p.cells, token);
-    const bool is_later =
-        row >= 0 && sees_later(p.cells, token, row, static_cast<int>(threadIdx.x), kThreads);
-    if (__syncthreads_or(is_later) != 0) row = -1;
-  }
-  wait_for_grids();
-  if (blockIdx.x + blockIdx.y == 0) note_bad_cells(p.cells);
-  for (int64_t head = begin + threadIdx.x / kLanes; head < end; head += kWarps)
-    append_head<kTogether>(p, token, head, row);
+bool takes_together(const RopeAppend<T>& call) {
+  const int64_t vectors = call.keys.head_size / 2 / kTogether;
+  return !call.interleaved && call.keys.head_size % (2 * kTogether) == 0 &&
+         (vectors & (vectors - 1)) == 0 && takes_vectors<kTogether>(call.merged) &&
+         takes_vectors<kTogether>(call.q) && takes_vectors<kTogether>(call.keys.data) &&
+         takes_vectors<kTogether>(call.values.data) && takes_vectors<kTogether>(call.cos) &&
+         takes_vectors<kTogether>(call.sin);
 }
 
 }  // namespace
@@ -119,16 +123,15 @@ cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
   if (call.keys.head_size % 2 != 0 || call.keys.head_size > kRopeAppendMostHeadSize)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  // Of many tokens a few blocks each are enough: each looks for later tokens once.
-  constexpr int64_t kFewTokens = 32, kBlocksOfMany = 4;
-  constexpr int kTogether = 2;
-  const int64_t heads = call.heads + 2 * call.keys.kv_heads, most = (heads + kWarps - 1) / kWarps;
-  const int64_t blocks = call.cells.tokens > kFewTokens ? std::min(most, kBlocksOfMany) : most;
-  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(call.cells.tokens));
-  const bool vectors = !call.interleaved && call.keys.head_size % (2 * kTogether) == 0 &&
-                       takes_vectors<kTogether>(call.merged) && takes_vectors<kTogether>(call.q);
-  return vectors ? launch_early(rope_append_kernel<kTogether, T>, grid, kThreads, 0, stream, call)
-                 : launch_early(rope_append_kernel<1, T>, grid, kThreads, 0, stream, call);
+  // Of many tokens a block takes several: looking for later ones costs as much for all of them.
+  constexpr int64_t kFewTokens = 32;
+  constexpr int kWide = 8, kNarrow = 2;
+  if (call.cells.tokens <= kFewTokens)
+    return takes_together<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
+                                         : launch_form<1, 1, 1>(call, kLanes, stream);
+  const int lanes = static_cast<int>(call.keys.head_size / 2 / kWide);
+  return takes_together<kWide>(call) ? launch_form<kWide, 2, 8>(call, lanes, stream)
+                                     : launch_form<1, 4, 8>(call, kLanes, stream);
 }
 
 template cudaError_t launch_rope_append(const RopeAppend<float>&, cudaStream_t);

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Few rows by a matrix: the matrix goes through the tensor cores once, 16 of its rows by up to 8
-// tokens a step. CUDA's own (mma.sync); elsewhere cuBLASLt and the unfused kernels stand for it.
-#include "backends/cuda/kernels/row_product.h"
-
+// tokens a step. Matrices that all registers together can hold are row_product_held.cu's. CUDA's
+// own (mma.sync); elsewhere cuBLASLt and the unfused kernels stand for it.
 #include <algorithm>
 
-#include "backends/cuda/kernels/early_start.cuh"
-#include "backends/cuda/kernels/vector_io.cuh"
+#include "backends/cuda/kernels/row_product_tile.cuh"
 
 namespace ridge::backends::cuda {
+namespace row_product {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kWarps = kThreads / kLanes;
-constexpr int kChunk = 32;  // elements of a row that four lanes hold, 8 each: two steps of 16
-constexpr int kBatch = 4;   // chunks on their way at a time, twice
-constexpr int kTile = 16;   // rows of the weight
-
-// x's rows in shared memory lie 64 bytes off a multiple of 128, so that two rows' 64 bytes are all
-// banks.
-__host__ __device__ constexpr int64_t shared_stride(int64_t in) {
-  return in + (in / kChunk % 2 == 0 ? kChunk : 0);
-}
+constexpr int kHeld = 2;   // vectors of a row that a thread holds
+constexpr int kBatch = 4;  // chunks on their way at a time, twice
 
 struct Fragments {
   uint4 upper[kBatch], lower[kBatch];  // of the tile's rows 0-7 and 8-15
@@ -52,31 +42,6 @@ struct Walk {
     return (batch * kBatch + i) * kSplit + split;
   }
 };
-
-struct TileRows {
-  int64_t upper, lower;  // of this lane
-  bool has_upper, has_lower;
-};
-
-// With an activation a tile is 8 rows of the gate and the same 8 of up.
-__device__ __forceinline__ TileRows rows_of_tile(const RowProduct& p, int64_t tile) {
-  const int64_t quad = static_cast<int>(threadIdx.x) % kLanes / 4;
-  if (p.activation == RowActivation::kNone) {
-    const int64_t upper = tile * kTile + quad, lower = upper + 8;
-    return {upper, lower, upper < p.weight_rows, lower < p.weight_rows};
-  }
-  const int64_t half = p.weight_rows / 2, upper = tile * (kTile / 2) + quad;
-  return {upper, half + upper, upper < half, upper < half};
-}
-
-// Weights are read once and never again in this step.
-__device__ __forceinline__ uint4 load_once(const uint16_t* p) {
-  uint4 v;
-  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-               : "l"(p));
-  return v;
-}
 
 template <int kSplit>
 __device__ __forceinline__ void fetch(const RowProduct& p,
@@ -115,208 +80,64 @@ __device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kS
     }
 }
 
-// c += a b, 16 rows by 16 by 8 tokens. The order of the 16 summed elements is the same in a and b,
-// and otherwise free: a lane's 8 neighbours serve two steps.
-__device__ __forceinline__ void multiply(float (&c)[4],
-                                         uint32_t a0,
-                                         uint32_t a1,
-                                         uint32_t a2,
-                                         uint32_t a3,
-                                         uint32_t b0,
-                                         uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
-}
-
-// Sums of one number a thread over the threads of a row's team, which are whole warps; every thread
-// of the block comes.
-__device__ __forceinline__ float sum_of_team(float value, int team_warps, float* scratch) {
-#pragma unroll
-  for (int mask = kLanes / 2; mask > 0; mask /= 2) value += shuffle_xor(value, mask);
-  if (team_warps == 1) return value;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  __syncthreads();
-  if (threadIdx.x % kLanes == 0) scratch[warp] = value;
-  __syncthreads();
-  float sum = 0.0f;
-  const int first = warp / team_warps * team_warps;
-  for (int w = 0; w < team_warps; ++w) sum += scratch[first + w];
-  return sum;
-}
-
-__device__ __forceinline__ void load_weights(const float* weight, float offset, float (&w)[8]) {
-  load_floats(weight, w);
-#pragma unroll
-  for (int i = 0; i < 8; ++i) w[i] += offset;
-}
-
-// Which threads have which row of the block's input: teams of whole warps, a row each.
-struct RowTeam {
-  int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
-  int warps;
-  bool is_row;
-
-  __device__ __forceinline__ explicit RowTeam(const RowProduct& p) {
-    int teams = 1;
-    while (teams < p.tokens) teams *= 2;
-    const int threads = kThreads / teams;
-    warps = kWarps / teams;
-    row = static_cast<int>(threadIdx.x) / threads;
-    first = static_cast<int>(threadIdx.x) % threads * 8;
-    step = threads * 8;
-    is_row = row < p.tokens;
-  }
-};
-
-// What rows are normed with, where a thread holds all its vectors in registers: fetched before the
-// kernel's turn.
-constexpr int kHeld = 2;
-struct HeldNorms {
-  float norm[kHeld][8], delta[kHeld][8];
-
-  __device__ __forceinline__ void fetch(const RowProduct& p, const RowTeam& team) {
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i) {
-      const int64_t at = team.first + i * team.step;
-      if (!team.is_row || at >= p.in) continue;
-      load_weights(p.norm + at, p.norm_offset, norm[i]);
-      if (p.delta) load_weights(p.delta_norm + at, p.norm_offset, delta[i]);
-    }
-  }
-};
-
-__device__ __forceinline__ float norm_scale(const RowProduct& p, float squares) {
-  return rsqrtf(squares / static_cast<float>(p.in) + p.eps);
-}
-
-// The rows of the block's input, normed, in shared memory. The first block writes the sum. All that
-// is read is on its way at once.
-__device__ __forceinline__ void norm_held_rows(const RowProduct& p,
-                                               const RowTeam& team,
-                                               const HeldNorms& norms,
-                                               uint16_t* staged,
-                                               float* scratch) {
-  float x[kHeld][8], d[kHeld][8], squares = 0.0f;
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int64_t at = team.first + i * team.step;
-    if (!team.is_row || at >= p.in) continue;
-    load_floats(p.x[team.row] + at, x[i]);
-    if (!p.delta) continue;
-    load_floats(p.delta[team.row] + at, d[i]);
-#pragma unroll
-    for (int k = 0; k < 8; ++k) squares = fmaf(d[i][k], d[i][k], squares);
-  }
-  float delta_scale = 0.0f;
-  if (p.delta) {
-    delta_scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
-    squares = 0.0f;
-  }
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int64_t at = team.first + i * team.step;
-    if (!team.is_row || at >= p.in) continue;
-    if (p.delta) {
-#pragma unroll
-      for (int k = 0; k < 8; ++k) x[i][k] = fmaf(d[i][k] * delta_scale, norms.delta[i][k], x[i][k]);
-      const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x[i]);
-      if (blockIdx.x == 0) store_packed(p.sum[team.row] + at, rounded);
-      unpack(rounded, x[i]);
-    }
-#pragma unroll
-    for (int k = 0; k < 8; ++k) squares = fmaf(x[i][k], x[i][k], squares);
-  }
-  const float scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
-#pragma unroll
-  for (int i = 0; i < kHeld; ++i) {
-    const int64_t at = team.first + i * team.step;
-    if (!team.is_row || at >= p.in) continue;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) x[i][k] *= scale * norms.norm[i][k];
-    store_floats(staged + team.row * shared_stride(p.in) + at, x[i]);
-  }
-  __syncthreads();
-}
-
-// The same of rows of any length.
-__device__ __forceinline__ void norm_rows(const RowProduct& p,
-                                          const RowTeam& team,
-                                          uint16_t* staged,
-                                          float* scratch) {
+// As stage_held_rows, of rows of any length: kTogether vectors on their way at a time.
+__device__ __forceinline__ void stage_rows(const RowProduct& p,
+                                           const RowTeam& team,
+                                           uint16_t* staged,
+                                           Squares& squares) {
+  constexpr int kTogether = 4;
   uint16_t* z = staged + team.row * shared_stride(p.in);
   const int64_t end = team.is_row ? p.in : 0;
-  float squares = 0.0f, x[8], w[8], d[8];
-  float delta_scale = 0.0f;
+  float own = 0.0f, delta_scale = 0.0f;
   if (p.delta) {
+    float d[8];
+#pragma unroll 4
     for (int64_t i = team.first; i < end; i += team.step) {
       load_floats(p.delta[team.row] + i, d);
 #pragma unroll
-      for (int k = 0; k < 8; ++k) squares = fmaf(d[k], d[k], squares);
+      for (int k = 0; k < 8; ++k) own = fmaf(d[k], d[k], own);
     }
-    delta_scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
-    squares = 0.0f;
+    note_squares(squares.of_delta, own);
+    __syncthreads();
+    delta_scale = norm_scale(p, squares.of_delta, team.row, team.warps);
+    own = 0.0f;
   }
-  for (int64_t i = team.first; i < end; i += team.step) {
-    load_floats(p.x[team.row] + i, x);
-    if (p.delta) {
-      load_floats(p.delta[team.row] + i, d);
-      load_weights(p.delta_norm + i, p.norm_offset, w);
+  for (int64_t base = team.first; base < end; base += kTogether * team.step) {
+    Packed<uint16_t, 8> rows[kTogether], deltas[kTogether];
 #pragma unroll
-      for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, w[k], x[k]);
+    for (int j = 0; j < kTogether; ++j) {
+      const int64_t i = base + j * team.step;
+      if (i >= end) continue;
+      rows[j] = load_packed<8>(p.x[team.row] + i);
+      if (p.delta) deltas[j] = load_packed<8>(p.delta[team.row] + i);
     }
-    const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
-    if (p.delta && blockIdx.x == 0) store_packed(p.sum[team.row] + i, rounded);
-    store_packed(z + i, rounded);
-    unpack(rounded, x);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) squares = fmaf(x[k], x[k], squares);
-  }
-  const float scale = norm_scale(p, sum_of_team(squares, team.warps, scratch));
-  for (int64_t i = team.first; i < end; i += team.step) {
-    load_floats(z + i, x);
-    load_weights(p.norm + i, p.norm_offset, w);
+    for (int j = 0; j < kTogether; ++j) {
+      const int64_t i = base + j * team.step;
+      if (i >= end) continue;
+      float x[8], w[8];
+      load_weights(p.norm + i, p.norm_offset, w);
+      unpack(rows[j], x);
+      if (p.delta) {
+        float d[8], delta_weight[8];
+        unpack(deltas[j], d);
+        load_weights(p.delta_norm + i, p.norm_offset, delta_weight);
 #pragma unroll
-    for (int k = 0; k < 8; ++k) x[k] *= scale * w[k];
-    store_floats(z + i, x);
+        for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, delta_weight[k], x[k]);
+        const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
+        if (blockIdx.x == 0) store_packed(p.sum[team.row] + i, rounded);
+        unpack(rounded, x);
+      }
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        own = fmaf(x[k], x[k], own);
+        x[k] *= w[k];
+      }
+      store_floats(z + i, x);
+    }
   }
+  note_squares(squares.of_row, own);
   __syncthreads();
-}
-
-__device__ __forceinline__ float activated(RowActivation activation, float gate) {
-  if (activation == RowActivation::kSilu) return gate * sigmoid_for<uint16_t>(gate);
-  const float inner = 0.7978845608028654f * fmaf(0.044715f * gate * gate, gate, gate);
-  return gate * sigmoid_for<uint16_t>(2.0f * inner);
-}
-
-__device__ __forceinline__ void put(const RowProduct& p,
-                                    int64_t token,
-                                    int64_t column,
-                                    float value) {
-  if (token >= p.tokens) return;
-  if (p.residual) value += to_float(p.residual[token][column]);
-  const int64_t at = token * p.y_stride + column;
-  if (p.y_is_f32)
-    static_cast<float*>(p.y)[at] = value;
-  else
-    static_cast<uint16_t*>(p.y)[at] = from_float<uint16_t>(value);
-}
-
-// c[0], c[1]: this lane's upper row by two tokens; c[2], c[3]: its lower row.
-__device__ __forceinline__ void put_tile(const RowProduct& p, int64_t tile, const float (&c)[4]) {
-  const TileRows rows = rows_of_tile(p, tile);
-  const int64_t token = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    if (p.activation != RowActivation::kNone) {
-      if (rows.has_upper) put(p, token + i, rows.upper, activated(p.activation, c[i]) * c[2 + i]);
-      continue;
-    }
-    if (rows.has_upper) put(p, token + i, rows.upper, c[i]);
-    if (rows.has_lower) put(p, token + i, rows.lower, c[2 + i]);
-  }
 }
 
 // Mapping: a tile of 16 rows of the weight for kSplit warps, which sum its columns in turn; blocks
@@ -327,7 +148,7 @@ template <int kSplit, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
     row_product_kernel(const __grid_constant__ RowProduct p) {
   extern __shared__ uint4 shared[];
-  __shared__ float scratch[kWarps];
+  __shared__ Squares squares;
   __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
   const Walk<kSplit> walk(p);
   Fragments next;
@@ -338,17 +159,19 @@ __global__ void __launch_bounds__(kThreads, 2)
     prefetch_tile(p, walk);
   }
   auto* staged = reinterpret_cast<uint16_t*>(shared);
+  float scales[2] = {1.0f, 1.0f};
   if constexpr (kNorms) {
     const RowTeam team(p);
     if (p.in <= kHeld * team.step) {
-      HeldNorms norms;
+      HeldNorms<kHeld> norms;
       norms.fetch(p, team);
       wait_for_grids();
-      norm_held_rows(p, team, norms, staged, scratch);
+      stage_held_rows(p, team, norms, staged, squares);
     } else {
       wait_for_grids();
-      norm_rows(p, team, staged, scratch);
+      stage_rows(p, team, staged, squares);
     }
+    result_scales(p, squares, team.warps, scales);
   } else {
     wait_for_grids();
   }
@@ -391,7 +214,12 @@ __global__ void __launch_bounds__(kThreads, 2)
 #pragma unroll
         for (int i = 0; i < 4; ++i) c[i] += parts[warp + s][lane][i];
     }
-    put_tile(p, walk.tile(round), c);
+    const TileResults results(p, walk.tile(round));
+    float residual[4];
+    results.load_residual(p, residual);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] *= scales[i % 2];
+    results.put(p, c, residual);
   }
 }
 
@@ -424,12 +252,15 @@ cudaError_t launch_split(const RowProduct& call, cudaStream_t stream) {
 }
 
 }  // namespace
+}  // namespace row_product
 
 cudaError_t launch_row_product(const RowProduct& call, cudaStream_t stream) {
-  const bool is_long = call.norm != nullptr && call.in > kRowProductMostNormed;
+  using namespace row_product;
+  const bool is_long = call.norm != nullptr && call.tokens * call.in > kRowProductMostNormed;
   if (call.in % kChunk != 0 || call.tokens > kRowProductMostTokens || is_long)
     return cudaErrorInvalidValue;
   if (call.tokens == 0 || call.weight_rows == 0 || call.in == 0) return cudaSuccess;
+  if (holds_row_product(call)) return launch_row_product_held(call, stream);
   return call.norm != nullptr ? launch_split<true>(call, stream)
                               : launch_split<false>(call, stream);
 }

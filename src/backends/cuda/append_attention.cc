@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding of append_attention.
+#include "backends/cuda/kernels/append_attention.h"
+
+#include "backends/cuda/cache_operands.h"
+#include "backends/cuda/settled_operand.h"
+#include "base/error.h"
+#include "ops/cached_attention.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// The token sees its window, and never more than a ring holds or its graph's bound allows.
+int64_t reach_of(const Call& call) {
+  const Shape& cache = call.inputs[0].shape;
+  int64_t ring = call.inputs[7].shape[1] * cache[1];
+  int64_t columns = std::min(call.attrs.integer("context"), ring),
+          window = call.attrs.integer("window");
+  return window > 0 ? std::min(window, columns) : columns;
+}
+
+Launch bind(const BindCall& call, BindContext& context) {
+  auto input = [&](size_t i) -> const Operand& { return call.inputs[i]; };
+  AppendAttention a;
+  a.cells = cells_of(call, input(0).type.shape, 5, "append_attention", context,
+                     most_position(call.attrs()));
+  a.is_settled = true;
+  for (size_t i : {0, 1, 5, 6, 7}) a.is_settled = a.is_settled && is_settled(call, i);
+  a.heads = call.attrs().integer("heads");
+  a.group = static_cast<int>(a.heads / input(0).type.shape[2]);
+  a.reach = reach_of(call.call());
+  a.scale = static_cast<float>(call.attrs().real("scale"));
+  a.merged = input(2).as<const uint16_t>();
+  a.cos = input(3).as<const float>();
+  a.sin = input(4).as<const float>();
+  a.interleaved = call.attrs().flag("interleaved");
+  if (call.attrs().flag("norms")) {
+    a.q_norm = input(8).as<const float>();
+    a.k_norm = input(9).as<const float>();
+  }
+  a.eps = static_cast<float>(call.attrs().real("eps"));
+  a.norm_offset = static_cast<float>(call.attrs().real("offset"));
+  a.keys = cache_of<uint16_t>(input(0));
+  a.values = cache_of<uint16_t>(input(1));
+  a.o = call.outputs[2].as<uint16_t>();
+  return launch_on(context.device, "append_attention", launch_append_attention, a);
+}
+
+std::string unsupported(const Call& call) {
+  const Shape& cache = call.inputs[0].shape;
+  if (call.inputs[0].dtype != DType::kBF16)
+    return fmt::format("expected a cache in bf16, got {}", call.inputs[0].str());
+  if (call.inputs[2].shape[0] != 1)
+    return fmt::format("expected one token, got {}", call.inputs[2].shape[0]);
+  int64_t heads = call.attrs.integer("heads"), reach = reach_of(call);
+  if (!takes_append_attention(heads, cache[2], cache[3], reach))
+    return fmt::format(
+        "expected a GPU with clusters, a head size of 64, 128 or 256, few KV heads and a short "
+        "context, got {} heads on a cache {} and {} keys",
+        heads, cache.str(), reach);
+  return "";
+}
+
+}  // namespace
+
+const CudaKernel& append_attention_kernel() {
+  constexpr int64_t kVectorBytes = 16;
+  static const CudaKernel kernel{.op = "append_attention",
+                                 .bind = bind,
+                                 .vector_bytes = kVectorBytes,
+                                 .unsupported = unsupported,
+                                 .rounds = 3};
+  return kernel;
+}
+
+}  // namespace ridge::backends::cuda

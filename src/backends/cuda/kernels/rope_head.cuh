@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// A head of a merged projection, normed and turned by one warp, its pairs in registers. Where the
+// result goes is the caller's.
+#pragma once
+
+#include "backends/cuda/kernels/row_group.cuh"
+
+namespace ridge::backends::cuda {
+
+inline constexpr int64_t kRopeHeadMostSize = 256;
+
+// How a lane holds a head: kTogether pairs at a time, which lie side by side where pairs are
+// halves. A head has `lanes` of a warp, a power of two.
+template <int kTogether>
+struct HeadShape {
+  static constexpr int kMostPairs = static_cast<int>(kRopeHeadMostSize) / 2;
+  static constexpr int kSteps =
+      kMostPairs > kLanes* kTogether ? kMostPairs / kLanes / kTogether : 1;
+  int pairs;         // E/2
+  bool interleaved;  // pairs are neighbours, else halves
+  int lanes;
+
+  __device__ __forceinline__ int pair(int step) const {
+    return (static_cast<int>(threadIdx.x) % lanes + step * lanes) * kTogether;
+  }
+  __device__ __forceinline__ int low(int pair) const { return interleaved ? 2 * pair : pair; }
+  __device__ __forceinline__ int high(int pair) const {
+    return low(pair) + (interleaved ? 1 : pairs);
+  }
+};
+
+// The angles of a token, the same for all its heads.
+template <int kTogether>
+struct HeadAngles {
+  using Shape = HeadShape<kTogether>;
+  float cosine[Shape::kSteps][kTogether], sine[Shape::kSteps][kTogether];
+
+  __device__ __forceinline__ void load(const float* cos, const float* sin, const Shape& shape) {
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i) {
+      if (shape.pair(i) >= shape.pairs) continue;
+      load_floats<kTogether>(cos + shape.pair(i), cosine[i]);
+      load_floats<kTogether>(sin + shape.pair(i), sine[i]);
+    }
+  }
+};
+
+template <int kTogether>
+struct HeadPairs {
+  using Shape = HeadShape<kTogether>;
+  float a[Shape::kSteps][kTogether], b[Shape::kSteps][kTogether];
+
+  template <typename T>
+  __device__ __forceinline__ void load(const T* from, const Shape& shape) {
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i) {
+      if (shape.pair(i) >= shape.pairs) continue;
+      load_floats<kTogether>(from + shape.low(shape.pair(i)), a[i]);
+      load_floats<kTogether>(from + shape.high(shape.pair(i)), b[i]);
+    }
+  }
+
+  // By all lanes of the warp; heads that are not `normed` stay. Weights are `offset` more than what
+  // is stored.
+  __device__ __forceinline__ void norm(const float* weight,
+                                       float offset,
+                                       float eps,
+                                       const Shape& shape,
+                                       bool normed = true) {
+    float a_weight[Shape::kSteps][kTogether], b_weight[Shape::kSteps][kTogether], squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i)
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        if (!normed || shape.pair(i) >= shape.pairs) continue;
+        a_weight[i][k] = offset + weight[shape.low(shape.pair(i) + k)];
+        b_weight[i][k] = offset + weight[shape.high(shape.pair(i) + k)];
+      }
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i)
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k)
+        if (normed && shape.pair(i) < shape.pairs)
+          squares = fmaf(a[i][k], a[i][k], fmaf(b[i][k], b[i][k], squares));
+    gather_lanes();
+#pragma unroll
+    for (int mask = kLanes / 2; mask > 0; mask /= 2)
+      if (mask < shape.lanes) squares += shuffle_xor(squares, mask);
+    const float mean = squares / static_cast<float>(2 * shape.pairs);
+    const float scale = rsqrtf(mean + eps);
+    if (!normed) return;
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i)
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        a[i][k] *= scale * a_weight[i][k];
+        b[i][k] *= scale * b_weight[i][k];
+      }
+  }
+
+  __device__ __forceinline__ void turn(const HeadAngles<kTogether>& angles) {
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i)
+#pragma unroll
+      for (int k = 0; k < kTogether; ++k) {
+        const float x = a[i][k], y = b[i][k];
+        a[i][k] = x * angles.cosine[i][k] - y * angles.sine[i][k];
+        b[i][k] = y * angles.cosine[i][k] + x * angles.sine[i][k];
+      }
+  }
+
+  template <typename T>
+  __device__ __forceinline__ void store(T* to, const Shape& shape) const {
+#pragma unroll
+    for (int i = 0; i < Shape::kSteps; ++i) {
+      if (shape.pair(i) >= shape.pairs) continue;
+      store_floats(to + shape.low(shape.pair(i)), a[i]);
+      store_floats(to + shape.high(shape.pair(i)), b[i]);
+    }
+  }
+};
+
+}  // namespace ridge::backends::cuda
