@@ -25,6 +25,11 @@ TEST(FuseAppendAttention, LeavesWhatIsExpanded) {
   EXPECT_EQ(print(made), print(step.graph()));  // nothing is appended and turned at once yet
 }
 
+TEST(FuseAppendAttention, CostsLess) {
+  DecodeStep step(models::Family::kGemma3);
+  step.try_pass(fuse_append_attention_pass(), step.run(fuse_rope_append_pass(), step.graph()));
+}
+
 TEST(FuseAppendAttention, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
   Graph appended = step.run(fuse_rope_append_pass(), step.graph());
