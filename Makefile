@@ -20,7 +20,8 @@ help:  ## list the targets (the default)
 lab: build  ## set up, build and run the main job: the ladder of levels on this machine
 	$(BUILD)/ridge lab $(LAB_ARGS)
 
-test: build  ## set up, build and run all tests but the slow ones
+test: build  ## set up, build, fetch the models where there is a network, run all tests but the slow ones
+	@tools/fetch_models.sh || echo "without these models their tests are skipped" >&2
 	$(call run_tests,$(BUILD),-LE slow)
 
 test-slow: build  ## run the slow tests

