@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/clock.h"
@@ -86,11 +87,8 @@ std::vector<std::string> known_names() {
 }
 
 bool is_known(std::string_view name) {
-  for (const Pass* pass : pipeline())
-    if (pass->name == name) return true;
-  for (std::string_view option : options())
-    if (option == name) return true;
-  return false;
+  const std::vector<std::string> names = known_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // What no switch turns off: without these nothing runs.

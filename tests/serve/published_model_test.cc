@@ -8,37 +8,10 @@
 namespace ridge::serve {
 namespace {
 
-// Sums of a thousand products in fp32, in another order, through tens of layers.
-constexpr double kLogits = 2e-3;
-constexpr double kLikelihood = 1e-3;
 constexpr double kRoundedLikelihood = 0.01;
 constexpr int64_t kLongText = 500;
-// Where the two largest logits are closer, either may come first.
-constexpr double kTie = 0.02;
 
-struct Published {
-  const char* file;
-  const char* expectations;
-  // Of logits, with activations rounded to 8 bits through tens of layers, where the order of a sum
-  // moves a result by its whole distance. llama.cpp, which rounds too, stands off these logits by
-  // up to 0.54 (SmolLM2) and 1.01 (Gemma 3, on the text of 869 tokens, as we do).
-  double rounded_logits;
-};
-void PrintTo(const Published& p, std::ostream* out) { *out << p.file; }
-
-class PublishedModel : public testing::TestWithParam<Published> {
- protected:
-  void SetUp() override {
-    std::string path = published_model(GetParam().file);
-    if (path.empty())
-      GTEST_SKIP() << GetParam().file << " is not on this machine: make models fetches it";
-    file_ = std::make_unique<models::ModelFile>(models::ModelFile::open(path));
-    expected_ = files::read_json(data_folder() + GetParam().expectations);
-  }
-
-  std::unique_ptr<models::ModelFile> file_;
-  nlohmann::json expected_;
-};
+using PublishedModel = PublishedModelTest;
 
 TEST_P(PublishedModel, GivesTheSameLastLogits) {
   Session session(*file_, at_level("compiled", 1024), cpu_backend());
@@ -126,14 +99,7 @@ TEST_P(PublishedModel, IsTheSameEachWay) {
   EXPECT_LE(largest_difference(batch.logits(1), logits), kSame) << "in a batch";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All,
-    PublishedModel,
-    testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json", 0.7},
-                    Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json", 1.01}),
-    [](const testing::TestParamInfo<Published>& which) {
-      return std::string(which.index == 0 ? "SmolLM2" : "Gemma3");
-    });
+INSTANTIATE_TEST_SUITE_P(All, PublishedModel, testing::ValuesIn(kPublished), PublishedModel::name);
 
 }  // namespace
 }  // namespace ridge::serve

@@ -9,32 +9,14 @@
 namespace ridge::serve {
 namespace {
 
-// As on the CPU (tests/serve/published_model_test.cc).
-constexpr double kLogits = 2e-3;
-constexpr double kLikelihood = 1e-3;
-constexpr double kTie = 0.02;
 constexpr double kSame = 2e-4;
 // bf16 keeps 8 bits of weights, activations and keys, through tens of layers. llama.cpp, which
 // rounds too, stands off these logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3).
 constexpr double kNarrowLogits = 0.7;
 constexpr double kNarrowLikelihood = 0.05;
 
-struct Published {
-  const char* file;
-  const char* expectations;
-};
-void PrintTo(const Published& p, std::ostream* out) { *out << p.file; }
-
-class GpuPublishedModel : public testing::TestWithParam<Published> {
+class GpuPublishedModel : public PublishedModelTest {
  protected:
-  void SetUp() override {
-    std::string path = published_model(GetParam().file);
-    if (path.empty())
-      GTEST_SKIP() << GetParam().file << " is not on this machine: make models fetches it";
-    file_ = std::make_unique<models::ModelFile>(models::ModelFile::open(path));
-    expected_ = files::read_json(data_folder() + GetParam().expectations);
-  }
-
   static SessionOptions options(const std::string& switches,
                                 const std::string& level = "compiled") {
     SessionOptions made;
@@ -63,9 +45,6 @@ class GpuPublishedModel : public testing::TestWithParam<Published> {
     EXPECT_LE(logit_distance, logit_bound);
     EXPECT_LE(likelihood_distance, likelihood_bound);
   }
-
-  std::unique_ptr<models::ModelFile> file_;
-  nlohmann::json expected_;
 };
 
 TEST_P(GpuPublishedModel, MeetsTheExpectations) {
@@ -130,14 +109,10 @@ TEST_P(GpuPublishedModel, IsAloneAsInABatchInBf16) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All,
-    GpuPublishedModel,
-    testing::Values(Published{"SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json"},
-                    Published{"gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json"}),
-    [](const testing::TestParamInfo<Published>& which) {
-      return std::string(which.index == 0 ? "SmolLM2" : "Gemma3");
-    });
+INSTANTIATE_TEST_SUITE_P(All,
+                         GpuPublishedModel,
+                         testing::ValuesIn(kPublished),
+                         GpuPublishedModel::name);
 
 }  // namespace
 }  // namespace ridge::serve

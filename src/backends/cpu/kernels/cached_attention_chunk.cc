@@ -11,9 +11,8 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/flash_attention_plan.h"
+#include "backends/cpu/kernels/flash_attention_targets.h"
 
-// Arrays of vectors need vectors of a known size; SSSE3 without SSE4 is not worth its code.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cached_attention_chunk.cc"
 #include "hwy/foreach_target.h"
@@ -26,21 +25,13 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr int64_t kHeadsPerPass = 4;
-
-struct ChunkShape {
+struct ChunkShape : HeadPasses {
   ChunkShape(int64_t heads, int64_t kv_heads, int64_t tokens, int64_t threads)
-      : heads_per_kv(heads / kv_heads),
-        passes(ceil_div(heads_per_kv, kHeadsPerPass)),
-        heads_per_pass(ceil_div(heads_per_kv, passes)),
-        groups(kv_heads * passes) {
+      : HeadPasses(heads, kv_heads), groups(kv_heads * passes) {
     // Units for every thread: each packs the keys and values that it sees once more.
     while (query_tile > kScoreBlock && groups * ceil_div(tokens, query_tile) < 4 * threads)
       query_tile /= 2;
   }
-  int64_t heads_per_kv;
-  int64_t passes;
-  int64_t heads_per_pass;
   int64_t groups;
   int64_t query_tile = kQueryTile;
 };

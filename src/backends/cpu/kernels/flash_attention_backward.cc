@@ -13,9 +13,8 @@
 
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/kernels/flash_attention_plan.h"
+#include "backends/cpu/kernels/flash_attention_targets.h"
 
-// Arrays of vectors need vectors of a known size; SSSE3 without SSE4 is not worth its code.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention_backward.cc"
 #include "hwy/foreach_target.h"

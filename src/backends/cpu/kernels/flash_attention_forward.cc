@@ -10,9 +10,8 @@
 
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/kernels/flash_attention_plan.h"
+#include "backends/cpu/kernels/flash_attention_targets.h"
 
-// Arrays of vectors need vectors of a known size; SSSE3 without SSE4 is not worth its code.
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention_forward.cc"
 #include "hwy/foreach_target.h"
@@ -29,14 +28,11 @@ namespace {
 // time at E = 64 and a small T (measured; half of it cache misses), and the rows' queries and
 // outputs (128 KiB at E = 64) stay in L2.
 constexpr int64_t kRowsPerPass = 256;
-constexpr int64_t kHeadsPerPass = 4;
 constexpr float kLn2 = 0.6931471805599453f;
 
-struct ForwardShape {
+struct ForwardShape : HeadPasses {
   explicit ForwardShape(const AttentionExtents& e, int threads)
-      : heads_per_kv(e.heads / e.kv_heads),
-        passes(ceil_div(heads_per_kv, kHeadsPerPass)),
-        heads_per_pass(ceil_div(heads_per_kv, passes)),
+      : HeadPasses(e.heads, e.kv_heads),
         groups(e.batch * e.kv_heads * passes),
         query_tile(kRowsPerPass / heads_per_pass / kQueryTile * kQueryTile) {
     // With few groups smaller tiles even out what the threads get; packing then weighs more.
@@ -45,9 +41,6 @@ struct ForwardShape {
       query_tile /= 2;
     }
   }
-  int64_t heads_per_kv;
-  int64_t passes;
-  int64_t heads_per_pass;
   int64_t groups;
   int64_t query_tile;
 };

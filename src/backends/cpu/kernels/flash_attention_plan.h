@@ -26,6 +26,19 @@ inline Range intersect(Range a, Range b) {
   return {std::max(a.first, b.first), std::min(a.last, b.last)};
 }
 
+// The query heads of a KV head, cut into passes of at most 4 that share each packing of its keys
+// and values.
+struct HeadPasses {
+  HeadPasses(int64_t heads, int64_t kv_heads)
+      : heads_per_kv(heads / kv_heads),
+        passes(ceil_div(heads_per_kv, kMost)),
+        heads_per_pass(ceil_div(heads_per_kv, passes)) {}
+  static constexpr int64_t kMost = 4;
+  int64_t heads_per_kv;
+  int64_t passes;
+  int64_t heads_per_pass;
+};
+
 inline int64_t score_blocks(const AttentionExtents& extents) {
   return ceil_div(extents.sequence, kScoreBlock);
 }
