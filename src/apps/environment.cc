@@ -22,6 +22,7 @@ TerminalOptions terminal_options_from_environment() {
   TerminalOptions options;
   // https://no-color.org: set and not empty means no colour, whatever the value.
   options.colour = capable && (no_color == nullptr || *no_color == '\0') && ::isatty(STDOUT_FILENO);
+  options.fit = ::isatty(STDOUT_FILENO);
   options.progress = capable && ::isatty(STDERR_FILENO);
   winsize size{};
   for (int stream : {STDERR_FILENO, STDOUT_FILENO}) {

@@ -46,14 +46,8 @@ perf::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
               : backends::cpu::measure_ceilings(tell);
 }
 
-}  // namespace
-
-fs::path ceilings_path(const perf::Machine& machine) {
-  fs::path folder = cache_folder();
-  return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
-}
-
-perf::Ceilings machine_ceilings(const MachineOptions& options,
+// What is kept of this machine, or what is measured now.
+perf::Ceilings kept_or_measured(const MachineOptions& options,
                                 bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure) {
@@ -69,6 +63,26 @@ perf::Ceilings machine_ceilings(const MachineOptions& options,
     files::write_file(path, perf::to_json(ceilings));
   } catch (const std::exception&) {  // nothing is kept: the next run measures again
   }
+  return ceilings;
+}
+
+}  // namespace
+
+fs::path ceilings_path(const perf::Machine& machine) {
+  fs::path folder = cache_folder();
+  return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
+}
+
+perf::Ceilings machine_ceilings(const MachineOptions& options,
+                                bool tf32,
+                                const TerminalOptions& terminal,
+                                bool remeasure) {
+  perf::Ceilings ceilings = kept_or_measured(options, tf32, terminal, remeasure);
+  if (ceilings.disturbed())
+    fmt::print(stderr,
+               "warning: other programs used {:.0f}% of the cores while this machine's ceilings "
+               "were measured: they are too low; `ridge machine --remeasure` when it is idle\n",
+               100 * ceilings.others_share);
   return ceilings;
 }
 

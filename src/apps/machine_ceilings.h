@@ -15,6 +15,7 @@ namespace ridge::apps {
 // machine-<identity>.json in the cache folder; empty where there is none.
 std::filesystem::path ceilings_path(const perf::Machine& machine);
 
+// Warns on stderr where other programs kept the machine busy while they were measured.
 // On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a
 // progress bar) when nothing is kept for this machine or `remeasure` asks for it; a folder that
 // cannot be written costs the file, not the run. With `tf32` a GPU's fp32 products are TF32's.

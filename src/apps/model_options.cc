@@ -143,6 +143,9 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       options.threads);
   const bool on_gpu = chosen_device(options) == "cuda";
+  if (!on_gpu && options.threads > omp_get_num_procs())
+    fmt::print(stderr, "warning: {} threads take turns on {} cores\n", options.threads,
+               omp_get_num_procs());
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   if (on_gpu)
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
@@ -160,7 +163,9 @@ perf::Setting make_setting(const std::string& model,
   setting.model = model;
   setting.level = selection.level();
   setting.switches = switches;
-  setting.dtype = name(selection.activations());
+  setting.dtype = selection.activations() == DType::kBF16 ? "bf16"
+                  : selection.has("tf32")                 ? "tf32"
+                                                          : "fp32";
   setting.device = chosen_device(machine);
   bool on_gpu = setting.device == "cuda";
   setting.isa = on_gpu ? backends::cuda::gpu_architecture() : backends::cpu::isa_name();

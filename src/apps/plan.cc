@@ -218,7 +218,7 @@ void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
                               {"executed_flops", r.executed.flops},
                               {"planned_bytes", r.planned_bytes},
                               {"compulsory_bytes", r.compulsory_bytes},
-                              {"launches", r.launches},
+                              {"kernel_calls", r.launches},
                               {"memory", memory_json(r.memory)},
                               {"memory_capacity_bytes", place.memory_bytes},
                               {"predicted_step_ns", r.predicted_ns},

@@ -76,7 +76,7 @@ std::string SummaryRun::str() const {
   std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
                                  switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
-  return dtype == "f32" ? text : text + " " + dtype;
+  return dtype == "fp32" ? text : text + " " + dtype;
 }
 
 SummaryFile read_summary(const std::filesystem::path& path) {

@@ -3,7 +3,7 @@
 #include "base/terminal.h"
 
 #include <algorithm>
-#include <utility>
+#include <numeric>
 
 #include "base/canvas.h"
 #include "base/error.h"
@@ -16,6 +16,15 @@ namespace {
 constexpr char kEscape = '\x1b';
 constexpr std::chrono::nanoseconds kAppearsAfter = std::chrono::seconds(2);
 constexpr std::chrono::nanoseconds kRedrawsEvery = std::chrono::milliseconds(100);
+
+constexpr int kGap = 2;  // between a table's columns
+
+// Of a table's line.
+int line_width(const std::vector<int>& widths) {
+  int total = 0;
+  for (int width : widths) total += width + kGap;
+  return std::max(total - kGap, 0);
+}
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
 
@@ -132,12 +141,49 @@ std::vector<int> Table::widths() const {
   return widths;
 }
 
-std::string Table::text(const TerminalOptions& options) const {
-  constexpr int kGap = 2;
+std::pair<Table, std::vector<std::string>> Table::fitted(int columns) const {
   std::vector<int> width = widths();
-  int total = 0;
-  for (int w : width) total += w + kGap;
-  std::string rule = repeat("─", std::max(total - kGap, 0)) + "\n";
+  int total = line_width(width);
+  std::vector<size_t> order(columns_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return columns_[a].spare > columns_[b].spare; });
+  std::vector<bool> stays(columns_.size(), true);
+  for (size_t column : order) {
+    if (total <= columns || columns_[column].spare == 0) break;
+    stays[column] = false;
+    total -= width[column] + kGap;
+  }
+  Table narrow({});
+  std::vector<std::string> left_out;
+  for (size_t i = 0; i < columns_.size(); ++i)
+    if (stays[i])
+      narrow.columns_.push_back(columns_[i]);
+    else
+      left_out.push_back(columns_[i].header);
+  for (const std::vector<std::string>& row : rows_) {
+    std::vector<std::string>& cells = narrow.rows_.emplace_back();
+    for (size_t i = 0; i < row.size(); ++i)
+      if (stays[i]) cells.push_back(row[i]);
+  }
+  return {std::move(narrow), std::move(left_out)};
+}
+
+std::string Table::text(const TerminalOptions& options) const {
+  std::vector<int> width = widths();
+  int total = line_width(width);
+  if (options.fit && total > options.columns) {
+    auto [narrow, left_out] = fitted(options.columns);
+    TerminalOptions as_it_is = options;
+    as_it_is.fit = false;
+    std::string text = narrow.text(as_it_is);
+    if (left_out.empty()) return text;
+    return text +
+           paint(fmt::format("not shown, for the terminal's width: {}", fmt::join(left_out, ", ")),
+                 Colour::kDim, options) +
+           "\n";
+  }
+  std::string rule = repeat("─", total) + "\n";
 
   auto line = [&](const std::vector<std::string>& cells) {
     std::string text;

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ridge {
@@ -20,6 +21,7 @@ struct TerminalOptions {
   bool colour = false;    // escape sequences in what goes to stdout
   bool progress = false;  // a progress bar on stderr
   int columns = 100;      // width of a line
+  bool fit = false;       // stdout wraps what is wider: tables rather leave columns out
 };
 
 enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
@@ -43,6 +45,7 @@ class Table {
   struct Column {
     std::string header;
     Align align = Align::kRight;
+    int spare = 0;  // where lines are too short the highest goes first; 0 always stays
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
@@ -52,12 +55,16 @@ class Table {
   size_t rows() const { return rows_.size(); }
 
   // Ends in a newline. The header is bold where colour is on, and underlined by a rule otherwise.
+  // What options.fit leaves out is named below.
   std::string text(const TerminalOptions& options = {}) const;
   // A GitHub-flavoured table; rules are left out, escape sequences too.
   std::string markdown() const;
 
  private:
   std::vector<int> widths() const;
+  // The table without its most spare columns, and their headers, so that lines of `columns` hold it
+  // as far as spare ones go.
+  std::pair<Table, std::vector<std::string>> fitted(int columns) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule

@@ -84,6 +84,15 @@ enum class OpKind : uint8_t {
   kFused,      // put there by a pass only
 };
 
+// Which of a machine's ceilings the time of an op's kernels follows (perf/predict).
+enum class TimeLaw : uint8_t {
+  kRoofline,           // its arithmetic or its traffic, whichever takes longer
+  kWalk,               // the same element by element through any layout: runs and steps cost too
+  kProduct,            // as sampled products of its extents
+  kAttention,          // as sampled attention, forward
+  kAttentionBackward,  // and backward
+};
+
 // One attribute that an op takes. An absent attribute takes `fallback`; without one it is required.
 struct AttrSpec {
   std::string name;
@@ -130,6 +139,11 @@ struct Op {
   int min_inputs = 1;
   int max_inputs = 1;  // -1 = any number
   std::vector<AttrSpec> attrs = {};
+  TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops walk
+  // The inputs are the output's parts along the attribute `axis`: one that its producer wrote there
+  // costs nothing.
+  bool joins = false;
+  bool commutative = false;  // the two inputs may change places
   std::string formula = {};  // the cost in words, for `ridge explain`
   // Output types; throws a usage Error that names the op for shapes that do not fit.
   std::vector<Type> (*infer)(const Call&) = nullptr;

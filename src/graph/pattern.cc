@@ -91,7 +91,7 @@ std::vector<Match> Pattern::match_node(const Graph& graph,
     }
   };
   add_matches(false);
-  if (node.op->name == "add" || node.op->name == "mul") add_matches(true);
+  if (node.op->commutative) add_matches(true);
   return found;
 }
 

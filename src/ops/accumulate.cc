@@ -56,6 +56,7 @@ const Op& accumulate_op() {
   static const Op op{.name = "accumulate",
                      .min_inputs = 2,
                      .max_inputs = 2,
+                     .time_law = TimeLaw::kWalk,
                      .formula = "1 FLOP an element",
                      .infer = infer,
                      .work = work,

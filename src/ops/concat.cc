@@ -68,6 +68,7 @@ const Op& concat_op() {
                      .min_inputs = 1,
                      .max_inputs = -1,
                      .attrs = {{"axis", int64_t{0}}},
+                     .joins = true,
                      .formula = "no FLOPs; copies the parts that are not placed inside the output",
                      .infer = infer,
                      .gradient = gradient,

@@ -115,6 +115,7 @@ const Op& flash_attention_op() {
                      .min_inputs = 3,
                      .max_inputs = 3,
                      .attrs = attrs(),
+                     .time_law = TimeLaw::kAttention,
                      .formula =
                          "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs "
                          "a score besides",
@@ -134,6 +135,7 @@ const Op& flash_attention_backward_op() {
                      .min_inputs = 6,
                      .max_inputs = 6,
                      .attrs = attrs(),
+                     .time_law = TimeLaw::kAttentionBackward,
                      .formula = "MACs = 5 B H S E; 8 FLOPs a score and 2 an element of do besides",
                      .infer = infer_backward,
                      .work = work_backward,

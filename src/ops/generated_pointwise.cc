@@ -93,6 +93,7 @@ const Op& generated_pointwise_op() {
                      .min_inputs = 0,
                      .max_inputs = -1,
                      .attrs = {{"program", NestedGraph()}},
+                     .time_law = TimeLaw::kWalk,
                      .formula = "the sum over its program's nodes",
                      .infer = infer,
                      .work = work,

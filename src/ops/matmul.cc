@@ -129,6 +129,7 @@ const Op& matmul_op() {
       .min_inputs = 2,
       .max_inputs = 3,
       .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}},
+      .time_law = TimeLaw::kProduct,
       .formula =
           "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",
       .infer = infer,

@@ -168,6 +168,7 @@ Op make() {
         .kind = OpKind::kPointwise,
         .min_inputs = row.arity,
         .max_inputs = row.arity,
+        .commutative = kFunction == Pointwise::kAdd || kFunction == Pointwise::kMul,
         .formula = fmt::format("{} FLOP an element", row.flops),
         .infer = infer<kFunction>,
         .work = work<kFunction>,

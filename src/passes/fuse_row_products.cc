@@ -5,20 +5,18 @@
 #include <map>
 #include <optional>
 
-#include "graph/einsum.h"
 #include "graph/rewriter.h"
 #include "passes/passes.h"
+#include "passes/projection.h"
 #include "passes/target_call.h"
 
 namespace ridge::passes {
 namespace {
 
-bool is_projection(const Graph& graph, const Node* node) {
-  if (node == nullptr || node->op->name != "matmul" || node->inputs.size() != 2) return false;
-  const Value& weight = graph.value(node->inputs[1]);
-  return weight.storage == Storage::kParameter && weight.producer == kNoNode &&
-         weight.type.dtype == graph.type(node->inputs[0]).dtype &&
-         parse_einsum(node->attrs.text("einsum")).is_projection();
+// The kernel reads activations and weights of one type.
+bool is_row_product(const Graph& graph, const Node* node) {
+  return node != nullptr && is_projection(graph, *node) &&
+         graph.type(node->inputs[0]).dtype == graph.type(node->inputs[1]).dtype;
 }
 
 class Fuser {
@@ -28,7 +26,7 @@ class Fuser {
 
   bool visit(Rewriter& rewriter, const Node& node) {
     if (node.op->name == "matmul")
-      return is_projection(graph_, &node) && fuse_alone(rewriter, node);
+      return is_row_product(graph_, &node) && fuse_alone(rewriter, node);
     if (node.op->name == "glu") return fuse_glu(rewriter, node);
     if (node.op->name == "add" || node.op->name == "add_rms_norm")
       return fuse_residual(rewriter, node);
@@ -133,7 +131,7 @@ class Fuser {
         gate->inputs[0] != up->inputs[0])
       return std::nullopt;
     const Node* product = graph_.producer(gate->inputs[0]);
-    if (!is_projection(graph_, product) ||
+    if (!is_row_product(graph_, product) ||
         users_[static_cast<size_t>(product->outputs[0])].size() != 2)
       return std::nullopt;
     int64_t width = graph_.shape(product->outputs[0])[1];
@@ -159,7 +157,7 @@ class Fuser {
     if (sum.op->name != "add" && sum.op->name != "add_rms_norm") return std::nullopt;
     for (size_t side : {size_t{1}, size_t{0}}) {
       const Node* product = graph_.producer(sum.inputs[side]);
-      if (!is_projection(graph_, product) || !is_read_once(sum.inputs[side])) continue;
+      if (!is_row_product(graph_, product) || !is_read_once(sum.inputs[side])) continue;
       if (sum.inputs[1 - side] == sum.inputs[side]) continue;
       Plan plan = plan_of(*product);
       plan.inputs.push_back(sum.inputs[1 - side]);

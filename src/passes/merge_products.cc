@@ -7,19 +7,10 @@
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "passes/projection.h"
 
 namespace ridge::passes {
 namespace {
-
-constexpr const char* kProjection = "nd,fd->nf";
-
-bool is_projection(const Graph& graph, const Node& node) {
-  if (node.op->name != "matmul" || node.inputs.size() != 2 ||
-      node.attrs.text("einsum") != kProjection)
-    return false;
-  const Value& weight = graph.value(node.inputs[1]);
-  return weight.storage == Storage::kParameter && weight.producer == kNoNode;
-}
 
 bool fits(const Graph& graph,
           const std::vector<const Node*>& group,

@@ -149,6 +149,8 @@ void validate(const Ceilings& ceilings) {
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
+  if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
+    refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));
   if (ceilings.parallel_threshold_bytes < 0)
     refuse("parallel_threshold_bytes", "expects a size >= 0");
   if (ceilings.machine.threads < 0 || ceilings.machine.cores < 0 ||

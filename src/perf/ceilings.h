@@ -100,6 +100,7 @@ struct Ceilings {
   Machine machine;
   std::string source;                     // "measured", "data sheet: ...", "file: ..."
   std::string measured_at;                // ISO 8601, UTC; empty unless measured
+  double others_share = 0;                // of the cores, used by other programs meanwhile, 0 to 1
   std::vector<BandwidthPoint> bandwidth;  // by ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
@@ -128,6 +129,8 @@ struct Ceilings {
   double peak_flops_per_ns(DType dtype) const { return product(dtype).peak_flops_per_ns; }
   // Of the memory behind all caches.
   double memory_bytes_per_ns() const { return bandwidth.back().copy_bytes_per_ns; }
+  // Others had so much of the cores that the figures are no ceilings.
+  bool disturbed() const { return others_share > 0.1; }
 };
 
 // Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers

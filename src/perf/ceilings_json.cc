@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -142,6 +142,7 @@ Ceilings read(const JsonField& r) {
   c.machine = read_machine(r.at("machine"));
   c.source = r.at("source").text();
   c.measured_at = r.at("measured_at").text();
+  c.others_share = r.at("others_share").real();
   read_memory(r.at("memory"), c);
   for (const JsonField& p : r.at("products").items()) c.products.push_back(read_product(p));
   for (const JsonField& a : r.at("attention").items())
@@ -161,6 +162,7 @@ std::string to_json(const Ceilings& c) {
             {"machine", machine_json(c.machine)},
             {"source", c.source},
             {"measured_at", c.measured_at},
+            {"others_share", c.others_share},
             {"memory", memory_json(c)},
             {"products", Json::array()},
             {"attention", Json::array()},

@@ -21,11 +21,11 @@ int64_t operand_bytes(const Graph& graph, const std::vector<Place>& places, Valu
   return storage_bytes(type.dtype, elements);
 }
 
-// Parts already lying in the output are neither read nor written by the concat.
-void count_concat(const Graph& graph,
-                  const Node& node,
-                  const std::vector<Place>& places,
-                  NodeCost& cost) {
+// Parts already lying in the output are neither read nor written by the op that joins them.
+void count_unplaced_parts(const Graph& graph,
+                          const Node& node,
+                          const std::vector<Place>& places,
+                          NodeCost& cost) {
   for (ValueId part : node.inputs) {
     if (at(places, part).root == at(places, node.outputs[0]).root) continue;
     cost.read_bytes += operand_bytes(graph, places, part);
@@ -55,12 +55,12 @@ NodeCost node_cost(const Graph& graph,
   if (traffic) {
     cost.read_bytes = traffic->read_bytes;
     cost.written_bytes = traffic->written_bytes;
-  } else if (node.op->name == "concat") {
-    count_concat(graph, node, places, cost);
+  } else if (node.op->joins) {
+    count_unplaced_parts(graph, node, places, cost);
   } else {
     count_operands(graph, node, places, cost);
   }
-  bool free = node.op->name == "concat" && cost.bytes() == 0;
+  bool free = node.op->joins && cost.bytes() == 0;
   cost.launches = free ? 0 : target == nullptr ? 1 : target->launches(graph, node);
   cost.rounds = free || target == nullptr ? 0 : target->rounds(graph, node);
   return cost;

@@ -23,7 +23,7 @@ class Placer {
     // Outer concats first, so that a concat inside a concat finds its own seat known.
     if (target_ != nullptr)
       for (size_t i = graph_.nodes.size(); i-- > 0;)
-        if (graph_.nodes[i].op->name == "concat") seat_parts(graph_.nodes[i]);
+        if (graph_.nodes[i].op->joins) seat_parts(graph_.nodes[i]);
     for (size_t i = 0; i < graph_.values.size(); ++i)
       if (graph_.values[i].producer == kNoNode) places_[i] = own(static_cast<ValueId>(i));
     for (const Node& node : graph_.nodes) place_outputs(node);

@@ -16,14 +16,9 @@
 namespace ridge::perf {
 namespace {
 
-// Kernels that walk any layout element by element; the others are written for the layouts that they
-// take.
-bool walks_layouts(const Op& op) {
-  return op.kind == OpKind::kPointwise || op.name == "generated_pointwise" ||
-         op.name == "accumulate";
+TimeLaw time_law(const Op& op) {
+  return op.kind == OpKind::kPointwise ? TimeLaw::kWalk : op.time_law;
 }
-
-bool is_flash(const Op& op) { return op.name.starts_with("flash_attention"); }
 
 // Axes of `domain` that all operands step through evenly, joined; what is left of an operand's
 // innermost axis.
@@ -82,12 +77,14 @@ class Predictor {
     p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
                     (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory_ns * threads;
-    if (node.op->name == "matmul" && !has_stored_weight(node)) {
+    TimeLaw law = time_law(*node.op);
+    if (law == TimeLaw::kProduct && !has_stored_weight(node)) {
       product(node, places, near_ns, p);
-    } else if (walks_layouts(*node.op)) {
+    } else if (law == TimeLaw::kWalk) {
       program(node, places, cost.work, threads, p);
     } else {
-      p.compute_ns = is_flash(*node.op) ? attention_ns(node, cost) : threads * fused_ns(cost.work);
+      bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
+      p.compute_ns = attends ? attention_ns(node, cost) : threads * fused_ns(cost.work);
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
     DType dtype = graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype;
@@ -131,7 +128,7 @@ class Predictor {
   }
 
   double attention_ns(const Node& node, const NodeCost& cost) {
-    bool backward = node.op->name == "flash_attention_backward";
+    bool backward = node.op->time_law == TimeLaw::kAttentionBackward;
     const Type& q = graph_.type(node.inputs[backward ? 1 : 0]);
     const AttentionRates* rates = nullptr;
     for (const AttentionRates& each : ceilings_.attention)
@@ -185,7 +182,7 @@ class Predictor {
 
   // The time that operands take into and out of registers.
   double passage_ns(const Node& node, const std::vector<Place>& places) const {
-    if (node.op->name != "concat")
+    if (!node.op->joins)
       return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
     double ns = 0;
     for (ValueId part : node.inputs)

@@ -11,8 +11,8 @@
 namespace ridge::perf {
 namespace {
 
-constexpr double kF32Tolerance = 5e-5;   // equal when printed with 4 decimals, but for rounding
-constexpr double kBf16Tolerance = 0.02;  // what bf16 activations move the workshop's losses at most
+constexpr double kF32Tolerance = 5e-5;     // equal when printed with 4 decimals, but for rounding
+constexpr double kNarrowTolerance = 0.02;  // what bf16 or TF32 moves the workshop's losses at most
 
 double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 0; }
 
@@ -22,7 +22,7 @@ std::string Setting::str() const {
   std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
                                  switches.empty() ? "" : " " + switches, batch_size, sequence);
   if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
-  return dtype.empty() || dtype == "f32" ? text : text + " " + dtype;
+  return dtype.empty() || dtype == "fp32" ? text : text + " " + dtype;
 }
 
 double RunRecord::samples_per_s() const {
@@ -98,7 +98,8 @@ double loss_difference(const RunRecord& a, const RunRecord& b) {
 }
 
 double loss_tolerance(const RunRecord& a, const RunRecord& b) {
-  return a.setting.dtype == "bf16" || b.setting.dtype == "bf16" ? kBf16Tolerance : kF32Tolerance;
+  bool both_wide = a.setting.dtype == "fp32" && b.setting.dtype == "fp32";
+  return both_wide ? kF32Tolerance : kNarrowTolerance;
 }
 
 }  // namespace ridge::perf

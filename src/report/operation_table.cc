@@ -109,13 +109,21 @@ Table operation_table(const perf::OperationTable& table,
                       const perf::StepRecord& step,
                       size_t most) {
   const bool beside = side_by_side(step);
-  std::vector<Table::Column> columns{
-      {table.title, Align::kLeft},  {"calls", Align::kRight},   {"time", Align::kRight},
-      {"+-", Align::kRight},        {"share", Align::kRight},   {"FLOPs", Align::kRight},
-      {"MACs", Align::kRight},      {"bytes", Align::kRight},   {"FLOP/B", Align::kRight},
-      {"rate", Align::kRight},      {"traffic", Align::kRight}, {"bound", Align::kLeft},
-      {"predicted", Align::kRight}, {"error", Align::kRight}};
-  if (beside) columns.insert(columns.begin() + kOwnColumn, {"own", Align::kRight});
+  std::vector<Table::Column> columns{{table.title, Align::kLeft},
+                                     {"calls", Align::kRight, 2},
+                                     {"time"},
+                                     {"+-", Align::kRight, 5},
+                                     {"share"},
+                                     {"FLOPs", Align::kRight, 1},
+                                     {"MACs", Align::kRight, 7},
+                                     {"bytes", Align::kRight, 6},
+                                     {"FLOP/B", Align::kRight, 3},
+                                     {"rate"},
+                                     {"traffic", Align::kRight, 4},
+                                     {"bound", Align::kLeft},
+                                     {"predicted"},
+                                     {"error"}};
+  if (beside) columns.insert(columns.begin() + kOwnColumn, {"own"});
   Table out(std::move(columns));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
@@ -138,14 +146,14 @@ Table operation_table(const perf::OperationTable& table,
 
 Table pass_table(std::span<const perf::PassRecord> passes) {
   Table table({{"pass", Align::kLeft},
-               {"stage", Align::kLeft},
-               {"calls", Align::kRight},
-               {"FLOPs", Align::kRight},
-               {"bytes", Align::kRight},
-               {"arena", Align::kRight},
-               {"predicted", Align::kRight},
-               {"took", Align::kRight},
-               {"trade", Align::kLeft}});
+               {"stage", Align::kLeft, 3},
+               {"calls"},
+               {"FLOPs", Align::kRight, 5},
+               {"bytes", Align::kRight, 2},
+               {"arena", Align::kRight, 1},
+               {"predicted"},
+               {"took", Align::kRight, 4},
+               {"trade", Align::kLeft, 6}});
   auto change = [](const std::string& before, const std::string& after) {
     return before == after ? after : before + " > " + after;
   };

@@ -47,7 +47,7 @@ Json attribution(const perf::StepRecord& step) {
 
 Json pass_json(const perf::PassRecord& pass) {
   auto cost = [](const perf::GraphCost& c) {
-    return Json{{"nodes", c.nodes}, {"launches", c.launches},     {"flops", c.flops},
+    return Json{{"nodes", c.nodes}, {"kernel_calls", c.launches}, {"flops", c.flops},
                 {"bytes", c.bytes}, {"peak_bytes", c.peak_bytes}, {"predicted_ns", c.predicted_ns}};
   };
   return {{"name", pass.name},         {"stage", pass.stage},

@@ -55,13 +55,15 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const OpTable& ops,
                         const perf::Target& target,
                         const perf::Ceilings* ceilings) {
+  if (options.sequence == 1)
+    throw usage_error(
+        "[seq-len] expected at least 2 tokens to train on, as each learns the one after it, got 1");
   if (options.micro_batches < 1)
     throw usage_error("[train] expected micro-batches >= 1, got {}", options.micro_batches);
   if (selection.has("store_bf16"))
     throw usage_error(
         "[train] expected weights in fp32, store_bf16 keeps them in bf16; autocast_bf16 computes "
-        "in "
-        "bf16 on fp32 masters");
+        "in bf16 on fp32 masters");
   models::ForwardGraph forward =
       models::build_training_graph(config, ops, options.batch_size, options.sequence);
   TrainingStep step;

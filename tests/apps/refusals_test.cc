@@ -57,6 +57,8 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
     expect_refused({program, "--seq-len", "0"}, 2, "[seq-len] expected at least 1, got 0");
   }
   expect_refused({"explain", "--micro-batches", "0"}, 2, "[micro-batches] expected at least 1");
+  for (const char* program : {"train", "explain", "plan"})
+    expect_refused({program, "--seq-len", "1"}, 2, "[seq-len] expected at least 2 tokens");
   expect_refused({"train", "--steps", "0"}, 2, "[steps]");
   expect_refused({"train", "--steps", "99999999999999999999"}, 2, "[steps]");
   expect_refused({"train", "--warmup", "-1"}, 2, "[warmup]");

@@ -34,6 +34,36 @@ TEST(Table, AlignsColumns) {
             "total\n");
 }
 
+TEST(Table, LeavesSpareColumnsOutOfNarrowTerminals) {
+  Table table(
+      {{"op", Align::kLeft}, {"calls", Align::kRight, 1}, {"bytes", Align::kRight, 2}, {"time"}});
+  table.add({"matmul", "3", "12", "9 ms"});
+  table.add_rule();
+  table.add({"idle"});
+  TerminalOptions options;
+  std::string whole = table.text(options);
+  options.columns = 26;
+  EXPECT_EQ(table.text(options), whole) << "a pipe takes any width";
+  options.fit = true;
+  EXPECT_EQ(table.text(options), whole) << "26 columns are enough";
+  options.columns = 25;
+  EXPECT_EQ(table.text(options),
+            "op      calls  time\n"
+            "───────────────────\n"
+            "matmul      3  9 ms\n"
+            "───────────────────\n"
+            "idle\n"
+            "not shown, for the terminal's width: bytes\n");
+  options.columns = 5;
+  EXPECT_EQ(table.text(options),
+            "op      time\n"
+            "────────────\n"
+            "matmul  9 ms\n"
+            "────────────\n"
+            "idle\n"
+            "not shown, for the terminal's width: calls, bytes\n");
+}
+
 TEST(Table, PaintTakesNoRoom) {
   Table table({{"a", Align::kLeft}, {"b", Align::kLeft}});
   table.add({paint("x", Colour::kRed, kColour), "y"});

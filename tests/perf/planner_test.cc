@@ -16,10 +16,10 @@
 #include "backends/cpu/cpu_backend.h"
 #include "backends/null/null_backend.h"
 #include "base/arena.h"
+#include "graph/random_graph.h"
 #include "graph/rewriter.h"
 #include "passes/pipeline.h"
 #include "perf/dependences.h"
-#include "perf/random_graph.h"
 #include "train/step.h"
 
 namespace ridge::perf {
@@ -140,12 +140,16 @@ MemoryPlan planned(const Graph& graph, const Target& target) {
   return plan;
 }
 
+Graph random_graph(uint32_t seed, const RandomGraphOptions& options, const Target& target) {
+  return legal(without_dead_nodes(RandomGraph(seed, options).graph()), target);
+}
+
 TEST(Planner, KeepsRandomGraphsIntact) {
   GreedyTarget target;
   int64_t shared = 0, packed = 0;
   for (uint32_t seed = 0; seed < 300; ++seed) {
-    Graph graph =
-        legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 60))), target);
+    Graph graph = random_graph(
+        seed, {.nodes = 3 + static_cast<int>(seed % 60), .bf16 = true, .updates = true}, target);
     MemoryPlan plan = planned(graph, target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
     int64_t sum = 0;
@@ -238,8 +242,9 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
   int64_t moved = 0, swapped = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
     GreedyTarget target(static_cast<int>(seed % 5));
+    // Touched counts in elements of 4 bytes.
     Graph graph =
-        legal(without_dead_nodes(RandomGraph(seed).make(3 + static_cast<int>(seed % 30))), target);
+        random_graph(seed, {.nodes = 3 + static_cast<int>(seed % 30), .updates = true}, target);
     std::vector<Place> where = places(graph, &target);
     MemoryPlan plan = plan_memory(graph, where, target);
     std::vector<bool> launches;

@@ -28,7 +28,7 @@ Experiment small_experiment(const std::string& level, int64_t micro_batches = 1)
   Experiment e;
   e.setting.model = "test";
   e.setting.level = level;
-  e.setting.dtype = "f32";
+  e.setting.dtype = "fp32";
   e.config = small_config();
   e.step = small_step();
   e.step.micro_batches = micro_batches;

@@ -14,6 +14,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <set>
 
+#include "backends/cpu/cpu_load.h"
 #include "backends/cpu/isa.h"
 #include "backends/cpu/measurement.h"
 #include "base/clock.h"
@@ -196,7 +197,9 @@ perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
   std::vector<Finish> parts = {measure_vectors(rounds, f32), measure_memory(rounds, f32, levels),
                                measure_products(rounds, f32, bf16),
                                measure_attention(rounds, f32, bf16)};
+  CpuLoad load;
   rounds.run(kBudgetNs, [&](double done) { tell(done, "measuring"); });
+  ceilings.others_share = load.others_share();
   ceilings.machine.clock_ghz = clock_ghz();
   ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
   for (const Finish& finish : parts) finish(ceilings);

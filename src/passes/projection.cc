@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recognising projections.
+#include "passes/projection.h"
+
+#include "graph/einsum.h"
+
+namespace ridge::passes {
+
+bool is_projection(const Graph& graph, const Node& node) {
+  if (node.op->name != "matmul" || node.inputs.size() != 2) return false;
+  const Value& weight = graph.value(node.inputs[1]);
+  return weight.storage == Storage::kParameter && weight.producer == kNoNode &&
+         parse_einsum(node.attrs.text("einsum")).is_projection();
+}
+
+}  // namespace ridge::passes

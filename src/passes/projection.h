@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What passes on products share: the product of activations by a weight.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace ridge::passes {
+
+// Whether the node is y[N,out] = x[N,in] W[out,in]^T with nothing accumulated, W a parameter as it
+// was declared (of any type).
+bool is_projection(const Graph& graph, const Node& node);
+
+}  // namespace ridge::passes
