@@ -17,7 +17,8 @@ help:  ## list the targets (the default)
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "  variables: LAB_ARGS (of ridge lab), TEST_ARGS (of ctest), SETUP=no (install nothing)"
 
-lab: build  ## set up, build and run the main job: the ladder of levels on this machine
+lab: $(BUILD)/build.ninja  ## set up, build and run the main job: the ladder of levels on this machine
+	cmake --build $(BUILD) --target ridge
 	$(BUILD)/ridge lab $(LAB_ARGS)
 
 test: build  ## set up, build, fetch the models where there is a network, run all tests but the slow ones
