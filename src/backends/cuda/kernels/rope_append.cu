@@ -116,6 +116,15 @@ bool takes_together(const RopeAppend<T>& call) {
          takes_vectors<kTogether>(call.sin);
 }
 
+// Chunks of a prompt, kTokens a block.
+template <int kTokens, typename T>
+cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
+  constexpr int kTogether = 8;
+  const int lanes = static_cast<int>(call.keys.head_size / 2 / kTogether);
+  return takes_together<kTogether>(call) ? launch_form<kTogether, 2, kTokens>(call, lanes, stream)
+                                         : launch_form<1, 4, kTokens>(call, kLanes, stream);
+}
+
 }  // namespace
 
 template <typename T>
@@ -123,15 +132,16 @@ cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
   if (call.keys.head_size % 2 != 0 || call.keys.head_size > kRopeAppendMostHeadSize)
     return cudaErrorInvalidValue;
   if (call.cells.tokens == 0) return cudaSuccess;
-  // Of many tokens a block takes several: looking for later ones costs as much for all of them.
   constexpr int64_t kFewTokens = 32;
-  constexpr int kWide = 8, kNarrow = 2;
+  constexpr int kNarrow = 2;
   if (call.cells.tokens <= kFewTokens)
     return takes_together<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
                                          : launch_form<1, 1, 1>(call, kLanes, stream);
-  const int lanes = static_cast<int>(call.keys.head_size / 2 / kWide);
-  return takes_together<kWide>(call) ? launch_form<kWide, 2, 8>(call, lanes, stream)
-                                     : launch_form<1, 4, 8>(call, kLanes, stream);
+  // A block's tokens follow one another: one each, until all multiprocessors are full of blocks. Of
+  // more tokens a block takes several: looking for later ones costs as much for all of them.
+  constexpr int64_t kOneEach = 1024;
+  return call.cells.tokens <= kOneEach ? launch_chunk<1>(call, stream)
+                                       : launch_chunk<4>(call, stream);
 }
 
 template cudaError_t launch_rope_append(const RopeAppend<float>&, cudaStream_t);
