@@ -31,17 +31,18 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
   return joined;
 }
 
-// Through fp32, a run of rows at a time: a table of embeddings would be large beside its copies.
+// Through fp32, a run at a time: a table of embeddings would be large beside its copies. Threads
+// share the runs, for a first token waits for all of them.
 std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, const Type& to) {
   RIDGE_CHECK(to.dtype == DType::kF32 || to.dtype == DType::kBF16, "a load graph casts to {}",
               to.str());
-  constexpr int64_t kRun = int64_t{1} << 20;  // whole blocks of any type
+  constexpr int64_t kRun = int64_t{1} << 16;  // whole blocks of any type; its floats stay in L2
   int64_t elements = to.shape.elements();
   std::vector<std::byte> made(static_cast<size_t>(storage_bytes(to.dtype, elements)));
-  std::vector<float> floats;
+#pragma omp parallel for schedule(static)
   for (int64_t begin = 0; begin < elements; begin += kRun) {
     int64_t count = std::min(kRun, elements - begin);
-    floats.resize(static_cast<size_t>(count));
+    std::vector<float> floats(static_cast<size_t>(count));
     dequantize(from,
                bytes.subspan(static_cast<size_t>(storage_bytes(from, begin)),
                              static_cast<size_t>(storage_bytes(from, count))),
@@ -81,8 +82,12 @@ std::vector<std::byte> stored_bytes(const LoadGraph& load,
   }
   if (joins_rows(*node)) return joined_bytes(load, *node, source);
   RIDGE_CHECK(node->op->name == "cast", "a load graph with '{}'", node->op->name);
-  return cast_bytes(load.graph.type(node->inputs[0]).dtype,
-                    stored_bytes(load, node->inputs[0], source), load.graph.type(value));
+  ValueId from = node->inputs[0];
+  DType dtype = load.graph.type(from).dtype;
+  const Type& to = load.graph.type(value);
+  if (load.graph.producer(from) == nullptr)  // read where the source has it
+    return cast_bytes(dtype, source(load.graph.value(from).name), to);
+  return cast_bytes(dtype, stored_bytes(load, from, source), to);
 }
 
 void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
