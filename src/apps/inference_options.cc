@@ -51,8 +51,8 @@ void expect_cache_fits(const models::ModelConfig& config,
                        int64_t chunk,
                        const passes::Selection& selection,
                        const backends::Backend& backend) {
-  models::CacheShape cache = models::contiguous_cache(slots, capacity, config.window,
-                                                      std::clamp<int64_t>(chunk, 1, capacity));
+  models::CacheShape cache = models::contiguous_cache(
+      slots, capacity, config.window, std::clamp<int64_t>(chunk, 1, slots * capacity));
   int64_t wanted = models::cache_bytes(config, cache, selection.activations());
   int64_t available = backend.available_bytes();
   if (available > 0 && wanted > available)

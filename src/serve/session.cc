@@ -22,7 +22,7 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
   if (!o.cached && o.slots != 1)
     throw usage_error("[no-kv-cache] expected one sequence, got {}", o.slots);
-  o.chunk = o.cached ? std::min(o.chunk, o.capacity) : o.capacity;
+  o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
   return o;
 }
 

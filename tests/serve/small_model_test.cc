@@ -92,6 +92,21 @@ TEST_P(SmallModel, IsTheSameInABatch) {
   }
 }
 
+TEST_P(SmallModel, PromptsAsLongAsTheCapacityShareAChunk) {
+  SessionOptions three = options();
+  three.slots = 3;
+  three.capacity = static_cast<int64_t>(ids_.size());
+  three.chunk = 3 * three.capacity;
+  Session batch = session(three);
+  std::vector<SessionRun> runs;
+  batch.observe(&runs);
+  std::vector<Prompt> prompts{{0, ids_, {}}, {1, ids_, {}}, {2, ids_, {}}};
+  std::vector<int32_t> tokens = batch.start(prompts);
+  EXPECT_EQ(runs.size(), 1u);
+  Session alone = session(options());
+  EXPECT_EQ(tokens, std::vector<int32_t>(3, alone.start({prompts.data(), 1})[0]));
+}
+
 TEST_P(SmallModel, IsTheSameAtEachLevel) {
   Session compiled = session(options());
   std::vector<int32_t> want = greedy(compiled, ids_, kTokens);
