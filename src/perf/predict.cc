@@ -78,7 +78,7 @@ class Predictor {
                     (parallel ? ceilings_.parallel_ns : 0);
     p.memory_ns = memory_ns * threads;
     TimeLaw law = time_law(*node.op);
-    if (law == TimeLaw::kProduct && !has_stored_weight(node)) {
+    if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
       product(node, places, near_ns, p);
     } else if (law == TimeLaw::kWalk) {
       program(node, places, cost.work, threads, p);
@@ -256,8 +256,10 @@ double predict_run_ns(const Graph& graph,
                       const Ceilings& ceilings) {
   double launches = 0, limits = 0;
   for (const NodeCost& cost : costs) launches += cost.launches;
-  if (!target.branch_slack().any())
-    return std::max(total_ns(predictions), launches * ceilings.stream_launch_ns);
+  if (!target.branch_slack().any()) {
+    double host_ns = target.replays() ? 0 : launches * ceilings.stream_launch_ns;
+    return std::max(total_ns(predictions), host_ns);
+  }
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
   const Schedule schedule = schedule_branches(graph, places, plan, has_launch);

@@ -62,8 +62,11 @@ class Target {
   virtual int launches(const Graph& graph, const Node& node) const = 0;
 
   // Trips to memory that wait for one another in those calls: what a short kernel's time is made
-  // of. 0: not worth counting.
+  // of. 0: not worth counting; of a matmul, that it is one of the products that ceilings sample.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
+
+  // Whether a run is recorded once and replayed: then the host's share of a launch does not count.
+  virtual bool replays() const { return false; }
 
   // Whether weights are copied into memory of its own: then stacking them costs nothing more.
   virtual bool owns_weights() const { return false; }

@@ -10,6 +10,10 @@
 namespace ridge::backends::cuda {
 namespace {
 
+// The projection, then what takes about as long as a trip to memory: the waits of a block between
+// norm, scores and mix, the meeting of a cluster, and the way of its parts from block to block.
+constexpr int kRounds = 9;
+
 // The token sees its window, and never more than a ring holds or its graph's bound allows.
 int64_t reach_of(const Call& call) {
   const Shape& cache = call.inputs[0].shape;
@@ -69,7 +73,7 @@ const CudaKernel& append_attention_kernel() {
                                  .bind = bind,
                                  .vector_bytes = kVectorBytes,
                                  .unsupported = unsupported,
-                                 .rounds = 3};
+                                 .rounds = kRounds};
   return kernel;
 }
 

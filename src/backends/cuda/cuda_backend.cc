@@ -39,10 +39,14 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     return kernel->launches(CallTypes(graph, node).call(), options_.tf32);
   }
 
-  int rounds(const Graph&, const Node& node) const override {
+  int rounds(const Graph& graph, const Node& node) const override {
     const CudaKernel* kernel = find_kernel(node.op->name);
-    return kernel == nullptr ? 0 : kernel->rounds;
+    if (kernel == nullptr) return 0;
+    return kernel->rounds_of == nullptr ? kernel->rounds
+                                        : kernel->rounds_of(CallTypes(graph, node).call());
   }
+
+  bool replays() const override { return options_.capture; }
 
   bool owns_weights() const override { return true; }
 

@@ -42,6 +42,7 @@ struct CudaKernel {
   int (*launches)(const Call&, bool tf32) = nullptr;  // null: one
   int rounds = 1;  // trips to memory that wait for one another: operands, then what they point to,
                    // then sums of others'
+  int (*rounds_of)(const Call&) = nullptr;  // where they depend on the call; null: `rounds`
 };
 
 const CudaKernel* find_kernel(std::string_view op);

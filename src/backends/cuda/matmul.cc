@@ -168,6 +168,8 @@ int launches(const Call& call, bool) {
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
 }
 
+int rounds(const Call& call) { return has_few_rows(call) ? kRowProductRounds : 0; }
+
 // A layout is welcome where one launch does it: several cost more than the copy that one needs.
 bool fits(const Call& call, int operand, const Layout& layout) {
   ProductLayouts layouts = dense_layouts(call);
@@ -200,7 +202,7 @@ const CudaKernel& matmul_kernel() {
                                  .workspace_bytes = workspace_bytes,
                                  .unsupported = unsupported,
                                  .launches = launches,
-                                 .rounds = 0};
+                                 .rounds_of = rounds};
   return kernel;
 }
 

@@ -84,13 +84,15 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
+bool has_few_rows(const Call& call) {
+  return call.inputs.size() == 2 && parse_einsum(call.attrs.text("einsum")).is_projection() &&
+         call.inputs[0].dtype == DType::kBF16 && call.inputs[1].dtype == DType::kBF16 &&
+         call.inputs[0].shape[0] <= kRowProductMostTokens && call.inputs[0].shape[1] % kChunk == 0;
+}
+
 std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) {
+  if (!has_few_rows(call.call())) return std::nullopt;
   const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
-  bool is_weight = call.inputs.size() == 2 &&
-                   parse_einsum(call.attrs().text("einsum")).is_projection() &&
-                   x.type.dtype == DType::kBF16 && weight.type.dtype == DType::kBF16;
-  if (!is_weight || x.type.shape[0] > kRowProductMostTokens || x.type.shape[1] % kChunk != 0)
-    return std::nullopt;
   for (const Operand* operand : {&x, &weight}) {
     if (!lies_in_vectors(operand->type.shape, {0, operand->strides}) ||
         reinterpret_cast<uintptr_t>(operand->data) % kVectorBytes != 0)
@@ -108,7 +110,7 @@ const CudaKernel& row_product_kernel() {
                                  .takes_input = takes_input,
                                  .vector_bytes = kVectorBytes,
                                  .unsupported = unsupported,
-                                 .rounds = 3};
+                                 .rounds = kRowProductRounds};
   return kernel;
 }
 
