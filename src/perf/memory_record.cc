@@ -22,8 +22,13 @@ MemoryClass class_of(const Graph& graph,
     default:
       break;
   }
-  for (NodeId user : users[static_cast<size_t>(value)])
-    if (graph.node(user).phase == Phase::kBackward) return MemoryClass::kGradients;
+  for (NodeId id : users[static_cast<size_t>(value)]) {
+    const Node& user = graph.node(id);
+    if (user.phase == Phase::kBackward) return MemoryClass::kGradients;
+    for (const Alias& alias : aliases(graph, user))
+      if (user.inputs[static_cast<size_t>(alias.input)] == value && user.phase == Phase::kForward)
+        return MemoryClass::kKvCache;
+  }
   return MemoryClass::kOptimizerState;
 }
 

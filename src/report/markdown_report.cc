@@ -96,7 +96,7 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
   for (const std::string& warning : warnings) text += "\n**Warning:** " + plain(warning) + "\n";
   text += "\n### Roofline\n\n```\n" + roofline(lab, run, TerminalOptions{}) + "```\n";
   text += "\n### Memory\n\n" + table_text(memory_table(run.memory));
-  text += "\n### Passes\n\n" + table_text(pass_table(run.passes));
+  if (!run.passes.empty()) text += "\n### Passes\n\n" + table_text(pass_table(run.passes));
   return text;
 }
 
