@@ -14,7 +14,6 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "perf/process_memory.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
 #include "serve/attention_trial.h"
@@ -230,8 +229,8 @@ class InferLab {
         tell(fmt::format("attention, head size {}, length {}", head_size, length));
         double left_ns = kAttentionEnd * o_.seconds * 1e9 - (now_ns() - begin_ns_);
         // Half of what is left is for what else runs on the machine.
-        serve::AttentionLimits limits{perf::available_memory_bytes() / 2,
-                                      std::max(left_ns / 4, 1e6), 2e6 * o_.seconds};
+        serve::AttentionLimits limits{backend_->available_bytes() / 2, std::max(left_ns / 4, 1e6),
+                                      2e6 * o_.seconds};
         study_.attention.push_back(
             serve::try_attention({1, head_size, length}, limits, *backend_, study_.lab.limits()));
       }

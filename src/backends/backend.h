@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "perf/process_memory.h"
 #include "perf/profile.h"
 #include "perf/target.h"
 
@@ -122,6 +123,9 @@ class Backend : public perf::Target {
   virtual void synchronize() = 0;
   // What could still be allocated; 0 where that is unknown.
   virtual int64_t available_bytes() const { return 0; }
+  // What the system says is taken where this backend's memory lies: of the host by this process, of
+  // a device by all.
+  virtual perf::ProcessMemory taken_memory() const { return perf::read_process_memory(); }
 
   virtual Launch bind(const BindCall& call) = 0;
 

@@ -48,7 +48,7 @@ struct AttentionForm {
   std::string skipped;        // why it was not run; empty: it was
   Summary time;
   int64_t measured_bytes =
-      0;  // what the process grew by at most while it ran; 0 where the system does not tell
+      0;  // what the process, or what it holds of a device, grew by; 0 where nothing tells
 };
 
 // Causal attention of one group of heads over a sequence of S.

@@ -188,9 +188,9 @@ Table attention_table(const perf::InferenceRecord& study) {
                {"flash"},
                {"speed-up"},
                {"standard, temporaries"},
-               {"process grew by"},
+               {"memory grew by"},
                {"flash, temporaries"},
-               {"process grew by"},
+               {"memory grew by"},
                {"launches saved"},
                {"bytes saved"}});
   const perf::AttentionRecord* last = nullptr;

@@ -77,26 +77,28 @@ void run(Graph graph, double budget_ns, backends::Backend& backend, perf::Attent
   constexpr int kMost = 20;
   ::malloc_trim(0);
   bool is_measured = perf::reset_peak_memory();
-  int64_t before = perf::read_process_memory().resident_bytes;
+  int64_t before = backend.taken_memory().resident_bytes;
   {
     runtime::Store store(backend);
     runtime::Program program(backend, store);
     program.add("attention", std::move(graph));
     program.bind();
     fill(store);
-    double begin = now_ns();
-    program.run(0);
-    std::vector<double> samples{now_ns() - begin};
-    if (samples[0] < budget_ns) samples.clear();  // it was the warm-up
-    while (samples.empty() || (samples.size() < kMost && now_ns() - begin < budget_ns)) {
+    auto once = [&program] {
       double start = now_ns();
       program.run(0);
-      samples.push_back(now_ns() - start);
-    }
+      program.wait();
+      return now_ns() - start;
+    };
+    double begin = now_ns();
+    std::vector<double> samples{once()};
+    if (samples[0] < budget_ns) samples.clear();  // it was the warm-up
+    while (samples.empty() || (samples.size() < kMost && now_ns() - begin < budget_ns))
+      samples.push_back(once());
     form.time = perf::summarize(samples);
+    if (is_measured)
+      form.measured_bytes = std::max<int64_t>(0, backend.taken_memory().peak_bytes - before);
   }
-  if (is_measured)
-    form.measured_bytes = std::max<int64_t>(0, perf::read_process_memory().peak_bytes - before);
   ::malloc_trim(0);
 }
 

@@ -41,8 +41,8 @@ PhaseRecords measure_phases(const models::ModelFile& file,
                             backends::Backend& backend,
                             const perf::Ceilings* ceilings);
 
-// Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, one that is
-// measured.
+// Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, and after one
+// more prefill the one that is measured.
 perf::LatencyRecord measure_latency(const models::ModelFile& file,
                                     const Experiment& experiment,
                                     int64_t tokens,

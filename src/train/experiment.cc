@@ -28,9 +28,9 @@ perf::RunRecord begin_record(const perf::Setting& setting,
 }
 
 // Freed pages that the allocator keeps would be counted as ours.
-perf::ProcessMemory settled_memory() {
+perf::ProcessMemory settled_memory(const backends::Backend& backend) {
   ::malloc_trim(0);
-  return perf::read_process_memory();
+  return backend.taken_memory();
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ perf::RunRecord run_experiment(const Experiment& e,
   if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
   // An instrument that is to see inside recordings attaches before they are made.
   if (e.instrument) backend.instrument();
-  perf::ProcessMemory before = settled_memory();
+  perf::ProcessMemory before = settled_memory(backend);
   Trainer trainer(e.config, e.step, e.selection, backend, ceilings);
   perf::RunRecord record = begin_record(e.setting, e.config, e.step, trainer.graphs().passes);
   std::vector<perf::CountedGraph> counted;
@@ -57,7 +57,7 @@ perf::RunRecord run_experiment(const Experiment& e,
   record.memory.before = before;
   record.memory.foreign_bytes = before.resident_bytes;
   record.memory.allocated_bytes = trainer.owned_bytes();
-  settled_memory();
+  settled_memory(backend);
   record.memory.peak_was_reset = perf::reset_peak_memory();
 
   std::vector<perf::InstrumentedStep> steps;
@@ -88,7 +88,7 @@ perf::RunRecord run_experiment(const Experiment& e,
     for (; begun < e.steps && begun - finished < ahead; ++begun) trainer.begin_step();
     finish(trainer.finish_step());
   }
-  record.memory.after = perf::read_process_memory();
+  record.memory.after = backend.taken_memory();
   // One reading before and one after each call.
   if (!steps.empty())
     record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
