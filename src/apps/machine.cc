@@ -49,11 +49,11 @@ void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
                {"share"}});
   for (const perf::ProductRates& p : c.products) {
     auto at = [&](int64_t n) {
-      double ns = perf::predict_product_ns(c, p.dtype, perf::ProductForm::kNT, {1, n, n, n});
+      double ns = perf::predict_product_ns(p, perf::ProductForm::kNT, {1, n, n, n});
       return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
     };
-    table.add({std::string(name(p.dtype)), at(96), at(384), at(1000),
-               rate(p.peak_flops_per_ns, "FLOP/s"), rate(p.theoretical_flops_per_ns, "FLOP/s"),
+    table.add({p.name(), at(96), at(384), at(1000), rate(p.peak_flops_per_ns, "FLOP/s"),
+               rate(p.theoretical_flops_per_ns, "FLOP/s"),
                share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
   }
   fmt::print("{}\n", table.text(terminal));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
-// product is added to it in place (gradient accumulation, tied weights).
+// product is added to it in place (gradient accumulation, tied weights). `own` says that a kernel
+// of the target's own may compute it instead of a library: with the same error, rounded otherwise.
 #include <vector>
 
 #include "graph/einsum.h"
@@ -128,7 +129,7 @@ const Op& matmul_op() {
       .name = "matmul",
       .min_inputs = 2,
       .max_inputs = 3,
-      .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}},
+      .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}, {"own", false, false}},
       .time_law = TimeLaw::kProduct,
       .formula =
           "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",

@@ -62,7 +62,7 @@ void check_products(const Ceilings& ceilings) {
   expect_count("products", ceilings.products.size(), 1);
   bool has_f32 = false;
   for (const ProductRates& rates : ceilings.products) {
-    has_f32 = has_f32 || rates.dtype == DType::kF32;
+    has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_own);
     expect_rate("products.peak_flops_per_ns", rates.peak_flops_per_ns, false);
     expect_rate("products.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
     if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
@@ -124,14 +124,24 @@ std::string Machine::hash() const {
   return fmt::format("{:016x}", fnv(identity));
 }
 
-const ProductRates& Ceilings::product(DType dtype) const {
-  const ProductRates* f32 = nullptr;
+std::string ProductRates::name() const {
+  return std::string(ridge::name(dtype)) + (is_own ? " by own kernels" : "");
+}
+
+const ProductRates& Ceilings::product(DType dtype, bool is_own) const {
+  const ProductRates *f32 = nullptr, *plain = nullptr;
   for (const ProductRates& rates : products) {
-    if (rates.dtype == dtype) return rates;
+    if (rates.dtype == dtype && rates.is_own == is_own) return rates;
+    if (rates.is_own) continue;
+    if (rates.dtype == dtype) plain = &rates;
     if (rates.dtype == DType::kF32) f32 = &rates;
   }
   RIDGE_CHECK(f32 != nullptr, "ceilings without f32 products");
-  return *f32;
+  return plain != nullptr ? *plain : *f32;
+}
+
+double Ceilings::peak_flops_per_ns(DType dtype) const {
+  return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
 }
 
 void validate(const Ceilings& ceilings) {
@@ -148,6 +158,7 @@ void validate(const Ceilings& ceilings) {
   expect_ns("launch_ns", ceilings.launch_ns);
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
+  expect_ns("stream_product_ns", ceilings.stream_product_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
   if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
     refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));

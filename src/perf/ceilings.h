@@ -74,6 +74,7 @@ struct ProductSample {
 // The products of one element type.
 struct ProductRates {
   DType dtype = DType::kF32;
+  bool is_own = false;  // where kernels of the backend's own may run (matmul's attribute)
   double peak_flops_per_ns =
       0;  // the best rate among the samples, or the data sheet's times its efficiency
   double theoretical_flops_per_ns = 0;  // 0 = unknown
@@ -84,6 +85,8 @@ struct ProductRates {
   // more, as the rows of most models' tensors do): they crowd into few sets of the caches.
   double power_of_two_slowdown = 1;
   std::vector<ProductSample> samples;  // empty for a data sheet
+
+  std::string name() const;  // "f32", "f32 by own kernels"
 };
 
 // Flash attention's two parts on a generic shape: products, and what is done per score (scale,
@@ -119,14 +122,17 @@ struct Ceilings {
   double round_ns =
       0;  // a trip to memory and back that a kernel has nothing to do beside; 0 = nothing
   double stream_launch_ns =
-      0;                   // the host's share of a launch outside a recording; 0 = all of launch_ns
+      0;  // the host's share of a launch outside a recording; 0 = all of launch_ns
+  double stream_product_ns =
+      0;                   // the same of a product, which passes through a library; 0 = no more
   double parallel_ns = 0;  // opening and closing a parallel region; 0 where launches include it
   int64_t parallel_threshold_bytes = 0;  // kernels smaller than this stay on one thread
   std::vector<std::string> notes;        // assumptions, in words
 
-  // The products of a type; a type that the machine lacks falls back to f32's.
-  const ProductRates& product(DType dtype) const;
-  double peak_flops_per_ns(DType dtype) const { return product(dtype).peak_flops_per_ns; }
+  // The products of a type; a type that the machine lacks falls back to f32's, and own
+  // kernels to the library's.
+  const ProductRates& product(DType dtype, bool is_own = false) const;
+  double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
   // Of the memory behind all caches.
   double memory_bytes_per_ns() const { return bandwidth.back().copy_bytes_per_ns; }
   // Others had so much of the cores that the figures are no ceilings.

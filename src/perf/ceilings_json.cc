@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 3;
+constexpr int kFormat = 4;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -37,6 +37,7 @@ Json product_json(const ProductRates& rates) {
                        {"k", s.extents.k},
                        {"ns", s.ns}});
   return {{"dtype", name(rates.dtype)},
+          {"is_own", rates.is_own},
           {"peak_flops_per_ns", rates.peak_flops_per_ns},
           {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
           {"exposed_memory_share", rates.exposed_memory_share},
@@ -97,6 +98,7 @@ ProductForm read_form(const JsonField& field) {
 ProductRates read_product(const JsonField& r) {
   ProductRates rates;
   rates.dtype = read_dtype(r.at("dtype"));
+  rates.is_own = r.at("is_own").flag();
   rates.peak_flops_per_ns = r.at("peak_flops_per_ns").real();
   rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
   rates.exposed_memory_share = r.at("exposed_memory_share").real();
@@ -131,6 +133,7 @@ void read_rates(const JsonField& r, Ceilings& c) {
   c.launch_ns = r.at("launch_ns").real();
   c.round_ns = r.at("round_ns").real();
   c.stream_launch_ns = r.at("stream_launch_ns").real();
+  c.stream_product_ns = r.at("stream_product_ns").real();
   c.parallel_ns = r.at("parallel_ns").real();
   c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
 }
@@ -176,6 +179,7 @@ std::string to_json(const Ceilings& c) {
             {"launch_ns", c.launch_ns},
             {"round_ns", c.round_ns},
             {"stream_launch_ns", c.stream_launch_ns},
+            {"stream_product_ns", c.stream_product_ns},
             {"parallel_ns", c.parallel_ns},
             {"parallel_threshold_bytes", c.parallel_threshold_bytes},
             {"notes", c.notes}};

@@ -59,8 +59,7 @@ double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
  public:
-  Predictor(const Graph& graph, const Ceilings& ceilings)
-      : graph_(graph), ceilings_(ceilings), products_(ceilings) {}
+  Predictor(const Graph& graph, const Ceilings& ceilings) : graph_(graph), ceilings_(ceilings) {}
 
   // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
   NodePrediction node(const Node& node,
@@ -119,8 +118,8 @@ class Predictor {
     ProductCall call =
         product_call(types.call(), at(places, node.inputs[0]).layout,
                      at(places, node.inputs[1]).layout, at(places, node.outputs[0]).layout);
-    p.compute_ns = call.extents.flops() > 0 ? products_.ns(call.dtype, call.form, call.extents) : 0;
-    const ProductRates& rates = ceilings_.product(call.dtype);
+    const ProductRates& rates = ceilings_.product(call.dtype, call.is_own);
+    p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
     if (!rates.samples.empty()) p.overhead_ns = 0;
     double exposed = rates.exposed_memory_share * std::max(0.0, p.memory_ns - near_ns);
@@ -217,6 +216,19 @@ class Predictor {
   ProductTimes products_;
 };
 
+// The host's time to make all launches one by one.
+double host_ns(const Graph& graph, const std::vector<NodeCost>& costs, const Ceilings& ceilings) {
+  double ns = 0;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    const bool by_library = time_law(*node.op) == TimeLaw::kProduct && !node.attrs.flag("own");
+    ns += costs[i].launches * (by_library && ceilings.stream_product_ns > 0
+                                   ? ceilings.stream_product_ns
+                                   : ceilings.stream_launch_ns);
+  }
+  return ns;
+}
+
 }  // namespace
 
 std::string_view name(Bound bound) {
@@ -254,11 +266,10 @@ double predict_run_ns(const Graph& graph,
                       const std::vector<NodePrediction>& predictions,
                       const Target& target,
                       const Ceilings& ceilings) {
-  double launches = 0, limits = 0;
-  for (const NodeCost& cost : costs) launches += cost.launches;
+  double limits = 0;
   if (!target.branch_slack().any()) {
-    double host_ns = target.replays() ? 0 : launches * ceilings.stream_launch_ns;
-    return std::max(total_ns(predictions), host_ns);
+    double launching_ns = target.replays() ? 0 : host_ns(graph, costs, ceilings);
+    return std::max(total_ns(predictions), launching_ns);
   }
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
@@ -274,11 +285,10 @@ double predict_run_ns(const Graph& graph,
   return std::max({row_end[0], row_end[1], limits});
 }
 
-double predict_product_ns(const Ceilings& ceilings,
-                          DType dtype,
+double predict_product_ns(const ProductRates& rates,
                           ProductForm form,
                           const ProductExtents& extents) {
-  return extents.flops() > 0 ? ProductTimes(ceilings).ns(dtype, form, extents) : 0;
+  return extents.flops() > 0 ? ProductTimes().ns(rates, form, extents) : 0;
 }
 
 Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte) {

@@ -54,8 +54,7 @@ double predict_run_ns(const Graph& graph,
                       const Ceilings& ceilings);
 
 // A product by itself, operands in cache, without the call's overhead.
-double predict_product_ns(const Ceilings& ceilings,
-                          DType dtype,
+double predict_product_ns(const ProductRates& rates,
                           ProductForm form,
                           const ProductExtents& extents);
 

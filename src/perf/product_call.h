@@ -11,7 +11,8 @@ namespace ridge::perf {
 struct ProductCall {
   ProductForm form = ProductForm::kNN;
   ProductExtents extents;
-  DType dtype = DType::kF32;       // of the operands
+  DType dtype = DType::kF32;  // of the operands
+  bool is_own = false;
   bool power_of_two_rows = false;  // some matrix's rows lie a power of two of bytes apart, >= 2 KiB
 };
 

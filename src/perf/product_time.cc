@@ -92,12 +92,13 @@ double ProductTime::ns(const ProductExtents& extents) const {
   return law(extents) * std::exp(sum / weights);
 }
 
-double ProductTimes::ns(DType dtype, ProductForm form, const ProductExtents& extents) {
-  const std::tuple key{dtype, form, extents.batch > 1};
+double ProductTimes::ns(const ProductRates& rates,
+                        ProductForm form,
+                        const ProductExtents& extents) {
+  const std::tuple key{&rates, form, extents.batch > 1};
   auto found = laws_.find(key);
   if (found == laws_.end())
-    found =
-        laws_.emplace(key, ProductTime(ceilings_.product(dtype), form, extents.batch > 1)).first;
+    found = laws_.emplace(key, ProductTime(rates, form, extents.batch > 1)).first;
   return found->second.ns(extents);
 }
 

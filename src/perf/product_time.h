@@ -39,15 +39,13 @@ class ProductTime {
   std::vector<Deviation> deviations_;  // empty: no samples, the peak holds at every size
 };
 
-// The laws of one set of ceilings, fitted when first asked for.
+// The laws of rates that outlive it, fitted when first asked for.
 class ProductTimes {
  public:
-  explicit ProductTimes(const Ceilings& ceilings) : ceilings_(ceilings) {}
-  double ns(DType dtype, ProductForm form, const ProductExtents& extents);
+  double ns(const ProductRates& rates, ProductForm form, const ProductExtents& extents);
 
  private:
-  const Ceilings& ceilings_;
-  std::map<std::tuple<DType, ProductForm, bool>, ProductTime> laws_;
+  std::map<std::tuple<const ProductRates*, ProductForm, bool>, ProductTime> laws_;
 };
 
 }  // namespace ridge::perf

@@ -75,6 +75,9 @@ class Target {
   // matmul_group's "i8" or "bf16".
   virtual std::string_view rounded_activations(int64_t /*tokens*/) const { return "i8"; }
 
+  // Whether a kernel of the target's own computes the matmul, where one of a library would too.
+  virtual bool has_own_product(const Graph&, const Node&) const { return false; }
+
   virtual BranchSlack branch_slack() const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

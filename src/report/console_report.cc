@@ -33,7 +33,7 @@ std::string heading_text(const perf::LabRecord& lab, const TerminalOptions& opti
     text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
     text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
     for (const perf::ProductRates& rates : c.products)
-      text += fmt::format(", {} products {}", name(rates.dtype),
+      text += fmt::format(", {} products {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
     text += fmt::format(" ({})\n", terminal_safe(c.source));
   }

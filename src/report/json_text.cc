@@ -70,7 +70,7 @@ Json heading(const perf::LabRecord& lab) {
                      {"measured_at", c.measured_at}};
   Json& peaks = json["machine"]["peak_flops_per_s"] = Json::object();
   for (const perf::ProductRates& rates : c.products)
-    peaks[std::string(name(rates.dtype))] = rates.peak_flops_per_ns * 1e9;
+    peaks[rates.name()] = rates.peak_flops_per_ns * 1e9;
   if (!c.bandwidth.empty()) json["machine"]["memory_bytes_per_s"] = c.memory_bytes_per_ns() * 1e9;
   return json;
 }

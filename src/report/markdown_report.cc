@@ -66,7 +66,7 @@ std::string heading_section(const perf::LabRecord& lab, std::string_view title) 
   text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
                       c.measured_at.empty() ? "" : " " + c.measured_at);
   for (const perf::ProductRates& rates : c.products)
-    text += fmt::format("- {} products reach {}\n", name(rates.dtype),
+    text += fmt::format("- {} products reach {}\n", rates.name(),
                         format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
   text +=
       fmt::format("- memory copies reach {}\n", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));

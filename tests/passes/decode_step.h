@@ -11,9 +11,9 @@
 namespace ridge::passes {
 
 // The CPU's answers, but for kernels that only a GPU has.
-class ShortSteps final : public perf::Target {
+class GpuKernels final : public perf::Target {
  public:
-  std::string_view name() const override { return "short_steps"; }
+  std::string_view name() const override { return "gpu_kernels"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
     bool is_made = n.op->name == "row_product" || n.op->name == "rope_append" ||
                    n.op->name == "append_attention";
@@ -31,6 +31,9 @@ class ShortSteps final : public perf::Target {
   int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
   int launches(const Graph&, const Node&) const override { return 1; }
   bool owns_weights() const override { return true; }
+  bool has_own_product(const Graph& g, const Node& n) const override {
+    return g.type(n.inputs[0]).dtype == DType::kF32 && g.type(n.inputs[1]).dtype == DType::kF32;
+  }
   perf::FlashScores flash_scores(const Call& call) const override {
     return target().flash_scores(call);
   }
@@ -112,7 +115,7 @@ class DecodeStep {
     return named;
   }
 
-  ShortSteps target_;
+  GpuKernels target_;
   LoadGraph load_;
   Graph graph_;
 };

@@ -105,8 +105,11 @@ inline Graph perceptron() {
   return graph;
 }
 
-inline Graph run_pass(const Pass& pass, const Graph& graph, LoadGraph& load) {
-  PassContext context{ops::table(), target(), load};
+inline Graph run_pass(const Pass& pass,
+                      const Graph& graph,
+                      LoadGraph& load,
+                      const perf::Target& on = target()) {
+  PassContext context{ops::table(), on, load};
   return pass.run(graph, context);
 }
 inline Graph run_pass(const Pass& pass, const Graph& graph) {
@@ -218,20 +221,24 @@ inline PlannedCost planned_step(std::string_view level, std::string_view switche
 // --- The trial. ---
 
 // Holds a pass to its texts, its meaning and its end on a graph; returns what it made.
-inline Graph try_pass(const Pass& pass, const Graph& built, LoadGraph load) {
+inline Graph try_pass(const Pass& pass,
+                      const Graph& built,
+                      LoadGraph load,
+                      const perf::Target& on = target()) {
   std::string name(pass.name), text = print(built);
   expect_golden(name + ".before.txt", text);
   Graph before = parse_graph(text, ops::table());
   EXPECT_EQ(text, print(before));
   verify(before);
-  Graph after = run_pass(pass, before, load);
+  Graph after = run_pass(pass, before, load, on);
   verify(after);
   verify_origins(before, after);
   expect_golden(name + ".after.txt", print(after));
   EXPECT_EQ(print(after), print(parse_graph(print(after), ops::table())));
   EXPECT_NE(text, print(after)) << "the pass finds nothing in its own example";
   expect_same_meaning(before, after, load);
-  EXPECT_EQ(print(after), print(run_pass(pass, after, load))) << "the pass does not come to an end";
+  EXPECT_EQ(print(after), print(run_pass(pass, after, load, on)))
+      << "the pass does not come to an end";
   return after;
 }
 

@@ -9,6 +9,7 @@
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
 #include "backends/cuda/nvtx_range.h"
+#include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
 #include "backends/table_backend.h"
@@ -58,6 +59,10 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
 
   perf::FlashScores flash_scores(const Call& attention) const override {
     return cuda::flash_scores(attention, options_.tf32);
+  }
+
+  bool has_own_product(const Graph& graph, const Node& matmul) const override {
+    return cuda::has_own_product(CallTypes(graph, matmul).call(), options_.tf32);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

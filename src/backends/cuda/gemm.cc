@@ -9,6 +9,7 @@
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/piece_product.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
@@ -78,6 +79,30 @@ cublasLtMatrixLayout_t layout_of(const Stored& s,
   return layout;
 }
 
+// The kernel thinks in rows: C^T = B^T A^T, of a product whose columns of C are contiguous.
+PieceProduct piece_product(const GemmShape& g,
+                           const std::byte* a,
+                           const std::byte* b,
+                           std::byte* c) {
+  auto operand = [](const std::byte* data, int64_t along, int64_t depth) {
+    return PieceOperand{reinterpret_cast<const float*>(data), depth == 1 ? along : depth,
+                        depth == 1};
+  };
+  PieceProduct product;
+  product.m = g.n, product.n = g.m, product.k = g.k;
+  product.a = operand(b, g.b_n, g.b_k);
+  product.b = operand(a, g.a_m, g.a_k);
+  product.c = reinterpret_cast<float*>(c);
+  product.c_step = g.c_n;
+  product.accumulate = g.accumulate;
+  return product;
+}
+
+// The library writes columns; a result in rows is the transposed product's in columns.
+bool lies_in_rows(const GemmShape& shape) {
+  return shape.n > 1 ? shape.c_n == 1 : shape.m > 1 && shape.c_m != 1;
+}
+
 }  // namespace
 
 struct GemmProblem::Descriptors {
@@ -138,6 +163,15 @@ bool is_supported(const GemmShape& g) {
          takes_matrix(g.m, g.n, g.c_m, g.c_n) && join_batch(g).a.size() == 1;
 }
 
+bool suits_pieces(const GemmShape& shape, bool tf32, int64_t alignment_bytes) {
+  constexpr int64_t kLeast = 64, kLeastDepth = 128;
+  const GemmShape& g = lies_in_rows(shape) ? transposed(shape) : shape;
+  return !tf32 && g.input == DType::kF32 && g.output == DType::kF32 && g.batch.empty() &&
+         g.m >= kLeast && g.n >= kLeast && g.k >= kLeastDepth && (g.a_m == 1 || g.a_k == 1) &&
+         (g.b_k == 1 || g.b_n == 1) &&
+         takes_piece_product(piece_product(g, nullptr, nullptr, nullptr), alignment_bytes);
+}
+
 int64_t alignment_of(const void* address) {
   constexpr uintptr_t kMost = 256;
   uintptr_t bits = reinterpret_cast<uintptr_t>(address) | kMost;
@@ -145,22 +179,21 @@ int64_t alignment_of(const void* address) {
 }
 
 GemmProblem::GemmProblem(const GemmShape& shape,
-                         bool tf32,
+                         Fp32Products fp32,
                          int64_t alignment_bytes,
                          int multiprocessors)
-    : tf32_(tf32 && shape.input == DType::kF32),
+    : fp32_(shape.input == DType::kF32 ? fp32 : Fp32Products{}),
       alignment_bytes_(alignment_bytes),
       multiprocessors_(multiprocessors),
       descriptors_(std::make_unique<Descriptors>()) {
-  // The library writes columns; a result in rows is the transposed product's in columns.
-  swapped_ = shape.n > 1 ? shape.c_n == 1 : shape.m > 1 && shape.c_m != 1;
+  swapped_ = lies_in_rows(shape);
   shape_ = swapped_ ? transposed(shape) : shape;
   const GemmShape& g = shape_;
   RIDGE_CHECK(g.batch.size() <= 1, "{} has {} batch axes", g.key(), g.batch.size());
   const CublasLt& lt = cublaslt();
   Stored a = stored(g.m, g.k, g.a_m, g.a_k), b = stored(g.k, g.n, g.b_k, g.b_n);
   Stored c{g.m, g.n, g.n == 1 ? g.m : std::max(g.c_n, g.m), false};
-  cublasComputeType_t compute = tf32_ ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  cublasComputeType_t compute = fp32_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   check(lt.description_create(&descriptors_->product, compute, CUDA_R_32F), "describing a product");
   cublasOperation_t a_op = a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasOperation_t b_op = b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -181,40 +214,17 @@ GemmProblem::GemmProblem(const GemmShape& shape,
 GemmProblem::~GemmProblem() = default;
 
 std::string GemmProblem::key() const {
-  return fmt::format("{}{}:align{}:sm{}", shape_.key(), tf32_ ? ":tf32" : "", alignment_bytes_,
-                     multiprocessors_);
+  return fmt::format("{}{}{}:align{}:sm{}", shape_.key(), fp32_.tf32 ? ":tf32" : "",
+                     takes_own() ? ":own" : "", alignment_bytes_, multiprocessors_);
 }
 
-// The kernel thinks in rows: C^T = B^T A^T.
-PieceProduct GemmProblem::pieces(const std::byte* a, const std::byte* b, std::byte* c) const {
-  const GemmShape& g = shape_;
-  auto operand = [](const std::byte* data, int64_t along, int64_t depth) {
-    return PieceOperand{reinterpret_cast<const float*>(data), depth == 1 ? along : depth,
-                        depth == 1};
-  };
-  PieceProduct product;
-  product.m = g.n, product.n = g.m, product.k = g.k;
-  product.a = operand(b, g.b_n, g.b_k);
-  product.b = operand(a, g.a_m, g.a_k);
-  product.c = reinterpret_cast<float*>(c);
-  product.c_step = g.c_n;
-  product.accumulate = g.accumulate;
-  return product;
-}
-
-// fp32's own error only; and not where tiles of 128 by 64 would be mostly empty.
-bool GemmProblem::suits_pieces() const {
-  constexpr int64_t kLeast = 64, kLeastDepth = 128;
-  const GemmShape& g = shape_;
-  return !tf32_ && g.input == DType::kF32 && g.output == DType::kF32 && g.batch.empty() &&
-         g.m >= kLeast && g.n >= kLeast && g.k >= kLeastDepth && (g.a_m == 1 || g.a_k == 1) &&
-         (g.b_k == 1 || g.b_n == 1) &&
-         takes_piece_product(pieces(nullptr, nullptr, nullptr), alignment_bytes_);
+bool GemmProblem::takes_own() const {
+  return fp32_.is_own && suits_pieces(shape_, fp32_.tf32, alignment_bytes_);
 }
 
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
   std::vector<GemmAlgorithm> algorithms;
-  if (suits_pieces()) algorithms.push_back(kPieces);
+  if (takes_own()) algorithms.push_back(kPieces);
   if (static_cast<int>(algorithms.size()) == most) return algorithms;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
@@ -251,7 +261,7 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
 }
 
 bool GemmProblem::accepts(const GemmAlgorithm& algorithm) const {
-  if (algorithm == kPieces) return suits_pieces();
+  if (algorithm == kPieces) return takes_own();
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);
@@ -280,7 +290,8 @@ void GemmProblem::launch_stored(const GemmAlgorithm& algorithm,
                                 std::byte* workspace,
                                 cudaStream_t stream) const {
   if (algorithm == kPieces)
-    return check(launch_piece_product(pieces(a, b, c), stream), "launching a product");
+    return check(launch_piece_product(piece_product(shape_, a, b, c), stream),
+                 "launching a product");
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);

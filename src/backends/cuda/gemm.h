@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/kernels/piece_product.h"
 #include "backends/product_plan.h"
 
 namespace ridge::backends::cuda {
@@ -33,6 +32,12 @@ GemmBatch join_batch(const GemmShape& shape);
 // axis at most.
 bool is_supported(const GemmShape& shape);
 
+// How fp32 operands are multiplied; others have one way.
+struct Fp32Products {
+  bool tf32 = false;    // rounded to TF32
+  bool is_own = false;  // a kernel of our own may run where it suits the product
+};
+
 // Opaque to all but cuBLASLt; the same bits choose the same kernel with the same library on the
 // same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
@@ -44,15 +49,18 @@ class GemmProblem {
  public:
   // `alignment_bytes`: a power of two that divides the addresses of all three matrices.
   // `multiprocessors`: as many as the product should fill; 0: all.
-  GemmProblem(const GemmShape& shape, bool tf32, int64_t alignment_bytes, int multiprocessors = 0);
+  GemmProblem(const GemmShape& shape,
+              Fp32Products fp32,
+              int64_t alignment_bytes,
+              int multiprocessors = 0);
   ~GemmProblem();
   GemmProblem(const GemmProblem&) = delete;
 
   const GemmShape& shape() const { return shape_; }
   bool is_beside_others() const { return multiprocessors_ > 0; }
   std::string key() const;  // all that the choice of an algorithm depends on
-  // Our kernel where it suits the product, then the library's proposals, best guess first; empty
-  // where there is none. All sum in a fixed order.
+  // Our kernel where it may run and suits the product, then the library's proposals, best guess
+  // first; empty where there is none. All sum in a fixed order.
   std::vector<GemmAlgorithm> candidates(int most) const;
   bool accepts(const GemmAlgorithm& algorithm) const;
 
@@ -72,15 +80,17 @@ class GemmProblem {
 
  private:
   struct Descriptors;
-  PieceProduct pieces(const std::byte* a, const std::byte* b, std::byte* c) const;
-  bool suits_pieces() const;
+  bool takes_own() const;
   GemmShape shape_;  // of the column-major product that the library sees
-  bool tf32_;
+  Fp32Products fp32_;
   bool swapped_;  // C^T = B^T A^T: A and B change places
   int64_t alignment_bytes_;
   int multiprocessors_;
   std::unique_ptr<Descriptors> descriptors_;
 };
+
+// Whether the kernel of pieces takes the product and its tiles would not be mostly empty.
+bool suits_pieces(const GemmShape& shape, bool tf32, int64_t alignment_bytes);
 
 // The largest power of two up to 256 that divides the address.
 int64_t alignment_of(const void* address);

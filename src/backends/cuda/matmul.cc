@@ -10,6 +10,7 @@
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernels/fill.h"
 #include "backends/cuda/kernels/strided_product.h"
+#include "backends/cuda/own_products.h"
 #include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
 #include "backends/cuda/strided_copy.h"
@@ -72,8 +73,9 @@ Launch bind_gemm(const GemmShape& shape,
                  BindContext& context) {
   if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
-  auto problem = std::make_shared<GemmProblem>(shape, context.tf32, alignment,
-                                               share_of(shape, call.beside, context));
+  auto problem =
+      std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("own")},
+                                    alignment, share_of(shape, call.beside, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);
   return [problem, algorithm = *algorithm, a, b, c, workspace = call.workspace,
@@ -193,6 +195,15 @@ std::string unsupported(const Call& call) {
 }
 
 }  // namespace
+
+bool has_own_product(const Call& call, bool tf32) {
+  constexpr int64_t kAligned = 256;  // as buffers are
+  if (call.inputs[0].dtype != call.inputs[1].dtype || is_empty_product(call) || packing(call))
+    return false;
+  const ProductLayouts layouts = dense_layouts(call);
+  return launches_of(call, layouts) == 1 &&
+         suits_pieces(join_batch(plan_product(call, layouts).gemm).shape, tf32, kAligned);
+}
 
 const CudaKernel& matmul_kernel() {
   static const CudaKernel kernel{.op = "matmul",

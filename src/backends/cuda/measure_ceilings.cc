@@ -183,10 +183,14 @@ GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
   return g;
 }
 
-Launch product(Stand& stand, const ProductExtents& e, ProductForm form, DType dtype, bool tf32) {
+Launch product(Stand& stand,
+               const ProductExtents& e,
+               ProductForm form,
+               DType dtype,
+               Fp32Products fp32) {
   std::byte* a = stand.input();
   std::byte* b = a + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256);
-  auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), tf32, 256);
+  auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), fp32, 256);
   std::vector<GemmAlgorithm> candidates = problem->candidates(1);
   if (candidates.empty())
     throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
@@ -195,22 +199,32 @@ Launch product(Stand& stand, const ProductExtents& e, ProductForm form, DType dt
   };
 }
 
-void measure_products(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
+double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
+  constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
+  const bool by_pieces = dtype == DType::kF32 && fp32.is_own && !fp32.tf32;
+  const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
+                                     : flops_per_clock(facts, dtype, fp32.tf32);
+  return facts.multiprocessors * facts.clock_ghz * per_clock;
+}
+
+void measure_products(Stand& stand, DType dtype, Fp32Products fp32, perf::Ceilings& c) {
   stand.fill(dtype);
   perf::ProductRates rates;
   rates.dtype = dtype;
+  rates.is_own = fp32.is_own;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      double ns = stand.ns(product(stand, e, form, dtype, tf32));
+      double ns = stand.ns(product(stand, e, form, dtype, fp32));
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
     }
-  const DeviceFacts& facts = stand.device().facts();
-  double per_clock = flops_per_clock(facts, dtype, tf32);
-  // Six bf16 products make one of fp32 (kernels/piece_product.h).
-  if (dtype == DType::kF32 && !tf32 && facts.architecture() == "sm_90")
-    per_clock = std::max(per_clock, flops_per_clock(facts, DType::kBF16, false) / 6);
-  rates.theoretical_flops_per_ns = facts.multiprocessors * facts.clock_ghz * per_clock;
+  if (!fp32.is_own) {
+    // So short that the host is what takes the time; the least, as some types' take two kernels.
+    const double ns =
+        stand.stream_ns(product(stand, {1, 96, 96, 96}, ProductForm::kNT, dtype, fp32));
+    c.stream_product_ns = c.stream_product_ns > 0 ? std::min(c.stream_product_ns, ns) : ns;
+  }
+  rates.theoretical_flops_per_ns = theoretical_flops_per_ns(stand.device().facts(), dtype, fp32);
   c.products.push_back(std::move(rates));
 }
 
@@ -358,10 +372,15 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   tell(0.1, "memory");
   measure_memory(stand, c);
   tell(0.4, tf32 ? "products in TF32" : "products in f32");
-  measure_products(stand, DType::kF32, tf32, c);
+  measure_products(stand, DType::kF32, {tf32, false}, c);
   measure_attention(stand, DType::kF32, tf32, c);
+  if (constexpr ProductExtents any{1, 768, 768, 768};
+      suits_pieces(gemm_shape(any, ProductForm::kNN, DType::kF32), tf32, 256)) {
+    tell(0.6, "products by own kernels");
+    measure_products(stand, DType::kF32, {tf32, true}, c);
+  }
   tell(0.8, "products in bf16");
-  measure_products(stand, DType::kBF16, false, c);
+  measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
   tell(1, "done");
   c.notes.push_back(

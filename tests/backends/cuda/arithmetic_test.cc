@@ -4,6 +4,8 @@
 // sizes that have kernels of their own.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <memory>
 
 #include "backends/op_check.h"
@@ -41,8 +43,30 @@ std::vector<Sample> model_sizes() {
           attention("e128t64", 64, 1, 1, 128, true), attention("e128t129", 129, 1, 1, 128, true)};
 }
 
+Sample product(const char* name, const char* einsum, Shape a, Shape b) {
+  auto operand = [](const Shape& shape) { return CaseInput{{DType::kF32, shape}}; };
+  return {&ops::table().at("matmul"),
+          {name, {operand(a), operand(b)}, {{"einsum", einsum}, {"own", true}}}};
+}
+
+// Either operand along the depth or across it, tiles that are not full, a depth that a cluster
+// shares, and a sum with what is there.
+std::vector<Sample> large_products() {
+  std::vector<Sample> all = {product("along_along", "nd,fd->nf", {200, 328}, {132, 328}),
+                             product("along_across", "nf,fd->nd", {130, 192}, {192, 260}),
+                             product("across_across", "nf,nd->fd", {136, 132}, {136, 196}),
+                             product("across_along", "nf,dn->fd", {192, 64}, {68, 192}),
+                             product("deep", "nd,fd->nf", {128, 2048}, {64, 2048}),
+                             product("deep_across", "nf,fd->nd", {128, 2048}, {2048, 64}),
+                             product("deep_gradient", "nf,nd->fd", {2000, 128}, {2000, 68}),
+                             product("accumulate", "nf,nd->fd", {260, 132}, {260, 132})};
+  all.back().sample.inputs.push_back({{DType::kF32, {132, 132}}});
+  return all;
+}
+
 std::vector<Sample> samples() {
   std::vector<Sample> all = model_sizes();
+  for (Sample& each : large_products()) all.push_back(std::move(each));
   for (Sample& each : all_samples())
     if (each.op->name == "matmul" || each.op->name == "flash_attention")
       all.push_back(std::move(each));
@@ -82,29 +106,43 @@ TEST_P(GpuAttention, MatchesTheReference) {
   }
 }
 
-Sample product(const char* name, const char* einsum, Shape a, Shape b) {
-  auto operand = [](const Shape& shape) { return CaseInput{{DType::kF32, shape}}; };
-  return {&ops::table().at("matmul"), {name, {operand(a), operand(b)}, {{"einsum", einsum}}}};
-}
-
-// Either operand along the depth or across it, tiles that are not full, a depth that a cluster
-// shares, and a sum with what is there.
-std::vector<Sample> large_products() {
-  std::vector<Sample> all = {product("along_along", "nd,fd->nf", {200, 328}, {132, 328}),
-                             product("along_across", "nf,fd->nd", {130, 192}, {192, 260}),
-                             product("across_across", "nf,nd->fd", {136, 132}, {136, 196}),
-                             product("across_along", "nf,dn->fd", {192, 64}, {68, 192}),
-                             product("deep", "nd,fd->nf", {128, 2048}, {64, 2048}),
-                             product("accumulate", "nf,nd->fd", {260, 132}, {260, 132})};
-  all.back().sample.inputs.push_back({{DType::kF32, {132, 132}}});
-  return all;
-}
-
 class GpuProducts : public testing::TestWithParam<Sample> {};
 
 TEST_P(GpuProducts, MatchTheReference) {
   const auto& [op, sample] = GetParam();
   EXPECT_EQ("", check_values(*op, sample, ops::table(), {}, tested_backend(), kFloatArithmetic));
+}
+
+// Operands that have no pieces: infinite ones, NaN, and the largest that bf16 rounds to infinity.
+TEST(GpuOwnProducts, TakeWhatIsNotFinite) {
+  constexpr double kInfinity = std::numeric_limits<float>::infinity();
+  for (const Sample& each : large_products()) {
+    SCOPED_TRACE(each.sample.name);
+    SampleGraph built(*each.op, each.sample, ops::table(), {});
+    std::vector<ops::NamedTensors::iterator> operands;
+    for (auto at = built.named().begin(); at != built.named().end(); ++at) operands.push_back(at);
+    std::vector<double>&a = operands[0]->second.data, &b = operands[1]->second.data;
+    a[70] = kInfinity, a[900] = -kInfinity, b[1333] = kInfinity, b[2000] = 0, b[70] = 0;
+    a[3000] = std::numeric_limits<float>::quiet_NaN(), a[4001] = 3.4e38, b[3500] = 1e-3;
+    std::vector<Tensor64> want = ops::ReferenceRun(built.graph(), built.named()).outputs();
+    GraphRun run(tested_backend(), lower(built.graph(), ops::table(), tested_backend()));
+    run.write(built.named());
+    run.run();
+    std::vector<double> got = run.outputs()[0].data;
+    int64_t special = 0;
+    for (size_t i = 0; i < got.size(); ++i) {
+      double x = want[0].data[i];
+      if (std::isfinite(x) && std::abs(x) < 1e37) continue;
+      ++special;
+      if (std::isnan(x))
+        EXPECT_TRUE(std::isnan(got[i])) << i << ": " << got[i];
+      else if (std::abs(x) > std::numeric_limits<float>::max())
+        EXPECT_EQ(got[i], std::copysign(kInfinity, x)) << i;
+      else
+        EXPECT_NEAR(got[i], x, std::abs(x) * 1e-5) << i;
+    }
+    EXPECT_GT(special, 100);
+  }
 }
 
 Sample norm_gradient(const char* name, Shape shape, bool residual) {

@@ -7,7 +7,8 @@
 // sum 64 of the depth at a time, small products first, and fp32 additions sum what they give: so
 // the error does not grow with the depth as that of a chain of fused multiply-adds does.
 //
-// An infinite operand gives NaN, as does a finite one that bf16 rounds to infinity (from 3.39e38).
+// Infinite operands have no pieces, nor have finite ones that bf16 rounds to infinity (from
+// 3.39e38): a result that comes out infinite or NaN is computed again in fp32, term by term.
 #pragma once
 
 #include <cuda_runtime_api.h>

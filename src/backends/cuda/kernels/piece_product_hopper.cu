@@ -29,9 +29,10 @@ constexpr int kMostParts = 8;   // blocks of a cluster
 
 struct Arguments {
   CUtensorMap a, b;
+  PieceOperand plain_a, plain_b;
   float* c;
   int64_t c_step;
-  int m, n, steps;  // steps of the whole depth
+  int m, n, k, steps;  // steps of the whole depth
   int row_tiles, column_tiles;
   int parts;  // of the depth: blocks of a cluster
   int accumulate;
@@ -46,7 +47,8 @@ struct Tile {
   static constexpr int kBOffset = kSlots * kABytes;
   static constexpr int kPieceOffset = kBOffset + kSlots * kBBytes;
   static constexpr int kBarrierOffset = kPieceOffset + kSlots * kPieces * kPieceBytes;
-  static constexpr int kSharedBytes = kBarrierOffset + 8 * 4 * kSlots;
+  static constexpr int kFlagOffset = kBarrierOffset + 8 * 4 * kSlots;
+  static constexpr int kSharedBytes = kFlagOffset + 16;
   static constexpr int kResultStep = kColumns + 4;  // floats; so that rows lie in other banks
   static_assert(kSharedBytes <= 232448, "a block's shared memory");
   static_assert(kRows * kResultStep * 4 <= kPieceOffset, "the result lies where operands did");
@@ -64,6 +66,8 @@ struct Tile {
   __device__ uint32_t b_full(int slot) const { return barrier(1, slot); }
   __device__ uint32_t pieces_full(int slot) const { return barrier(2, slot); }
   __device__ uint32_t empty(int slot) const { return barrier(3, slot); }  // of A and of pieces
+  // 1 where a sum of the block is infinite or NaN.
+  __device__ uint32_t flag() const { return base + kFlagOffset; }
 };
 
 // Which tile and which steps of the depth are the block's. Neighbours share eight rows of tiles, so
@@ -284,6 +288,33 @@ __device__ __forceinline__ float4 plus(const float4& x, const float4& y) {
   return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
 }
 
+// Whether a sum of the tile is infinite or NaN: then operands may have had no pieces.
+template <class Tile>
+__device__ __forceinline__ bool lacks_pieces(const Arguments& p, const Tile& tile) {
+  if (p.parts == 1) return load_shared_int(tile.flag()) != 0;
+  bool any = false;
+#pragma unroll 1
+  for (int part = 0; part < p.parts; ++part)
+    any = any || __float_as_int(load_cluster_float4(tile.flag(), part).x) != 0;
+  return any;
+}
+
+// Four results of a row as fp32 units give them.
+__device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int column) {
+  const auto offset = [](const PieceOperand& x, int64_t along, int64_t depth) {
+    return x.by_depth ? along * x.step + depth : depth * x.step + along;
+  };
+  float4 sum = {};
+#pragma unroll 1
+  for (int k = 0; k < p.k; ++k) {
+    const float a = p.plain_a.data[offset(p.plain_a, row, k)];
+    const auto b = [&](int j) { return p.plain_b.data[offset(p.plain_b, column + j, k)]; };
+    sum = make_float4(fmaf(a, b(0), sum.x), fmaf(a, b(1), sum.y), fmaf(a, b(2), sum.z),
+                      fmaf(a, b(3), sum.w));
+  }
+  return sum;
+}
+
 // The result by way of shared memory: each block of a cluster sums and writes its share of the
 // rows.
 template <class Tile>
@@ -294,7 +325,12 @@ __device__ __forceinline__ void store(const Arguments& p,
                                       const float (&total)[Tile::kColumns / 2]) {
   constexpr int kLanes = Tile::kColumns / 4, kLines = kMultiplying / kLanes;
   constexpr int kLoads = kRows / kLines;
+  float zero = 0;
+#pragma unroll
+  for (int j = 0; j < Tile::kColumns / 2; ++j) zero += total[j];
+  zero *= 0;                    // NaN after anything infinite
   named_sync(2, kMultiplying);  // all have read the operands that lay here
+  if (zero != 0) store_shared_int(tile.flag(), 1);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const uint32_t line =
@@ -310,6 +346,18 @@ __device__ __forceinline__ void store(const Arguments& p,
     named_sync(2, kMultiplying);
   const int thread = static_cast<int>(threadIdx.x);
   const int column = thread % kLanes * 4, line = work.part * (kRows / p.parts) + thread / kLanes;
+  const auto write = [&](int row, const float4& sum) {
+    float4* to = reinterpret_cast<float4*>(p.c + row * p.c_step + work.column + column);
+    *to = p.accumulate != 0 ? plus(sum, *to) : sum;
+  };
+  if (__builtin_expect(lacks_pieces(p, tile), 0)) {
+    if (p.parts > 1) cluster_sync();
+#pragma unroll 1
+    for (int i = 0; i < kRows / p.parts; i += kLines)
+      if (work.row + line + i < p.m && work.column + column < p.n)
+        write(work.row + line + i, plain_product(p, work.row + line + i, work.column + column));
+    return;
+  }
   float4 x[kLoads];  // all parts of a row, then those of the next
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
@@ -324,8 +372,7 @@ __device__ __forceinline__ void store(const Arguments& p,
     sum = i % p.parts == 0 ? x[i] : plus(sum, x[i]);
     const int row = work.row + line + i / p.parts * kLines;
     if ((i + 1) % p.parts != 0 || row >= p.m || work.column + column >= p.n) continue;
-    float4* to = reinterpret_cast<float4*>(p.c + row * p.c_step + work.column + column);
-    *to = p.accumulate != 0 ? plus(sum, *to) : sum;
+    write(row, sum);
   }
   if (p.parts > 1) cluster_sync();  // others may still read what lies here
 }
@@ -372,6 +419,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       barrier_init(tile.empty(slot), kMultiplying);
     }
     barrier_init_fence();
+    store_shared_int(tile.flag(), 0);
   }
   __syncthreads();
   grid_wait();
@@ -525,10 +573,13 @@ cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream) 
   if (!takes_piece_product(call, static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.c) % 256)))
     return cudaErrorInvalidValue;
   Arguments p{};
+  p.plain_a = call.a;
+  p.plain_b = call.b;
   p.c = call.c;
   p.c_step = call.c_step;
   p.m = static_cast<int>(call.m);
   p.n = static_cast<int>(call.n);
+  p.k = static_cast<int>(call.k);
   p.steps = static_cast<int>((call.k + kDepth - 1) / kDepth);
   const Cut cut = best_cut(call.m, call.n, p.steps);
   p.row_tiles = (p.m + kRows - 1) / kRows;
