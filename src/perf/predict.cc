@@ -221,7 +221,8 @@ double host_ns(const Graph& graph, const std::vector<NodeCost>& costs, const Cei
   double ns = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const bool by_library = time_law(*node.op) == TimeLaw::kProduct && !node.attrs.flag("own");
+    const bool by_library =
+        time_law(*node.op) == TimeLaw::kProduct && costs[i].rounds == 0 && !node.attrs.flag("own");
     ns += costs[i].launches * (by_library && ceilings.stream_product_ns > 0
                                    ? ceilings.stream_product_ns
                                    : ceilings.stream_launch_ns);
