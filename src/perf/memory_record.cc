@@ -22,9 +22,13 @@ MemoryClass class_of(const Graph& graph,
     default:
       break;
   }
-  for (NodeId user : users[static_cast<size_t>(value)])
-    if (graph.node(user).phase == Phase::kBackward) return MemoryClass::kGradients;
-  return MemoryClass::kOptimizerState;
+  MemoryClass found = MemoryClass::kCache;
+  for (NodeId user : users[static_cast<size_t>(value)]) {
+    Phase phase = graph.node(user).phase;
+    if (phase == Phase::kBackward) return MemoryClass::kGradients;
+    if (phase == Phase::kOptimizer) found = MemoryClass::kOptimizerState;
+  }
+  return found;
 }
 
 void add_store(const Graph& graph, std::set<std::string>& seen, int64_t* bytes) {

@@ -186,8 +186,8 @@ class Planner {
 }  // namespace
 
 std::string_view name(MemoryClass memory_class) {
-  constexpr std::string_view kNames[] = {"parameters",  "gradients", "optimizer_state",
-                                         "activations", "workspace", "data"};
+  constexpr std::string_view kNames[] = {
+      "parameters", "gradients", "optimizer_state", "cache", "activations", "workspace", "data"};
   return kNames[static_cast<size_t>(memory_class)];
 }
 

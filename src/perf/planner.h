@@ -18,11 +18,12 @@ enum class MemoryClass : uint8_t {
   kParameters,
   kGradients,
   kOptimizerState,
+  kCache,  // keys, values and what else one inference step leaves to the next
   kActivations,
   kWorkspace,
   kData
 };
-inline constexpr int kMemoryClasses = 6;
+inline constexpr int kMemoryClasses = 7;
 std::string_view name(MemoryClass memory_class);
 
 // A piece of the arena that lives from node `first` to node `last`, both included.

@@ -177,8 +177,9 @@ Table memory_table(const perf::MemoryRecord& memory) {
   if (peak == nullptr) return table;
   perf::MemoryMoment highest = memory.class_peaks();
   for (int i = 0; i < perf::kMemoryClasses; ++i)
-    table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
-               format_bytes(peak->live.bytes[i]), format_bytes(highest.bytes[i])});
+    if (highest.bytes[i] > 0)
+      table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
+                 format_bytes(peak->live.bytes[i]), format_bytes(highest.bytes[i])});
   table.add_rule();
   table.add({"live", format_bytes(peak->live.total()), ""});
   table.add({"owned (arena and store)", format_bytes(memory.owned_bytes), ""});

@@ -95,10 +95,10 @@ TEST(MemoryJson, ClassesAddUpAtEveryNode) {
   json run = json::parse(memory_json(lab_record()))["runs"][0];
   ASSERT_EQ(run["timeline"].size(), 5u);
   for (const json& point : run["timeline"]) {
-    ASSERT_EQ(point["bytes"].size(), 6u);
+    ASSERT_EQ(point["bytes"].size(), 7u);
     int64_t sum = 0;
-    for (const char* name :
-         {"parameters", "gradients", "optimizer_state", "activations", "workspace", "data"})
+    for (const char* name : {"parameters", "gradients", "optimizer_state", "cache", "activations",
+                             "workspace", "data"})
       sum += point["bytes"][name].get<int64_t>();
     EXPECT_EQ(sum, point["total_bytes"].get<int64_t>());
   }
