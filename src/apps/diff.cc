@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/subcommand.h"
 #include "apps/summary_file.h"
@@ -113,9 +114,10 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
   std::string text = terminal_safe(run.before->str());
   if (run.before->str() != run.after->str()) text += " against " + terminal_safe(run.after->str());
   text = "\n" + paint(text, Colour::kBold, options) + "\n\n" + table.text(options);
-  double difference = std::abs(run.before->mean_loss - run.after->mean_loss);
-  return text + fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})\n",
-                            run.before->mean_loss, run.after->mean_loss, difference);
+  std::optional<double> before = run.before->mean_loss, after = run.after->mean_loss;
+  if (!before || !after) return text;
+  return text + fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})\n", *before, *after,
+                            std::abs(*before - *after));
 }
 
 nlohmann::ordered_json change_json(const Change& change) {

@@ -254,7 +254,10 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
                format_ns(run.predicted_ns), fmt::format("{:.2f}x", run.speed_up),
                format_integer(run.kernel_calls), format_count(run.tokens_per_s),
                fmt::format("{:.1f}%", 100 * run.mfu), format_bytes(run.measured_peak_bytes),
-               fmt::format("{:.4f}", run.mean_loss), run.losses_agree ? "yes" : "NO"});
+               run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
+               !run.mean_loss     ? "-"
+               : run.losses_agree ? "yes"
+                                  : "NO"});
   fmt::print("{}", table.text(options));
   for (const SummaryRun& run : summary.runs)
     if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));

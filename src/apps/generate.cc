@@ -147,9 +147,13 @@ void run(const Options& o) {
   if (o.inference.json) return print_json(prompt, made, load_ns);
   fmt::print("\n");
   nlohmann::ordered_json t = timings(made, prompt.size(), load_ns);
-  fmt::print(stderr, "prompt {} tokens, first after {}; {} tokens at {}/s; {}\n", prompt.size(),
-             format_ns(made.prompt_ns), made.ids.size(),
-             format_count(t["decode_tokens_per_s"].get<double>()), made.finish_reason);
+  std::string said = fmt::format("prompt {} tokens", prompt.size());
+  if (made.ids.empty())
+    said += ", none generated";
+  else
+    said += fmt::format(", first after {}; {} tokens at {}/s", format_ns(made.prompt_ns),
+                        made.ids.size(), format_count(t["decode_tokens_per_s"].get<double>()));
+  fmt::print(stderr, "{}; {}\n", said, made.finish_reason);
 }
 
 void add_options(Command app, Options& o) {

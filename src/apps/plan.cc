@@ -249,8 +249,9 @@ void print_memory(const Place& place, const Plan& plan, const TerminalOptions& t
   perf::MemoryMoment peaks = memory.class_peaks();
   Table table({{"memory", Align::kLeft}, {"most at any time"}});
   for (int i = 0; i < perf::kMemoryClasses; ++i)
-    table.add(
-        {std::string(perf::name(static_cast<perf::MemoryClass>(i))), format_bytes(peaks.bytes[i])});
+    if (peaks.bytes[i] > 0)
+      table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
+                 format_bytes(peaks.bytes[i])});
   table.add_rule();
   table.add({"owned (store and arena)", format_bytes(memory.owned_bytes)});
   table.add({"of the hardware's", format_bytes(place.memory_bytes)});

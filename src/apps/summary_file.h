@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ struct SummaryRun {
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
-  double mean_loss = 0;  // of training only, as the next
+  std::optional<double> mean_loss;  // of training only, as the next
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
 

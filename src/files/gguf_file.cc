@@ -157,11 +157,13 @@ GgufFile GgufFile::parse(std::span<const std::byte> bytes, std::string source) {
   const uint64_t begin =
       std::min<uint64_t>((cursor.offset() + alignment - 1) & ~(alignment - 1), bytes.size());
   file.header_bytes_ = static_cast<int64_t>(begin);
-  const auto data = bytes.subspan(begin);
   file.tensors_ = TensorTable(source);
   for (TensorInfo& tensor : infos) {
-    const auto place = checked_part(data, tensor.bytes > 0 ? tensor.offset : 0, tensor.bytes,
-                                    source, "data of tensor " + printable(tensor.name));
+    uint64_t offset = begin;
+    if (tensor.bytes > 0 && __builtin_add_overflow(begin, tensor.offset, &offset))
+      offset = UINT64_MAX;  // beyond any file
+    const auto place = checked_part(bytes, offset, tensor.bytes, source,
+                                    "data of tensor " + printable(tensor.name));
     file.tensors_.add({std::move(tensor.name), tensor.dtype, tensor.shape, place});
   }
   return file;

@@ -81,6 +81,12 @@ int64_t ModelFile::file_bytes() const {
   return bytes;
 }
 
+std::vector<std::span<const std::byte>> ModelFile::file_parts() const {
+  std::vector<std::span<const std::byte>> parts;
+  for (const auto& mapping : mappings()) parts.push_back(mapping->bytes());
+  return parts;
+}
+
 void ModelFile::settle() const {
   for (const auto& mapping : mappings()) mapping->settle();
 }

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "files/gguf_file.h"
 #include "files/safetensors.h"
@@ -46,6 +47,7 @@ class ModelFile {
   int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
   // Of all files; and their bytes brought into this process's memory (files::MappedFile::settle).
   int64_t file_bytes() const;
+  std::vector<std::span<const std::byte>> file_parts() const;  // each file where it is mapped
   void settle() const;
 
  private:

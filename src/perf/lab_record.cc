@@ -32,7 +32,7 @@ bool TrialRecord::is_clear() const {
 }
 
 DType product_dtype(const Setting& setting) {
-  return setting.dtype == "bf16" ? DType::kBF16 : DType::kF32;
+  return parse_dtype(setting.dtype).value_or(DType::kF32);
 }
 
 double peak_flops_per_ns(const LabRecord& lab, const Setting& setting) {

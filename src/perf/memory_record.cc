@@ -22,14 +22,13 @@ MemoryClass class_of(const Graph& graph,
     default:
       break;
   }
-  for (NodeId id : users[static_cast<size_t>(value)]) {
-    const Node& user = graph.node(id);
-    if (user.phase == Phase::kBackward) return MemoryClass::kGradients;
-    for (const Alias& alias : aliases(graph, user))
-      if (user.inputs[static_cast<size_t>(alias.input)] == value && user.phase == Phase::kForward)
-        return MemoryClass::kKvCache;
+  MemoryClass found = MemoryClass::kKvCache;
+  for (NodeId user : users[static_cast<size_t>(value)]) {
+    Phase phase = graph.node(user).phase;
+    if (phase == Phase::kBackward) return MemoryClass::kGradients;
+    if (phase == Phase::kOptimizer) found = MemoryClass::kOptimizerState;
   }
-  return MemoryClass::kOptimizerState;
+  return found;
 }
 
 void add_store(const Graph& graph, std::set<std::string>& seen, int64_t* bytes) {

@@ -52,8 +52,7 @@ struct PlannedGraph {
 
 // The predicted part of the record for graphs that share one store and one arena. Stored values
 // count once each, in every point: they stay while any graph runs. A state that a backward node
-// reads is a gradient's accumulator, one that a forward node updates keeps keys and values (or the
-// tokens behind them), the other states are the optimizer's.
+// updates is a gradient's accumulator, one that the optimizer reads its own; the others are caches.
 MemoryRecord planned_memory(std::span<const PlannedGraph> graphs);
 
 }  // namespace ridge::perf

@@ -18,7 +18,7 @@ enum class MemoryClass : uint8_t {
   kParameters,
   kGradients,
   kOptimizerState,
-  kKvCache,
+  kKvCache,  // keys, values and what else one inference step leaves to the next
   kActivations,
   kWorkspace,
   kData

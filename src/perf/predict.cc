@@ -55,6 +55,12 @@ std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides
   return all;
 }
 
+// What a node's products are multiplied in: what it rounds activations to, else `otherwise`.
+DType multiplied_in(const Node& node, DType otherwise) {
+  if (!node.attrs.has("activations")) return otherwise;
+  return parse_dtype(node.attrs.text("activations")).value_or(otherwise);
+}
+
 double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
@@ -83,10 +89,12 @@ class Predictor {
       program(node, places, cost.work, threads, p);
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
-      p.compute_ns = attends ? attention_ns(node, cost) : threads * fused_ns(cost.work);
+      p.compute_ns = attends ? attention_ns(node, cost)
+                             : threads * fused_ns(cost.work, multiplied_in(node, DType::kF32));
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
-    DType dtype = graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype;
+    DType dtype = multiplied_in(
+        node, graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
     p.limit_ns =
         std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
                  p.memory_ns);
@@ -146,10 +154,10 @@ class Predictor {
   }
 
   // Kernels with their operands in registers.
-  double fused_ns(const Work& work) const {
+  double fused_ns(const Work& work, DType products = DType::kF32) const {
     double plain = static_cast<double>(
         std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
-    return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(DType::kF32)) +
+    return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(products)) +
            over(plain, ceilings_.fused_flops_per_ns) +
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }

@@ -2,7 +2,9 @@
 // What the system says about this process's memory. Not Ridge's own account: that is the planner's.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace ridge::perf {
@@ -16,6 +18,10 @@ struct ProcessMemory {
 ProcessMemory read_process_memory();
 // The same from the file's text.
 ProcessMemory parse_process_status(std::string_view status);
+
+// Of the pages that `part` touches, the bytes that this process has in memory; 0 where the system
+// does not tell.
+int64_t resident_bytes(std::span<const std::byte> part);
 
 // What a process could still take without swapping: the system's estimate, or what a control group
 // leaves of it. 0 where neither is known.

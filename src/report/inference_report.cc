@@ -67,7 +67,8 @@ std::vector<StudySection> study_sections(const perf::InferenceRecord& study) {
   add("Attention module and MLP under the roofline",
       "All layers together, projections included; FLOPs per compulsory byte (inputs, outputs, "
       "weights and the keys and "
-      "values in sight once); the roof is that of memory and of products in the run's type.",
+      "values in sight once); the roof is that of memory and of products of the type that most "
+      "weights are multiplied in.",
       module_table(study));
   add("The KV cache", "One more token, batch 1.", cache_gain_table(study));
   add("Latency",

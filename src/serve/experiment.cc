@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -111,6 +112,28 @@ class Measurement {
   std::vector<double> plain_;
 };
 
+// What an earlier session left of the file in memory: weights where kernels read them, which the
+// store counts as its own.
+int64_t resident_weights(const models::ModelFile& file) {
+  int64_t bytes = 0;
+  for (std::span<const std::byte> part : file.file_parts()) bytes += perf::resident_bytes(part);
+  return bytes;
+}
+
+// What most multiply-adds are made in: where a group of products rounds its input, in that.
+std::string multiplied_in(std::span<const perf::CountedGraph> graphs, const std::string& dtype) {
+  std::map<std::string, int64_t> macs;
+  for (const perf::CountedGraph& each : graphs)
+    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
+      const Attrs& attrs = each.graph->nodes[i].attrs;
+      bool rounds = attrs.has("activations") && attrs.text("activations") != "f32";
+      macs[rounds ? attrs.text("activations") : dtype] += each.repeat * (*each.costs)[i].work.macs;
+    }
+  auto most = std::max_element(macs.begin(), macs.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == macs.end() ? dtype : most->first;
+}
+
 perf::RunRecord make_record(const Experiment& e,
                             const char* task,
                             const Session& session,
@@ -124,6 +147,7 @@ perf::RunRecord make_record(const Experiment& e,
   record.setting.sequence = e.length;
   record.parameters = session.config().parameters();
   std::vector<perf::CountedGraph> counted = measured.graphs();
+  record.setting.dtype = multiplied_in(counted, e.setting.dtype);
   std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
   record.plain_wall_ns = measured.plain();
@@ -156,6 +180,8 @@ PhaseRecords measure_phases(const models::ModelFile& file,
   // An instrument that is to see inside recordings attaches before they are made.
   backend.instrument();
   perf::ProcessMemory before = backend.taken_memory();
+  int64_t foreign_bytes =
+      before.resident_bytes - (backend.owns_weights() ? 0 : resident_weights(file));
   Session session(file, session_options(e, e.length), backend);
   bool was_reset = perf::reset_peak_memory();
   Prompts p(e, file.config().vocabulary);
@@ -163,7 +189,7 @@ PhaseRecords measure_phases(const models::ModelFile& file,
   auto finish = [&](const char* task, const Measurement& measured) {
     perf::RunRecord record = make_record(e, task, session, measured, backend, ceilings);
     record.memory.before = before;
-    record.memory.foreign_bytes = before.resident_bytes;
+    record.memory.foreign_bytes = foreign_bytes;
     record.memory.after = backend.taken_memory();
     record.memory.peak_was_reset = was_reset;
     return record;

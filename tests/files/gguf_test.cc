@@ -360,7 +360,7 @@ TEST(Gguf, RefusesBadTensors) {
   expect_refused(one({}, 2), "rows of whole q4_0 blocks");
   expect_refused(one({1}, 0, 4), "offset: expected a multiple of 32, found 4");
   expect_refused(one({1}, 0, 64),
-                 "data of tensor \"t\": expected 4 bytes at offset 64, the file has 64");
+                 "data of tensor \"t\": expected 4 bytes at offset 128, the file has 128 bytes");
   expect_refused(one({17}, 0), "data of tensor \"t\": expected 68 bytes");
   expect_refused(one({1}, 0, UINT64_MAX - 31), "data of tensor");
   expect_refused(HeaderText(2, 0).put_tensor("t", {1}, 0, 0).put_tensor("t", {1}, 0, 32).pad(0),

@@ -4,10 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <fstream>
 #include <numeric>
 
 #include "base/arena.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
 #include "perf/measured_step.h"
 #include "perf/process_memory.h"
 
@@ -84,6 +89,18 @@ TEST_F(MemoryRecordTest, EveryPointHoldsTheWholeStore) {
   EXPECT_EQ(record_.class_peaks().bytes[static_cast<size_t>(MemoryClass::kWorkspace)], 128);
 }
 
+TEST(MemoryRecord, AStateOfTheForwardPassAloneIsACache) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId cache = b.state("cache", {DType::kF32, {64}});
+  graph.outputs = {b.call("add", {cache, cache})};
+  Planned planned(graph);
+  MemoryRecord record =
+      planned_memory(std::vector<PlannedGraph>{{"decode", &graph, &planned.plan}});
+  EXPECT_EQ(class_bytes(record, MemoryClass::kKvCache), 256);
+  EXPECT_EQ(class_bytes(record, MemoryClass::kOptimizerState), 0);
+}
+
 TEST(MemoryRecord, AnEmptyOneHasNoPeak) {
   MemoryRecord record;
   EXPECT_EQ(record.peak(), nullptr);
@@ -114,6 +131,23 @@ TEST(ProcessMemory, SeesAnAllocationComeAndThePeakStay) {
   EXPECT_LT(after.resident_bytes, before.resident_bytes + kBytes / 2);
   if (!reset_peak_memory()) GTEST_SKIP() << "the peak cannot be reset here";
   EXPECT_LT(read_process_memory().peak_bytes, before.resident_bytes + kBytes / 2);
+}
+
+TEST(ProcessMemory, CountsTheResidentPagesOfAPart) {
+  constexpr size_t kPages = 5000;  // more than one run of the list
+  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)), bytes = kPages * page;
+  void* found = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(found, MAP_FAILED);
+  ::madvise(found, bytes, MADV_NOHUGEPAGE);
+  std::span<std::byte> part(static_cast<std::byte*>(found), bytes);
+  EXPECT_EQ(resident_bytes(part), 0);
+  for (size_t i = 0; i < kPages; i += 2) part[i * page] = std::byte{1};
+  int64_t touched = resident_bytes(part);
+  EXPECT_EQ(resident_bytes(part.subspan(page + 1, 1)), 0);
+  EXPECT_EQ(resident_bytes({}), 0);
+  ::munmap(found, bytes);
+  if (touched == 0) GTEST_SKIP() << "no /proc/self/pagemap here";
+  EXPECT_EQ(touched, static_cast<int64_t>(bytes / 2));
 }
 
 TEST(ProcessMemory, AvailableIsPlausible) {

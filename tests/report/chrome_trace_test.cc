@@ -117,7 +117,7 @@ TEST(ChromeTrace, MemoryIsCountedByClass) {
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] != "C") continue;
     ++counters;
-    EXPECT_EQ(event["args"].size(), 6u);
+    EXPECT_EQ(event["args"].size(), 7u);
     EXPECT_TRUE(event["args"].contains("optimizer_state"));
   }
   EXPECT_EQ(counters, 2 * 5);

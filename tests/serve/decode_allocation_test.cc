@@ -91,10 +91,9 @@ TEST_P(DecodeAllocation, IsNone) {
   }
 }
 
-// Products with fp32 weights are oneDNN's, whose calls allocate inside.
 INSTANTIATE_TEST_SUITE_P(All,
                          DecodeAllocation,
-                         testing::Values("llama3_bf16_sharded", "gemma3_bf16"));
+                         testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
 
 TEST(DecodeAllocationPublished, IsNone) {
   for (const char* name : {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"}) {

@@ -3,9 +3,11 @@
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
+#include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/product_plan.h"
+#include "graph/einsum.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -36,9 +38,20 @@ Launch bind_empty(const BindCall& call) {
   return [kernel = std::move(kernel)] { kernel.run(); };
 }
 
+// A few tokens by a dense fp32 weight: its bytes are what takes time, and a decoded token allocates
+// nothing, as oneDNN's calls do.
+bool streams_weight(const BindCall& call) {
+  if (call.inputs.size() != 2 || !parse_einsum(call.attrs().text("einsum")).is_projection())
+    return false;
+  const Operand &x = call.inputs[0], &weight = call.inputs[1], &y = call.outputs[0];
+  for (const Operand* each : {&x, &weight, &y})
+    if (each->type.dtype != DType::kF32 || each->strides[1] != 1) return false;
+  return x.type.shape[0] <= kGemvTokens && weight.strides[0] == weight.type.shape[1];
+}
+
 Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (is_empty_product(call.call())) return bind_empty(call);
-  if (has_stored_weight(call.call())) return bind_stored(call);
+  if (has_stored_weight(call.call()) || streams_weight(call)) return bind_stored(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
   std::vector<GemmLaunch> gemms;

@@ -132,7 +132,7 @@ double flops_per_cycle(DType dtype, const std::string& isa) {
   bool wide = isa == "amx" || isa.starts_with("avx512");
   double f32 = wide && !is_amd ? 64 : isa == "sse4.1" ? 0 : 32;
   if (dtype == DType::kF32) return f32;
-  return isa == "avx512_bf16" && is_amd ? 2 * f32 : 0;
+  return dtype == DType::kBF16 && isa == "avx512_bf16" && is_amd ? 2 * f32 : 0;
 }
 
 std::string utc_now() {

@@ -8,8 +8,11 @@
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/cpu/measurement.h"
+#include "base/block_formats.h"
 #include "base/error.h"
+#include "base/random.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -44,12 +47,12 @@ constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents
 
 // A batch lies as attention's heads do, side by side in each row: oneDNN has faster kernels for
 // matrices one after the other, which no model's graph has.
-enum class Rows : uint8_t { kDense, kPowerOfTwo };
+enum class RowStep : uint8_t { kDense, kPowerOfTwo };
 
 GemmShape gemm_shape(const ProductExtents& e,
                      ProductForm form,
                      DType dtype,
-                     Rows rows = Rows::kDense) {
+                     RowStep rows = RowStep::kDense) {
   GemmShape g;
   bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
   bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
@@ -63,7 +66,7 @@ GemmShape gemm_shape(const ProductExtents& e,
   g.m = e.m, g.n = e.n, g.k = e.k;
   auto row_step = [&](int64_t columns) {
     int64_t dense = e.batch * columns;
-    if (rows == Rows::kDense) return dense;
+    if (rows == RowStep::kDense) return dense;
     // 2 KiB at least: as far apart as the prediction calls it so.
     return static_cast<int64_t>(std::bit_ceil(
         static_cast<uint64_t>(std::max<int64_t>(dense, 2048 / storage_bytes(dtype, 1)))));
@@ -110,10 +113,10 @@ class Products {
                   ProductForm form,
                   int64_t input_at,
                   int64_t result_at,
-                  Rows rows = Rows::kDense) const {
+                  RowStep rows = RowStep::kDense) const {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(input_at);
-    std::byte* b = a + (rows == Rows::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
+    std::byte* b = a + (rows == RowStep::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
     return bind_gemm(default_form(shape), shape, a, b, pool_.result(result_at),
                      {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
@@ -190,7 +193,7 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
   for (const ProductExtents& e : kVaried)
     for (ProductForm form : kForms) {
       distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
-      padded.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0, Rows::kPowerOfTwo))});
+      padded.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0, RowStep::kPowerOfTwo))});
     }
   return [=](perf::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
@@ -293,14 +296,50 @@ Finish measure_attention_of(Rounds& rounds, const Pool& pool, DType dtype) {
   };
 }
 
+// Weights in blocks: what a prompt of some hundred tokens reaches, in a time as short as the other
+// products take. Sizes between are the peak's business, since those kernels are bound by it or by
+// memory.
+Finish measure_blocks(Rounds& rounds) {
+  constexpr int64_t kTokens = 192, kOut = 384, kIn = 768;
+  constexpr uint16_t kOneThousandth = 0x1419;  // in fp16
+  struct Operands {
+    std::vector<BlockQ4_0> weight = std::vector<BlockQ4_0>(kOut * kIn / 32);
+    std::vector<float> x = std::vector<float>(kTokens * kIn),
+                       y = std::vector<float>(kTokens * kOut);
+    Arena codes{QuantizedActivations{kTokens, kIn, nullptr}.bytes(), "rounded activations"};
+  };
+  auto o = std::make_shared<Operands>();
+  Random random(1);
+  random.fill_normal(o->x, 1);
+  for (BlockQ4_0& block : o->weight) {
+    block.scale = kOneThousandth;
+    for (uint8_t& pair : block.quants) pair = static_cast<uint8_t>(random.below(256));
+  }
+  const Timing& timing = rounds.add([o] {
+    const QuantizedActivations codes{kTokens, kIn, o->codes.data()};
+    const QuantizedProduct product{
+        {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
+        {o->y.data(), kOut}};
+    quantize_activations(Rows<const float>{o->x.data(), kIn}, codes);
+    quantized_gemm({&product, 1}, codes);
+  });
+  return [&timing](perf::Ceilings& ceilings) {
+    perf::ProductRates rates;
+    rates.dtype = DType::kI8;
+    rates.peak_flops_per_ns = ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.ns();
+    ceilings.products.push_back(std::move(rates));
+  };
+}
+
 }  // namespace
 
 Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16) {
   Finish wide = measure_dtype(rounds, f32, DType::kF32),
-         narrow = measure_dtype(rounds, bf16, DType::kBF16);
-  return [wide, narrow](perf::Ceilings& ceilings) {
+         narrow = measure_dtype(rounds, bf16, DType::kBF16), blocks = measure_blocks(rounds);
+  return [wide, narrow, blocks](perf::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);
+    blocks(ceilings);
   };
 }
 
