@@ -35,7 +35,10 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   double exact = compute_ns("f32", c);
   EXPECT_NEAR(exact / compute_ns("bf16", c), bf16 / f32, 1e-9 * bf16 / f32);
   EXPECT_EQ(compute_ns("i8", c), exact);  // not measured: the fp32 peak holds
-  c.products.push_back({DType::kI8, 4 * f32, 0, 0, 1, {}});
+  ProductRates blocks;
+  blocks.dtype = DType::kI8;
+  blocks.peak_flops_per_ns = 4 * f32;
+  c.products.push_back(blocks);
   EXPECT_NEAR(exact / compute_ns("i8", c), 4, 1e-9);
 }
 
