@@ -48,7 +48,8 @@ void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
                {"theoretical"},
                {"share"}});
   for (const perf::ProductRates& p : c.products) {
-    auto at = [&](int64_t n) {
+    auto at = [&](int64_t n) -> std::string {
+      if (p.samples.empty()) return "-";  // its best alone was measured
       double ns = perf::predict_product_ns(p, perf::ProductForm::kNT, {1, n, n, n});
       return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
     };
