@@ -136,7 +136,7 @@ class Explanation {
         format_count(static_cast<double>(whole.model.step().macs)),
         format_count(static_cast<double>(whole.executed.flops)),
         format_bytes(whole.compulsory_bytes));
-    fmt::print("Each row is the whole step with the passes up to it, costed by {}.\n",
+    fmt::print("Each row is the whole step with the passes up to it; ceilings: {}.\n",
                terminal_safe(ceilings_.source));
     list_the_rest();
   }
