@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // own_products: products that the target has a kernel of its own for may be computed by it instead
 // of a library's. Which one runs in the end is the binding's choice.
-#include "graph/rewriter.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
 
 Graph run(const Graph& graph, PassContext& context) {
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    const Node& node = graph.node(id);
-    if (node.op->name != "matmul" || node.attrs.flag("own") ||
-        !context.target.has_own_product(graph, node))
-      return false;
-    Node marked = node;
-    marked.attrs.set("own", true);
-    std::vector<ValueId> made = rewriter.copy(marked);
-    for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
-    return true;
-  });
+  Graph result = graph;
+  for (Node& node : result.nodes)
+    if (node.op->name == "matmul" && context.target.has_own_product(graph, node))
+      node.attrs.set("own", true);
+  return result;
 }
 
 }  // namespace

@@ -55,12 +55,6 @@ std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides
   return all;
 }
 
-// What a node's products are multiplied in: what it rounds activations to, else `otherwise`.
-DType multiplied_in(const Node& node, DType otherwise) {
-  if (!node.attrs.has("activations")) return otherwise;
-  return parse_dtype(node.attrs.text("activations")).value_or(otherwise);
-}
-
 double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
@@ -89,12 +83,13 @@ class Predictor {
       program(node, places, cost.work, threads, p);
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
-      p.compute_ns = attends ? attention_ns(node, cost)
-                             : threads * fused_ns(cost.work, multiplied_in(node, DType::kF32));
+      p.compute_ns = attends
+                         ? attention_ns(node, cost)
+                         : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
-    DType dtype = multiplied_in(
-        node, graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
+    DType dtype = rounded_to(node).value_or(
+        graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
     p.limit_ns =
         std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
                  p.memory_ns);
@@ -239,6 +234,11 @@ double host_ns(const Graph& graph, const std::vector<NodeCost>& costs, const Cei
 }
 
 }  // namespace
+
+std::optional<DType> rounded_to(const Node& node) {
+  if (!node.attrs.has("activations") || node.attrs.text("activations") == "f32") return {};
+  return parse_dtype(node.attrs.text("activations"));
+}
 
 std::string_view name(Bound bound) {
   constexpr std::string_view kNames[] = {"-", "compute", "memory", "overhead"};

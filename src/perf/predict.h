@@ -5,6 +5,7 @@
 // bandwidth of a working set of that size.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct NodePrediction {
   Bound bound = Bound::kNone;  // the largest of the three; kNone for a node that launches nothing
   double flops_per_byte = 0;   // executed FLOPs over planned bytes; 0 without bytes
 };
+
+// What a product rounds its activations to on the way, and so multiplies in; nothing where it takes
+// them as they are.
+std::optional<DType> rounded_to(const Node& node);
 
 // One per node, in the setting of the whole graph: layouts from `places`, addresses and reuse from
 // `plan`. The graph is taken as run over and over, so that what the previous run left in cache

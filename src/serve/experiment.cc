@@ -125,9 +125,9 @@ std::string multiplied_in(std::span<const perf::CountedGraph> graphs, const std:
   std::map<std::string, int64_t> macs;
   for (const perf::CountedGraph& each : graphs)
     for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-      const Attrs& attrs = each.graph->nodes[i].attrs;
-      bool rounds = attrs.has("activations") && attrs.text("activations") != "f32";
-      macs[rounds ? attrs.text("activations") : dtype] += each.repeat * (*each.costs)[i].work.macs;
+      std::optional<DType> rounded = perf::rounded_to(each.graph->nodes[i]);
+      macs[rounded ? std::string(name(*rounded)) : dtype] +=
+          each.repeat * (*each.costs)[i].work.macs;
     }
   auto most = std::max_element(macs.begin(), macs.end(),
                                [](const auto& a, const auto& b) { return a.second < b.second; });
