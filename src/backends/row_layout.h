@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout tests that the bindings of row kernels share: values that are rows of a contiguous last
-// axis, evenly spaced.
+// What the bindings of row kernels share: layout tests for values that are rows of a contiguous
+// last axis, evenly spaced, and operands as such rows.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 
 #include "backends/backend.h"
+#include "backends/kernels/rows.h"
 
 namespace ridge::backends {
 
@@ -19,6 +20,10 @@ bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  /
 
 // An operand as rows; it must lie in rows.
 int64_t row_stride(const Operand& operand);
+template <typename T>
+Rows<T> rows(const Operand& operand) {
+  return {operand.as<T>(), row_stride(operand)};
+}
 
 // [N,heads,E] with each head contiguous.
 bool lies_in_heads(const Shape& shape, const Layout& layout);

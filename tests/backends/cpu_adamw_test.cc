@@ -12,6 +12,14 @@ namespace {
 class CpuAdamw : public CpuKernel {};
 RIDGE_FOR_EACH_ISA(CpuAdamw);
 
+// The scalars that a step's call points to.
+struct Scalars {
+  float learning_rate = 1e-3f;
+  float step = 1;
+  float gradient_scale = 1;
+  AdamwStep call() const { return {&learning_rate, &step, &gradient_scale}; }
+};
+
 template <typename T>
 struct Parameters {
   std::vector<float> parameter, m, v;
@@ -29,44 +37,51 @@ struct Parameters {
     for (float& value : v) value = std::abs(value);
   }
 
-  AdamwTensor<T> tensor(bool with_copy) {
-    return {static_cast<int64_t>(parameter.size()),
-            parameter.data(),
-            gradient.data(),
-            m.data(),
-            v.data(),
-            with_copy ? copy.data() : nullptr,
-            weight_decay};
+  AdamwTensor tensor(bool with_copy) {
+    AdamwTensor tensor;
+    tensor.elements = static_cast<int64_t>(parameter.size());
+    tensor.parameter = parameter.data();
+    if constexpr (sizeof(T) == 4)
+      tensor.gradient = gradient.data();
+    else
+      tensor.bf16_gradient = gradient.data();
+    tensor.m = m.data();
+    tensor.v = v.data();
+    tensor.bf16_parameter = with_copy ? copy.data() : nullptr;
+    tensor.weight_decay = weight_decay;
+    return tensor;
   }
 };
 
 template <typename T>
-void check_formula(int64_t n, const AdamwStep& step) {
+void check_formula(int64_t n, const Scalars& scalars) {
+  const AdamwStep step = scalars.call();
+  const double rate = scalars.learning_rate, count = scalars.step;
   Parameters<T> got(n, 1, 0.1);
   const Parameters<T> old = got;
   adamw(got.tensor(true), step);
   for (int64_t i = 0; i < n; ++i) {
-    const double g = to_double(old.gradient[i]) * step.gradient_scale;
+    const double g = to_double(old.gradient[i]) * scalars.gradient_scale;
     const double m = step.beta1 * old.m[i] + (1 - step.beta1) * g;
     const double v = step.beta2 * old.v[i] + (1 - step.beta2) * g * g;
-    const double m_hat = m / (1 - std::pow(step.beta1, static_cast<double>(step.step)));
-    const double v_hat = v / (1 - std::pow(step.beta2, static_cast<double>(step.step)));
-    const double p = old.parameter[i] * (1 - step.learning_rate * 0.1) -
-                     step.learning_rate * m_hat / (std::sqrt(v_hat) + step.eps);
+    const double m_hat = m / (1 - std::pow(step.beta1, count));
+    const double v_hat = v / (1 - std::pow(step.beta2, count));
+    const double p =
+        old.parameter[i] * (1 - rate * 0.1) - rate * m_hat / (std::sqrt(v_hat) + step.eps);
     expect_close(got.m[i], m, 3e-7);
     expect_close(got.v[i], v, 3e-7);
     // m may cancel, so the step's error is relative to the gradient's size, which is the learning
     // rate's.
-    expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * step.learning_rate);
+    expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * rate);
     ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
   }
 }
 
 TEST_P(CpuAdamw, MatchesFormula) {
   for (int64_t n : {1, 7, 8, 15, 16, 17, 63, 1000, 20011}) {
-    for (int64_t step : {1, 2, 1000}) {
-      check_formula<float>(n, {.learning_rate = 3e-4, .step = step});
-      check_formula<uint16_t>(n, {.learning_rate = 1e-3, .step = step, .gradient_scale = 0.25f});
+    for (float step : {1.0f, 2.0f, 1000.0f}) {
+      check_formula<float>(n, {.learning_rate = 3e-4f, .step = step});
+      check_formula<uint16_t>(n, {.learning_rate = 1e-3f, .step = step, .gradient_scale = 0.25f});
     }
   }
 }
@@ -76,7 +91,7 @@ TEST_P(CpuAdamw, MatchesSnapshot) {
   std::vector<float> weight(6), m(6, 0.0f), v(6, 0.0f), gradient(6);
   const float bound = 1.0f / std::sqrt(3.0f);
   for (float& w : weight) w = -bound + 2.0f * bound * random.uniform();
-  for (int64_t step = 1; step <= 1000; ++step) {
+  for (int step = 1; step <= 1000; ++step) {
     float x[3];
     for (float& value : x) value = random.uniform();
     const float target[2] = {x[0] + x[1], -x[2]};
@@ -85,8 +100,9 @@ TEST_P(CpuAdamw, MatchesSnapshot) {
       for (int i = 0; i < 3; ++i) y += weight[o * 3 + i] * x[i];
       for (int i = 0; i < 3; ++i) gradient[o * 3 + i] = 2.0f * (y - target[o]) * x[i];
     }
-    adamw<float>({6, weight.data(), gradient.data(), m.data(), v.data(), nullptr, 0.01},
-                 {.learning_rate = 1e-3, .step = step});
+    const Scalars at{.learning_rate = 1e-3f, .step = static_cast<float>(step)};
+    adamw({6, weight.data(), gradient.data(), nullptr, m.data(), v.data(), nullptr, 0.01},
+          at.call());
   }
   const auto want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_adamw.npz");
   ASSERT_EQ(want.size(), weight.size());
@@ -102,12 +118,12 @@ void check_list() {
     together.emplace_back(n, seed, n > 1000 ? 0.1 : 0.0);
     alone.emplace_back(n, seed, n > 1000 ? 0.1 : 0.0);
   }
-  for (int64_t step = 1; step <= 3; ++step) {
-    const AdamwStep at{.learning_rate = 1e-2, .step = step};
-    std::vector<AdamwTensor<T>> list;
+  for (float step = 1; step <= 3; ++step) {
+    const Scalars at{.learning_rate = 1e-2f, .step = step};
+    std::vector<AdamwTensor> list;
     for (auto& parameters : together) list.push_back(parameters.tensor(true));
-    adamw_multi(std::span<const AdamwTensor<T>>(list), at);
-    for (auto& parameters : alone) adamw(parameters.tensor(true), at);
+    adamw_multi(list, at.call());
+    for (auto& parameters : alone) adamw(parameters.tensor(true), at.call());
   }
   for (size_t i = 0; i < together.size(); ++i) {
     EXPECT_TRUE(same_bits(together[i].parameter, alone[i].parameter));
@@ -124,7 +140,8 @@ TEST_P(CpuAdamw, ListEqualsOneAtATimeBitForBit) {
 
 TEST_P(CpuAdamw, ZeroGradientOnlyDecays) {
   std::vector<float> p = {2.0f, -4.0f}, g(2, 0.0f), m(2, 0.0f), v(2, 0.0f);
-  adamw<float>({2, p.data(), g.data(), m.data(), v.data(), nullptr, 0.5}, {.learning_rate = 0.5});
+  const Scalars at{.learning_rate = 0.5f};
+  adamw({2, p.data(), g.data(), nullptr, m.data(), v.data(), nullptr, 0.5}, at.call());
   EXPECT_EQ(p[0], 1.5f);
   EXPECT_EQ(p[1], -3.0f);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The law of rooms: an include points to the same room or to a strictly lower rank; kernels see only base."""
+"""The law of rooms: an include points to the same room or to a strictly lower rank; kernels see only base
+and what all kernels are given."""
 import re
 
 import sources
@@ -8,7 +9,8 @@ import sources
 RANK = {"base": 0, "graph": 1, "files": 1, "text": 1, "ops": 2, "models": 3, "perf": 3, "passes": 4,
         "report": 4, "backends": 5, "runtime": 6, "train": 7, "serve": 7, "apps": 8}
 INCLUDE = re.compile(r'^\s*#\s*(?:include|define\s+HWY_TARGET_INCLUDE)\s*"([^"]*)"')
-KERNELS = re.compile(r"^backends/[^/]+/kernels/")
+KERNELS = re.compile(r"^backends/(?:[^/]+/)?kernels/")
+CALLS = "backends/kernels/"  # what a kernel is given, declared once for all backends
 TARGET = re.compile(r"\bridge_room\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
 
 
@@ -20,8 +22,8 @@ def refusal(path, included):
     if "/" not in included or other not in RANK:
         return f'"{included}" is in no known room (third-party headers are written <...>)'
     kernels = KERNELS.match(path)
-    if kernels and other != "base" and not included.startswith(kernels.group()):
-        return f'a kernel includes only base/ and its own folder, not "{included}"'
+    if kernels and other != "base" and not included.startswith((kernels.group(), CALLS)):
+        return f'a kernel includes only base/, {CALLS} and its own folder, not "{included}"'
     if other != room and RANK[other] >= RANK[room]:
         return f"{room} (rank {RANK[room]}) may not include {other} (rank {RANK[other]})"
     return None

@@ -16,7 +16,7 @@ CLEAN = {
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax_online.cc":
-        TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n' + LONG,
+        TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
     "src/ops/registry.cc": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
     "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
     "src/passes/pipeline.cc": TAG + "&merge_qkv_pass(),\n",
@@ -37,6 +37,7 @@ PLANTED = [
     ("layers", "src/graph/node.cc", TAG + '#include "node.h"\n', "src/graph/node.cc:3:"),
     ("layers", "src/tools/x.cc", TAG, "src/tools/x.cc:1: lies in no known room"),
     ("layers", "src/backends/cpu/kernels/k.cc", TAG + '#include "graph/graph.h"\n', "kernels/k.cc:3: a kernel"),
+    ("layers", "src/backends/kernels/k.h", TAG + '#include "backends/backend.h"\n', "k.h:3: a kernel"),
     ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:3: a kernel"),
     ("layers", "CMakeLists.txt", "\nridge_room(base DEPENDS graph)\n", "CMakeLists.txt:2: target base"),
     ("sizes", "src/graph/node.cc", TAG + "//\n" * 600, "src/graph/node.cc:1:"),

@@ -7,68 +7,17 @@
 #include <cmath>
 #include <cstring>
 
+#include "backends/adamw_call.h"
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/kernels/reduce.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "base/error.h"
-#include "ops/adamw.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
-// The scalars that change from step to step stay in memory; the rest is fixed.
-struct StepInputs {
-  const float* learning_rate;
-  const float* step;
-  const float* clip;  // null: no clipping
-  AdamwStep fixed;
-
-  AdamwStep now() const {
-    AdamwStep s = fixed;
-    s.learning_rate = *learning_rate;
-    s.step = static_cast<int64_t>(*step);
-    if (clip != nullptr) s.gradient_scale = *clip;
-    return s;
-  }
-};
-
-StepInputs step_inputs(const BindCall& call) {
-  StepInputs inputs{
-      call.inputs[0].as<const float>(), call.inputs[1].as<const float>(), nullptr, {}};
-  if (call.attrs().flag("clip")) inputs.clip = call.inputs[2].as<const float>();
-  inputs.fixed.beta1 = call.attrs().real("beta1");
-  inputs.fixed.beta2 = call.attrs().real("beta2");
-  inputs.fixed.eps = call.attrs().real("eps");
-  return inputs;
-}
-
-template <typename Gradient>
-std::vector<AdamwTensor<Gradient>> tensors_of(const BindCall& call, DType gradient) {
-  std::vector<AdamwTensor<Gradient>> tensors;
-  for (const ops::AdamwTensor& t : ops::adamw_tensors(call.inputs.size(), call.attrs())) {
-    const Operand* operands = &call.inputs[static_cast<size_t>(t.input)];
-    if (operands[1].type.dtype != gradient) continue;
-    AdamwTensor<Gradient> tensor;
-    tensor.elements = operands[0].type.shape.elements();
-    tensor.parameter = operands[0].as<float>();
-    tensor.gradient = operands[1].as<const Gradient>();
-    tensor.m = operands[2].as<float>();
-    tensor.v = operands[3].as<float>();
-    tensor.bf16_parameter = t.copy ? operands[4].as<uint16_t>() : nullptr;
-    tensor.weight_decay = call.attrs().real("weight_decay");
-    tensors.push_back(tensor);
-  }
-  return tensors;
-}
-
-// Tensors with fp32 gradients (norms, tables) and with bf16 ones, each list in one parallel region.
 Launch bind(const BindCall& call) {
-  return [inputs = step_inputs(call), wide = tensors_of<float>(call, DType::kF32),
-          narrow = tensors_of<uint16_t>(call, DType::kBF16)] {
-    AdamwStep step = inputs.now();
-    if (!wide.empty()) adamw_multi<float>(wide, step);
-    if (!narrow.empty()) adamw_multi<uint16_t>(narrow, step);
-  };
+  return [tensors = adamw_tensors(call), step = adamw_step(call)] { adamw_multi(tensors, step); };
 }
 
 Launch bind_squares(const BindCall& call) {

@@ -2,6 +2,7 @@
 // Bindings of what only moves bytes: copy, concat (the parts not seated in the output) and fill.
 #include <algorithm>
 
+#include "backends/copy_call.h"
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/strided_copy.h"
 #include "base/bf16.h"
@@ -14,21 +15,7 @@ bool any_layout(const Call&, int, const Layout&) { return true; }
 
 Launch bind_copy(const BindCall& call) { return strided_copy(call.inputs[0], call.outputs[0]); }
 
-Launch bind_concat(const BindCall& call) {
-  std::vector<Launch> copies;
-  int axis = static_cast<int>(call.attrs().integer("axis"));
-  int64_t begin = 0;
-  for (const Operand& part : call.inputs) {
-    Operand seat = call.outputs[0];
-    seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
-    seat.type = part.type;
-    begin += part.type.shape[axis];
-    if (seat.data != part.data) copies.push_back(strided_copy(part, seat));
-  }
-  return [copies = std::move(copies)] {
-    for (const Launch& copy : copies) copy();
-  };
-}
+Launch bind_concat(const BindCall& call) { return bind_seats(call, strided_copy); }
 
 Launch bind_fill(const BindCall& call) {
   const Operand& out = call.outputs[0];

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "backends/backend.h"
-#include "backends/cpu/kernels/rows.h"
 #include "backends/row_layout.h"
 
 namespace ridge::backends::cpu {
@@ -28,11 +27,5 @@ struct CpuKernel {
 };
 
 const CpuKernel* find_kernel(std::string_view op);
-
-// An operand as rows; it must lie in rows.
-template <typename T>
-Rows<T> rows(const Operand& operand) {
-  return {reinterpret_cast<T*>(operand.data), row_stride(operand)};
-}
 
 }  // namespace ridge::backends::cpu

@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/log_softmax.h"
 #include "backends/cpu/kernels/nll_loss.h"
 #include "backends/cpu/kernels/softmax_cross_entropy.h"
+#include "backends/cross_entropy_call.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {
@@ -18,34 +19,15 @@ void check_labels(const char* op, int64_t bad_row, int64_t vocabulary) {
 
 Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    SoftmaxCrossEntropy<T> s;
-    s.tokens = call.inputs[0].type.shape[0];
-    s.vocabulary = call.inputs[0].type.shape[1];
-    s.logits = rows<const T>(call.inputs[0]);
-    s.labels = call.inputs[1].as<const int32_t>();
-    s.loss = call.outputs[0].as<float>();
-    s.lse = call.outputs[1].as<float>();
-    s.count = call.outputs[2].as<int32_t>();
-    s.workspace = reinterpret_cast<double*>(call.workspace);
-    return [s] { check_labels("softmax_cross_entropy", softmax_cross_entropy(s), s.vocabulary); };
+    return [s = softmax_cross_entropy_call<decltype(element)>(call)] {
+      check_labels("softmax_cross_entropy", softmax_cross_entropy(s), s.vocabulary);
+    };
   });
 }
 
-// Inputs logits, labels, lse, the count, the loss's gradient.
 Launch bind_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    SoftmaxCrossEntropyBackward<T> s;
-    s.tokens = call.inputs[0].type.shape[0];
-    s.vocabulary = call.inputs[0].type.shape[1];
-    s.logits = rows<const T>(call.inputs[0]);
-    s.labels = call.inputs[1].as<const int32_t>();
-    s.lse = call.inputs[2].as<const float>();
-    s.count = call.inputs[3].as<const int32_t>();
-    s.d_loss = call.inputs[4].as<const float>();
-    s.d_logits = rows<T>(call.outputs[0]);
-    return [s] {
+    return [s = softmax_cross_entropy_backward_call<decltype(element)>(call)] {
       check_labels("softmax_cross_entropy", softmax_cross_entropy_backward(s), s.vocabulary);
     };
   });
@@ -53,49 +35,29 @@ Launch bind_backward(const BindCall& call) {
 
 Launch bind_log_softmax(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmax<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), rows<T>(call.outputs[0])};
-    return [s] { log_softmax(s); };
+    return [s = log_softmax_call<decltype(element)>(call)] { log_softmax(s); };
   });
 }
 
 Launch bind_log_softmax_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]),
-                            rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
-    return [s] { log_softmax_backward(s); };
+    return [s = log_softmax_backward_call<decltype(element)>(call)] { log_softmax_backward(s); };
   });
 }
 
 Launch bind_nll(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    NllLoss<T> s{shape[0],
-                 shape[1],
-                 rows<const T>(call.inputs[0]),
-                 call.inputs[1].as<const int32_t>(),
-                 call.outputs[0].as<float>(),
-                 call.outputs[1].as<int32_t>()};
-    return [s] { check_labels("nll_loss", nll_loss(s), s.vocabulary); };
+    return [s = nll_loss_call<decltype(element)>(call)] {
+      check_labels("nll_loss", nll_loss(s), s.vocabulary);
+    };
   });
 }
 
-// Inputs log probabilities (for their shape), labels, the count, the loss's gradient.
 Launch bind_nll_backward(const BindCall& call) {
   return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    NllLossBackward<T> s{shape[0],
-                         shape[1],
-                         call.inputs[1].as<const int32_t>(),
-                         call.inputs[3].as<const float>(),
-                         call.inputs[2].as<const int32_t>(),
-                         rows<T>(call.outputs[0])};
-    return [s] { check_labels("nll_loss", nll_loss_backward(s), s.vocabulary); };
+    return [s = nll_loss_backward_call<decltype(element)>(call)] {
+      check_labels("nll_loss", nll_loss_backward(s), s.vocabulary);
+    };
   });
 }
 
@@ -103,19 +65,12 @@ int64_t workspace(const Call& call) {
   return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]);
 }
 
-bool takes_logits(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_rows(call, input, layout);
-}
-bool puts_logits(const Call& call, int output, const Layout& layout) {
-  return call.outputs[0].shape.rank() == 2 && output_lies_in_rows(call, output, layout);
-}
-
 }  // namespace
 
 const CpuKernel& softmax_cross_entropy_kernel() {
   static const CpuKernel kernel{.op = "softmax_cross_entropy",
                                 .bind = bind,
-                                .takes_input = takes_logits,
+                                .takes_input = first_lies_in_rows,
                                 .workspace_bytes = workspace};
   return kernel;
 }
@@ -123,8 +78,8 @@ const CpuKernel& softmax_cross_entropy_kernel() {
 const CpuKernel& softmax_cross_entropy_backward_kernel() {
   static const CpuKernel kernel{.op = "softmax_cross_entropy_backward",
                                 .bind = bind_backward,
-                                .takes_input = takes_logits,
-                                .takes_output = puts_logits,
+                                .takes_input = first_lies_in_rows,
+                                .takes_output = logits_lie_in_rows,
                                 .in_place = true};
   return kernel;
 }
@@ -148,7 +103,8 @@ const CpuKernel& log_softmax_backward_kernel() {
 }
 
 const CpuKernel& nll_loss_kernel() {
-  static const CpuKernel kernel{.op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits};
+  static const CpuKernel kernel{
+      .op = "nll_loss", .bind = bind_nll, .takes_input = first_lies_in_rows};
   return kernel;
 }
 

@@ -3,41 +3,20 @@
 #include "backends/cpu/kernels/glu.h"
 
 #include "backends/cpu/cpu_kernel.h"
+#include "backends/glu_call.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
-GluActivation activation(const Attrs& attrs) {
-  return attrs.text("activation") == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
-}
-
 Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    Glu<T> gate{shape[0],
-                shape[1],
-                activation(call.attrs()),
-                rows<const T>(call.inputs[0]),
-                rows<const T>(call.inputs[1]),
-                rows<T>(call.outputs[0])};
-    return [gate] { glu(gate); };
+    return [s = glu_call<decltype(element)>(call)] { glu(s); };
   });
 }
 
 Launch bind_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    GluBackward<T> gate{shape[0],
-                        shape[1],
-                        activation(call.attrs()),
-                        rows<const T>(call.inputs[0]),
-                        rows<const T>(call.inputs[1]),
-                        rows<const T>(call.inputs[2]),
-                        rows<T>(call.outputs[0]),
-                        rows<T>(call.outputs[1])};
-    return [gate] { glu_backward(gate); };
+    return [s = glu_backward_call<decltype(element)>(call)] { glu_backward(s); };
   });
 }
 

@@ -2,53 +2,28 @@
 // Bindings of softmax, its gradient, and causal_mask.
 #include "backends/cpu/kernels/softmax.h"
 
-#include <algorithm>
-
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/kernels/causal_mask.h"
-#include "ops/infer.h"
+#include "backends/softmax_call.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
 Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
-    Softmax<T> s;
-    s.rows = extents.count;
-    s.columns = extents.width;
-    s.x = rows<const T>(call.inputs[0]);
-    s.y = rows<T>(call.outputs[0]);
-    return [s] { softmax(s); };
+    return [s = softmax_call<decltype(element)>(call)] { softmax(s); };
   });
 }
 
 Launch bind_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
-    SoftmaxBackward<T> s;
-    s.rows = extents.count;
-    s.columns = extents.width;
-    s.y = rows<const T>(call.inputs[0]);
-    s.dy = rows<const T>(call.inputs[1]);
-    s.dx = rows<T>(call.outputs[0]);
-    return [s] { softmax_backward(s); };
+    return [s = softmax_backward_call<decltype(element)>(call)] { softmax_backward(s); };
   });
 }
 
 Launch bind_mask(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    int64_t t = call.inputs[0].type.shape.back();
-    CausalMask<T> mask{call.inputs[0].type.shape.elements() / std::max<int64_t>(t, 1),
-                       t,
-                       call.attrs().integer("window"),
-                       static_cast<float>(call.attrs().real("value")),
-                       rows<const T>(call.inputs[0]),
-                       rows<T>(call.outputs[0])};
-    return [mask] { causal_mask(mask); };
+    return [s = causal_mask_call<decltype(element)>(call)] { causal_mask(s); };
   });
 }
 

@@ -2,9 +2,7 @@
 // Bindings of what only moves bytes: copy, concat (the parts not seated in the output) and fill.
 #include "backends/cuda/kernels/copy.h"
 
-#include <algorithm>
-#include <vector>
-
+#include "backends/copy_call.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/fill.h"
 #include "backends/cuda/strided_copy.h"
@@ -15,39 +13,14 @@ namespace {
 
 bool any_layout(const Call&, int, const Layout&) { return true; }
 
-CopyLayout layout_of(const Operand& from, const Operand& to) {
-  CopyLayout layout;
-  layout.rank = from.type.shape.rank();
-  for (int axis = 0; axis < layout.rank; ++axis) {
-    layout.extents[axis] = from.type.shape[axis];
-    layout.source_strides[axis] = from.strides[axis];
-    layout.target_strides[axis] = to.strides[axis];
-  }
-  return layout;
-}
-
-// What is only moved may be any 4 bytes.
-DType moved_as(DType dtype) { return dtype == DType::kI32 ? DType::kF32 : dtype; }
-
 Launch bind_copy_node(const BindCall& call, BindContext& context) {
   return bind_copy(call.inputs[0], call.outputs[0], false, "copy", context.device);
 }
 
 Launch bind_concat(const BindCall& call, BindContext& context) {
-  std::vector<Launch> copies;
-  int axis = static_cast<int>(call.attrs().integer("axis"));
-  int64_t begin = 0;
-  for (const Operand& part : call.inputs) {
-    Operand seat = call.outputs[0];
-    seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
-    seat.type.shape = part.type.shape;
-    begin += part.type.shape[axis];
-    if (seat.data != part.data)
-      copies.push_back(bind_copy(part, seat, false, "concat", context.device));
-  }
-  return [copies = std::move(copies)] {
-    for (const Launch& copy : copies) copy();
-  };
+  return bind_seats(call, [&](const Operand& part, const Operand& seat) {
+    return bind_copy(part, seat, false, "concat", context.device);
+  });
 }
 
 int concat_launches(const Call& call, bool) { return static_cast<int>(call.inputs.size()); }
@@ -79,8 +52,8 @@ Launch bind_copy(const Operand& from,
     return by_dtype(moved_as(to.type.dtype), [&](auto target) -> Launch {
       using From = decltype(source);
       using To = decltype(target);
-      Copy<From, To> copy{layout_of(from, to), from.as<const From>(), to.as<To>(), accumulate};
-      return launch_on(device, op, launch_copy<From, To>, copy);
+      return launch_on(device, op, launch_copy<From, To>,
+                       copy_call<From, To>(from, to, accumulate));
     });
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss
 // with theirs.
+#include "backends/cross_entropy_call.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/log_softmax.h"
 #include "backends/cuda/kernels/nll_loss.h"
@@ -10,89 +11,59 @@
 namespace ridge::backends::cuda {
 namespace {
 
+// Labels by row.
+template <typename Call>
+Watched<Call> with_watch(const Call& call, const char* op, BindContext& context) {
+  return {call, context.faults.watch(op, "labels", "row", call.vocabulary)};
+}
+
 Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    SoftmaxCrossEntropy<T> s;
-    s.tokens = call.inputs[0].type.shape[0];
-    s.vocabulary = call.inputs[0].type.shape[1];
-    s.logits = rows<const T>(call.inputs[0]);
-    s.labels = call.inputs[1].as<const int32_t>();
-    s.loss = call.outputs[0].as<float>();
-    s.lse = call.outputs[1].as<float>();
-    s.count = call.outputs[2].as<int32_t>();
-    s.workspace = reinterpret_cast<double*>(call.workspace);
-    s.bad_row = context.faults.watch("softmax_cross_entropy", "labels", "row", s.vocabulary);
-    return launch_on(context.device, "softmax_cross_entropy", launch_softmax_cross_entropy<T>, s);
+    return launch_on(
+        context.device, "softmax_cross_entropy", launch_softmax_cross_entropy<T>,
+        with_watch(softmax_cross_entropy_call<T>(call), "softmax_cross_entropy", context));
   });
 }
 
-// Inputs logits, labels, lse, the count, the loss's gradient.
 Launch bind_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    SoftmaxCrossEntropyBackward<T> s;
-    s.tokens = call.inputs[0].type.shape[0];
-    s.vocabulary = call.inputs[0].type.shape[1];
-    s.logits = rows<const T>(call.inputs[0]);
-    s.labels = call.inputs[1].as<const int32_t>();
-    s.lse = call.inputs[2].as<const float>();
-    s.count = call.inputs[3].as<const int32_t>();
-    s.d_loss = call.inputs[4].as<const float>();
-    s.d_logits = rows<T>(call.outputs[0]);
-    s.bad_row = context.faults.watch("softmax_cross_entropy", "labels", "row", s.vocabulary);
-    return launch_on(context.device, "softmax_cross_entropy_backward",
-                     launch_softmax_cross_entropy_backward<T>, s);
+    return launch_on(
+        context.device, "softmax_cross_entropy_backward", launch_softmax_cross_entropy_backward<T>,
+        with_watch(softmax_cross_entropy_backward_call<T>(call), "softmax_cross_entropy", context));
   });
 }
 
 Launch bind_log_softmax(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmax<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]), rows<T>(call.outputs[0])};
-    return launch_on(context.device, "log_softmax", launch_log_softmax<T>, s);
+    return launch_on(context.device, "log_softmax", launch_log_softmax<T>,
+                     log_softmax_call<T>(call));
   });
 }
 
 Launch bind_log_softmax_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    LogSoftmaxBackward<T> s{shape[0], shape[1], rows<const T>(call.inputs[0]),
-                            rows<const T>(call.inputs[1]), rows<T>(call.outputs[0])};
-    return launch_on(context.device, "log_softmax_backward", launch_log_softmax_backward<T>, s);
+    return launch_on(context.device, "log_softmax_backward", launch_log_softmax_backward<T>,
+                     log_softmax_backward_call<T>(call));
   });
 }
 
 Launch bind_nll(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    NllLoss<T> s{shape[0],
-                 shape[1],
-                 rows<const T>(call.inputs[0]),
-                 call.inputs[1].as<const int32_t>(),
-                 call.outputs[0].as<float>(),
-                 call.outputs[1].as<int32_t>()};
-    s.bad_row = context.faults.watch("nll_loss", "labels", "row", s.vocabulary);
-    return launch_on(context.device, "nll_loss", launch_nll_loss<T>, s);
+    return launch_on(context.device, "nll_loss", launch_nll_loss<T>,
+                     with_watch(nll_loss_call<T>(call), "nll_loss", context));
   });
 }
 
-// Inputs log probabilities (for their shape), labels, the count, the loss's gradient.
 Launch bind_nll_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.outputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    NllLossBackward<T> s{shape[0],
-                         shape[1],
-                         call.inputs[1].as<const int32_t>(),
-                         call.inputs[3].as<const float>(),
-                         call.inputs[2].as<const int32_t>(),
-                         rows<T>(call.outputs[0])};
-    s.bad_row = context.faults.watch("nll_loss", "labels", "row", s.vocabulary);
-    return launch_on(context.device, "nll_loss_backward", launch_nll_loss_backward<T>, s);
+    return launch_on(context.device, "nll_loss_backward", launch_nll_loss_backward<T>,
+                     with_watch(nll_loss_backward_call<T>(call), "nll_loss", context));
   });
 }
 
@@ -108,19 +79,12 @@ std::string unsupported(const Call& call) {
   return fmt::format("expected a vocabulary of at least one, got {}", call.inputs[0].str());
 }
 
-bool takes_logits(const Call& call, int input, const Layout& layout) {
-  return input == 0 && lies_in_rows(call, input, layout);
-}
-bool puts_logits(const Call& call, int output, const Layout& layout) {
-  return call.outputs[0].shape.rank() == 2 && output_lies_in_rows(call, output, layout);
-}
-
 }  // namespace
 
 const CudaKernel& softmax_cross_entropy_kernel() {
   static const CudaKernel kernel{.op = "softmax_cross_entropy",
                                  .bind = bind,
-                                 .takes_input = takes_logits,
+                                 .takes_input = first_lies_in_rows,
                                  .workspace_bytes = workspace,
                                  .unsupported = unsupported,
                                  .launches = launches,
@@ -131,8 +95,8 @@ const CudaKernel& softmax_cross_entropy_kernel() {
 const CudaKernel& softmax_cross_entropy_backward_kernel() {
   static const CudaKernel kernel{.op = "softmax_cross_entropy_backward",
                                  .bind = bind_backward,
-                                 .takes_input = takes_logits,
-                                 .takes_output = puts_logits,
+                                 .takes_input = first_lies_in_rows,
+                                 .takes_output = logits_lie_in_rows,
                                  .in_place = true,
                                  .unsupported = unsupported};
   return kernel;
@@ -160,7 +124,7 @@ const CudaKernel& log_softmax_backward_kernel() {
 
 const CudaKernel& nll_loss_kernel() {
   static const CudaKernel kernel{
-      .op = "nll_loss", .bind = bind_nll, .takes_input = takes_logits, .rounds = 4};
+      .op = "nll_loss", .bind = bind_nll, .takes_input = first_lies_in_rows, .rounds = 4};
   return kernel;
 }
 

@@ -9,7 +9,6 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/index_faults.h"
-#include "backends/cuda/kernels/rows.h"
 #include "backends/cuda/tickets.h"
 #include "backends/row_layout.h"
 
@@ -46,12 +45,6 @@ struct CudaKernel {
 };
 
 const CudaKernel* find_kernel(std::string_view op);
-
-// An operand as rows; it must lie in rows.
-template <typename T>
-Rows<T> rows(const Operand& operand) {
-  return {reinterpret_cast<T*>(operand.data), row_stride(operand)};
-}
 
 // A launch of one kernel function on the device's stream: launch_on(device, "rms_norm",
 // launch_rms_norm<float>, call).

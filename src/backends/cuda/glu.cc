@@ -3,41 +3,23 @@
 #include "backends/cuda/kernels/glu.h"
 
 #include "backends/cuda/cuda_kernel.h"
+#include "backends/glu_call.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
-GluActivation activation(const Attrs& attrs) {
-  return attrs.text("activation") == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
-}
-
 Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    Glu<T> gate{shape[0],
-                shape[1],
-                activation(call.attrs()),
-                rows<const T>(call.inputs[0]),
-                rows<const T>(call.inputs[1]),
-                rows<T>(call.outputs[0])};
-    return launch_on(context.device, "glu", launch_glu<T>, gate);
+    return launch_on(context.device, "glu", launch_glu<T>, glu_call<T>(call));
   });
 }
 
 Launch bind_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    const Shape& shape = call.inputs[0].type.shape;
-    GluBackward<T> gate{shape[0],
-                        shape[1],
-                        activation(call.attrs()),
-                        rows<const T>(call.inputs[0]),
-                        rows<const T>(call.inputs[1]),
-                        rows<const T>(call.inputs[2]),
-                        rows<T>(call.outputs[0]),
-                        rows<T>(call.outputs[1])};
-    return launch_on(context.device, "glu_backward", launch_glu_backward<T>, gate);
+    return launch_on(context.device, "glu_backward", launch_glu_backward<T>,
+                     glu_backward_call<T>(call));
   });
 }
 

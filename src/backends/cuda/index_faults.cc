@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/cuda/kernels/watched.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {

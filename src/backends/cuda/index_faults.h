@@ -15,8 +15,8 @@ class IndexFaults {
   ~IndexFaults();
   IndexFaults(const IndexFaults&) = delete;
 
-  // A word for launches of one kind, as kernels/rows.h says. Words: "[embedding] expected ids from
-  // -1 to 7, token 3 has another".
+  // A word for launches of one kind, as kernels/watched.h says. Words: "[embedding] expected ids
+  // from -1 to 7, token 3 has another".
   int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound, int lowest = -1);
   // Throws the first fault since the last call. The device must be idle.
   void raise();

@@ -2,11 +2,9 @@
 // Bindings of softmax, its gradient, and causal_mask.
 #include "backends/cuda/kernels/softmax.h"
 
-#include <algorithm>
-
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/causal_mask.h"
-#include "ops/infer.h"
+#include "backends/softmax_call.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -14,41 +12,23 @@ namespace {
 Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
-    Softmax<T> s;
-    s.rows = extents.count;
-    s.columns = extents.width;
-    s.x = rows<const T>(call.inputs[0]);
-    s.y = rows<T>(call.outputs[0]);
-    return launch_on(context.device, "softmax", launch_softmax<T>, s);
+    return launch_on(context.device, "softmax", launch_softmax<T>, softmax_call<T>(call));
   });
 }
 
 Launch bind_backward(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
-    SoftmaxBackward<T> s;
-    s.rows = extents.count;
-    s.columns = extents.width;
-    s.y = rows<const T>(call.inputs[0]);
-    s.dy = rows<const T>(call.inputs[1]);
-    s.dx = rows<T>(call.outputs[0]);
-    return launch_on(context.device, "softmax_backward", launch_softmax_backward<T>, s);
+    return launch_on(context.device, "softmax_backward", launch_softmax_backward<T>,
+                     softmax_backward_call<T>(call));
   });
 }
 
 Launch bind_mask(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    int64_t t = call.inputs[0].type.shape.back();
-    CausalMask<T> mask{call.inputs[0].type.shape.elements() / std::max<int64_t>(t, 1),
-                       t,
-                       call.attrs().integer("window"),
-                       static_cast<float>(call.attrs().real("value")),
-                       rows<const T>(call.inputs[0]),
-                       rows<T>(call.outputs[0])};
-    return launch_on(context.device, "causal_mask", launch_causal_mask<T>, mask);
+    return launch_on(context.device, "causal_mask", launch_causal_mask<T>,
+                     causal_mask_call<T>(call));
   });
 }
 

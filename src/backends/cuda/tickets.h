@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/device_memory.h"
-#include "backends/cuda/kernels/rms_norm.h"
+#include "backends/cuda/kernels/ticketed.h"
 
 namespace ridge::backends::cuda {
 

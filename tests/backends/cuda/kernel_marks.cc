@@ -176,7 +176,7 @@ void norms(Marks& marks, int64_t n, int64_t d) {
   marks.against_copy(title<T>("rms_norm_backward, residual", n, d), 4 * bytes,
                      4 * matrix + vectors + scratch, [&](std::byte* at) {
                        Cut cut(at);
-                       RmsNormBackward<T> norm;
+                       Ticketed<RmsNormBackward<T>> norm;
                        norm.tokens = n, norm.width = d;
                        norm.dy = {cut.take<T>(n * d), d}, norm.x = {cut.take<T>(n * d), d};
                        norm.d_residual = {cut.take<T>(n * d), d}, norm.dx = {cut.take<T>(n * d), d};
@@ -243,15 +243,15 @@ void cross_entropies(Marks& marks, int64_t n, int64_t v) {
       reinterpret_cast<double*>(small.take<std::byte>(softmax_cross_entropy_workspace_bytes(n)));
   marks.against_copy(
       title<T>("softmax_cross_entropy (reads)", n, v), bytes, matrix, [&](std::byte* at) {
-        SoftmaxCrossEntropy<T> call{
-            n, v, {Cut(at).take<T>(n * v), v}, labels, lse, loss, count, workspace, nullptr};
+        Watched<SoftmaxCrossEntropy<T>> call{
+            {n, v, {Cut(at).take<T>(n * v), v}, labels, lse, loss, count, workspace}};
         check(launch_softmax_cross_entropy(call, marks.stream()), "loss");
       });
   marks.against_copy(
       title<T>("softmax_cross_entropy_backward", n, v), 2 * bytes, 2 * matrix, [&](std::byte* at) {
         Cut cut(at);
-        SoftmaxCrossEntropyBackward<T> call{n,      v,     {cut.take<T>(n * v), v}, labels, lse,
-                                            d_loss, count, {cut.take<T>(n * v), v}, nullptr};
+        Watched<SoftmaxCrossEntropyBackward<T>> call{
+            {n, v, {cut.take<T>(n * v), v}, labels, lse, d_loss, count, {cut.take<T>(n * v), v}}};
         check(launch_softmax_cross_entropy_backward(call, marks.stream()), "loss");
       });
 }
@@ -279,7 +279,7 @@ void updates(Marks& marks, int64_t elements, int count, bool bf16) {
           else
             t.gradient = cut.take<float>(elements);
         }
-        check(launch_adamw_multi(tensors, step, marks.stream()), "adamw");
+        check(launch_adamw_multi(tensors, step, false, marks.stream()), "adamw");
       });
 }
 

@@ -40,7 +40,8 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // Bound: memory, 16 (14 for bf16 gradients) bytes read and 12 (14 with the bf16 copy) written an
 // element. The square root and two divisions take less than one thread's traffic.
 template <typename Gradient>
-HWY_INLINE void update_range(const AdamwTensor<Gradient>& tensor,
+HWY_INLINE void update_range(const AdamwTensor& tensor,
+                             const Gradient* gradients,
                              const AdamwScalars& scalars,
                              Range range) {
   const F32 d;
@@ -53,7 +54,7 @@ HWY_INLINE void update_range(const AdamwTensor<Gradient>& tensor,
   const V32 step_size = hn::Set(d, scalars.step_size);
   const V32 grad_scale = hn::Set(d, scalars.grad_scale);
   float* parameter = tensor.parameter + range.begin;
-  const Gradient* gradient = tensor.gradient + range.begin;
+  const Gradient* gradient = gradients + range.begin;
   float* m_at = tensor.m + range.begin;
   float* v_at = tensor.v + range.begin;
   uint16_t* copy = tensor.bf16_parameter == nullptr ? nullptr : tensor.bf16_parameter + range.begin;
@@ -72,11 +73,11 @@ HWY_INLINE void update_range(const AdamwTensor<Gradient>& tensor,
   });
 }
 
-void update_f32(const AdamwTensor<float>& tensor, const AdamwScalars& scalars, Range range) {
-  update_range(tensor, scalars, range);
-}
-void update_bf16(const AdamwTensor<uint16_t>& tensor, const AdamwScalars& scalars, Range range) {
-  update_range(tensor, scalars, range);
+void update(const AdamwTensor& tensor, const AdamwScalars& scalars, Range range) {
+  if (tensor.gradient != nullptr)
+    update_range(tensor, tensor.gradient, scalars, range);
+  else
+    update_range(tensor, tensor.bf16_gradient, scalars, range);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -86,61 +87,48 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(update_f32);
-HWY_EXPORT(update_bf16);
-
-void update(const AdamwTensor<float>& tensor, const AdamwScalars& scalars, Range range) {
-  HWY_DYNAMIC_DISPATCH(update_f32)(tensor, scalars, range);
-}
-void update(const AdamwTensor<uint16_t>& tensor, const AdamwScalars& scalars, Range range) {
-  HWY_DYNAMIC_DISPATCH(update_bf16)(tensor, scalars, range);
-}
+HWY_EXPORT(update);
 
 AdamwScalars scalars_of(const AdamwStep& step, double weight_decay) {
-  const double correction1 = 1.0 - std::pow(step.beta1, static_cast<double>(step.step));
-  const double correction2 = 1.0 - std::pow(step.beta2, static_cast<double>(step.step));
-  return {.keep = static_cast<float>(1.0 - step.learning_rate * weight_decay),
+  const double rate = *step.learning_rate, count = *step.step;
+  const double correction1 = 1.0 - std::pow(step.beta1, count);
+  const double correction2 = 1.0 - std::pow(step.beta2, count);
+  return {.keep = static_cast<float>(1.0 - rate * weight_decay),
           .to_m = static_cast<float>(1.0 - step.beta1),
           .beta2 = static_cast<float>(step.beta2),
           .to_v = static_cast<float>(1.0 - step.beta2),
           .root = static_cast<float>(std::sqrt(correction2)),
           .eps = static_cast<float>(step.eps),
-          .step_size = static_cast<float>(step.learning_rate / correction1),
-          .grad_scale = step.gradient_scale};
+          .step_size = static_cast<float>(rate / correction1),
+          .grad_scale = step.gradient_scale == nullptr ? 1.0f : *step.gradient_scale};
 }
 
 }  // namespace
 
-template <typename Gradient>
-void adamw(const AdamwTensor<Gradient>& tensor, const AdamwStep& step) {
-  adamw_multi(std::span<const AdamwTensor<Gradient>>(&tensor, 1), step);
+void adamw(const AdamwTensor& tensor, const AdamwStep& step) {
+  adamw_multi(std::span(&tensor, 1), step);
 }
 
 // Mapping: the tensors laid end to end, cut into equal parts of whole cache lines, one a thread; a
 // part walks the pieces of tensors that it covers.
-template <typename Gradient>
-void adamw_multi(std::span<const AdamwTensor<Gradient>> tensors, const AdamwStep& step) {
+void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
   constexpr int64_t kLine = 32;  // elements: a cache line of bf16
   constexpr int64_t kBytesPerElement = 28;
   int64_t total = 0;
-  for (const auto& tensor : tensors) total += tensor.elements;
+  for (const AdamwTensor& tensor : tensors) total += tensor.elements;
   const int64_t parts = parts_for(total * kBytesPerElement);
   for_each_part(parts, [&](int64_t index) {
     const Range part = part_of(total, parts, index, kLine);
     int64_t first = 0;  // of the tensor, among all elements
-    for (const auto& tensor : tensors) {
+    for (const AdamwTensor& tensor : tensors) {
       const Range piece{std::clamp<int64_t>(part.begin - first, 0, tensor.elements),
                         std::clamp<int64_t>(part.end - first, 0, tensor.elements)};
-      if (piece.begin < piece.end) update(tensor, scalars_of(step, tensor.weight_decay), piece);
+      if (piece.begin < piece.end)
+        HWY_DYNAMIC_DISPATCH(update)(tensor, scalars_of(step, tensor.weight_decay), piece);
       first += tensor.elements;
     }
   });
 }
-
-template void adamw(const AdamwTensor<float>&, const AdamwStep&);
-template void adamw(const AdamwTensor<uint16_t>&, const AdamwStep&);
-template void adamw_multi(std::span<const AdamwTensor<float>>, const AdamwStep&);
-template void adamw_multi(std::span<const AdamwTensor<uint16_t>>, const AdamwStep&);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal or window mask on a matrix of scores, as an eager framework applies it: a pass of its
-// own. T is float or uint16_t (bf16).
+// The causal or window mask on CPUs; backends/kernels/causal_mask.h says what it computes.
 #pragma once
 
-#include <cstdint>
-
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/causal_mask.h"
 
 namespace ridge::backends::cpu {
-
-template <typename T>
-struct CausalMask {
-  int64_t rows = 0;     // queries 0..columns-1 of one head after the other
-  int64_t columns = 0;  // T keys
-  int64_t window = 0;   // keys j <= i - window are hidden too; 0: none
-  float value = 0;      // what hidden scores become
-  Rows<const T> x;
-  Rows<T> y;  // may be x
-};
 
 template <typename T>
 void causal_mask(const CausalMask<T>& call);

@@ -60,15 +60,16 @@ void fill(const Fill<T>& call) {
   const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
   const int64_t parts = parts_for(bytes);
   const bool large = bytes >= kStreamBytes;
+  const auto value = static_cast<float>(call.value);
   if (call.rows == 1 || call.y.stride == call.columns) {
     for_each_part(parts, [&](int64_t index) {
       const Range range = part_of(count, parts, index, kLine);
-      run(call.y.data + range.begin, range.end - range.begin, call.value, large);
+      run(call.y.data + range.begin, range.end - range.begin, value, large);
     });
     return;
   }
   for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) run(call.y[r], call.columns, call.value, large);
+    for (int64_t r = begin; r < end; ++r) run(call.y[r], call.columns, value, large);
   });
 }
 

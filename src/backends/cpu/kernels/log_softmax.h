@@ -1,36 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax over the last axis and its gradient: the first half of what an eager framework does
-// for a loss. T is float or uint16_t (bf16).
+// log_softmax and its gradient on CPUs; backends/kernels/log_softmax.h says what they compute.
 #pragma once
 
-#include <cstdint>
-
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/log_softmax.h"
 
 namespace ridge::backends::cpu {
 
 template <typename T>
-struct LogSoftmax {
-  int64_t rows = 0;     // R
-  int64_t columns = 0;  // C
-  Rows<const T> x;      // [R, C]
-  Rows<T> y;            // [R, C]; may be x
-};
-
-// y = x - log(sum of exp(x)).
-template <typename T>
 void log_softmax(const LogSoftmax<T>& call);
 
-template <typename T>
-struct LogSoftmaxBackward {
-  int64_t rows = 0;     // R
-  int64_t columns = 0;  // C
-  Rows<const T> y;      // [R, C], the forward's output
-  Rows<const T> dy;     // [R, C]
-  Rows<T> dx;           // [R, C]; may be y or dy
-};
-
-// dx = dy - exp(y) sum over the row of dy.
 template <typename T>
 void log_softmax_backward(const LogSoftmaxBackward<T>& call);
 

@@ -1,39 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean negative log-likelihood of labels and its gradient: the second half of what an eager
-// framework does for a loss, after log_softmax. T is float or uint16_t (bf16).
+// The mean negative log-likelihood of labels and its gradient on CPUs; backends/kernels/nll_loss.h
+// says what they compute.
 #pragma once
 
-#include <cstdint>
-
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/index_check.h"
+#include "backends/kernels/nll_loss.h"
 
 namespace ridge::backends::cpu {
-
-template <typename T>
-struct NllLoss {
-  int64_t tokens = 0;               // N
-  int64_t vocabulary = 0;           // V
-  Rows<const T> log_p;              // [N, V]
-  const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
-  float* loss = nullptr;            // one: mean over counted rows of -log_p[label]; 0 if none is
-  int32_t* count = nullptr;         // one: counted rows
-};
 
 // Summed in double in row order. Returns kNoBadRow, or the first row with a label outside [-1, V);
 // then nothing is written.
 template <typename T>
 int64_t nll_loss(const NllLoss<T>& call);
 
-template <typename T>
-struct NllLossBackward {
-  int64_t tokens = 0;               // N
-  int64_t vocabulary = 0;           // V
-  const int32_t* labels = nullptr;  // [N]
-  const float* d_loss = nullptr;    // one
-  const int32_t* count = nullptr;   // one, from the forward
-  Rows<T> d_log_p;                  // [N, V]: -d_loss / count at the label, 0 elsewhere
-};
-
+// Returns as above.
 template <typename T>
 int64_t nll_loss_backward(const NllLossBackward<T>& call);
 

@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/rows.h"
 
 namespace ridge::backends::cpu {
 

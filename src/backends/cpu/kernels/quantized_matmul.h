@@ -26,7 +26,7 @@
 #include <span>
 
 #include "backends/cpu/kernels/quantized_activations.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/rows.h"
 #include "base/dtype.h"
 
 namespace ridge::backends::cpu {

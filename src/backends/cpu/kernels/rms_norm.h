@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm over the last axis, alone or with the residual add before or after it, and its gradient.
-//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset
-//   + weight[d])
-// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or
-// uint16_t (bf16). Not LayerNorm: no mean is subtracted.
+// RMS norm on CPUs, alone or with the residual add before or after it, and its gradient;
+// backends/kernels/rms_norm.h says what they compute.
 #pragma once
 
-#include <cstdint>
-
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/rms_norm.h"
 
 namespace ridge::backends::cpu {
-
-template <typename T>
-struct RmsNorm {
-  int64_t tokens = 0;             // N
-  int64_t width = 0;              // D
-  Rows<const T> x;                // [N, D]
-  const float* weight = nullptr;  // [D]
-  float eps = 0;
-  float weight_offset = 0;
-  Rows<T> y;              // [N, D]; may be x
-  float* rstd = nullptr;  // [N]; null when no gradient will ask for it
-};
 
 template <typename T>
 void rms_norm(const RmsNorm<T>& call);
@@ -36,24 +19,10 @@ void add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum);
 template <typename T>
 void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual);
 
-template <typename T>
-struct RmsNormBackward {
-  int64_t tokens = 0;             // N
-  int64_t width = 0;              // D
-  Rows<const T> dy;               // [N, D]
-  Rows<const T> x;                // [N, D], what was normed
-  const float* weight = nullptr;  // [D]
-  float weight_offset = 0;
-  const float* rstd = nullptr;  // [N], from the forward
-  Rows<const T> d_residual;     // [N, D] added to dx; absent when null
-  Rows<T> dx;                   // [N, D]; may be dy or d_residual
-  float* d_weight = nullptr;    // [D], overwritten
-  float* workspace = nullptr;   // rms_norm_backward_workspace_bytes
-};
-
 // Of this process's present OpenMP thread count; the kernel must run with the same.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);
 
+// dx may be dy too.
 template <typename T>
 void rms_norm_backward(const RmsNormBackward<T>& call);
 

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and cross-entropy in one: the loss from logits without writing probabilities, and its
-// gradient. T is float or uint16_t (bf16). log_softmax and nll_loss are the same in two steps.
+// Softmax and cross-entropy in one, and its gradient, on CPUs;
+// backends/kernels/softmax_cross_entropy.h says what they compute.
 #pragma once
 
-#include <cstdint>
-
-#include "backends/cpu/kernels/rows.h"
+#include "backends/cpu/kernels/index_check.h"
+#include "backends/kernels/softmax_cross_entropy.h"
 
 namespace ridge::backends::cpu {
-
-template <typename T>
-struct SoftmaxCrossEntropy {
-  int64_t tokens = 0;               // N
-  int64_t vocabulary = 0;           // V
-  Rows<const T> logits;             // [N, V]
-  const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
-  float* lse = nullptr;             // [N], log of the sum of exp(logits), of rows not counted too
-  float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
-  int32_t* count = nullptr;     // one: counted rows
-  double* workspace = nullptr;  // softmax_cross_entropy_workspace_bytes
-};
 
 int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens);
 
@@ -28,20 +15,7 @@ int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens);
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call);
 
-template <typename T>
-struct SoftmaxCrossEntropyBackward {
-  int64_t tokens = 0;               // N
-  int64_t vocabulary = 0;           // V
-  Rows<const T> logits;             // [N, V]
-  const int32_t* labels = nullptr;  // [N]
-  const float* lse = nullptr;       // [N], from the forward
-  const float* d_loss = nullptr;    // one
-  const int32_t* count = nullptr;   // one, from the forward
-  Rows<T> d_logits;                 // [N, V]; may be logits
-};
-
-// d_logits = (exp(logits - lse) - [column is label]) d_loss / count, 0 in rows not counted. Returns
-// as above.
+// Returns as above.
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call);
 

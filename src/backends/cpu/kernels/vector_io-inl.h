@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/partition.h"
-#include "backends/cpu/kernels/rows.h"
+#include "backends/kernels/rows.h"
 #include "base/bf16.h"
 
 #if defined(RIDGE_CPU_VECTOR_IO_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -31,18 +31,9 @@ struct Tensor {
   bool takes_vectors;
 };
 
-struct Fixed {
-  const float* learning_rate;
-  const float* step;
-  const float* gradient_scale;
-  double beta1;
-  double beta2;
-  double eps;
-};
-
 template <int kCapacity>
 struct Arguments {
-  Fixed fixed;
+  AdamwStep step;
   TensorList<Tensor, kCapacity> list;
 };
 
@@ -58,7 +49,9 @@ struct Scalars {
   float scale;      // of the gradient
 };
 
-__device__ __forceinline__ void compute_scalars(const Fixed& p, float weight_decay, Scalars& s) {
+__device__ __forceinline__ void compute_scalars(const AdamwStep& p,
+                                                float weight_decay,
+                                                Scalars& s) {
   // Two lanes of different warps, so that the two powers run beside each other.
   if (threadIdx.x == 0) {
     const double rate = *p.learning_rate;
@@ -125,7 +118,7 @@ __global__ void __launch_bounds__(kThreads)
   const int index = p.list.tensor_of(blockIdx.x);
   const Tensor& tensor = p.list.tensors[index];
   const int64_t first = static_cast<int64_t>(blockIdx.x - p.list.first_block[index]) * kPiece;
-  compute_scalars(p.fixed, tensor.weight_decay, scalars);
+  compute_scalars(p.step, tensor.weight_decay, scalars);
   if (tensor.gradient_is_f32) {
     if (tensor.takes_vectors)
       update_piece<float, 4>(tensor, first, scalars);
@@ -159,10 +152,11 @@ Tensor tensor_of(const AdamwTensor& x) {
 template <int kCapacity>
 cudaError_t launch(std::span<const AdamwTensor> tensors,
                    const AdamwStep& step,
+                   bool leaves_room,
                    cudaStream_t stream) {
   // On the heap: most of 32 KiB.
   const auto p = std::make_unique<Arguments<kCapacity>>();
-  p->fixed = {step.learning_rate, step.step, step.gradient_scale, step.beta1, step.beta2, step.eps};
+  p->step = step;
   int64_t blocks = 0;
   for (const AdamwTensor& tensor : tensors) {
     if (tensor.elements < 0 || (tensor.gradient != nullptr && tensor.bf16_gradient != nullptr))
@@ -174,13 +168,13 @@ cudaError_t launch(std::span<const AdamwTensor> tensors,
     if (blocks >= int64_t{1} << 31) return cudaErrorInvalidValue;
   }
   if (blocks == 0) return cudaSuccess;
-  if (step.leaves_room) {
+  if (leaves_room) {
     const cudaError_t status = cudaFuncSetAttribute(
         adamw_kernel<kCapacity>, cudaFuncAttributeMaxDynamicSharedMemorySize, kRoomyBytes);
     if (status != cudaSuccess) return status;
   }
   adamw_kernel<kCapacity>
-      <<<static_cast<unsigned>(blocks), kThreads, step.leaves_room ? kRoomyBytes : 0, stream>>>(*p);
+      <<<static_cast<unsigned>(blocks), kThreads, leaves_room ? kRoomyBytes : 0, stream>>>(*p);
   return cudaGetLastError();
 }
 
@@ -195,7 +189,7 @@ __global__ void clip_coefficient_kernel(const float* sum_squares,
 }  // namespace
 
 cudaError_t launch_adamw(const AdamwTensor& tensor, const AdamwStep& step, cudaStream_t stream) {
-  return launch<1>(std::span(&tensor, 1), step, stream);
+  return launch<1>(std::span(&tensor, 1), step, false, stream);
 }
 
 int adamw_multi_launches(int64_t tensors) {
@@ -204,11 +198,12 @@ int adamw_multi_launches(int64_t tensors) {
 
 cudaError_t launch_adamw_multi(std::span<const AdamwTensor> tensors,
                                const AdamwStep& step,
+                               bool leaves_room,
                                cudaStream_t stream) {
   for (size_t first = 0; first < tensors.size(); first += kAdamwMaxTensors) {
     const auto part =
         tensors.subspan(first, std::min<size_t>(kAdamwMaxTensors, tensors.size() - first));
-    const cudaError_t status = launch<kAdamwMaxTensors>(part, step, stream);
+    const cudaError_t status = launch<kAdamwMaxTensors>(part, step, leaves_room, stream);
     if (status != cudaSuccess) return status;
   }
   return cudaSuccess;

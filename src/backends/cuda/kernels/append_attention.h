@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/kv_cache.h"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/kernels/rows.h"
 
 namespace ridge::backends::cuda {
 

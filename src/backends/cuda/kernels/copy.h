@@ -1,33 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies between strided layouts of up to six dimensions on CUDA, with conversion between float and
-// uint16_t (bf16) and optional addition. Same-type copies move bits, so any 4-byte or 2-byte type
-// may pass as float or uint16_t.
+// Copies between strided layouts on CUDA, as backends/kernels/copy.h describes them, and parts put
+// side by side in one launch.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "backends/cuda/kernels/gpu_runtime.h"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/kernels/copy.h"
+#include "backends/kernels/rows.h"
 
 namespace ridge::backends::cuda {
-
-inline constexpr int kCopyMaxRank = 6;
-
-struct CopyLayout {
-  int rank = 0;  // 0: one element
-  int64_t extents[kCopyMaxRank] = {};
-  int64_t source_strides[kCopyMaxRank] = {};  // elements; 0 repeats the source
-  int64_t target_strides[kCopyMaxRank] = {};  // elements; no two target elements may be one
-};
-
-template <typename From, typename To>
-struct Copy {
-  CopyLayout layout;
-  const From* source = nullptr;
-  To* target = nullptr;     // no overlap with the source
-  bool accumulate = false;  // target += source, added in fp32
-};
 
 // Fast where the innermost target dimension is contiguous and the source has that dimension, or
 // another, contiguous (runs, transpositions), or repeats one element along it. Any other layout is
@@ -57,7 +39,7 @@ struct Concat {
   Rows<T> y;
 };
 
-// One launch. T stands for its bits, as above.
+// One launch. T stands for its bits, as a copy's does.
 template <typename T>
 cudaError_t launch_concat(const Concat<T>& call, cudaStream_t stream);
 

@@ -16,7 +16,7 @@ struct GatherBody {
     Packed<Table, kCount> x;
     int32_t id;
   };
-  Embedding<Table, T> p;
+  Watched<Embedding<Table, T>> p;
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     const int32_t id = p.ids[at.row];
@@ -38,7 +38,7 @@ struct GatherBody {
 }  // namespace
 
 template <typename Table, typename T>
-cudaError_t launch_embedding(const Embedding<Table, T>& call, cudaStream_t stream) {
+cudaError_t launch_embedding(const Watched<Embedding<Table, T>>& call, cudaStream_t stream) {
   constexpr int kCount = kVectorOf<T>;  // whole 16-byte stores side by side
   const bool vectors = call.width % kCount == 0 && takes_vectors<kCount>(call.table) &&
                        takes_vectors<kCount>(call.y);
@@ -48,9 +48,9 @@ cudaError_t launch_embedding(const Embedding<Table, T>& call, cudaStream_t strea
   return launch_map_rows(GatherBody<Table, T, 1>{call}, call.tokens, call.width, stream);
 }
 
-template cudaError_t launch_embedding(const Embedding<float, float>&, cudaStream_t);
-template cudaError_t launch_embedding(const Embedding<float, uint16_t>&, cudaStream_t);
-template cudaError_t launch_embedding(const Embedding<uint16_t, float>&, cudaStream_t);
-template cudaError_t launch_embedding(const Embedding<uint16_t, uint16_t>&, cudaStream_t);
+template cudaError_t launch_embedding(const Watched<Embedding<float, float>>&, cudaStream_t);
+template cudaError_t launch_embedding(const Watched<Embedding<float, uint16_t>>&, cudaStream_t);
+template cudaError_t launch_embedding(const Watched<Embedding<uint16_t, float>>&, cudaStream_t);
+template cudaError_t launch_embedding(const Watched<Embedding<uint16_t, uint16_t>>&, cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -1,45 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of a gated feed-forward layer on CUDA: y = act(gate) up, and its gradient. (Shazeer
-// 2020.) T is float or uint16_t (bf16). gate and up may be slices of one merged projection.
+// The gate of a gated feed-forward layer and its gradient on CUDA; backends/kernels/glu.h says what
+// they compute.
 #pragma once
 
-#include <cstdint>
-
 #include "backends/cuda/kernels/gpu_runtime.h"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/kernels/glu.h"
 
 namespace ridge::backends::cuda {
-
-enum class GluActivation : uint8_t {
-  kSilu,      // x / (1 + exp(-x))
-  kGeluTanh,  // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
-};
-
-template <typename T>
-struct Glu {
-  int64_t tokens = 0;  // N
-  int64_t width = 0;   // F
-  GluActivation activation = GluActivation::kSilu;
-  Rows<const T> gate;  // [N, F]
-  Rows<const T> up;    // [N, F]
-  Rows<T> y;           // [N, F]; may be gate or up
-};
 
 // One launch.
 template <typename T>
 cudaError_t launch_glu(const Glu<T>& call, cudaStream_t stream);
-
-template <typename T>
-struct GluBackward {
-  int64_t tokens = 0;  // N
-  int64_t width = 0;   // F
-  GluActivation activation = GluActivation::kSilu;
-  Rows<const T> dy;    // [N, F]
-  Rows<const T> gate;  // [N, F]
-  Rows<const T> up;    // [N, F]
-  Rows<T> d_gate;      // [N, F]; may be any of the inputs
-  Rows<T> d_up;        // [N, F]; may be any of the inputs
-};
 
 // One launch.
 template <typename T>

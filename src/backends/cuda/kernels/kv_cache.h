@@ -21,8 +21,8 @@ struct CacheCells {
   int64_t blocks = 0;
   int64_t block_tokens = 0;
   int64_t most_position = 0;
-  // A word each, or null (rows.h): the first token of a position or a slot, and the first entry of
-  // the table, that is out of range.
+  // A word each, or null (watched.h): the first token of a position or a slot, and the first entry
+  // of the table, that is out of range.
   int32_t* bad_position = nullptr;
   int32_t* bad_slot = nullptr;
   int32_t* bad_block = nullptr;

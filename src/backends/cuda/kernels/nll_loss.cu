@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 __global__ void __launch_bounds__(kMeanThreads)
-    nll_loss_kernel(const __grid_constant__ NllLoss<T> p) {
+    nll_loss_kernel(const __grid_constant__ Watched<NllLoss<T>> p) {
   write_mean_loss(p.labels, p.tokens, p.vocabulary, p.bad_row, p.loss, p.count,
                   [&](int64_t row, int32_t label) {
                     return label < 0 ? 0.0 : -static_cast<double>(to_float(p.log_p[row][label]));
@@ -48,7 +48,7 @@ struct NllBackwardBody {
 };
 
 template <int kCount, typename T>
-cudaError_t launch_backward(const NllLossBackward<T>& call, cudaStream_t stream) {
+cudaError_t launch_backward(const Watched<NllLossBackward<T>>& call, cudaStream_t stream) {
   const NllBackwardBody<T, kCount> body{call.labels,  call.d_loss,     call.count,
                                         call.d_log_p, call.vocabulary, call.bad_row};
   return launch_map_rows<NllBackwardBody<T, kCount>>(body, call.tokens, call.vocabulary, stream);
@@ -57,22 +57,23 @@ cudaError_t launch_backward(const NllLossBackward<T>& call, cudaStream_t stream)
 }  // namespace
 
 template <typename T>
-cudaError_t launch_nll_loss(const NllLoss<T>& call, cudaStream_t stream) {
+cudaError_t launch_nll_loss(const Watched<NllLoss<T>>& call, cudaStream_t stream) {
   if (call.tokens < 0 || call.tokens >= int64_t{1} << 31) return cudaErrorInvalidValue;
   nll_loss_kernel<T><<<1, kMeanThreads, 0, stream>>>(call);
   return cudaGetLastError();
 }
 
 template <typename T>
-cudaError_t launch_nll_loss_backward(const NllLossBackward<T>& call, cudaStream_t stream) {
+cudaError_t launch_nll_loss_backward(const Watched<NllLossBackward<T>>& call, cudaStream_t stream) {
   constexpr int kCount = kVectorOf<T>;
   const bool vectors = call.vocabulary % kCount == 0 && takes_vectors<kCount>(call.d_log_p);
   return vectors ? launch_backward<kCount>(call, stream) : launch_backward<1>(call, stream);
 }
 
-template cudaError_t launch_nll_loss(const NllLoss<float>&, cudaStream_t);
-template cudaError_t launch_nll_loss(const NllLoss<uint16_t>&, cudaStream_t);
-template cudaError_t launch_nll_loss_backward(const NllLossBackward<float>&, cudaStream_t);
-template cudaError_t launch_nll_loss_backward(const NllLossBackward<uint16_t>&, cudaStream_t);
+template cudaError_t launch_nll_loss(const Watched<NllLoss<float>>&, cudaStream_t);
+template cudaError_t launch_nll_loss(const Watched<NllLoss<uint16_t>>&, cudaStream_t);
+template cudaError_t launch_nll_loss_backward(const Watched<NllLossBackward<float>>&, cudaStream_t);
+template cudaError_t launch_nll_loss_backward(const Watched<NllLossBackward<uint16_t>>&,
+                                              cudaStream_t);
 
 }  // namespace ridge::backends::cuda

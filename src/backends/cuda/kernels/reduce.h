@@ -1,49 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reductions on CUDA: each row to one value, all rows to one row, whole tensors to their sum of
-// squares. In and Out are float or uint16_t (bf16); arithmetic is fp32 in a fixed order.
+// Reductions on CUDA: each row to one value, all rows to one row (backends/kernels/reduce.h says
+// how), whole tensors to their sum of squares.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "backends/cuda/kernels/gpu_runtime.h"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/kernels/reduce.h"
 
 namespace ridge::backends::cuda {
-
-enum class Reduction : uint8_t {
-  kSum,
-  kMax,  // NaN left out, -infinity of nothing
-  kSumSquares,
-};
-
-template <typename In, typename Out>
-struct ReduceRows {
-  int64_t rows = 0;     // R
-  int64_t columns = 0;  // C
-  Reduction reduction = Reduction::kSum;
-  Rows<const In> x;  // [R, C]
-  Out* y = nullptr;  // [R]
-};
 
 // One launch.
 template <typename In, typename Out>
 cudaError_t launch_reduce_rows(const ReduceRows<In, Out>& call, cudaStream_t stream);
 
-template <typename In, typename Out>
-struct SumColumns {
-  int64_t rows = 0;            // R
-  int64_t columns = 0;         // C
-  Rows<const In> x;            // [R, C]
-  Out* y = nullptr;            // [C]
-  float* workspace = nullptr;  // sum_columns_workspace_bytes, aligned to 16; null where that is 0
-};
-
-// A function of the extents alone; 0 where one launch does it.
+// A function of the extents alone, aligned to 16; 0, and no workspace, where one launch does it.
 int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns);
 int sum_columns_launches(int64_t rows, int64_t columns);
 
-// y[c] = sum over r of x[r, c].
 template <typename In, typename Out>
 cudaError_t launch_sum_columns(const SumColumns<In, Out>& call, cudaStream_t stream);
 

@@ -71,7 +71,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
 // partials are at most 528 rows, in L2.
 template <typename T, typename Group, int kCount, bool kResidual>
 __global__ void __launch_bounds__(Group::kThreads)
-    rms_norm_backward_kernel(const __grid_constant__ RmsNormBackward<T> p) {
+    rms_norm_backward_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p) {
   constexpr int kGroup = Group::kThreads / Group::kRows;
   constexpr int kVector = kVectorOf<T>;
   __shared__ ReduceScratch scratch;
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(Group::kThreads)
 // each element always by the same thread.
 template <typename T>
 __global__ void __launch_bounds__(256)
-    rms_norm_backward_any_kernel(const __grid_constant__ RmsNormBackward<T> p) {
+    rms_norm_backward_any_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p) {
   using Group = RowGroup<256>;
   __shared__ ReduceScratch scratch;
   float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
@@ -226,7 +226,7 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
 }
 
 template <typename T, typename Group, int kCount>
-void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
+void launch_group(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(
       std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
   if (p.d_residual)
@@ -238,7 +238,7 @@ void launch_group(const RmsNormBackward<T>& p, cudaStream_t stream) {
 }
 
 template <typename T>
-void launch_rows(const RmsNormBackward<T>& p, cudaStream_t stream) {
+void launch_rows(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<T>;
   const bool vectors = p.width % kVector == 0 && takes_vectors<kVector>(p.dy) &&
                        takes_vectors<kVector>(p.x) && takes_vectors<kVector>(p.weight) &&
@@ -259,7 +259,8 @@ int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
 }
 
 template <typename T>
-cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_t stream) {
+cudaError_t launch_rms_norm_backward(const Ticketed<RmsNormBackward<T>>& call,
+                                     cudaStream_t stream) {
   if (call.tokens < 0 || call.width < 0 || call.width >= int64_t{1} << 31)
     return cudaErrorInvalidValue;
   if (call.width == 0) return cudaSuccess;
@@ -275,7 +276,9 @@ cudaError_t launch_rms_norm_backward(const RmsNormBackward<T>& call, cudaStream_
   return cudaGetLastError();
 }
 
-template cudaError_t launch_rms_norm_backward(const RmsNormBackward<float>&, cudaStream_t);
-template cudaError_t launch_rms_norm_backward(const RmsNormBackward<uint16_t>&, cudaStream_t);
+template cudaError_t launch_rms_norm_backward(const Ticketed<RmsNormBackward<float>>&,
+                                              cudaStream_t);
+template cudaError_t launch_rms_norm_backward(const Ticketed<RmsNormBackward<uint16_t>>&,
+                                              cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -20,7 +20,7 @@ constexpr int64_t kMostTokens = 2048;
 constexpr int64_t kMostVectors = 4 * kLanes;  // of a row
 
 template <typename T, int kCount>
-__device__ __forceinline__ void row_gradient(const RmsNormBackward<T>& p, int64_t row) {
+__device__ __forceinline__ void row_gradient(const Ticketed<RmsNormBackward<T>>& p, int64_t row) {
   constexpr int kVector = kVectorOf<T>;
   using Vector = Packed<T, kVector>;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -69,7 +69,7 @@ __device__ __forceinline__ void row_gradient(const RmsNormBackward<T>& p, int64_
 
 // Rows are shared by the block's threads in a fixed way, eight of a thread on their way at once.
 template <typename T>
-__device__ __forceinline__ void column_sums(const RmsNormBackward<T>& p, int block) {
+__device__ __forceinline__ void column_sums(const Ticketed<RmsNormBackward<T>>& p, int block) {
   constexpr int kVector = kVectorOf<T>;
   constexpr int kAcross = kSumColumns / kVector, kDown = kThreads / kAcross, kTurn = 8;
   using Vector = Packed<T, kVector>;
@@ -117,7 +117,7 @@ __device__ __forceinline__ void column_sums(const RmsNormBackward<T>& p, int blo
 // Columns first: they take longer.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
-    rms_norm_backward_short_kernel(const __grid_constant__ RmsNormBackward<T> p,
+    rms_norm_backward_short_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p,
                                    int column_blocks) {
   const int block = static_cast<int>(blockIdx.x);
   wait_for_grids();
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, int kCount>
-void launch_count(const RmsNormBackward<T>& p, cudaStream_t stream) {
+void launch_count(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
   const int column_blocks = static_cast<int>((p.width + kSumColumns - 1) / kSumColumns);
   const int row_blocks = static_cast<int>((p.tokens + kWarps - 1) / kWarps);
   launch_early(rms_norm_backward_short_kernel<T, kCount>,
@@ -140,7 +140,7 @@ void launch_count(const RmsNormBackward<T>& p, cudaStream_t stream) {
 }  // namespace
 
 template <typename T>
-bool is_short(const RmsNormBackward<T>& p) {
+bool is_short(const Ticketed<RmsNormBackward<T>>& p) {
   constexpr int kVector = kVectorOf<T>;
   return p.tokens <= kMostTokens && p.width % kVector == 0 && p.width / kVector <= kMostVectors &&
          takes_vectors<kVector>(p.dy) && takes_vectors<kVector>(p.x) &&
@@ -149,7 +149,7 @@ bool is_short(const RmsNormBackward<T>& p) {
 }
 
 template <typename T>
-void launch_rms_norm_backward_short(const RmsNormBackward<T>& p, cudaStream_t stream) {
+void launch_rms_norm_backward_short(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
   const int64_t vectors = p.width / kVectorOf<T>;
   if (vectors <= kLanes)
     launch_count<T, 1>(p, stream);
@@ -159,9 +159,10 @@ void launch_rms_norm_backward_short(const RmsNormBackward<T>& p, cudaStream_t st
     launch_count<T, 4>(p, stream);
 }
 
-template bool is_short(const RmsNormBackward<float>&);
-template bool is_short(const RmsNormBackward<uint16_t>&);
-template void launch_rms_norm_backward_short(const RmsNormBackward<float>&, cudaStream_t);
-template void launch_rms_norm_backward_short(const RmsNormBackward<uint16_t>&, cudaStream_t);
+template bool is_short(const Ticketed<RmsNormBackward<float>>&);
+template bool is_short(const Ticketed<RmsNormBackward<uint16_t>>&);
+template void launch_rms_norm_backward_short(const Ticketed<RmsNormBackward<float>>&, cudaStream_t);
+template void launch_rms_norm_backward_short(const Ticketed<RmsNormBackward<uint16_t>>&,
+                                             cudaStream_t);
 
 }  // namespace ridge::backends::cuda

@@ -10,9 +10,9 @@ namespace ridge::backends::cuda {
 // Whether the extents are short and the operands lie in vectors. Needs neither workspace nor
 // tickets.
 template <typename T>
-bool is_short(const RmsNormBackward<T>& call);
+bool is_short(const Ticketed<RmsNormBackward<T>>& call);
 
 template <typename T>
-void launch_rms_norm_backward_short(const RmsNormBackward<T>& call, cudaStream_t stream);
+void launch_rms_norm_backward_short(const Ticketed<RmsNormBackward<T>>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

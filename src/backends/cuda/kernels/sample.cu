@@ -288,7 +288,8 @@ __device__ int64_t choose(const Sample& p,
 
 // Mapping: a block for kBlockLogits of a slot (x) and a slot (y). Bound: L2, the logits once where
 // a slot is greedy; else its last block reads them up to a dozen times.
-__global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant__ Sample p) {
+__global__ void __launch_bounds__(kThreads)
+    sample_kernel(const __grid_constant__ Ticketed<Sample> p) {
   extern __shared__ uint32_t marks[];
   __shared__ Scratch scratch;
   __shared__ bool is_last;
@@ -309,7 +310,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const __grid_constant_
     best = each > best ? each : best;
   }
   best = largest_of_block(best, scratch);
-  uint64_t* parts = p.workspace + slot * gridDim.x;
+  uint64_t* parts = reinterpret_cast<uint64_t*>(p.workspace) + slot * gridDim.x;
   if (threadIdx.x == 0) {
     __stcg(reinterpret_cast<unsigned long long*>(parts + blockIdx.x),
            static_cast<unsigned long long>(best));
@@ -340,7 +341,7 @@ int64_t sample_workspace_bytes(int64_t slots, int64_t vocabulary) {
   return slots * blocks_of(vocabulary) * static_cast<int64_t>(sizeof(uint64_t));
 }
 
-cudaError_t launch_sample(const Sample& call, cudaStream_t stream) {
+cudaError_t launch_sample(const Ticketed<Sample>& call, cudaStream_t stream) {
   if (call.slots == 0) return cudaSuccess;
   if (call.vocabulary < 1 || call.vocabulary > kSampleMostVocabulary) return cudaErrorInvalidValue;
   const auto shared_bytes = static_cast<int>((call.vocabulary + 31) / 32 * 4);

@@ -15,7 +15,7 @@ namespace {
 // others must load.
 template <typename T, int kGroup, int kVector>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads, 1024 / RowGroup<kGroup>::kThreads)
-    softmax_cross_entropy_kernel(const __grid_constant__ SoftmaxCrossEntropy<T> p) {
+    softmax_cross_entropy_kernel(const __grid_constant__ Watched<SoftmaxCrossEntropy<T>> p) {
   using Group = RowGroup<kGroup>;
   __shared__ ReduceScratch scratch;
   const int64_t row = Group::first_row();
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads, 1024 / RowGroup<kG
 
 template <typename T>
 __global__ void __launch_bounds__(kMeanThreads)
-    mean_cross_entropy_kernel(const __grid_constant__ SoftmaxCrossEntropy<T> p) {
+    mean_cross_entropy_kernel(const __grid_constant__ Watched<SoftmaxCrossEntropy<T>> p) {
   write_mean_loss(p.labels, p.tokens, p.vocabulary, p.bad_row, p.loss, p.count,
                   [&](int64_t row, int32_t) { return p.workspace[row]; });
 }
@@ -49,7 +49,7 @@ struct CrossEntropyBackwardBody {
     float lse;
     int32_t label;
   };
-  SoftmaxCrossEntropyBackward<T> p;
+  Watched<SoftmaxCrossEntropyBackward<T>> p;
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     item.x = load_packed<kCount>(p.logits[at.row] + at.column);
@@ -72,7 +72,7 @@ struct CrossEntropyBackwardBody {
 };
 
 template <typename T, int kGroup, int kVector>
-void launch_rows(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
+void launch_rows(const Watched<SoftmaxCrossEntropy<T>>& call, cudaStream_t stream) {
   using Group = RowGroup<kGroup>;
   const auto blocks = static_cast<unsigned>((call.tokens + Group::kRows - 1) / Group::kRows);
   softmax_cross_entropy_kernel<T, kGroup, kVector><<<blocks, Group::kThreads, 0, stream>>>(call);
@@ -81,7 +81,7 @@ void launch_rows(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
 // Groups whose threads take up to 32 vectors: rows that are reduced and rows that load must be on a
 // multiprocessor together.
 template <int kVector, typename T>
-void launch_forward(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
+void launch_forward(const Watched<SoftmaxCrossEntropy<T>>& call, cudaStream_t stream) {
   const int64_t vectors = call.vocabulary / kVector;
   if (vectors <= 128) {
     launch_rows<T, 32, kVector>(call, stream);
@@ -93,7 +93,8 @@ void launch_forward(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
 }
 
 template <int kCount, typename T>
-cudaError_t launch_backward(const SoftmaxCrossEntropyBackward<T>& call, cudaStream_t stream) {
+cudaError_t launch_backward(const Watched<SoftmaxCrossEntropyBackward<T>>& call,
+                            cudaStream_t stream) {
   return launch_map_rows<CrossEntropyBackwardBody<T, kCount>>(
       CrossEntropyBackwardBody<T, kCount>{call}, call.tokens, call.vocabulary, stream);
 }
@@ -105,7 +106,8 @@ int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) {
 }
 
 template <typename T>
-cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call, cudaStream_t stream) {
+cudaError_t launch_softmax_cross_entropy(const Watched<SoftmaxCrossEntropy<T>>& call,
+                                         cudaStream_t stream) {
   if (call.tokens < 0 || call.tokens >= int64_t{1} << 31 || call.vocabulary <= 0)
     return cudaErrorInvalidValue;
   constexpr int kVector = kVectorOf<T>;
@@ -124,22 +126,24 @@ cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call, cud
 }
 
 template <typename T>
-cudaError_t launch_softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call,
-                                                  cudaStream_t stream) {
+cudaError_t launch_softmax_cross_entropy_backward(
+    const Watched<SoftmaxCrossEntropyBackward<T>>& call,
+    cudaStream_t stream) {
   constexpr int kCount = kVectorOf<T>;
   const bool vectors = call.vocabulary % kCount == 0 && takes_vectors<kCount>(call.logits) &&
                        takes_vectors<kCount>(call.d_logits);
   return vectors ? launch_backward<kCount>(call, stream) : launch_backward<1>(call, stream);
 }
 
-template cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<float>&, cudaStream_t);
-template cudaError_t launch_softmax_cross_entropy(const SoftmaxCrossEntropy<uint16_t>&,
+template cudaError_t launch_softmax_cross_entropy(const Watched<SoftmaxCrossEntropy<float>>&,
+                                                  cudaStream_t);
+template cudaError_t launch_softmax_cross_entropy(const Watched<SoftmaxCrossEntropy<uint16_t>>&,
                                                   cudaStream_t);
 template cudaError_t launch_softmax_cross_entropy_backward(
-    const SoftmaxCrossEntropyBackward<float>&,
+    const Watched<SoftmaxCrossEntropyBackward<float>>&,
     cudaStream_t);
 template cudaError_t launch_softmax_cross_entropy_backward(
-    const SoftmaxCrossEntropyBackward<uint16_t>&,
+    const Watched<SoftmaxCrossEntropyBackward<uint16_t>>&,
     cudaStream_t);
 
 }  // namespace ridge::backends::cuda

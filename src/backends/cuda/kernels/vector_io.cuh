@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
-#include "backends/cuda/kernels/rows.h"
+#include "backends/kernels/rows.h"
 
 namespace ridge::backends::cuda {
 

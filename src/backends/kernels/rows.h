@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a CUDA kernel: rows of contiguous elements in device memory, so that a slice
+// A matrix operand of a kernel: rows of contiguous elements in the device's memory, so that a slice
 // of a merged tensor is one too. Not a tensor: it knows neither its extents nor its dtype at run
 // time.
 #pragma once
@@ -13,7 +13,7 @@
 #define RIDGE_HOST_DEVICE
 #endif
 
-namespace ridge::backends::cuda {
+namespace ridge::backends {
 
 template <typename T>
 struct Rows {
@@ -28,10 +28,4 @@ struct Rows {
   }
 };
 
-// Kernels that are given indices cannot stop and tell. An index outside [-1, bound) counts as -1
-// (padding, a label that is not counted), and its row goes to a word in device memory that starts
-// as kNoBadRow (all bits set) and keeps the first such row of all launches since. Whoever reads it
-// resets it. Every launch takes null for "not wanted".
-inline constexpr int32_t kNoBadRow = -1;
-
-}  // namespace ridge::backends::cuda
+}  // namespace ridge::backends

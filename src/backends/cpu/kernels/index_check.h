@@ -1,21 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a CPU kernel: rows of contiguous elements, so that a slice of a merged tensor
-// is one too. Not a tensor: it knows neither its extents nor its dtype at run time.
+// Labels and ids as CPU kernels take them: looked through before anything is written.
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::backends::cpu {
-
-template <typename T>
-struct Rows {
-  T* data = nullptr;   // null where an optional operand is absent
-  int64_t stride = 0;  // elements from one row to the next
-
-  T* operator[](int64_t row) const { return data + row * stride; }
-  explicit operator bool() const { return data != nullptr; }
-  operator Rows<const T>() const { return {data, stride}; }
-};
 
 // What kernels that are given indices return when all are in range; else the first row whose index
 // is not, and then nothing was written.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an adamw kernel is given: AdamW with decoupled weight decay (Loshchilov and Hutter 2019), in
+// PyTorch's order of operations. Parameters and moments are fp32.
+#pragma once
+
+#include <cstdint>
+
+namespace ridge::backends {
+
+struct AdamwTensor {
+  int64_t elements = 0;
+  float* parameter = nullptr;
+  const float* gradient = nullptr;  // this or bf16_gradient
+  const uint16_t* bf16_gradient = nullptr;
+  float* m = nullptr;                  // running mean of the gradient
+  float* v = nullptr;                  // running mean of its square
+  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; null: not wanted
+  double weight_decay = 0.0;
+};
+
+// What changes from step to step is read when the kernel runs, in the device's memory. With g =
+// gradient_scale gradient, all in fp32, scalars rounded from double:
+//   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g g
+//   p -= lr / (1 - beta1^step)  m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
+struct AdamwStep {
+  const float* learning_rate = nullptr;   // one
+  const float* step = nullptr;            // one: 1, 2, ...
+  const float* gradient_scale = nullptr;  // one (clipping, loss scale); null: 1
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+};
+
+}  // namespace ridge::backends

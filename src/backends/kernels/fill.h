@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a fill kernel is given: one value for every element of a strided matrix. T is float,
+// uint16_t (bf16, rounded to nearest even) or int32_t.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+template <typename T>
+struct Fill {
+  int64_t rows = 0;
+  int64_t columns = 0;
+  Rows<T> y;  // [rows, columns]
+  double value = 0;
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a glu kernel is given: the gate of a gated feed-forward layer, and its gradient. (Shazeer
+// 2020.) T is float or uint16_t (bf16). gate and up may be slices of one merged projection.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+enum class GluActivation : uint8_t {
+  kSilu,      // x / (1 + exp(-x))
+  kGeluTanh,  // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
+};
+
+// y = act(gate) up.
+template <typename T>
+struct Glu {
+  int64_t tokens = 0;  // N
+  int64_t width = 0;   // F
+  GluActivation activation = GluActivation::kSilu;
+  Rows<const T> gate;  // [N, F]
+  Rows<const T> up;    // [N, F]
+  Rows<T> y;           // [N, F]; may be gate or up
+};
+
+template <typename T>
+struct GluBackward {
+  int64_t tokens = 0;  // N
+  int64_t width = 0;   // F
+  GluActivation activation = GluActivation::kSilu;
+  Rows<const T> dy;    // [N, F]
+  Rows<const T> gate;  // [N, F]
+  Rows<const T> up;    // [N, F]
+  Rows<T> d_gate;      // [N, F]; may be any of the inputs
+  Rows<T> d_up;        // [N, F]; may be any of the inputs
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels of reductions are given: each row to one value, or all rows to one row. In and Out
+// are float or uint16_t (bf16); arithmetic is fp32 in a fixed order.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+enum class Reduction : uint8_t {
+  kSum,
+  kMax,  // NaN left out, -infinity of nothing
+  kSumSquares,
+};
+
+template <typename In, typename Out>
+struct ReduceRows {
+  int64_t rows = 0;     // R
+  int64_t columns = 0;  // C
+  Reduction reduction = Reduction::kSum;
+  Rows<const In> x;  // [R, C]
+  Out* y = nullptr;  // [R]
+};
+
+// y[c] = sum over r of x[r, c].
+template <typename In, typename Out>
+struct SumColumns {
+  int64_t rows = 0;            // R
+  int64_t columns = 0;         // C
+  Rows<const In> x;            // [R, C]
+  Out* y = nullptr;            // [C]
+  float* workspace = nullptr;  // the backend's sum_columns_workspace_bytes
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an rms_norm kernel is given: RMS norm over the last axis, and its gradient.
+//   rstd[n] = 1 / sqrt(mean over d of x[n, d]^2 + eps),   y[n, d] = x[n, d] rstd[n] (weight_offset
+//   + weight[d])
+// (Zhang and Sennrich 2019; Gemma stores weight - 1, so its weight_offset is 1.) T is float or
+// uint16_t (bf16). Not LayerNorm: no mean is subtracted.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+template <typename T>
+struct RmsNorm {
+  int64_t tokens = 0;             // N
+  int64_t width = 0;              // D
+  Rows<const T> x;                // [N, D]
+  const float* weight = nullptr;  // [D]
+  float eps = 0;
+  float weight_offset = 0;
+  Rows<T> y;              // [N, D]; may be x
+  float* rstd = nullptr;  // [N]; null when no gradient will ask for it
+};
+
+template <typename T>
+struct RmsNormBackward {
+  int64_t tokens = 0;             // N
+  int64_t width = 0;              // D
+  Rows<const T> dy;               // [N, D]
+  Rows<const T> x;                // [N, D], what was normed
+  const float* weight = nullptr;  // [D]
+  float weight_offset = 0;
+  const float* rstd = nullptr;  // [N], from the forward
+  Rows<const T> d_residual;     // [N, D] added to dx; absent when null
+  Rows<T> dx;                   // [N, D]; may be d_residual
+  float* d_weight = nullptr;    // [D], overwritten
+  float* workspace = nullptr;   // the backend's rms_norm_backward_workspace_bytes
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a sample kernel is given: logits and settings by which each slot's next token is chosen. The
+// rule is that of the op `sample` (ops/sample.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+// Off at 0; in the order of the op's settings.
+struct SampleSettings {
+  float temperature;
+  float top_k;
+  float top_p;
+  float min_p;
+  float repeat_penalty;
+};
+
+struct Sample {
+  int64_t slots = 0;                         // S
+  int64_t vocabulary = 0;                    // V
+  int64_t recent_tokens = 0;                 // R
+  Rows<const float> logits;                  // [S, V]
+  int32_t* tokens = nullptr;                 // [S]
+  int32_t* recent = nullptr;                 // [S, R]
+  const int32_t* next_positions = nullptr;   // [S]; -1: the slot is left alone
+  const SampleSettings* settings = nullptr;  // [S]
+  const int32_t* seeds = nullptr;            // [S]
+  std::byte* workspace = nullptr;            // the backend's sample_workspace_bytes
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a softmax_cross_entropy kernel is given: softmax and cross-entropy in one, the loss from
+// logits without writing probabilities, and its gradient. T is float or uint16_t (bf16).
+// log_softmax and nll_loss are the same in two steps.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends {
+
+template <typename T>
+struct SoftmaxCrossEntropy {
+  int64_t tokens = 0;               // N
+  int64_t vocabulary = 0;           // V
+  Rows<const T> logits;             // [N, V]
+  const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
+  float* lse = nullptr;             // [N], log of the sum of exp(logits), of rows not counted too
+  float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
+  int32_t* count = nullptr;     // one: counted rows
+  double* workspace = nullptr;  // the backend's softmax_cross_entropy_workspace_bytes
+};
+
+// d_logits = (exp(logits - lse) - [column is label]) d_loss / count, 0 in rows not counted.
+template <typename T>
+struct SoftmaxCrossEntropyBackward {
+  int64_t tokens = 0;               // N
+  int64_t vocabulary = 0;           // V
+  Rows<const T> logits;             // [N, V]
+  const int32_t* labels = nullptr;  // [N]
+  const float* lse = nullptr;       // [N], from the forward
+  const float* d_loss = nullptr;    // one
+  const int32_t* count = nullptr;   // one, from the forward
+  Rows<T> d_logits;                 // [N, V]; may be logits
+};
+
+}  // namespace ridge::backends

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels' calls of rms_norm, add_rms_norm and rms_norm_backward, filled from a node's
+// operands.
+#pragma once
+
+#include "backends/kernels/rms_norm.h"
+#include "backends/row_layout.h"
+
+namespace ridge::backends {
+
+// Of rms_norm and add_rms_norm; what is added, and the sum, are for the binding to give.
+template <typename T>
+RmsNorm<T> rms_norm_call(const BindCall& call) {
+  const bool adds = call.inputs.size() == 3;
+  const Operand& x = call.inputs[0];
+  RmsNorm<T> norm;
+  norm.tokens = x.type.shape[0];
+  norm.width = x.type.shape[1];
+  norm.x = rows<const T>(x);
+  norm.weight = call.inputs[adds ? 2 : 1].as<const float>();
+  norm.eps = static_cast<float>(call.attrs().real("eps"));
+  norm.weight_offset = static_cast<float>(call.attrs().real("offset"));
+  norm.y = rows<T>(call.outputs[adds ? 1 : 0]);
+  norm.rstd = call.outputs[adds ? 2 : 1].as<float>();
+  return norm;
+}
+
+template <typename T>
+RmsNormBackward<T> rms_norm_backward_call(const BindCall& call) {
+  RmsNormBackward<T> norm;
+  norm.tokens = call.inputs[0].type.shape[0];
+  norm.width = call.inputs[0].type.shape[1];
+  norm.dy = rows<const T>(call.inputs[0]);
+  norm.x = rows<const T>(call.inputs[1]);
+  norm.weight = call.inputs[2].as<const float>();
+  norm.weight_offset = static_cast<float>(call.attrs().real("offset"));
+  norm.rstd = call.inputs[3].as<const float>();
+  if (call.inputs.size() == 5) norm.d_residual = rows<const T>(call.inputs[4]);
+  norm.dx = rows<T>(call.outputs[0]);
+  norm.d_weight = call.outputs[1].as<float>();
+  norm.workspace = reinterpret_cast<float*>(call.workspace);
+  return norm;
+}
+
+// Rows of x and the like may be slices; weights and statistics are dense.
+inline bool takes_normed_input(const Call& call, int input, const Layout& layout) {
+  return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape &&
+         lies_in_rows(call, input, layout);
+}
+inline bool takes_normed_output(const Call& call, int output, const Layout& layout) {
+  return call.outputs[static_cast<size_t>(output)].shape == call.inputs[0].shape &&
+         output_lies_in_rows(call, output, layout);
+}
+
+}  // namespace ridge::backends
