@@ -110,6 +110,10 @@ std::vector<Case> cases() {
   accumulate.inputs.push_back({f32({5, 7})});
   Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
   wide.attrs.set("dtype", std::string("f32"));
+  Case own = sample("own", "nd,fd->nf", {37, 70}, {45, 70});
+  Case own_gradient = sample("own_gradient", "nf,nd->fd", {70, 36}, {70, 40});
+  own_gradient.inputs.push_back({f32({36, 40})});
+  for (Case* each : {&own, &own_gradient}) each->attrs.set("own", true);
   return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
           sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
           sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
@@ -119,7 +123,9 @@ std::vector<Case> cases() {
           sample("mix", "bkgts,bske->btkge", {2, 2, 3, 5, 7}, {2, 7, 2, 8}),
           sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
           accumulate,
-          wide};
+          wide,
+          own,
+          own_gradient};
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/own_products.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -62,6 +63,10 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
                              s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
     return {flash_attention_visited_scores(extents),
             flash_attention_backward_visited_scores(extents)};
+  }
+
+  bool has_own_product(const Graph& graph, const Node& matmul) const override {
+    return cpu::has_own_product(CallTypes(graph, matmul).call());
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN matmul primitives on strided memory descriptors, and the other call forms.
+// oneDNN matmul primitives on strided memory descriptors, and the other forms.
 #include "backends/cpu/gemm.h"
 
 #include <omp.h>
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/tile_gemm.h"
 #include "backends/cpu/strided_copy.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -252,15 +253,33 @@ GemmLaunch bind_widened(const GemmShape& g,
   };
 }
 
+GemmLaunch bind_tiles(const GemmShape& g,
+                      std::byte* a,
+                      std::byte* b,
+                      std::byte* c,
+                      std::byte* workspace) {
+  TileGemm call;
+  call.m = g.m, call.n = g.n, call.k = g.k;
+  call.a = {reinterpret_cast<const uint16_t*>(a), g.a_m, g.k == 1 ? 1 : g.a_k};
+  call.b = {reinterpret_cast<const uint16_t*>(b), g.b_n, g.k == 1 ? 1 : g.b_k};
+  call.c = c;
+  call.c_step = g.c_m;
+  call.c_is_bf16 = g.output == DType::kBF16;
+  call.accumulate = g.accumulate;
+  return
+      [call, workspace, threads = omp_get_max_threads()] { tile_gemm(call, workspace, threads); };
+}
+
 }  // namespace
 
 std::string_view name(GemmForm form) {
-  constexpr std::string_view kNames[] = {"matmul", "sgemm", "widened"};
+  constexpr std::string_view kNames[] = {"matmul", "sgemm", "widened", "tiles"};
   return kNames[static_cast<size_t>(form)];
 }
 
 std::span<const GemmForm> gemm_forms() {
-  static constexpr std::array kForms = {GemmForm::kMatmul, GemmForm::kSgemm, GemmForm::kWidened};
+  static constexpr std::array kForms = {GemmForm::kTiles, GemmForm::kMatmul, GemmForm::kSgemm,
+                                        GemmForm::kWidened};
   return kForms;
 }
 
@@ -273,11 +292,14 @@ bool takes(GemmForm form, const GemmShape& g) {
       return !bf16 && g.output == DType::kF32 && g.batch.empty() && is_supported(g);
     case GemmForm::kWidened:
       return bf16 && is_supported(g);
+    case GemmForm::kTiles:
+      return bf16 && g.batch.empty() && is_supported(g) && has_bf16_tiles();
   }
   return false;
 }
 
-GemmForm default_form(const GemmShape& g) {
+GemmForm default_form(const GemmShape& g, bool own) {
+  if (own && takes(GemmForm::kTiles, g)) return GemmForm::kTiles;
   return g.input == DType::kBF16 && !has_bf16_products() ? GemmForm::kWidened : GemmForm::kMatmul;
 }
 
@@ -301,6 +323,8 @@ int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape) {
     case GemmForm::kWidened:
       return wide_a(g).bytes() + wide_b(g).bytes() +
              (g.output == DType::kF32 ? 0 : wide_c(g).bytes()) + matmul_scratch_bytes(widened(g));
+    case GemmForm::kTiles:
+      return tile_gemm_workspace_bytes(g.m, g.n, g.k, omp_get_max_threads());
   }
   return 0;
 }
@@ -326,6 +350,8 @@ GemmLaunch bind_gemm(GemmForm form,
       return bind_sgemm(g, a, b, c);
     case GemmForm::kWidened:
       return bind_widened(g, a, b, c, workspace.data());
+    case GemmForm::kTiles:
+      return bind_tiles(g, a, b, c, workspace.data());
   }
   return {};
 }

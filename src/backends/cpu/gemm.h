@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product through oneDNN: C = A B, or C += A B, in one of
-// several call forms.
+// One strided, perhaps batched matrix product: C = A B, or C += A B, through oneDNN in one of
+// several call forms, or by a kernel of our own.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,22 @@ namespace ridge::backends::cpu {
 // Whether oneDNN takes the strides: one of the two axes of each matrix contiguous.
 bool is_supported(const GemmShape& shape);
 
-// Ways to ask oneDNN for the same product; tune_gemm chooses among them by measuring. Each computes
-// in fp32 (bf16 operands in its own product instructions) but may sum in another order.
+// Ways to compute the same product; tune_gemm chooses among them by measuring. Each computes in
+// fp32 (bf16 operands in their own product instructions) but may sum in another order.
 enum class GemmForm : uint8_t {
   kMatmul,   // a matmul primitive on the strided operands as they lie
   kSgemm,    // the BLAS-like call, fp32 without batch
   kWidened,  // bf16 operands widened to fp32 in the workspace first: for machines without bf16
              // products
+  kTiles,    // not oneDNN's: kernels/tile_gemm.h, bf16 without batch on machines with AMX
 };
 std::string_view name(GemmForm form);
 std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
 // The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else
-// kMatmul.
-GemmForm default_form(const GemmShape& shape);
+// kMatmul; kTiles before them where it is taken and `own` allows it.
+GemmForm default_form(const GemmShape& shape, bool own);
 
 // Scratch that a product needs in its form; the library's own depends on the number of threads.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);

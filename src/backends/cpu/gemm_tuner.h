@@ -21,12 +21,13 @@ class GemmTuner {
 
   // The fastest form for the shape; measured with random data once per shape and machine. Ties
   // within the noise go to the form listed first, so that the choice does not waver.
-  GemmForm choose(const GemmShape& shape);
+  // Forms of our own are among them where `own` allows it.
+  GemmForm choose(const GemmShape& shape, bool own);
 
  private:
   std::string path_;
   std::string identity_;
-  std::map<std::string, std::string> choices_;  // shape key -> form name
+  std::map<std::string, std::string> choices_;  // shape key, allowance -> form name
   bool changed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "backends/cpu/gemm.h"
+#include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/cpu/measurement.h"
@@ -99,12 +100,13 @@ int64_t padded_bytes(const GemmShape& g) {
 // Bound once; the workspace of the widening form is shared, for products run one after the other.
 class Products {
  public:
-  Products(const Pool& pool, DType dtype) : pool_(pool), dtype_(dtype) {
+  Products(const Pool& pool, DType dtype, bool is_own)
+      : pool_(pool), dtype_(dtype), is_own_(is_own) {
     int64_t most = 0;
     for (const ProductExtents& e : kExtents)
       for (ProductForm form : kForms) {
         GemmShape shape = gemm_shape(e, form, dtype);
-        most = std::max(most, gemm_workspace_bytes(default_form(shape), shape));
+        most = std::max(most, gemm_workspace_bytes(default_form(shape, is_own), shape));
       }
     workspace_ = Arena(most, "workspace of products");
   }
@@ -117,7 +119,7 @@ class Products {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(input_at);
     std::byte* b = a + (rows == RowStep::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
-    return bind_gemm(default_form(shape), shape, a, b, pool_.result(result_at),
+    return bind_gemm(default_form(shape, is_own_), shape, a, b, pool_.result(result_at),
                      {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
@@ -138,6 +140,7 @@ class Products {
   static constexpr int64_t kMostSets = 64;
   const Pool& pool_;
   DType dtype_;
+  bool is_own_;
   Arena workspace_;
 };
 
@@ -184,12 +187,14 @@ double slowdown(const std::vector<ProductTiming>& hot, const std::vector<Product
   return std::max(1.0, median(ratios));
 }
 
-Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
-  auto products = std::make_shared<Products>(pool, dtype);
+// Of kernels of our own what they take: no batches.
+Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype, bool is_own = false) {
+  auto products = std::make_shared<Products>(pool, dtype, is_own);
   std::vector<ProductTiming> hot, distant, padded;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
-      hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
+      if (e.batch == 1 || !is_own)
+        hot.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0))});
   for (const ProductExtents& e : kVaried)
     for (ProductForm form : kForms) {
       distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
@@ -199,6 +204,7 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype) {
     (void)products;  // owns the workspace that the timings used
     perf::ProductRates rates;
     rates.dtype = dtype;
+    rates.is_own = is_own;
     for (const ProductTiming& each : hot) {
       rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
       rates.peak_flops_per_ns =
@@ -336,9 +342,12 @@ Finish measure_blocks(Rounds& rounds) {
 Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16) {
   Finish wide = measure_dtype(rounds, f32, DType::kF32),
          narrow = measure_dtype(rounds, bf16, DType::kBF16), blocks = measure_blocks(rounds);
-  return [wide, narrow, blocks](perf::Ceilings& ceilings) {
+  Finish tiles =
+      has_bf16_tiles() ? measure_dtype(rounds, bf16, DType::kBF16, true) : [](perf::Ceilings&) {};
+  return [wide, narrow, tiles, blocks](perf::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);
+    tiles(ceilings);
     blocks(ceilings);
   };
 }

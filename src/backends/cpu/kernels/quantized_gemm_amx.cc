@@ -1,64 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 tiles for AMX: rounding activations, unpacking weights into tiles, and the tile
-// instructions. The order of the product is quantized_tiles-inl.h.
-#include <asm/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+// bf16 tiles for AMX: rounding activations and unpacking weights into tiles. The order of the
+// product is quantized_tiles-inl.h.
+#include "backends/cpu/kernels/amx_tiles-inl.h"
 #include "backends/cpu/kernels/quantized_kernels.h"
 #include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "backends/cpu/kernels/tile_transpose-inl.h"
 #include "base/error.h"
-
-namespace ridge::backends::cpu {
-namespace {
-
-// What LDTILECFG reads: all eight tiles of 16 rows of 64 bytes.
-struct alignas(64) TileShapes {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-static_assert(sizeof(TileShapes) == 64);
-
-// AMX's registers, in words of the assembler: the intrinsics of GCC 12 take no template's constant,
-// and functions for another instruction set are not inlined into the loops.
-struct AmxTiles {
-  template <int kTile>
-  static void zero() {
-    asm volatile("tilezero %%tmm%c0" ::"i"(kTile));
-  }
-  template <int kTile>
-  static void load(const void* from, int64_t stride_bytes) {
-    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
-                 : "memory");
-  }
-  // Into L2 and no farther.
-  template <int kTile>
-  static void load_passing(const void* from, int64_t stride_bytes) {
-    asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
-                 : "memory");
-  }
-  template <int kTile>
-  static void store(void* to, int64_t stride_bytes) {
-    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride_bytes), "i"(kTile)
-                 : "memory");
-  }
-  template <int kSums, int kActivations, int kWeights>
-  static void multiply() {
-    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kActivations),
-                 "i"(kWeights));
-  }
-};
-
-// Linux keeps no tile registers for a process that has not asked.
-void ask_for_tiles() {
-  constexpr int kTileData = 18;  // the state's number in XCR0
-  static const long refused = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData);
-  RIDGE_CHECK(refused == 0, "the system gives no tile registers");
-}
-
-}  // namespace
-}  // namespace ridge::backends::cpu
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
@@ -73,38 +20,6 @@ namespace {
 // 32 columns of one token or of one row of W, in a register of bf16.
 inline __m512i rounded(__m512 first, __m512 second) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
-}
-
-// The 16 rows' pairs of columns, a row in each register, become the pairs' rows, a pair in each:
-// a transposition of 32-bit words, within 128-bit lanes and then among them.
-inline void transpose(__m512i (&v)[16]) {
-  __m512i w[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    w[2 * i] = _mm512_unpacklo_epi32(v[2 * i], v[2 * i + 1]);
-    w[2 * i + 1] = _mm512_unpackhi_epi32(v[2 * i], v[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    v[4 * i] = _mm512_unpacklo_epi64(w[4 * i], w[4 * i + 2]);
-    v[4 * i + 1] = _mm512_unpackhi_epi64(w[4 * i], w[4 * i + 2]);
-    v[4 * i + 2] = _mm512_unpacklo_epi64(w[4 * i + 1], w[4 * i + 3]);
-    v[4 * i + 3] = _mm512_unpackhi_epi64(w[4 * i + 1], w[4 * i + 3]);
-  }
-  // Lane l of v[4 i + j] holds column 4 l + j of rows 4 i .. 4 i + 3.
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512i a = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x88);
-    const __m512i b = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xdd);
-    const __m512i c = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x88);
-    const __m512i d = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xdd);
-    w[j] = _mm512_shuffle_i32x4(a, c, 0x88);
-    w[8 + j] = _mm512_shuffle_i32x4(a, c, 0xdd);
-    w[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
-    w[12 + j] = _mm512_shuffle_i32x4(b, d, 0xdd);
-  }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) v[i] = w[i];
 }
 
 // Codes of 16 rows, with their scales and offsets.
@@ -131,7 +46,7 @@ void make_tiles(const RowCodes& from, int64_t depth_tiles, uint16_t* to) {
       rows[r] = rounded(sixteen(from, r, column, column / kGroup),
                         sixteen(from, r, column + 16, (column + 16) / kGroup));
     }
-    transpose(rows);
+    transpose_words(rows);
 #pragma GCC unroll 16
     for (int pair = 0; pair < 16; ++pair) _mm512_store_si512(to + pair * kTileDepth, rows[pair]);
   }
@@ -197,13 +112,11 @@ void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const Acti
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
                 name(product.weight.dtype));
   }
-  ask_for_tiles();
+  AmxTiles::ask();
   for_each_panel_task(products, kTilePanelRows, x.tokens,
                       [&](const QuantizedProduct& product, int64_t row, Range tokens) {
-                        const TileShapes shapes;
-                        asm volatile("ldtilecfg %0" ::"m"(shapes));
+                        const AmxTiles::Shapes shapes;
                         multiply_rows<AmxTiles>(product, row, x, tokens);
-                        asm volatile("tilerelease");
                       });
 }
 

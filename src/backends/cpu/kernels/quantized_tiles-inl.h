@@ -55,24 +55,22 @@ struct TileProduct {
   bool accumulate = false;
 };
 
-// Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7.
+// Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7. Loads in a
+// row and products in a row: tile_gemm-inl.h says why.
 template <typename Unit, int kTokenTiles, int kRowTiles>
 inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
+  constexpr int64_t kStep = 2 * kTileDepth;
   for (int64_t k = 0; k < call.weights->depth_tiles; ++k) {
-    const uint16_t* x = call.x->tile(token_tile, call.first_depth_tile + k);
-    Unit::template load_passing<4>(x, 2 * kTileDepth);
-    Unit::template load<6>(call.weights->tile(0, k), 2 * kTileDepth);
+    const int64_t depth_tile = call.first_depth_tile + k;
+    Unit::template load<6>(call.weights->tile(0, k), kStep);
+    Unit::template load_passing<4>(call.x->tile(token_tile, depth_tile), kStep);
+    if constexpr (kRowTiles == 2) Unit::template load<7>(call.weights->tile(1, k), kStep);
+    if constexpr (kTokenTiles == 2)
+      Unit::template load_passing<5>(call.x->tile(token_tile + 1, depth_tile), kStep);
     Unit::template multiply<0, 4, 6>();
-    if constexpr (kRowTiles == 2) {
-      Unit::template load<7>(call.weights->tile(1, k), 2 * kTileDepth);
-      Unit::template multiply<1, 4, 7>();
-    }
-    if constexpr (kTokenTiles == 2) {
-      Unit::template load_passing<5>(call.x->tile(token_tile + 1, call.first_depth_tile + k),
-                                     2 * kTileDepth);
-      Unit::template multiply<2, 5, 6>();
-      if constexpr (kRowTiles == 2) Unit::template multiply<3, 5, 7>();
-    }
+    if constexpr (kRowTiles == 2) Unit::template multiply<1, 4, 7>();
+    if constexpr (kTokenTiles == 2) Unit::template multiply<2, 5, 6>();
+    if constexpr (kTokenTiles * kRowTiles == 4) Unit::template multiply<3, 5, 7>();
   }
 }
 

@@ -14,14 +14,9 @@
 #include <span>
 
 #include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/tile_shape.h"
 
 namespace ridge::backends::cpu {
-
-// A tile register: 16 rows of 64 bytes. Of activations 16 tokens x 32 columns, of weights 16 pairs
-// of columns x 16 rows of W, of sums 16 tokens x 16 rows of W.
-inline constexpr int64_t kTileRows = 16;
-inline constexpr int64_t kTileDepth = 32;
-inline constexpr int64_t kTileElements = kTileRows * kTileDepth;
 
 // x in bf16, a tile after the other: [N / 16, D / 32, 16, 32]; the last tokens' tiles are filled
 // up with zeros. `in` is a multiple of 32.
