@@ -45,7 +45,7 @@ struct RunChange {
   std::vector<Change> ops;  // by the larger of both times
 };
 
-bool is_same_setting(const SummaryRun& a, const SummaryRun& b) {
+bool is_same_setting(const perf::Setting& a, const perf::Setting& b) {
   return a.model == b.model && a.level == b.level && a.batch_size == b.batch_size &&
          a.sequence == b.sequence && a.micro_batches == b.micro_batches;
 }
@@ -74,7 +74,7 @@ std::vector<RunChange> match(const SummaryFile& a, const SummaryFile& b) {
   };
   for (const SummaryRun& before : a.runs)
     for (const SummaryRun& after : b.runs)
-      if (is_same_setting(before, after)) {
+      if (is_same_setting(before.setting, after.setting)) {
         add(before, after);
         break;
       }
@@ -111,8 +111,9 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
   for (const Change& change : run.ops) add(change);
   if (!run.ops.empty()) table.add_rule();
   add(run.step);
-  std::string text = terminal_safe(run.before->str());
-  if (run.before->str() != run.after->str()) text += " against " + terminal_safe(run.after->str());
+  std::string text = terminal_safe(run.before->setting.str());
+  if (run.before->setting.str() != run.after->setting.str())
+    text += " against " + terminal_safe(run.after->setting.str());
   text = "\n" + paint(text, Colour::kBold, options) + "\n\n" + table.text(options);
   std::optional<double> before = run.before->mean_loss, after = run.after->mean_loss;
   if (!before || !after) return text;
@@ -138,8 +139,8 @@ void print_json(const std::vector<RunChange>& runs) {
   for (const RunChange& run : runs) {
     auto ops = nlohmann::ordered_json::array();
     for (const Change& change : run.ops) ops.push_back(change_json(change));
-    json.push_back({{"a", run.before->str()},
-                    {"b", run.after->str()},
+    json.push_back({{"a", run.before->setting.str()},
+                    {"b", run.after->setting.str()},
                     {"step", change_json(run.step)},
                     {"by_op", ops}});
   }

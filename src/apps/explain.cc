@@ -214,7 +214,7 @@ class Explanation {
 };
 
 std::string run_text(const SummaryRun& run, const TerminalOptions& options) {
-  Table table({{run.str() + ": op", Align::kLeft},
+  Table table({{run.setting.str() + ": op", Align::kLeft},
                {"calls", Align::kRight},
                {"time", Align::kRight},
                {"share", Align::kRight},
@@ -249,7 +249,7 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
                {"mean loss", Align::kRight},
                {"agrees", Align::kLeft}});
   for (const SummaryRun& run : summary.runs)
-    table.add({terminal_safe(run.str()), format_ns(run.step.median),
+    table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
                fmt::format("{} - {}", format_ns(run.step.low), format_ns(run.step.high)),
                format_ns(run.predicted_ns), fmt::format("{:.2f}x", run.speed_up),
                format_integer(run.kernel_calls), format_count(run.tokens_per_s),

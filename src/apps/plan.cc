@@ -21,6 +21,7 @@
 #include "ops/registry.h"
 #include "perf/hardware.h"
 #include "perf/resource_plan.h"
+#include "report/json_text.h"
 #include "train/experiment.h"
 #include "train/step.h"
 
@@ -191,14 +192,10 @@ class Planner {
 };
 
 nlohmann::ordered_json memory_json(const perf::MemoryRecord& memory) {
-  nlohmann::ordered_json classes;
-  perf::MemoryMoment peaks = memory.class_peaks();
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
-    classes[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = peaks.bytes[i];
   return {{"owned_bytes", memory.owned_bytes},
           {"arena_bytes", memory.arena_bytes},
           {"live_peak_bytes", memory.live_peak_bytes},
-          {"class_peak_bytes", classes}};
+          {"class_peak_bytes", report::memory_classes_json(memory.class_peaks().bytes)}};
 }
 
 void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {

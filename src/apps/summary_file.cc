@@ -38,16 +38,23 @@ SummaryOperation read_operation(const JsonField& part) {
   return row;
 }
 
+perf::Setting read_setting(const JsonField& part) {
+  perf::Setting setting;
+  setting.model = part.at("model").text();
+  setting.level = part.at("level").text();
+  setting.switches = part.at("pass").text();
+  setting.dtype = part.at("dtype").text();
+  setting.batch_size = count(part.at("batch_size"));
+  setting.sequence = count(part.at("seq_len"));
+  setting.micro_batches = count(part.at("micro_batches"));
+  if (part.has("task")) setting.task = part.at("task").text();
+  return setting;
+}
+
 SummaryRun read_run(const JsonField& part) {
   SummaryRun run;
-  JsonField setting = part.at("setting"), memory = part.at("memory");
-  run.model = setting.at("model").text();
-  run.level = setting.at("level").text();
-  run.switches = setting.at("pass").text();
-  run.dtype = setting.at("dtype").text();
-  run.batch_size = count(setting.at("batch_size"));
-  run.sequence = count(setting.at("seq_len"));
-  run.micro_batches = count(setting.at("micro_batches"));
+  JsonField memory = part.at("memory");
+  run.setting = read_setting(part.at("setting"));
   run.step = read_samples(part.at("step"));
   run.predicted_ns = part.at("predicted_step_ns").real();
   run.samples_per_s = part.at("samples_per_s").real();
@@ -57,7 +64,6 @@ SummaryRun read_run(const JsonField& part) {
   run.kernel_calls = count(part.at("kernel_calls"));
   run.owned_bytes = count(memory.at("owned_bytes"));
   run.measured_peak_bytes = count(memory.at("measured_peak_bytes"));
-  if (setting.has("task")) run.task = setting.at("task").text();
   if (part.has("loss")) {
     // A loss that was NaN was written as null.
     JsonField loss = part.at("loss");
@@ -71,13 +77,6 @@ SummaryRun read_run(const JsonField& part) {
 }
 
 }  // namespace
-
-std::string SummaryRun::str() const {
-  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
-                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
-  if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
-  return dtype == "fp32" ? text : text + " " + dtype;
-}
 
 SummaryFile read_summary(const std::filesystem::path& path) {
   std::filesystem::path file = path;

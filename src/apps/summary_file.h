@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "perf/run_record.h"
 #include "perf/samples.h"
 
 namespace ridge::apps {
@@ -26,9 +27,7 @@ struct SummaryOperation {
 };
 
 struct SummaryRun {
-  std::string task = "train";
-  std::string model, level, switches, dtype;
-  int64_t batch_size = 0, sequence = 0, micro_batches = 1;
+  perf::Setting setting;
   perf::Summary step;
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
@@ -36,8 +35,6 @@ struct SummaryRun {
   std::optional<double> mean_loss;  // of training only, as the next
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
-
-  std::string str() const;  // "small compiled 8x128"
 };
 
 struct SummaryAdvice {

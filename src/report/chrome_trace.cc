@@ -109,13 +109,6 @@ Json kernel_args(const perf::NodeRecord& node, int64_t repeat) {
           {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
 }
 
-Json counter_args(const perf::MemoryMoment& live) {
-  Json json = Json::object();
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
-    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = live.bytes[i];
-  return json;
-}
-
 class RunWriter {
  public:
   RunWriter(const perf::RunRecord& run, int pid, Writer& writer)
@@ -161,7 +154,8 @@ class RunWriter {
       extend(kScopes, scope_, node.scope, begin, end);
       extend(kPhases, phase_, node.phase, begin, end);
       auto live = memory_.find({graph.name, span.node});
-      if (live != memory_.end()) writer_.counter(pid_, begin, counter_args(*live->second));
+      if (live != memory_.end())
+        writer_.counter(pid_, begin, memory_classes_json(live->second->bytes));
     }
   }
 

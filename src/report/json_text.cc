@@ -55,6 +55,13 @@ Json to_json(const perf::OperationRow& row) {
           {"prediction_error", row.error()}};
 }
 
+Json memory_classes_json(const int64_t (&bytes)[perf::kMemoryClasses]) {
+  Json json = Json::object();
+  for (int i = 0; i < perf::kMemoryClasses; ++i)
+    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = bytes[i];
+  return json;
+}
+
 Json heading(const perf::LabRecord& lab) {
   Json json = {
       {"program", lab.program}, {"command", lab.command}, {"finished_at", lab.finished_at}};

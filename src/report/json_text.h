@@ -8,6 +8,7 @@
 
 #include "perf/lab_record.h"
 #include "perf/operation_table.h"
+#include "perf/planner.h"
 
 namespace ridge::report {
 
@@ -20,6 +21,7 @@ Json to_json(const perf::Setting& setting);
 Json to_json(const perf::Summary& summary);  // {median_ns, low_ns, high_ns, samples, coverage}
 Json to_json(const Work& work);
 Json to_json(const perf::OperationRow& row);
+Json memory_classes_json(const int64_t (&bytes)[perf::kMemoryClasses]);  // {parameters: ..., ...}
 
 // What heads each file: program, command, time, machine.
 Json heading(const perf::LabRecord& lab);

@@ -7,13 +7,6 @@
 namespace ridge::report {
 namespace {
 
-Json classes(const int64_t* bytes) {
-  Json json = Json::object();
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
-    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = bytes[i];
-  return json;
-}
-
 Json run_json(const perf::RunRecord& run) {
   const perf::MemoryRecord& m = run.memory;
   Json json = {{"setting", to_json(run.setting)},
@@ -21,8 +14,8 @@ Json run_json(const perf::RunRecord& run) {
                {"arena_bytes", m.arena_bytes},
                {"allocated_bytes", m.allocated_bytes},
                {"live_peak_bytes", m.live_peak_bytes},
-               {"store_bytes", classes(m.store_bytes)},
-               {"peak_by_class_bytes", classes(m.class_peaks().bytes)},
+               {"store_bytes", memory_classes_json(m.store_bytes)},
+               {"peak_by_class_bytes", memory_classes_json(m.class_peaks().bytes)},
                {"process",
                 {{"foreign_bytes", m.foreign_bytes},
                  {"predicted_peak_bytes", m.predicted_peak_bytes()},
@@ -36,7 +29,7 @@ Json run_json(const perf::RunRecord& run) {
                        {"scope", peak->scope},
                        {"phase", peak->phase},
                        {"total_bytes", peak->live.total()},
-                       {"bytes", classes(peak->live.bytes)}};
+                       {"bytes", memory_classes_json(peak->live.bytes)}};
   Json& timeline = json["timeline"] = Json::array();
   for (const perf::MemoryPoint& point : m.timeline)
     timeline.push_back({{"graph", point.graph},
@@ -45,7 +38,7 @@ Json run_json(const perf::RunRecord& run) {
                         {"scope", point.scope},
                         {"phase", point.phase},
                         {"total_bytes", point.live.total()},
-                        {"bytes", classes(point.live.bytes)}});
+                        {"bytes", memory_classes_json(point.live.bytes)}});
   return json;
 }
 
