@@ -38,6 +38,7 @@ struct TileGemmPlan {
   static constexpr int64_t kStripesPerThread = 4;  // where there are as many pairs
   static constexpr int64_t kMostShared = 16;       // pairs whose sums wait: 512 KiB
   static constexpr int64_t kMostPart = 16;         // depth tiles: a pair's 32 KiB stay in L1
+  static constexpr int64_t kAlone = 256;           // tile products of 2 us: a team meets no faster
 
   TileGemmPlan(int64_t m, int64_t n, int64_t k, int threads)
       : stripes_a(m >= n),
@@ -46,10 +47,10 @@ struct TileGemmPlan {
         depth_tiles((k + kTileDepth - 1) / kTileDepth) {
     const int64_t parts = (depth_tiles + kMostPart - 1) / kMostPart;
     part = (depth_tiles + parts - 1) / parts;
-    stripe = std::clamp<int64_t>(striped_pairs / (kStripesPerThread * threads), 1, kMostStripe);
+    team = 4 * striped_pairs * shared_pairs * depth_tiles < kAlone ? 1 : threads;
+    stripe = std::clamp<int64_t>(striped_pairs / (kStripesPerThread * team), 1, kMostStripe);
   }
 
-  int64_t stripes() const { return (striped_pairs + stripe - 1) / stripe; }
   // Sums that wait between parts of the depth; one part has a block's and those of the one before.
   bool keeps_sums() const { return part < depth_tiles; }
   int64_t kept_sums() const {
@@ -60,9 +61,11 @@ struct TileGemmPlan {
   int64_t shared_bytes() const { return 2 * shared_pairs * pair_elements(); }
   int64_t stripe_bytes() const { return 2 * stripe * pair_elements(); }
   int64_t thread_bytes() const { return stripe_bytes() + 4 * kept_sums(); }
+  int64_t bytes() const { return shared_bytes() + team * thread_bytes(); }
 
   bool stripes_a;  // else B
   int64_t striped_pairs, shared_pairs, depth_tiles;
+  int team = 1;        // threads
   int64_t part = 0;    // depth tiles at a time
   int64_t stripe = 0;  // pairs
 };
@@ -210,7 +213,7 @@ void tile_gemm_by(const TileGemm& call, std::byte* workspace, int threads) {
          : fill_pairs(call.b, call.n, call.k, pair, to);
   };
   const TileOperand shared{reinterpret_cast<uint16_t*>(workspace), plan.pair_elements()};
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(plan.team) if (plan.team > 1)
   {
     std::byte* own = workspace + plan.shared_bytes() + omp_get_thread_num() * plan.thread_bytes();
     const TileOperand stripe{reinterpret_cast<uint16_t*>(own), plan.pair_elements()};

@@ -144,8 +144,7 @@ void write_rows(const float* sums,
 }
 
 int64_t tile_gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads) {
-  const TileGemmPlan plan(m, n, k, threads);
-  return plan.shared_bytes() + threads * plan.thread_bytes();
+  return TileGemmPlan(m, n, k, threads).bytes();
 }
 
 void tile_gemm(const TileGemm& call, std::byte* workspace, int threads) {
