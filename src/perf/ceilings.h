@@ -52,7 +52,7 @@ enum class ProductForm : uint8_t {
   kNN,  // A rows of k, B rows of n
   kNT,  // A rows of k, B columns of k: x W^T
   kTN,  // A columns of m, B rows of n: dY^T X
-  kTT,
+  kTT,  // A columns of m, B columns of k: dY^T X of an X that was turned
 };
 std::string_view name(ProductForm form);
 

@@ -78,6 +78,10 @@ class Target {
   // Whether a kernel of the target's own computes the matmul, where one of a library would too.
   virtual bool has_own_product(const Graph&, const Node&) const { return false; }
 
+  // The operand of a matmul that it reads across the depth, and that is worth a copy along it; -1:
+  // none.
+  virtual int turned_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
+
   virtual BranchSlack branch_slack() const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

@@ -43,7 +43,8 @@ constexpr std::array kExtents = {
     ProductExtents{1, 1152, 896, 640},    ProductExtents{1, 896, 640, 1152},
     ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
-constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
+constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN,
+                               ProductForm::kTT};
 constexpr int64_t kLargestWalk = int64_t{2} << 30;
 constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
 constexpr int kMostRepeats = 100;

@@ -5,6 +5,7 @@
 
 #include <type_traits>
 
+#include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/strided_walk.cuh"
 
 namespace ridge::backends::cuda {
@@ -63,9 +64,11 @@ struct CopyBody {
   }
 };
 
-constexpr int kTile = 64;
 constexpr int kTileThreads = 256;
-constexpr int kTileRows = kTileThreads / kTile;
+// Tiles of 64 x 64, or of 32 x 32 where those would be too few to fill a GPU twice.
+constexpr int kLargeTile = 64;
+constexpr int kSmallTile = 32;
+constexpr int64_t kFewTiles = 264;
 
 // The last axis is contiguous in the target, the one before it in the source.
 template <typename From, typename To>
@@ -79,11 +82,12 @@ struct Transpose {
   bool accumulate;
 };
 
-// Mapping: tiles of 64 x 64; a warp reads 32 neighbours of the source and writes 32 neighbours of
-// the target, 16 loads of a thread wait at a time. Bound: memory, as above.
-template <typename From, typename To>
+// Mapping: square tiles; a warp reads 32 neighbours of the source and writes 32 neighbours of the
+// target, 16 (of small tiles 4) loads of a thread wait at a time. Bound: memory, as above.
+template <int kTile, typename From, typename To>
 __global__ void __launch_bounds__(kTileThreads)
     transpose_kernel(const __grid_constant__ Transpose<From, To> p) {
+  constexpr int kTileRows = kTileThreads / kTile;
   __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two
                                                           // lanes of a column meet
   uint32_t rest = p.inner_tiles.quotient(blockIdx.x);
@@ -96,6 +100,7 @@ __global__ void __launch_bounds__(kTileThreads)
   const int first = static_cast<int>(threadIdx.x) / kTile;
   const From* source = p.source + offsets[1] + across + column;
   From v[kTile / kTileRows];
+  wait_for_grids();
 #pragma unroll
   for (int k = 0; k < kTile / kTileRows; ++k) {
     const int64_t row = inner + first + k * kTileRows;
@@ -119,8 +124,8 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-template <typename From, typename To>
-cudaError_t launch_transpose(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
+template <int kTile, typename From, typename To>
+cudaError_t launch_tiles(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStream_t stream) {
   const int last = plan.rank - 1;
   Transpose<From, To> p{StridedWalk<2>({}, 1),
                         {},
@@ -141,8 +146,16 @@ cudaError_t launch_transpose(const Copy<From, To>& call, LayoutPlan<2> plan, cud
   const int64_t outer = plan.elements();
   if (outer >= (int64_t{1} << 31) / across_tiles / inner_tiles) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>(outer * across_tiles * inner_tiles);
-  transpose_kernel<<<blocks, kTileThreads, 0, stream>>>(p);
-  return cudaGetLastError();
+  return launch_early(transpose_kernel<kTile, From, To>, blocks, kTileThreads, 0, stream, p);
+}
+
+template <typename From, typename To>
+cudaError_t launch_transpose(const Copy<From, To>& call,
+                             const LayoutPlan<2>& plan,
+                             cudaStream_t stream) {
+  const int64_t tiles = plan.elements() / kLargeTile / kLargeTile;
+  return tiles < kFewTiles ? launch_tiles<kSmallTile>(call, plan, stream)
+                           : launch_tiles<kLargeTile>(call, plan, stream);
 }
 
 template <int kCount, bool kRepeats, typename From, typename To>
