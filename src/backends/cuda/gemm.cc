@@ -234,9 +234,11 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
           "asking for product kernels");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
-  // Partial sums are added by a kernel of their own or not at all: in a fixed order.
+  // Partial sums are added by a kernel of their own, in a fixed order, or not at all: with
+  // neighbours there are enough tiles, and one kernel less.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      static_cast<uint32_t>(is_beside_others() ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                               : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})

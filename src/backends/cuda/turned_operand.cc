@@ -15,7 +15,7 @@ constexpr int kNone = -1;
 // it is longest.
 constexpr double kGain = 0.6;
 // A copy's launch, ready early or not.
-constexpr double kLaunchNs = 2000;
+constexpr double kLaunchNs = 1500;
 // The library's vectors, in elements: a turned row begins at a multiple.
 constexpr int64_t kVector = 4;
 

@@ -35,10 +35,6 @@ struct Consumer {
   Ring<Tile::kSlots> slots{};
   Ring<Tile::kStages> ring{};
 
-  __device__ __forceinline__ void arrive(uint32_t barrier) const {
-    if (thread % 32 == 0) barrier_arrive(barrier);
-  }
-
   // This warp's 16 rows of this warpgroup's 64, as register operands.
   __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
                                             uint32_t rows) const {
@@ -187,7 +183,7 @@ struct Consumer {
       clear(nothing);
       spill(nothing, image);
     }
-    arrive(barriers.empty(ring.slot));
+    barrier_arrive(barriers.empty(ring.slot));
     ring.advance();
   }
 
@@ -250,7 +246,7 @@ struct Consumer {
       product_wait<1>();
       pin(s);
       pin(g.dk);
-      if (m > own.begin) arrive(barriers.empty(before));
+      if (m > own.begin) barrier_arrive(barriers.empty(before));
       if (!contains(whole, m)) hide(s, key, m * Tile::kQueries + 2 * (thread % 4));
       uint32_t probability[kScores / 2];
       probabilities(s, probability, minus_lse);
@@ -289,7 +285,7 @@ struct Consumer {
     accumulate(g.dk, ds, barriers.stage(before));
     product_wait<0>();
     pin(g.dk);
-    arrive(barriers.empty(before));
+    barrier_arrive(barriers.empty(before));
   }
 
   // A key tile: over all heads of the group.
@@ -362,8 +358,8 @@ struct Consumer {
         send_rows<Tile::kKeys, Tile::kHeadSize>(&p.dk, keys, first, kv_head, batch);
         copy_out_wait_read();
       }
-      barrier_arrive(barriers.slot_empty(key_slot), 4);  // for the warpgroup's four warps
-      barrier_arrive(barriers.slot_empty(slots.slot), 4);
+      barrier_arrive(barriers.slot_empty(key_slot), kWarpgroupThreads);  // for all
+      barrier_arrive(barriers.slot_empty(slots.slot), kWarpgroupThreads);
     }
     slots.advance();
   }
@@ -412,11 +408,11 @@ struct Consumer {
       product_wait<0>();
       pin(dq_low);
       pin(dq_high);
-      arrive(barriers.empty(ring.slot));
+      barrier_arrive(barriers.empty(ring.slot));
       ring.advance();
       if (n + 1 < range.end) {  // the last two slots stage the result
-        arrive(barriers.slot_empty(slot_before));
-        arrive(barriers.slot_empty(slots.slot));
+        barrier_arrive(barriers.slot_empty(slot_before));
+        barrier_arrive(barriers.slot_empty(slots.slot));
         slots.advance();
       }
     }
@@ -455,8 +451,8 @@ struct Consumer {
       }
       copy_out_commit();
       copy_out_wait_read();
-      barrier_arrive(barriers.slot_empty(slot_before), 4);
-      barrier_arrive(barriers.slot_empty(slots.slot), 4);
+      barrier_arrive(barriers.slot_empty(slot_before), kWarpgroupThreads);
+      barrier_arrive(barriers.slot_empty(slots.slot), kWarpgroupThreads);
     }
     slots.advance();
   }
@@ -486,7 +482,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     while (true) {
       barrier_wait(barriers.tile_full(turn.slot), turn.parity);
       const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      consumer.arrive(barriers.tile_empty(turn.slot));
+      barrier_arrive(barriers.tile_empty(turn.slot));
       turn.advance();
       if (index >= work_count<Tile>(p)) break;
       const Work work = locate<Tile>(p, index);

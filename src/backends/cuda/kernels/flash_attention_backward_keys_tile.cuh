@@ -122,15 +122,15 @@ struct KeysBarriers {
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), Tile::kWarps);
+      barrier_init(tile_empty(i), 32 * Tile::kWarps);
     }
     for (int i = 0; i < Tile::kSlots; ++i) {
       barrier_init(slot_full(i), 1);
-      barrier_init(slot_empty(i), Tile::kWarps);
+      barrier_init(slot_empty(i), 32 * Tile::kWarps);
     }
     for (int i = 0; i < Tile::kStages; ++i) {
       barrier_init(full(i), 1);
-      barrier_init(empty(i), Tile::kWarps);
+      barrier_init(empty(i), 32 * Tile::kWarps);
     }
     barrier_init_fence();
   }

@@ -92,15 +92,15 @@ struct QueriesBarriers {
     barrier_init(q_empty(), Tile::kWarpgroups);
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), kWarps);
+      barrier_init(tile_empty(i), 32 * kWarps);
     }
     for (int i = 0; i < Tile::kKeyStages; ++i) {
       barrier_init(k_full(i), 1);
-      barrier_init(k_empty(i), kWarps);
+      barrier_init(k_empty(i), 32 * kWarps);
     }
     for (int i = 0; i < Tile::kValueStages; ++i) {
       barrier_init(v_full(i), 1);
-      barrier_init(v_empty(i), kWarps);
+      barrier_init(v_empty(i), 32 * kWarps);
     }
     barrier_init_fence();
   }
@@ -170,9 +170,6 @@ struct Consumer {
   Ring<Tile::kValueStages> value_ring{};
   uint32_t q_parity = 0;
 
-  __device__ __forceinline__ void arrive(uint32_t barrier) const {
-    if (thread % 32 == 0) barrier_arrive(barrier);
-  }
   // This warp's 16 rows of this warpgroup's 64, as register operands.
   __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
                                             uint32_t rows) const {
@@ -242,14 +239,14 @@ struct Consumer {
   // A key block that none of this warpgroup's queries sees, only others' of the tile.
   __device__ __forceinline__ void skip_block() {
     barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
-    arrive(barriers.k_empty(key_ring.slot));
+    barrier_arrive(barriers.k_empty(key_ring.slot));
     key_ring.advance();
     if (Tile::kTurns) {
       named_sync(1 + warpgroup, 2 * kWarpgroupThreads);
       named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
     }
     barrier_wait(barriers.v_full(value_ring.slot), value_ring.parity);
-    arrive(barriers.v_empty(value_ring.slot));
+    barrier_arrive(barriers.v_empty(value_ring.slot));
     value_ring.advance();
   }
 
@@ -304,7 +301,7 @@ struct Consumer {
       product_wait<1>();
       pin(s);
       pin(dq);
-      if (n != own.end - 1) arrive(barriers.k_empty(before));
+      if (n != own.end - 1) barrier_arrive(barriers.k_empty(before));
       if (!contains(whole, n)) hide(s, row, n * Tile::kKeys + 2 * (thread % 4));
 #pragma unroll
       for (int j = 0; j < kScores; ++j)
@@ -312,7 +309,7 @@ struct Consumer {
       pin(s);
       product_wait<0>();
       pin(dp);
-      arrive(barriers.v_empty(value_ring.slot));
+      barrier_arrive(barriers.v_empty(value_ring.slot));
       value_ring.advance();
 #pragma unroll
       for (int j = 0; j < kScores / 2; ++j) {
@@ -328,7 +325,7 @@ struct Consumer {
       accumulate(dq, ds, barriers.key_tile(before));
       product_wait<0>();
       pin(dq);
-      arrive(barriers.k_empty(before));
+      barrier_arrive(barriers.k_empty(before));
       if (__any_sync(0xffffffff, own.begin > keys.begin)) {
 #pragma unroll 1
         for (int n = own.begin; n > keys.begin; --n) skip_block();
@@ -378,7 +375,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     while (true) {
       barrier_wait(barriers.tile_full(turn.slot), turn.parity);
       const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      consumer.arrive(barriers.tile_empty(turn.slot));
+      barrier_arrive(barriers.tile_empty(turn.slot));
       turn.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;

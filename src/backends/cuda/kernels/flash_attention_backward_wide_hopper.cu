@@ -89,17 +89,17 @@ struct Barriers {
   __device__ __forceinline__ void init() const {
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), 8);
+      barrier_init(tile_empty(i), 2 * kWarpgroupThreads);
       barrier_init(operand_full(i), 1);
       barrier_init(operand_empty(i), 1);
-      barrier_init(exchange_full(i), 4);
-      barrier_init(exchange_empty(i), 4);
+      barrier_init(exchange_full(i), kWarpgroupThreads);
+      barrier_init(exchange_empty(i), kWarpgroupThreads);
     }
     for (int i = 0; i < kStages; ++i) {
       barrier_init(q_full(i), 1);
-      barrier_init(q_empty(i), 8);
+      barrier_init(q_empty(i), 2 * kWarpgroupThreads);
       barrier_init(do_full(i), 1);
-      barrier_init(do_empty(i), 8);
+      barrier_init(do_empty(i), 2 * kWarpgroupThreads);
     }
     barrier_init_fence();
   }
@@ -169,10 +169,6 @@ struct Consumer {
   Ring<kStages> ring{};
   Ring<2> exchange{};
   uint32_t operand_parity = 0;
-
-  __device__ __forceinline__ void arrive(uint32_t barrier) const {
-    if (thread % 32 == 0) barrier_arrive(barrier);
-  }
 
   // d[64 keys, 64 queries] = keys times rows(queries)^T
   __device__ __forceinline__ static void scores(float (&d)[kScores],
@@ -258,10 +254,10 @@ struct Consumer {
       scores(s, barriers.operand(0), barriers.queries(ring.slot));
       product_wait<1>();
       pin(dv);
-      if (i > 0) arrive(barriers.do_empty(before));
+      if (i > 0) barrier_arrive(barriers.do_empty(before));
       product_wait<0>();
       pin(s);
-      arrive(barriers.q_empty(ring.slot));
+      barrier_arrive(barriers.q_empty(ring.slot));
       if (!contains(whole, m)) hide(s, key, m * kQueries + 2 * (thread % 4));
 #pragma unroll
       for (int j = 0; j < kScores; ++j) {
@@ -278,7 +274,7 @@ struct Consumer {
                            probability + 4 * j);
       }
       __syncwarp();
-      arrive(barriers.exchange_full(exchange.slot));
+      barrier_arrive(barriers.exchange_full(exchange.slot));
       exchange.advance();
       barrier_wait(barriers.do_full(ring.slot), ring.parity);
       before = ring.slot;
@@ -293,7 +289,7 @@ struct Consumer {
     accumulate(dv, probability, barriers.gradients(before));
     product_wait<0>();
     pin(dv);
-    arrive(barriers.do_empty(before));
+    barrier_arrive(barriers.do_empty(before));
     send(&p.dv, 0, first, kv_head, batch, dv, 1.0f);
   }
 
@@ -319,7 +315,7 @@ struct Consumer {
       scores(dp, barriers.operand(1), barriers.gradients(ring.slot));
       product_wait<1>();
       pin(dk);
-      if (i > 0) arrive(barriers.q_empty(before));
+      if (i > 0) barrier_arrive(barriers.q_empty(before));
       barrier_wait(barriers.exchange_full(exchange.slot), exchange.parity);
       uint32_t probability[kScores / 2];
 #pragma unroll
@@ -329,7 +325,7 @@ struct Consumer {
       }
       product_wait<0>();
       pin(dp);
-      arrive(barriers.do_empty(ring.slot));
+      barrier_arrive(barriers.do_empty(ring.slot));
 #pragma unroll
       for (int j = 0; j < kScores; j += 2) {
         const float2 v = minus_delta[j / 4];
@@ -339,7 +335,7 @@ struct Consumer {
       }
       pin(ds);
       __syncwarp();
-      arrive(barriers.exchange_empty(exchange.slot));
+      barrier_arrive(barriers.exchange_empty(exchange.slot));
       exchange.advance();
       barrier_wait(barriers.q_full(ring.slot), ring.parity);
       before = ring.slot;
@@ -353,7 +349,7 @@ struct Consumer {
     accumulate(dk, ds, barriers.queries(before));
     product_wait<0>();
     pin(dk);
-    arrive(barriers.q_empty(before));
+    barrier_arrive(barriers.q_empty(before));
     send(&p.dk, 1, block * kKeys, kv_head, batch, dk, p.scale);
   }
 
@@ -397,7 +393,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     while (true) {
       barrier_wait(barriers.tile_full(turn.slot), turn.parity);
       const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      consumer.arrive(barriers.tile_empty(turn.slot));
+      barrier_arrive(barriers.tile_empty(turn.slot));
       turn.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;

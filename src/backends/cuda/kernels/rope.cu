@@ -15,9 +15,12 @@ namespace {
 template <typename T, int kCount, RopePairs kPairs>
 struct RopeBody {
   static constexpr int kVector = kCount;
+  // Neighbours that are moved together: 2 kCount where pairs are interleaved, else the first
+  // elements and then the second. A pair alone may begin anywhere.
+  static constexpr int kParts = kPairs == RopePairs::kInterleaved && kCount > 1 ? 1 : 2;
+  static constexpr int kPart = 2 * kCount / kParts;
   struct Item {
-    // kHalves: the first and second elements; kInterleaved: 2 kCount neighbours.
-    Packed<T, kCount> low, high;
+    Packed<T, kPart> part[kParts];
     float cos[kCount], sin[kCount];
   };
   RopeOperand<const T> x;
@@ -28,9 +31,9 @@ struct RopeBody {
   uint32_t rotated_heads;
   float sign;  // of the sine
 
-  // Distance of `high` from `low`.
+  // From one part to the other.
   __device__ __forceinline__ int64_t apart() const {
-    return kPairs == RopePairs::kHalves ? per_head.divisor : kCount;
+    return kPairs == RopePairs::kHalves ? per_head.divisor : 1;
   }
   template <typename Operand>
   __device__ __forceinline__ int64_t
@@ -43,8 +46,8 @@ struct RopeBody {
     const uint32_t head = per_head.quotient(at.column);
     const uint32_t pair = at.column - head * per_head.divisor;
     const T* from = x.data + offset(x, at.row, head, pair);
-    item.low = load_packed<kCount>(from);
-    item.high = load_packed<kCount>(from + apart());
+#pragma unroll
+    for (int i = 0; i < kParts; ++i) item.part[i] = load_packed<kPart>(from + i * apart());
     if (head < rotated_heads) {
       const int64_t angle = static_cast<int64_t>(at.row) * per_head.divisor + pair;
       load_floats(cos + angle, item.cos);
@@ -55,22 +58,18 @@ struct RopeBody {
     const uint32_t head = per_head.quotient(at.column);
     T* to = y.data + offset(y, at.row, head, at.column - head * per_head.divisor);
     if (head >= rotated_heads) {
-      store_packed(to, item.low);
-      store_packed(to + apart(), item.high);
+#pragma unroll
+      for (int i = 0; i < kParts; ++i) store_packed(to + i * apart(), item.part[i]);
       return;
     }
-    float v[2 * kCount];
-    {
-      float low[kCount], high[kCount];
-      unpack(item.low, low);
-      unpack(item.high, high);
+    float v[2 * kCount], turned[2 * kCount];
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        v[i] = low[i];
-        v[kCount + i] = high[i];
-      }
+    for (int i = 0; i < kParts; ++i) {
+      float one[kPart];
+      unpack(item.part[i], one);
+#pragma unroll
+      for (int k = 0; k < kPart; ++k) v[i * kPart + k] = one[k];
     }
-    float turned[2 * kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       const int first = kPairs == RopePairs::kHalves ? i : 2 * i;
@@ -79,14 +78,13 @@ struct RopeBody {
       turned[first] = v[first] * item.cos[i] - v[second] * sine;
       turned[second] = v[second] * item.cos[i] + v[first] * sine;
     }
-    float low[kCount], high[kCount];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      low[i] = turned[i];
-      high[i] = turned[kCount + i];
+    for (int i = 0; i < kParts; ++i) {
+      float one[kPart];
+#pragma unroll
+      for (int k = 0; k < kPart; ++k) one[k] = turned[i * kPart + k];
+      store_floats(to + i * apart(), one);
     }
-    store_floats(to, low);
-    store_floats(to + apart(), high);
   }
 };
 
@@ -99,8 +97,10 @@ cudaError_t launch(const Rope<T>& call, int64_t heads, cudaStream_t stream) {
                                          FastDivide(call.head_size / 2),
                                          static_cast<uint32_t>(call.rotated_heads),
                                          call.inverse ? -1.0f : 1.0f};
-  return launch_map_rows<RopeBody<T, kCount, kPairs>, 2>(body, call.tokens,
-                                                         heads * (call.head_size / 2), stream);
+  // As many bytes of a thread on their way, whether in one part or two.
+  constexpr int kUnroll = 4 / RopeBody<T, kCount, kPairs>::kParts;
+  return launch_map_rows<RopeBody<T, kCount, kPairs>, kUnroll>(
+      body, call.tokens, heads * (call.head_size / 2), stream);
 }
 
 template <int kCount, typename T>
@@ -113,9 +113,10 @@ template <typename T, RopePairs kPairs>
 cudaError_t launch_pairs(const Rope<T>& call, cudaStream_t stream) {
   // In place, what only moves stays where it is.
   const int64_t heads = call.x.data == call.y.data ? call.rotated_heads : call.heads;
-  constexpr int kCount = kVectorOf<T>;
-  const bool vectors = call.head_size / 2 % kCount == 0 && heads_take_vectors<kCount>(call.x) &&
-                       heads_take_vectors<kCount>(call.y) && takes_vectors<kCount>(call.cos) &&
+  constexpr int kCount = kVectorOf<T> / (kPairs == RopePairs::kInterleaved ? 2 : 1);
+  constexpr int kPart = RopeBody<T, kCount, kPairs>::kPart;
+  const bool vectors = call.head_size / 2 % kCount == 0 && heads_take_vectors<kPart>(call.x) &&
+                       heads_take_vectors<kPart>(call.y) && takes_vectors<kCount>(call.cos) &&
                        takes_vectors<kCount>(call.sin);
   return vectors ? launch<T, kCount, kPairs>(call, heads, stream)
                  : launch<T, 1, kPairs>(call, heads, stream);
