@@ -11,6 +11,7 @@
   X(broadcast)                      \
   X(concat)                         \
   X(copy)                           \
+  X(turn)                           \
   X(fill)                           \
   X(matmul)                         \
   X(matmul_group)                   \

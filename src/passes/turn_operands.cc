@@ -1,49 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
-// turn_operands: a product that reads both operands across the depth gets a copy of one along it,
-// where the target gains more by that than the copy takes.
+// turn_operands: a product that reads both operands across the depth gets one of them turned, where
+// the target gains more by that than it takes.
+#include <algorithm>
 #include <map>
+#include <vector>
 
 #include "graph/einsum.h"
 #include "graph/rewriter.h"
-#include "ops/build.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
 
-// The axes in the order that puts those summed over last.
-std::vector<int64_t> depth_last(const std::string& letters, const std::string& depth) {
-  std::vector<int64_t> axes, last;
-  for (size_t i = 0; i < letters.size(); ++i)
-    (depth.find(letters[i]) == std::string::npos ? axes : last).push_back(static_cast<int64_t>(i));
-  axes.insert(axes.end(), last.begin(), last.end());
-  return axes;
-}
+class OperandTurner {
+ public:
+  OperandTurner(const Graph& graph, const perf::Target& target) : graph_(graph) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      if (node.op->name != "matmul") continue;
+      if (int operand = target.turned_operand(graph, node); operand >= 0)
+        products_.push_back({static_cast<NodeId>(i), operand});
+    }
+  }
 
-Graph run(const Graph& graph, PassContext& context) {
-  std::map<std::pair<ValueId, std::vector<int64_t>>, ValueId> copies;  // by operand and its axes
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    Node node = graph.node(id);
-    if (node.op->name != "matmul") return false;
-    const int operand = context.target.turned_operand(graph, node);
-    if (operand < 0) return false;
+  bool visit(Rewriter& rewriter, NodeId id) {
+    if (next_ == products_.size() || products_[next_].node != id) return false;
+    Builder& b = rewriter.builder();
+    Node node = graph_.node(id);
+    auto derive = b.derive(node);
+    turn(rewriter, id);
+    const int operand = products_[next_++].operand;
+    std::vector<ValueId> inputs = rewriter.map(node.inputs);
+    ValueId& turned = inputs[static_cast<size_t>(operand)];
+    turned = turned_.at(node.inputs[static_cast<size_t>(operand)]);
     Einsum einsum = parse_einsum(node.attrs.text("einsum"));
     std::string& letters = operand == 0 ? einsum.a : einsum.b;
-    const std::vector<int64_t> axes = depth_last(letters, einsum.k);
-    std::string turned;
-    for (int64_t axis : axes) turned += letters[static_cast<size_t>(axis)];
-    letters = turned;
+    std::swap(letters[0], letters[1]);
     node.attrs.set("einsum", einsum.str());
-
-    Builder& b = rewriter.builder();
-    auto derive = b.derive(node);
-    const ValueId across = node.inputs[static_cast<size_t>(operand)];
-    std::vector<ValueId> inputs = rewriter.map(node.inputs);
-    auto [copy, is_first] = copies.try_emplace({across, axes}, kNoValue);
-    if (is_first) copy->second = b.call("copy", {ops::transpose(b, rewriter.map(across), axes)});
-    inputs[static_cast<size_t>(operand)] = copy->second;
     rewriter.replace(node.outputs[0], b.call("matmul", inputs, node.attrs));
     return true;
+  }
+
+ private:
+  struct Product {
+    NodeId node;
+    int operand;
+  };
+
+  // The operand of the next product, and in the same launch that of the one after it if it is
+  // there: not more, since what is turned is kept until its product.
+  void turn(Rewriter& rewriter, NodeId id) {
+    constexpr size_t kTogether = 2;
+    std::vector<ValueId> matrices;
+    for (size_t i = next_; i < std::min(next_ + kTogether, products_.size()); ++i) {
+      const Product& product = products_[i];
+      const ValueId matrix = graph_.node(product.node).inputs[static_cast<size_t>(product.operand)];
+      const bool is_new = !turned_.contains(matrix) &&
+                          std::find(matrices.begin(), matrices.end(), matrix) == matrices.end();
+      if (is_new && graph_.value(matrix).producer < id) matrices.push_back(matrix);
+    }
+    if (turned_.contains(graph_.node(id).inputs[static_cast<size_t>(products_[next_].operand)]))
+      return;
+    std::vector<ValueId> made = rewriter.builder().call_all("turn", rewriter.map(matrices));
+    for (size_t i = 0; i < made.size(); ++i) turned_[matrices[i]] = made[i];
+  }
+
+  const Graph& graph_;
+  std::vector<Product> products_;  // in the schedule's order
+  size_t next_ = 0;
+  std::map<ValueId, ValueId> turned_;
+};
+
+Graph run(const Graph& graph, PassContext& context) {
+  OperandTurner turner(graph, context.target);
+  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
+    return turner.visit(rewriter, id);
   });
 }
 
@@ -51,8 +82,7 @@ Graph run(const Graph& graph, PassContext& context) {
 
 const Pass& turn_operands_pass() {
   static const Pass pass{"turn_operands", Stage::kStep,
-                         "a copy along the depth of an operand that lies across it, where the "
-                         "product gains more",
+                         "an operand turned along the depth where the product gains more by it",
                          "bytes and a launch for time", run};
   return pass;
 }

@@ -78,7 +78,7 @@ class Target {
   // Whether a kernel of the target's own computes the matmul, where one of a library would too.
   virtual bool has_own_product(const Graph&, const Node&) const { return false; }
 
-  // The operand of a matmul that it reads across the depth, and that is worth a copy along it; -1:
+  // The operand, a matrix, that a matmul reads across the depth and that is worth turning; -1:
   // none.
   virtual int turned_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
 

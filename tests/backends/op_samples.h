@@ -32,9 +32,10 @@ inline constexpr bool kTestsCuda = true;
 inline constexpr bool kTestsCuda = false;
 #endif
 
-// What passes make for a GPU alone, whose kernels are too many where they are short.
+// What passes make for a GPU alone.
 inline bool is_only_on_gpu(const Op& op) {
-  return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention";
+  return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention" ||
+         op.name == "turn";
 }
 
 inline std::vector<Sample> all_samples() {

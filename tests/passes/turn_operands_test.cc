@@ -7,29 +7,30 @@
 namespace ridge::passes {
 namespace {
 
-// Gradients of two weights by one input whose tokens are in two axes, and a product along the
-// depth.
+// Gradients of weights, the second by what the first was given, the third by the first's input, the
+// last by what the first makes; and a product along the depth.
 Graph gradients() {
   Graph graph;
   Builder b(graph, ops::table());
-  ValueId x = b.input("x", {DType::kF32, {4, 3, 8}});
-  ValueId dy = b.input("dy", {DType::kF32, {4, 3, 6}}),
-          dz = b.input("dz", {DType::kF32, {4, 3, 5}});
+  ValueId x = b.input("x", {DType::kF32, {12, 8}});
+  ValueId dy = b.input("dy", {DType::kF32, {12, 6}}), dz = b.input("dz", {DType::kF32, {12, 5}});
   auto layer = b.scope("layer.0");
-  graph.outputs = {ops::matmul(b, "btf,btd->fd", dy, x), ops::matmul(b, "btf,btd->fd", dz, x),
-                   ops::matmul(b, "btd,fd->btf", x, b.parameter("weight", {DType::kF32, {7, 8}}))};
+  ValueId first = ops::matmul(b, "nf,nd->fd", dy, x);
+  graph.outputs = {first, ops::matmul(b, "nf,nd->fd", dz, dy), ops::matmul(b, "nf,nd->fd", dz, x),
+                   ops::matmul(b, "fd,fe->de", first, ops::unary(b, "silu", first)),
+                   ops::matmul(b, "nd,fd->nf", x, b.parameter("weight", {DType::kF32, {7, 8}}))};
   return graph;
 }
 
-TEST(TurnOperands, CopiesAnOperandOnce) {
+TEST(TurnOperands, TurnsEachOnceAndTwoTogether) {
   Graph built = gradients();
   Graph after = try_pass(turn_operands_pass(), built, identity_load(built), GpuKernels());
-  EXPECT_EQ(count(after, "copy"), 1);
-  EXPECT_EQ(count(after, "matmul"), 3);
+  EXPECT_EQ(count(after, "turn"), 2);
+  EXPECT_EQ(count(after, "matmul"), 5);
 }
 
 TEST(TurnOperands, AsksTheTarget) {
-  EXPECT_EQ(count(run_pass(turn_operands_pass(), gradients()), "copy"), 0);
+  EXPECT_EQ(count(run_pass(turn_operands_pass(), gradients()), "turn"), 0);
 }
 
 TEST(TurnOperands, IsOfTheLevelOfKernels) {

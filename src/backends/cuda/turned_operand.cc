@@ -34,7 +34,8 @@ bool gains(const GemmShape& g, const DeviceFacts& facts) {
 int turned_operand(const Call& matmul, const DeviceFacts& facts, bool tf32) {
   constexpr int kHopper = 9;
   if (!tf32 || facts.capability_major != kHopper || matmul.inputs[0].dtype != DType::kF32 ||
-      matmul.inputs[1].dtype != DType::kF32 || is_empty_product(matmul))
+      matmul.inputs[1].dtype != DType::kF32 || matmul.inputs[0].shape.rank() != 2 ||
+      matmul.inputs[1].shape.rank() != 2 || is_empty_product(matmul))
     return kNone;
   const ProductPlan plan = plan_product(matmul, dense_layouts(matmul));
   const GemmBatch products = join_batch(plan.gemm);

@@ -7,6 +7,7 @@
 
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/strided_walk.cuh"
+#include "backends/cuda/kernels/turned_tile.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -64,12 +65,6 @@ struct CopyBody {
   }
 };
 
-constexpr int kTileThreads = 256;
-// Tiles of 64 x 64, or of 32 x 32 where those would be too few to fill a GPU twice.
-constexpr int kLargeTile = 64;
-constexpr int kSmallTile = 32;
-constexpr int64_t kFewTiles = 264;
-
 // The last axis is contiguous in the target, the one before it in the source.
 template <typename From, typename To>
 struct Transpose {
@@ -82,46 +77,19 @@ struct Transpose {
   bool accumulate;
 };
 
-// Mapping: square tiles; a warp reads 32 neighbours of the source and writes 32 neighbours of the
-// target, 16 (of small tiles 4) loads of a thread wait at a time. Bound: memory, as above.
+// Mapping: a tile a block. Bound: memory, as above.
 template <int kTile, typename From, typename To>
-__global__ void __launch_bounds__(kTileThreads)
+__global__ void __launch_bounds__(kTurnThreads)
     transpose_kernel(const __grid_constant__ Transpose<From, To> p) {
-  constexpr int kTileRows = kTileThreads / kTile;
-  __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two
-                                                          // lanes of a column meet
   uint32_t rest = p.inner_tiles.quotient(blockIdx.x);
   const int64_t inner = static_cast<int64_t>(blockIdx.x - rest * p.inner_tiles.divisor) * kTile;
   const uint32_t outer = p.across_tiles.quotient(rest);
   const int64_t across = static_cast<int64_t>(rest - outer * p.across_tiles.divisor) * kTile;
   int64_t offsets[2];
   p.outer.locate(outer, offsets);
-  const int column = static_cast<int>(threadIdx.x) % kTile;
-  const int first = static_cast<int>(threadIdx.x) / kTile;
-  const From* source = p.source + offsets[1] + across + column;
-  From v[kTile / kTileRows];
   wait_for_grids();
-#pragma unroll
-  for (int k = 0; k < kTile / kTileRows; ++k) {
-    const int64_t row = inner + first + k * kTileRows;
-    if (row < p.inner && across + column < p.across) v[k] = source[row * p.inner_source];
-  }
-#pragma unroll
-  for (int k = 0; k < kTile / kTileRows; ++k) tile[first + k * kTileRows][column] = v[k];
-  __syncthreads();
-  To* target = p.target + offsets[0] + inner + column;
-#pragma unroll
-  for (int k = 0; k < kTile / kTileRows; ++k) {
-    const int64_t row = across + first + k * kTileRows;
-    if (row >= p.across || inner + column >= p.inner) continue;
-    To* to = target + row * p.across_target;
-    const From from = tile[column][first + k * kTileRows];
-    if constexpr (std::is_same_v<From, To>) {
-      *to = p.accumulate ? from_float<To>(to_float(from) + to_float(*to)) : from;
-    } else {
-      *to = from_float<To>(to_float(from) + (p.accumulate ? to_float(*to) : 0.0f));
-    }
-  }
+  turn_tile<kTile>(p.source + offsets[1], p.inner_source, p.target + offsets[0], p.across_target,
+                   p.inner, p.across, inner, across, p.accumulate);
 }
 
 template <int kTile, typename From, typename To>
@@ -146,7 +114,7 @@ cudaError_t launch_tiles(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStr
   const int64_t outer = plan.elements();
   if (outer >= (int64_t{1} << 31) / across_tiles / inner_tiles) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>(outer * across_tiles * inner_tiles);
-  return launch_early(transpose_kernel<kTile, From, To>, blocks, kTileThreads, 0, stream, p);
+  return launch_early(transpose_kernel<kTile, From, To>, blocks, kTurnThreads, 0, stream, p);
 }
 
 template <typename From, typename To>

@@ -14,16 +14,17 @@ namespace ridge::backends::cuda {
 namespace {
 
 // Partial sums, and so blocks, by the threads of a block: two blocks of 256 threads on each of 132
-// multiprocessors, which is what the registers of this kernel allow. A constant, because the sums'
-// order must not follow the device.
-constexpr int64_t kThreadsInFlight = 132 * 2 * 256;
-constexpr int64_t most_blocks(int threads) { return kThreadsInFlight / threads; }
-constexpr int64_t kMostPartials = most_blocks(128);
+// multiprocessors, which is what the registers of this kernel allow, or three where a thread holds
+// one vector of each operand. A constant, because the sums' order must not follow the device.
+constexpr int64_t most_blocks(int threads, int vectors) {
+  return int64_t{132} * (vectors == 1 ? 3 : 2) * 256 / threads;
+}
+constexpr int64_t kMostPartials = most_blocks(128, 1);
 
 // The last blocks add up the partial sums: each takes 16 columns at a time, whose rows the block's
 // threads share in a fixed way. Bound: latency, two or three round trips to L2.
 constexpr int kSumColumns = 16;
-constexpr int kMostFinishers = 64;
+constexpr int kMostFinishers = 128;
 
 template <int kThreads>
 __device__ __forceinline__ void add_partials(const float* workspace,
@@ -31,7 +32,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
                                              int32_t* tickets,
                                              int64_t width) {
   constexpr int kDeep = kThreads / kSumColumns;
-  constexpr int kTurn = 16;
+  constexpr int kTurn = 32;
   __shared__ float sums[kDeep][kSumColumns];
   const int blocks = static_cast<int>(gridDim.x);
   const int slices = static_cast<int>((width + kSumColumns - 1) / kSumColumns);
@@ -68,7 +69,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
 // With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight =
 // sum dy xhat. Mapping: groups walk rows gridDim apart with the next row on its way; each thread
 // keeps its columns' sums of d_weight. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the
-// partials are at most 528 rows, in L2.
+// partials are at most 792 rows, in L2.
 template <typename T, typename Group, int kCount, bool kResidual>
 __global__ void __launch_bounds__(Group::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p) {
@@ -215,7 +216,7 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
   else if (vectors <= 128)
     launch(RowShape<128, 1>{});
   else if (vectors <= 256)
-    launch(RowShape<128, 2>{});
+    launch(RowShape<256, 1>{});
   else if (vectors <= 512)
     launch(RowShape<256, 2>{});
   else if (vectors <= 1024)
@@ -228,7 +229,7 @@ bool with_backward_shape(int64_t vectors, const Launch& launch) {
 template <typename T, typename Group, int kCount>
 void launch_group(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
   const auto grid = static_cast<unsigned>(
-      std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads)));
+      std::min((p.tokens + Group::kRows - 1) / Group::kRows, most_blocks(Group::kThreads, kCount)));
   if (p.d_residual)
     launch_early(rms_norm_backward_kernel<T, Group, kCount, true>, grid, Group::kThreads, 0, stream,
                  p);
@@ -248,7 +249,7 @@ void launch_rows(const Ticketed<RmsNormBackward<T>>& p, cudaStream_t stream) {
                       launch_group<T, RowGroup<Shape::kGroupThreads>, Shape::kVectors>(p, stream);
                     });
   if (held) return;
-  const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256)));
+  const auto grid = static_cast<unsigned>(std::min(p.tokens, most_blocks(256, 2)));
   launch_early(rms_norm_backward_any_kernel<T>, grid, 256, 0, stream, p);
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Transposing matrices, several in one launch. T is float or uint16_t.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/kernels/gpu_runtime.h"
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends::cuda {
+
+inline constexpr int kTurnMost = 4;
+
+template <typename T>
+struct TurnedMatrix {
+  int64_t rows = 0, columns = 0;
+  Rows<const T> source;  // [rows, columns]
+  T* target = nullptr;   // [columns, rows], dense
+};
+
+template <typename T>
+struct Turn {
+  int count = 0;
+  TurnedMatrix<T> matrices[kTurnMost];
+};
+
+// cudaErrorInvalidValue for 2^31 tiles or more.
+template <typename T>
+cudaError_t launch_turn(const Turn<T>& call, cudaStream_t stream);
+
+}  // namespace ridge::backends::cuda
