@@ -12,6 +12,7 @@
 #include "backends/cuda/kernels/kv_cache.cuh"
 #include "backends/cuda/kernels/rope_head.cuh"
 #include "backends/cuda/kernels/softmax_online.cuh"
+#include "backends/cuda/kernels/warp_product.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -102,17 +103,6 @@ __device__ __forceinline__ void load_tiles(uint32_t (&a)[4], const uint16_t* row
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
                  : "r"(shared_address(row)));
-}
-// c [16, 8] += a [16, 16] b [16, 8]
-__device__ __forceinline__ void multiply(float (&c)[4],
-                                         const uint32_t (&a)[4],
-                                         uint32_t b0,
-                                         uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 __device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
   return *reinterpret_cast<const uint32_t*>(p);
@@ -235,7 +225,7 @@ __device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
     for (int e = 0; e < kHeadSize; e += kRows) {
       uint32_t a[4];
       load_tiles<false>(a, row + e);
-      multiply(c[e / kRows % 2], a, pair_at(q + e), pair_at(q + e + kVector));
+      warp_product(c[e / kRows % 2], a, pair_at(q + e), pair_at(q + e + kVector));
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -312,7 +302,7 @@ struct Mix {
         if (element(i) >= kHeadSize) continue;
         uint32_t a[4];
         load_tiles<true>(a, row + key * kStride<kHeadSize> + element(i));
-        multiply(c[i], a, b0, b1);
+        warp_product(c[i], a, b0, b1);
       }
     }
   }

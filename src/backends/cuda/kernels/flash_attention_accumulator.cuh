@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the Hopper attention kernels do with a warpgroup's accumulators and register operands
 // between the products: hide scores, pack, fetch operands, stage results for the copy engine.
-// Layouts are those of flash_attention_wgmma.cuh.
+// Layouts are those of wgmma_product.cuh.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_schedule.h"
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
+#include "backends/cuda/kernels/wgmma_product.cuh"
 
 namespace ridge::backends::cuda::hopper {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention.h"
-#include "backends/cuda/kernels/flash_attention_hopper.cuh"
 #include "backends/cuda/kernels/flash_attention_schedule.h"
+#include "backends/cuda/kernels/hopper_instructions.cuh"
 
 namespace ridge::backends::cuda::hopper {
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention_accumulator.cuh"
+#include "backends/cuda/kernels/warp_product.cuh"
 
 namespace ridge::backends::cuda::hopper {
 

@@ -16,6 +16,7 @@
 
 #include "backends/cuda/kernels/flash_attention.h"
 #include "backends/cuda/kernels/flash_attention_schedule.h"
+#include "backends/cuda/kernels/warp_product.cuh"
 
 namespace ridge::backends::cuda::tensor {
 
@@ -119,11 +120,7 @@ struct Product<__nv_bfloat16> {
                                              const uint32_t (&a)[4],
                                              uint32_t b0,
                                              uint32_t b1) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    warp_product(c, a, b0, b1);
   }
   static __device__ __forceinline__ void left(uint32_t (&a)[4],
                                               const __nv_bfloat16* rows,

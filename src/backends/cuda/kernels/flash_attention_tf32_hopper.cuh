@@ -15,7 +15,7 @@
 
 #include "backends/cuda/kernels/flash_attention.h"
 #include "backends/cuda/kernels/flash_attention_schedule.h"
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
+#include "backends/cuda/kernels/wgmma_product.cuh"
 
 namespace ridge::backends::cuda::hopper {
 

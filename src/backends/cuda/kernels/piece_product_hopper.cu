@@ -8,9 +8,9 @@
 // at the bf16 rate, which is also about what shared memory delivers.
 #include <algorithm>
 
-#include "backends/cuda/kernels/flash_attention_wgmma.cuh"
 #include "backends/cuda/kernels/piece_product.h"
 #include "backends/cuda/kernels/tensor_map.h"
+#include "backends/cuda/kernels/wgmma_product.cuh"
 
 namespace ridge::backends::cuda {
 namespace {

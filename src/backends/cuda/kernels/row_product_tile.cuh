@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/row_product.h"
 #include "backends/cuda/kernels/vector_io.cuh"
+#include "backends/cuda/kernels/warp_product.cuh"
 
 namespace ridge::backends::cuda {
 
@@ -62,11 +63,8 @@ __device__ __forceinline__ void multiply(float (&c)[4],
                                          uint32_t a3,
                                          uint32_t b0,
                                          uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+  const uint32_t a[4] = {a0, a1, a2, a3};
+  warp_product(c, a, b0, b1);
 }
 
 __device__ __forceinline__ void load_weights(const float* weight, float offset, float (&w)[8]) {

@@ -13,7 +13,7 @@
 
 #include <cstdint>
 
-#include "backends/cuda/kernels/flash_attention_hopper.cuh"
+#include "backends/cuda/kernels/hopper_instructions.cuh"
 
 namespace ridge::backends::cuda::hopper {
 

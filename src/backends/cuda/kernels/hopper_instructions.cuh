@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for the Hopper instructions that flash attention uses: transaction barriers, the tensor
-// copy engine, register hand-over between warpgroups. Matrix products are in
-// flash_attention_wgmma.cuh. sm_90a only.
+// Names for Hopper's instructions: transaction barriers, the tensor copy engine, register hand-over
+// between warpgroups. Matrix products are in wgmma_product.cuh. sm_90a only.
 #pragma once
 
 #include <cuda.h>
@@ -183,9 +182,8 @@ __device__ __forceinline__ void grid_launch_dependents() {
 // All threads of all blocks of the cluster; what they wrote to shared memory before is visible.
 __device__ __forceinline__ void cluster_sync() {
   __syncwarp();
-  asm volatile(
-      "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-          : "memory");
+  asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                   : "memory");
 }
 // From the place of this block's `address` in block `rank` of the cluster.
 __device__ __forceinline__ float4 load_cluster_float4(uint32_t address, int rank) {
@@ -300,20 +298,6 @@ __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&m)[4]
                : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                : "r"(address)
                : "memory");
-}
-
-// One warp's product of 16x16 by 8x16 transposed, added to d: the layouts are those of the
-// warpgroup product.
-__device__ __forceinline__ void warp_product(float* d,
-                                             const uint32_t (&a)[4],
-                                             uint32_t b0,
-                                             uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
 }  // namespace ridge::backends::cuda::hopper
