@@ -14,6 +14,7 @@
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "ops/attention.h"
 #include "perf/process_memory.h"
 
@@ -55,6 +56,10 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
 
   std::string_view rounded_activations(int64_t tokens) const override {
     return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i8";
+  }
+
+  DType packed_weight(DType stored, const Shape& shape) const override {
+    return takes_panels() ? panel_dtype(stored, shape) : stored;
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {
