@@ -129,6 +129,13 @@ class Backend : public perf::Target {
 
   virtual Launch bind(const BindCall& call) = 0;
 
+  // Whether the node's kernel starts threads of its own, as a library's does: then its stage does
+  // not run in `together`.
+  virtual bool brings_threads(const BindCall&) const { return false; }
+  // Calls `launches`, in which a stage's nodes are launched one after another; what they share may
+  // be made ready before.
+  virtual void together(const std::function<void()>& launches) { launches(); }
+
   // Null where launches are best made one by one. What does not wait for each other may run side by
   // side. What the launches refer to must outlive the recording.
   virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }

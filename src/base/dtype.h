@@ -37,6 +37,8 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kQ4_0x16,  // in panels of 16 rows and 64 columns (row_panels.h); files have none
+  kQ8_0x16,
 };
 
 struct DTypeInfo {

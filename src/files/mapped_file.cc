@@ -13,6 +13,7 @@
 #include <cstring>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
 
@@ -93,13 +94,24 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
 }
 
 // Two threads: one alone is bound by clearing and copying, not by memory.
-void MappedFile::settle() const {
+void MappedFile::settle(std::span<const std::span<const std::byte>> needed) const {
   if (is_settled_) return;
   is_settled_ = true;
+  std::vector<size_t> wanted((size_ + kSettledBytes - 1) / kSettledBytes, 0);
+  for (std::span<const std::byte> part : needed) {
+    if (part.data() < data_.get() || part.data() >= data_.get() + size_) continue;
+    size_t begin = static_cast<size_t>(part.data() - data_.get()),
+           end = std::min(begin + part.size(), size_);
+    for (; begin < end; begin = (begin / kSettledBytes + 1) * kSettledBytes)
+      wanted[begin / kSettledBytes] +=
+          std::min(end, (begin / kSettledBytes + 1) * kSettledBytes) - begin;
+  }
   std::atomic<size_t> next = 0;
   auto copy = [&] {
-    for (size_t begin = 0; (begin = next.fetch_add(kSettledBytes)) < size_;)
-      settle_part(begin, std::min(begin + kSettledBytes, size_));
+    for (size_t piece = 0; (piece = next.fetch_add(1)) < wanted.size();) {
+      size_t begin = piece * kSettledBytes, end = std::min(begin + kSettledBytes, size_);
+      if (2 * wanted[piece] >= end - begin) settle_part(begin, end);
+    }
   };
   std::jthread second(copy);
   copy();

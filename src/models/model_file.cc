@@ -87,8 +87,15 @@ std::vector<std::span<const std::byte>> ModelFile::file_parts() const {
   return parts;
 }
 
-void ModelFile::settle() const {
-  for (const auto& mapping : mappings()) mapping->settle();
+void ModelFile::settle(std::span<const std::span<const std::byte>> needed) const {
+  for (const auto& mapping : mappings()) mapping->settle(needed);
+}
+
+void ModelFile::release(std::span<const std::byte> part) const {
+  for (const auto& mapping : mappings()) {
+    std::span<const std::byte> all = mapping->bytes();
+    if (part.data() >= all.data() && part.data() < all.data() + all.size()) mapping->release(part);
+  }
 }
 
 WeightLookup ModelFile::lookup() const {

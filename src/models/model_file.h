@@ -45,10 +45,12 @@ class ModelFile {
     return tensors().at(name).bytes;
   }
   int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
-  // Of all files; and their bytes brought into this process's memory (files::MappedFile::settle).
+  // Of all files; where each is mapped; and hints of what is read from them or no more, as of
+  // files::MappedFile.
   int64_t file_bytes() const;
-  std::vector<std::span<const std::byte>> file_parts() const;  // each file where it is mapped
-  void settle() const;
+  std::vector<std::span<const std::byte>> file_parts() const;
+  void settle(std::span<const std::span<const std::byte>> needed) const;
+  void release(std::span<const std::byte> part) const;
 
  private:
   std::span<const std::shared_ptr<const files::MappedFile>> mappings() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/row_panels.h"
 #include "ops/build.h"
 #include "ops/infer.h"
 
@@ -25,10 +26,12 @@ std::vector<Type> infer(const Call& call) {
   return {out};
 }
 
-// Rows touched, not the table.
+// Rows touched, not the table; in panels a row has its neighbours in its lines.
 std::optional<Traffic> traffic(const Call& call) {
   const Shape& out = call.outputs[0].shape;
-  return Traffic{storage_bytes(call.inputs[0].dtype, out.elements()) + 4 * out[0],
+  DType table = call.inputs[0].dtype;
+  int64_t touched = out.elements() * (is_panels(table) ? kPanelRowCount : 1);
+  return Traffic{storage_bytes(table, touched) + 4 * out[0],
                  storage_bytes(call.outputs[0].dtype, out.elements())};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/infer.h"
@@ -17,14 +18,15 @@ namespace {
 template <Pointwise kFunction>
 std::vector<Type> infer(const Call& call) {
   const PointwiseInfo& row = info(kFunction);
-  // A load graph's cast unpacks what a file holds in blocks.
+  // A load graph's cast unpacks what a file holds in blocks, or puts them into panels.
   if (kFunction != Pointwise::kCast || !is_block(call.inputs[0].dtype))
     expect_float(row.name, call.inputs[0], "operands");
   if (row.arity == 2) expect_same(row.name, call.inputs[0], call.inputs[1], "operands");
   Type type = call.inputs[0];
   if (kFunction == Pointwise::kCast) {
     auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype))
+    bool packs = dtype && *dtype == panel_dtype(type.dtype, type.shape);
+    if (!dtype || !(is_float(*dtype) || packs))
       throw usage_error("[cast] expected a floating-point type, got '{}'",
                         call.attrs.text("dtype"));
     type.dtype = *dtype;

@@ -12,6 +12,7 @@ const Pass& merge_qkv_pass();
 const Pass& merge_gate_up_pass();
 const Pass& group_products_pass();
 const Pass& quantize_activations_pass();
+const Pass& pack_weights_pass();
 const Pass& flash_attention_pass();
 const Pass& fuse_softmax_cross_entropy_pass();
 const Pass& fuse_rms_norm_pass();

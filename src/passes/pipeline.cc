@@ -34,6 +34,7 @@ std::span<const Pass* const> pipeline() {
       &autocast_bf16_pass(),
       &group_products_pass(),
       &quantize_activations_pass(),
+      &pack_weights_pass(),
       &expand_pass(),
       // step
       &recompute_pass(),
@@ -60,7 +61,8 @@ std::span<const Level> levels() {
       Level{"kernels",
             "hand-written kernels for what stays memory-bound, and for products",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw", "fuse_rope_append",
-             "fuse_append_attention", "fuse_row_products", "own_products", "turn_operands"}},
+             "fuse_append_attention", "fuse_row_products", "own_products", "turn_operands",
+             "pack_weights"}},
       Level{"compiled",
             "a compiler's job: generated kernels, tuned products, the step replayed whole",
             {"generate_pointwise", "tune_gemm", "capture", "branches"}},

@@ -75,6 +75,10 @@ class Target {
   // matmul_group's "i8" or "bf16".
   virtual std::string_view rounded_activations(int64_t /*tokens*/) const { return "i8"; }
 
+  // The type that kernels best read a stored matrix in which products and look-ups alone read: the
+  // same blocks in another order, or `stored` itself.
+  virtual DType packed_weight(DType stored, const Shape&) const { return stored; }
+
   // Whether a kernel of the target's own computes the matmul, where one of a library would too.
   virtual bool has_own_product(const Graph&, const Node&) const { return false; }
 

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/arena.h"
 #include "base/bf16.h"
 #include "base/block_formats.h"
 #include "base/error.h"
 #include "base/random.h"
+#include "base/row_panels.h"
 
 namespace ridge::runtime {
 namespace {
@@ -90,6 +92,37 @@ std::vector<std::byte> stored_bytes(const LoadGraph& load,
   return cast_bytes(dtype, stored_bytes(load, from, source), to);
 }
 
+// What panels take of a store's reserve.
+int64_t panel_bytes(const LoadGraph& load) {
+  int64_t bytes = 0;
+  for (const auto& [name, value] : load.stored) {
+    const Type& type = load.graph.type(value);
+    if (is_panels(type.dtype))
+      bytes += round_up(storage_bytes(type.dtype, type.shape.elements()), kAlignmentBytes);
+  }
+  return bytes;
+}
+
+// Only kernels of the host read panels, so the store's bytes are written where they lie. A run at a
+// time, whose source is then let go: a table of embeddings is most of some models. Each thread has
+// runs side by side, because two that touch one large page first both clear it.
+void write_panels(std::span<const std::byte> rows,
+                  const ByteRelease& release,
+                  const Type& type,
+                  std::byte* panels) {
+  constexpr int64_t kRunBytes = int64_t{2} << 20;
+  int64_t strip = storage_bytes(type.dtype, kPanelRowCount * type.shape[1]),
+          bytes = static_cast<int64_t>(rows.size()),
+          run = std::max(kRunBytes / strip, int64_t{1}) * strip;
+#pragma omp parallel for schedule(static)
+  for (int64_t begin = 0; begin < bytes; begin += run) {
+    auto part =
+        rows.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(run, bytes - begin)));
+    pack_panels(type.dtype, type.shape[1], part, {panels + begin, part.size()});
+    release(part);
+  }
+}
+
 void invert(const LoadGraph& load, ValueId value, std::vector<float> data, const TensorSink& sink) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
@@ -129,11 +162,22 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
   }
 }
 
-void load_stored(const LoadGraph& load, const ByteSource& source, Store& store) {
+void load_stored(const LoadGraph& load,
+                 const ByteSource& source,
+                 const ByteRelease& release,
+                 Store& store) {
+  store.reserve(panel_bytes(load));
   for (const auto& [name, value] : load.stored) {
     const Type& type = load.graph.type(value);
-    if (load.graph.producer(value) == nullptr) {
+    const Node* node = load.graph.producer(value);
+    if (node == nullptr) {
       store.adopt(name, type, source(load.graph.value(value).name));
+      continue;
+    }
+    if (is_panels(type.dtype)) {
+      RIDGE_CHECK(load.graph.producer(node->inputs[0]) == nullptr, "'{}' is packed last", name);
+      write_panels(source(load.graph.value(node->inputs[0]).name), release, type,
+                   store.require(name, type));
       continue;
     }
     std::vector<std::byte> bytes = stored_bytes(load, value, source);

@@ -24,10 +24,15 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
 
 // The bytes of a tensor by its file name, as the file has them; they must outlive the store.
 using ByteSource = std::function<std::span<const std::byte>(const std::string& name)>;
+// Hears of parts of a tensor that are not read again.
+using ByteRelease = std::function<void(std::span<const std::byte> bytes)>;
 // Fills every stored parameter in the type that the load graph gives it. What is stored as the file
 // has it lies where the source has it; what joins rows is copied, what changes type is computed in
-// fp32.
-void load_stored(const LoadGraph& load, const ByteSource& source, Store& store);
+// fp32, and blocks are put into panels a few MiB at a time.
+void load_stored(const LoadGraph& load,
+                 const ByteSource& source,
+                 const ByteRelease& release,
+                 Store& store);
 
 // Fills every stored parameter with numbers that mean nothing: ones where it is a vector, else
 // normal ones of standard deviation 0.02, which repeat.

@@ -3,6 +3,7 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -78,6 +79,7 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
     int workspace = stage.plan.workspace_of[i];
     if (workspace >= 0)
       call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
+    bound.brings_threads |= backend_.brings_threads(call);
     index[i] = static_cast<int>(bound.launches.size());
     backends::NodeLaunch launch{
         static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
@@ -114,15 +116,26 @@ void Program::offer_recording(Bound& bound) {
   bound.is_first = false;
 }
 
+// By reference: a step allocates nothing.
+template <typename Body>
+void Program::launch_together(const Bound& bound, const Body& body) {
+  if (bound.brings_threads)
+    body();
+  else
+    backend_.together(std::cref(body));
+}
+
 void Program::launch(Bound& bound, backends::Instrument* instrument) {
   if (bound.recording != nullptr) {
     bound.recording->replay();
     return;
   }
-  for (const backends::NodeLaunch& each : bound.launches) {
-    if (instrument != nullptr) instrument->mark(each.node);
-    each.launch();
-  }
+  launch_together(bound, [&] {
+    for (const backends::NodeLaunch& each : bound.launches) {
+      if (instrument != nullptr) instrument->mark(each.node);
+      each.launch();
+    }
+  });
 }
 
 // A device that waits must not wait for ever.
@@ -167,11 +180,13 @@ perf::ProfiledRun Program::run_clocked(const Bound& bound) {
   perf::ProfiledRun run;
   run.spans.resize(bound.launches.size());
   double start = now_ns();
-  for (size_t i = 0; i < bound.launches.size(); ++i) {
-    double begin = now_ns();
-    bound.launches[i].launch();
-    run.spans[i] = {bound.launches[i].node, begin - start, now_ns() - start};
-  }
+  launch_together(bound, [&] {
+    for (size_t i = 0; i < bound.launches.size(); ++i) {
+      double begin = now_ns();
+      bound.launches[i].launch();
+      run.spans[i] = {bound.launches[i].node, begin - start, now_ns() - start};
+    }
+  });
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
   return run;

@@ -57,6 +57,7 @@ class Program {
   // the first run, which is therefore not recorded.
   struct Bound {
     std::vector<backends::NodeLaunch> launches;
+    bool brings_threads = false;  // some launch does
     std::unique_ptr<backends::Recording> recording;
     bool is_first = true;      // nothing has run yet
     bool was_offered = false;  // the backend had the choice to record
@@ -64,6 +65,9 @@ class Program {
   backends::Operand operand(const Stage& stage, ValueId value) const;
   void bind_stage(const Stage& stage, Bound& bound);
   void offer_recording(Bound& bound);
+  // Calls body, which launches the stage's nodes, in the backend's `together` where that may be.
+  template <typename Body>
+  void launch_together(const Bound& bound, const Body& body);
   // Tells the device; `instrument` (or null) hears which node each launch belongs to.
   void launch(Bound& bound, backends::Instrument* instrument);
   void launch_held(Bound& bound, backends::Instrument& instrument);

@@ -10,14 +10,26 @@
 
 namespace ridge::runtime {
 
+void Store::reserve(int64_t bytes) {
+  RIDGE_CHECK(reserved_ == nullptr, "the store has a reserve of {} bytes", reserved_->bytes());
+  if (bytes > 0 && backend_.borrow({}) != nullptr)
+    reserved_ = backend_.allocate(bytes, "weights in another order");
+}
+
+std::unique_ptr<backends::Memory> Store::allocate(const std::string& name, int64_t bytes) {
+  int64_t taken = round_up(std::max<int64_t>(bytes, 1), kAlignmentBytes);
+  if (reserved_ == nullptr || reserved_used_ + taken > reserved_->bytes())
+    return backend_.allocate(taken, name.c_str());
+  std::byte* at = reserved_->data() + reserved_used_;
+  reserved_used_ += taken;
+  return backend_.borrow({at, static_cast<size_t>(taken)});
+}
+
 std::byte* Store::require(const std::string& name, const Type& type) {
   auto found = entries_.find(name);
   if (found == entries_.end()) {
     int64_t bytes = storage_bytes(type.dtype, type.shape.elements());
-    Entry entry{
-        type,
-        backend_.allocate(round_up(std::max<int64_t>(bytes, 1), kAlignmentBytes), name.c_str()),
-        bytes};
+    Entry entry{type, allocate(name, bytes), bytes};
     found = entries_.emplace(name, std::move(entry)).first;
   }
   RIDGE_CHECK(found->second.type == type, "'{}' is stored as {} and asked for as {}", name,

@@ -20,6 +20,9 @@ class Store {
 
   // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
   std::byte* require(const std::string& name, const Type& type);
+  // Room for new values of the backend's that the host reads too, in one piece: large pages begin
+  // at multiples of theirs. Values that it has no more room for get memory of their own.
+  void reserve(int64_t bytes);
   // A new value that lies where the host has it, or its copy where the backend cannot read it
   // there. The bytes must outlive the store.
   void adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes);
@@ -47,7 +50,11 @@ class Store {
   };
   const Entry& at(std::string_view name) const;
 
+  std::unique_ptr<backends::Memory> allocate(const std::string& name, int64_t bytes);
+
   backends::Backend& backend_;
+  std::unique_ptr<backends::Memory> reserved_;
+  int64_t reserved_used_ = 0;
   std::map<std::string, Entry, std::less<>> entries_;
 };
 

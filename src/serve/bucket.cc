@@ -85,10 +85,16 @@ std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) 
 // Where kernels read the host's memory, weights are worth the time and room of settling.
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
-  bool is_read_in_place = backend_.borrow({}) != nullptr;
-  if (is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes()) file_.settle();
   runtime::load_stored(
-      load, [this](const std::string& name) { return file_.bytes(name); }, store_);
+      load, [this](const std::string& name) { return file_.bytes(name); },
+      [this](std::span<const std::byte> bytes) { file_.release(bytes); }, store_);
+  bool is_read_in_place = backend_.borrow({}) != nullptr;
+  if (!is_read_in_place || backend_.available_bytes() <= 2 * file_.file_bytes()) return;
+  std::vector<std::span<const std::byte>> needed;
+  for (const auto& [name, value] : load.stored)
+    if (load.graph.producer(value) == nullptr)
+      needed.push_back(file_.bytes(load.graph.value(value).name));
+  file_.settle(needed);
 }
 
 int64_t BucketCache::arena_bytes() const {

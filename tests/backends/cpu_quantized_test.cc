@@ -59,8 +59,9 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
 
 // Apart from the rounding of activations, which is taken out of the reference, the products are
 // fp32.
-void expect_fast_products(DType dtype, int64_t out, int64_t in, int64_t tokens, Bits bits) {
-  const Weights w(dtype, out, in, 3, bits);
+void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
+  const DType dtype = w.matrix.dtype;
+  const int64_t out = w.matrix.out, in = w.matrix.in;
   std::vector<float> x = random_values<float>(tokens * in, 7);
   if (bits != Bits::kRandom) std::fill(x.begin(), x.end(), -1.5f);  // codes of -127
   const Activations a(x, tokens, in);
@@ -96,9 +97,56 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
     for (int64_t in : widths(dtype)) {
       for (int64_t out : {1, 15, 37}) {
         for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17}) {
-          expect_fast_products(dtype, out, in, tokens, Bits::kRandom);
+          expect_fast_products(Weights(dtype, out, in, 3), tokens, Bits::kRandom);
         }
       }
+    }
+  }
+}
+
+constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ8_0};
+
+TEST_P(CpuQuantized, FastProductsOfPanels) {
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX-512 VNNI";
+  for (DType dtype : kPanelTypes) {
+    for (int64_t in : {64, 192, 576, 1088, 2048}) {
+      for (int64_t out : {16, 48, 192}) {
+        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17}) {
+          expect_fast_products(PanelWeights(dtype, out, in, 3), tokens, Bits::kRandom);
+        }
+      }
+    }
+    for (Bits bits : {Bits::kOnes, Bits::kTop})
+      expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, bits);
+  }
+}
+
+// Added to what is there, beside rows of blocks in one call; a token alone gives the same bits.
+TEST_P(CpuQuantized, PanelsStandBesideRows) {
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX-512 VNNI";
+  const int64_t tokens = 7, in = 1280, out = 528;
+  const std::vector<float> x = random_values<float>(tokens * in, 29);
+  const Activations a(x, tokens, in);
+  const Weights other(DType::kQ4_1, 19, in, 37);
+  for (DType dtype : kPanelTypes) {
+    const PanelWeights w(dtype, out, in, 31);
+    for (FastProduct product : kFast) {
+      std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
+      std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
+      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                        {w.matrix, {together.data(), out}, true}};
+      product(std::span<const QuantizedProduct>(calls, 2), a.x);
+      const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
+      product({&lone, 1}, a.x);
+      EXPECT_TRUE(same_bits(beside, alone));
+      for (int64_t n = 0; n < tokens; ++n) {
+        QuantizedActivations one = a.x;
+        one.tokens = 1;
+        one.data += n * one.row_bytes();
+        const QuantizedProduct call{w.matrix, {&plain[static_cast<size_t>(n * out)], out}, true};
+        product({&call, 1}, one);
+      }
+      EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
     }
   }
 }
@@ -106,7 +154,8 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
 // The largest and the smallest codes times activations of -127: no 16-bit sum may saturate.
 TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
-    for (Bits bits : {Bits::kOnes, Bits::kTop}) expect_fast_products(dtype, 18, 768, 5, bits);
+    for (Bits bits : {Bits::kOnes, Bits::kTop})
+      expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, bits);
   }
 }
 
@@ -213,6 +262,27 @@ TEST_P(CpuQuantized, ExactBitsDependOnNothingElseInTheCall) {
     omp_set_num_threads(threads);
     EXPECT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(36 * out)], alone.size() * 4),
               0);
+  }
+}
+
+TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX-512 VNNI";
+  const int64_t tokens = 3, in = 512, out = 16;
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> x = random_values<float>(tokens * in, 41);
+    x[static_cast<size_t>(in + 300)] = bad;
+    const Activations a(x, tokens, in);
+    for (DType dtype : kPanelTypes) {
+      const PanelWeights w(dtype, out, in, 43);
+      for (FastProduct product : kFast) {
+        std::vector<float> y(static_cast<size_t>(tokens * out));
+        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+        product({&call, 1}, a.x);
+        for (size_t i = 0; i < y.size(); ++i)
+          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 1) << name(dtype) << i;
+      }
+    }
   }
 }
 

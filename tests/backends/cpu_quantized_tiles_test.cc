@@ -105,6 +105,32 @@ TEST_P(CpuQuantizedTiles, ProductsOfEveryFormat) {
   }
 }
 
+// Panels of rows make the tiles that their rows make, bit for bit.
+TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ8_0}) {
+    for (int64_t out : {16, 32, 48}) {
+      const int64_t in = 1280;
+      const PanelWeights packed(dtype, out, in, 51);
+      QuantizedMatrix rows = packed.matrix;
+      rows.dtype = dtype;
+      rows.data = packed.bytes.data();
+      for (int64_t row = 0; row < out; row += kTilePanelRows) {
+        for (const auto& [column, depth] : {std::pair<int64_t, int64_t>{0, 768}, {768, 512}}) {
+          auto want = std::make_unique<WeightTiles>(), got = std::make_unique<WeightTiles>();
+          unpack_tiles(rows, row, column, depth, *want);
+          unpack_tiles(packed.matrix, row, column, depth, *got);
+          ASSERT_EQ(got->depth_tiles, want->depth_tiles);
+          const int64_t tiles = (row + kTileRows < out ? 2 : 1) * want->depth_tiles;
+          ASSERT_EQ(std::memcmp(got->values, want->values,
+                                static_cast<size_t>(2 * tiles * kTileElements)),
+                    0)
+              << name(dtype) << " out " << out << " row " << row << " column " << column;
+        }
+      }
+    }
+  }
+}
+
 // A token alone, whose tiles are cut off, has the bits that it has among others.
 TEST_P(CpuQuantizedTiles, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280, out = 50;

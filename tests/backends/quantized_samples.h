@@ -12,6 +12,7 @@
 #include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/cpu_kernel_fixture.h"
 #include "base/block_formats.h"
+#include "base/row_panels.h"
 
 namespace ridge::backends::cpu {
 
@@ -85,6 +86,17 @@ struct Weights {
   std::vector<std::byte> bytes;
   std::vector<float> floats;
   QuantizedMatrix matrix;
+};
+
+// The same in panels of rows.
+struct PanelWeights : Weights {
+  PanelWeights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
+      : Weights(dtype, out, in, seed, bits), panels(bytes.size()) {
+    matrix.dtype = panel_dtype(dtype, {out, in});
+    pack_panels(matrix.dtype, in, bytes, panels);
+    matrix.data = panels.data();
+  }
+  std::vector<std::byte> panels;
 };
 
 inline double dot(const float* a, const float* b, int64_t n) {

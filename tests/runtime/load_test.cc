@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 
@@ -11,6 +12,7 @@
 #include "base/bf16.h"
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
@@ -124,7 +126,7 @@ TEST_F(LoadTest, UnpacksBlocks) {
         if (name == "packed") return std::as_bytes(std::span(blocks));
         return std::as_bytes(std::span(plain));
       },
-      store);
+      [](std::span<const std::byte>) {}, store);
   std::vector<uint16_t> bits(96);
   store.read("rows", bits.data(), 192);
   for (size_t i = 0; i < 32; ++i) {
@@ -132,6 +134,35 @@ TEST_F(LoadTest, UnpacksBlocks) {
     EXPECT_EQ(bf16_to_float(bits[32 + i]), static_cast<float>(i) / 2);
   }
   EXPECT_EQ(bits[64], 0x3eab);
+}
+
+// A part at a time, each told to be done with; several values share the store's reserve.
+TEST_F(LoadTest, PacksPanels) {
+  constexpr int64_t kRows = 16 * 300, kWidth = 512;  // more than one run of 2 MiB
+  std::vector<std::byte> large(static_cast<size_t>(storage_bytes(DType::kQ8_0, kRows * kWidth))),
+      small(static_cast<size_t>(storage_bytes(DType::kQ4_0, 16 * 64)));
+  for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 31 % 251);
+  for (size_t i = 0; i < small.size(); ++i) small[i] = static_cast<std::byte>(i % 7);
+  load.stored["large"] =
+      ops::cast(b, b.input("large", {DType::kQ8_0, {kRows, kWidth}}), DType::kQ8_0x16);
+  load.stored["small"] = ops::cast(b, b.input("small", {DType::kQ4_0, {16, 64}}), DType::kQ4_0x16);
+  std::atomic<size_t> released = 0;
+  load_stored(
+      load,
+      [&](const std::string& name) -> std::span<const std::byte> {
+        return name == "large" ? large : small;
+      },
+      [&](std::span<const std::byte> part) { released += part.size(); }, store);
+  EXPECT_EQ(released, large.size() + small.size());
+  for (const auto& [name, rows, type, width] :
+       {std::tuple{"large", &large, DType::kQ8_0x16, kWidth},
+        {"small", &small, DType::kQ4_0x16, int64_t{64}}}) {
+    std::vector<std::byte> want(rows->size()), got(rows->size());
+    pack_panels(type, width, *rows, want);
+    store.read(name, got.data(), static_cast<int64_t>(got.size()));
+    EXPECT_EQ(want, got) << name;
+  }
+  EXPECT_EQ(store.bytes(), static_cast<int64_t>(large.size() + small.size()));
 }
 
 // Numbers that nobody stored: matrices that are not constant, and norms of one.

@@ -10,10 +10,13 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernels/flash_attention.h"
 #include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/team.h"
+#include "backends/cpu/matmul_group.h"
 #include "backends/cpu/own_products.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "ops/attention.h"
 #include "perf/process_memory.h"
 
@@ -57,6 +60,10 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
     return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i8";
   }
 
+  DType packed_weight(DType stored, const Shape& shape) const override {
+    return takes_panels() ? panel_dtype(stored, shape) : stored;
+  }
+
   perf::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
     AttentionExtents extents{s.batch,     s.sequence, s.heads,  s.kv_heads,
@@ -91,6 +98,12 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
     if (kernel->bind_tuned != nullptr) return kernel->bind_tuned(call, tuner_.get());
     return kernel->bind(call);
   }
+
+  // oneDNN's products, and tiles', which wait for each other within one.
+  bool brings_threads(const BindCall& call) const override {
+    return call.node.op->name == "matmul" && !has_stored_weight(call.call());
+  }
+  void together(const std::function<void()>& launches) override { Team::gather(launches); }
 
  private:
   bool reads_stored(const CpuKernel& kernel, DType dtype) const override {

@@ -9,6 +9,7 @@
 #include "backends/embedding_call.h"
 #include "base/block_formats.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -24,13 +25,16 @@ Launch bind_stored(const BindCall& call) {
   const Type& table = call.inputs[0].type;
   return [tokens = call.inputs[1].type.shape[0], width = table.shape[1],
           vocabulary = table.shape[0], dtype = table.dtype,
-          row_bytes = storage_bytes(table.dtype, table.shape[1]), from = call.inputs[0].data,
-          ids = call.inputs[1].as<const int32_t>(), y = rows<float>(call.outputs[0])] {
+          row_bytes = is_panels(table.dtype) ? 0 : storage_bytes(table.dtype, table.shape[1]),
+          from = call.inputs[0].data, ids = call.inputs[1].as<const int32_t>(),
+          y = rows<float>(call.outputs[0])] {
     check_ids(first_bad_row(ids, tokens, vocabulary), vocabulary);
     for_each_range(tokens, parts_for(8 * tokens * width), [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) {
         if (ids[n] < 0)
           std::fill_n(y[n], width, 0.0f);
+        else if (is_panels(dtype))
+          dequantize_row(dtype, from, ids[n], {y[n], static_cast<size_t>(width)});
         else
           dequantize(dtype, {from + ids[n] * row_bytes, static_cast<size_t>(row_bytes)},
                      {y[n], static_cast<size_t>(width)});

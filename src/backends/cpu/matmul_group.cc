@@ -10,6 +10,7 @@
 #include "backends/cpu/kernels/quantized_matmul.h"
 #include "backends/cpu/kernels/quantized_tiles.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 #include "graph/einsum.h"
 
 namespace ridge::backends::cpu {
@@ -25,6 +26,8 @@ std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only tiles (AMX) multiply blocks in bf16";
   for (const Type& weight : call.inputs.subspan(1)) {
+    if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
+      return "panels of rows are multiplied in 8 bits or in tiles, with AVX-512 VNNI alone";
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
   }

@@ -18,6 +18,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention-inl.h"
+#include "backends/cpu/kernels/partition.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
@@ -62,9 +63,9 @@ struct ChunkScratch {
 
 // What a thread does at once: some tokens' queries for heads of one KV head.
 struct ChunkUnit {
-  Range tokens;
+  TileRange tokens;
   int64_t kv_head;
-  Range heads;
+  TileRange heads;
 };
 
 }  // namespace
@@ -79,7 +80,7 @@ namespace HWY_NAMESPACE {
 // see all of it, at once; else in strips of 16, each with the blocks that any of its rows sees.
 template <typename T>
 HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
-                              Range tokens,
+                              TileRange tokens,
                               int64_t key,
                               int64_t keys,
                               const float* query_panels,
@@ -89,17 +90,17 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
   const int64_t size = call.keys.head_size;
   const auto seen = [&](int64_t row) {
     const int64_t token = tokens.first + row, last = call.cells.positions[token] + 1 - key;
-    return Range{last - call.seen(token), last};
+    return TileRange{last - call.seen(token), last};
   };
-  const Range tile{0, keys};
+  const TileRange tile{0, keys};
   const int64_t rows = tokens.size();
   const bool whole = intersect(seen(0), tile) == tile && intersect(seen(rows - 1), tile) == tile;
   const int64_t step = whole ? rows : kScoreBlock;
   for (int64_t row = 0; row < rows; row += step) {
-    const Range strip{row, std::min(row + step, rows)};
-    const Range any = intersect({seen(strip.first).first, seen(strip.last - 1).last}, tile);
+    const TileRange strip{row, std::min(row + step, rows)};
+    const TileRange any = intersect({seen(strip.first).first, seen(strip.last - 1).last}, tile);
     if (any.empty()) continue;
-    const Range columns{any.first / kScoreBlock * kScoreBlock, round_up(any.last, kScoreBlock)};
+    const TileRange columns{any.first / kScoreBlock * kScoreBlock, round_up(any.last, kScoreBlock)};
     product_of_panels(query_panels, size, transposed, strip, columns, state.scores);
     for (int64_t r = strip.first; r < strip.last; ++r)
       raise_maximum(state, r, columns, intersect(seen(r), columns));
@@ -217,8 +218,7 @@ void attend_chunk(const CachedAttention<T>& call) {
   const ChunkScratch at(call.keys.head_size, shape.heads_per_pass);
   const int64_t units = shape.groups * ceil_div(tokens, shape.query_tile);
   const auto attend = kernel_for(call.q.data);
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-  for (int64_t thread = 0; thread < threads; ++thread) {
+  for_each_part(threads, [&](int64_t thread) {
     for (int64_t turn = 0; turn * threads < units; ++turn) {
       const int64_t index = turn * threads + (turn % 2 == 0 ? thread : threads - 1 - thread);
       if (index >= units) continue;
@@ -233,7 +233,7 @@ void attend_chunk(const CachedAttention<T>& call) {
               {first_head, first_head + heads}},
              at, call.workspace + thread * at.floats);
     }
-  }
+  });
 }
 
 template void attend_chunk(const CachedAttention<float>&);

@@ -303,8 +303,8 @@ HWY_INLINE void product(Left<kTransposed> a,
 HWY_INLINE void product_of_panels(const float* panels,
                                   int64_t head_size,
                                   const float* transposed,
-                                  Range rows,
-                                  Range columns,
+                                  TileRange rows,
+                                  TileRange columns,
                                   float* scores) {
   const int64_t padded = padded_head_size(head_size);
   for (int64_t start = 0, panel = 0; start < head_size; start += kPanelColumns, ++panel) {
@@ -324,7 +324,7 @@ HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
                                         const float* panels,
                                         int64_t head_size,
                                         int64_t rows,
-                                        Range depth,
+                                        TileRange depth,
                                         float* c) {
   const int64_t padded = padded_head_size(head_size);
   for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
@@ -365,7 +365,10 @@ struct SoftmaxRows {
 
 // Masks one row's `range` of scores, raises its running maximum and scales earlier sums and outputs
 // to it.
-HWY_INLINE void raise_maximum(const SoftmaxRows& state, int64_t row, Range range, Range visible) {
+HWY_INLINE void raise_maximum(const SoftmaxRows& state,
+                              int64_t row,
+                              TileRange range,
+                              TileRange visible) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   float* scores = state.scores + row * kKeyTile;
@@ -401,7 +404,7 @@ HWY_INLINE void raise_maximum(const SoftmaxRows& state, int64_t row, Range range
 }
 
 // Turns one row's `range` of scores into weights 2^(score - maximum) and adds them to its sum.
-HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, Range range) {
+HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, TileRange range) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   float* scores = state.scores + row * kKeyTile;

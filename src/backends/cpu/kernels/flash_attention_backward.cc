@@ -20,6 +20,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention-inl.h"
+#include "backends/cpu/kernels/partition.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
@@ -101,7 +102,7 @@ struct BackwardCall {
 };
 
 // `part` of `parts` nearly equal parts of `count`.
-Range part_of(int64_t count, int part, int parts) {
+TileRange part_of(int64_t count, int part, int parts) {
   return {count * part / parts, count * (part + 1) / parts};
 }
 
@@ -118,7 +119,7 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const AttentionExtents& e = call.extents;
-  const Range tokens = part_of(e.batch * e.sequence, thread, call.schedule.threads());
+  const TileRange tokens = part_of(e.batch * e.sequence, thread, call.schedule.threads());
   for (int64_t token = tokens.first; token < tokens.last; ++token) {
     for (int64_t head = 0; head < e.heads; ++head) {
       const T* o = call.o.data + token * call.o.token_stride + head * call.o.head_stride;
@@ -136,8 +137,8 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
 // `range` of columns. Columns outside `visible` become 0 in both.
 HWY_INLINE void weigh_row(float* scores,
                           float* d_weights,
-                          Range range,
-                          Range visible,
+                          TileRange range,
+                          TileRange visible,
                           float log2_sum,
                           float delta) {
   const Wide d;
@@ -186,13 +187,13 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
   ScoreStrip strips[kMaxStrips];
   int count = query_strips(e, query, queries, key, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
-    const Range rows = strip->rows;
+    const TileRange rows = strip->rows;
     product_of_panels(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
                       strip->columns, weights);
     product_of_panels(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
                       strip->columns, d_weights);
     for (int64_t row = rows.first; row < rows.last; ++row) {
-      const Range seen = visible_keys(e, query + row);
+      const TileRange seen = visible_keys(e, query + row);
       const int64_t statistic = (token + row) * e.heads + head;
       weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, strip->columns,
                 intersect({seen.first - key, seen.last - key}, strip->columns),
@@ -206,7 +207,7 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
   }
   count = key_strips(e, query, queries, key, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
-    const Range rows = strip->rows;
+    const TileRange rows = strip->rows;
     const int64_t corner = strip->columns.first * kKeyTile + rows.first;
     add_product_with_panels(Left<true>{weights + corner, kKeyTile}, tiles + at.d_outputs,
                             e.head_size, rows.size(), strip->columns,
@@ -244,10 +245,10 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
   std::fill_n(tiles + at.d_keys, kKeyTile * at.padded, 0.0f);
   std::fill_n(tiles + at.d_values, kKeyTile * at.padded, 0.0f);
 
-  const Range blocks{visible_query_blocks(e, key / kScoreBlock).first,
-                     visible_query_blocks(e, (key + keys - 1) / kScoreBlock).last};
-  const Range queries{blocks.first * kScoreBlock / kQueryTile * kQueryTile,
-                      std::min(blocks.last * kScoreBlock, e.sequence)};
+  const TileRange blocks{visible_query_blocks(e, key / kScoreBlock).first,
+                         visible_query_blocks(e, (key + keys - 1) / kScoreBlock).last};
+  const TileRange queries{blocks.first * kScoreBlock / kQueryTile * kQueryTile,
+                          std::min(blocks.last * kScoreBlock, e.sequence)};
   for (int64_t h = 0; h < heads_per_kv; ++h) {
     for (int64_t query = queries.first; query < queries.last; query += kQueryTile) {
       differentiate_tile(call, tiles, batch, kv_head * heads_per_kv + h, query, key,
@@ -267,7 +268,7 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
 template <typename T>
 HWY_INLINE void write_d_queries(const BackwardCall<T>& call,
                                 int64_t group,
-                                Range rows,
+                                TileRange rows,
                                 const float* sums) {
   const AttentionExtents& e = call.extents;
   const int64_t heads_per_kv = e.heads / e.kv_heads;
@@ -290,7 +291,7 @@ HWY_INLINE void differentiate(const BackwardCall<T>& call, int thread) {
   const Schedule& schedule = call.schedule;
   float* tiles = call.layout.thread_tiles(call.workspace, thread);
   for (int64_t group = 0; group < schedule.groups(); ++group) {
-    const Range owned = schedule.owned_tiles(group, thread);
+    const TileRange owned = schedule.owned_tiles(group, thread);
     if (owned.empty()) continue;
     float* sums = call.layout.d_queries_sum(call.workspace, schedule, group, thread);
     std::fill_n(sums, call.layout.d_queries_floats, 0.0f);
@@ -311,7 +312,7 @@ HWY_INLINE void add_partial_d_queries(const BackwardCall<T>& call, int thread) {
   const AttentionExtents& e = call.extents;
   const Schedule& schedule = call.schedule;
   const int64_t columns = call.layout.padded;
-  const Range rows = part_of(e.heads / e.kv_heads * e.sequence, thread, schedule.threads());
+  const TileRange rows = part_of(e.heads / e.kv_heads * e.sequence, thread, schedule.threads());
   for (int64_t group = 0; group < schedule.groups(); ++group) {
     if (!schedule.shared(group)) continue;
     int last_owner = schedule.owner(group, 0);
@@ -365,8 +366,7 @@ Schedule key_schedule(const AttentionExtents& e, int threads) {
 
 template <typename T>
 void sweep(void (*kernel)(const BackwardCall<T>&, int), const BackwardCall<T>& call, int threads) {
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-  for (int thread = 0; thread < threads; ++thread) kernel(call, thread);
+  for_each_part(threads, [&](int64_t thread) { kernel(call, static_cast<int>(thread)); });
 }
 
 template <typename T, typename Kernel>

@@ -17,6 +17,7 @@
 #include "hwy/foreach_target.h"
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention-inl.h"
+#include "backends/cpu/kernels/partition.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_FORWARD_ONCE_
@@ -103,7 +104,7 @@ HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
     // Two sweeps: each is a run of independent rows, where one would chain maximum, exponential and
     // sum.
     for (int64_t row = strip->rows.first; row < strip->rows.last; ++row) {
-      const Range seen = visible_keys(extents, query + row);
+      const TileRange seen = visible_keys(extents, query + row);
       raise_maximum(state, row, strip->columns,
                     intersect({seen.first - key, seen.last - key}, strip->columns));
     }
@@ -153,7 +154,8 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   const int64_t first_head = kv_head * shape.heads_per_kv + pass * shape.heads_per_pass;
   const int64_t heads =
       std::min(shape.heads_per_pass, shape.heads_per_kv - pass * shape.heads_per_pass);
-  const Range rows{tile * shape.query_tile, std::min((tile + 1) * shape.query_tile, e.sequence)};
+  const TileRange rows{tile * shape.query_tile,
+                       std::min((tile + 1) * shape.query_tile, e.sequence)};
   const int64_t token = batch * e.sequence;
   const int64_t rows_per_head = std::max(shape.query_tile, kQueryTile);
 
@@ -172,8 +174,8 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   std::fill_n(scratch + at.sums, state_rows * kScoreBlock, 0.0f);
   std::fill_n(scratch + at.maxima, state_rows, kNoMaximum);
 
-  const Range blocks{visible_key_blocks(e, rows.first / kScoreBlock).first,
-                     visible_key_blocks(e, (rows.last - 1) / kScoreBlock).last};
+  const TileRange blocks{visible_key_blocks(e, rows.first / kScoreBlock).first,
+                         visible_key_blocks(e, (rows.last - 1) / kScoreBlock).last};
   const int64_t first_key = blocks.first * kScoreBlock / kKeyTile * kKeyTile;
   const int64_t last_key = std::min(blocks.last * kScoreBlock, e.sequence);
   for (int64_t key = first_key; key < last_key; key += kKeyTile) {
@@ -209,7 +211,7 @@ template <typename T>
 HWY_INLINE void attend(const ForwardCall<T>& call, int thread) {
   float* scratch = call.workspace + thread * ForwardScratch(call.extents).floats;
   for (int64_t group = 0; group < call.schedule.groups(); ++group) {
-    const Range tiles = call.schedule.owned_tiles(group, thread);
+    const TileRange tiles = call.schedule.owned_tiles(group, thread);
     for (int64_t tile = tiles.first; tile < tiles.last; ++tile) {
       attend_unit(call, scratch, group, tile);
     }
@@ -246,8 +248,7 @@ void run(Kernel kernel,
                           threads);
   const ForwardCall<T> call{
       extents, shape, schedule, q, k, v, o, lse, reinterpret_cast<float*>(workspace)};
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-  for (int thread = 0; thread < threads; ++thread) kernel(call, thread);
+  for_each_part(threads, [&](int64_t thread) { kernel(call, static_cast<int>(thread)); });
 }
 
 }  // namespace

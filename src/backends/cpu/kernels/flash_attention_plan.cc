@@ -23,7 +23,7 @@ int64_t causal_blocks(int64_t blocks, int64_t reach) {
 }
 
 // Appends rows that see `columns` to the last strip or as a new one; returns the number of strips.
-int append_strip(ScoreStrip* strips, int count, Range rows, Range columns) {
+int append_strip(ScoreStrip* strips, int count, TileRange rows, TileRange columns) {
   if (columns.empty()) return count;
   if (count > 0 && strips[count - 1].columns == columns &&
       strips[count - 1].rows.last == rows.first) {
@@ -35,7 +35,7 @@ int append_strip(ScoreStrip* strips, int count, Range rows, Range columns) {
 }
 
 // Blocks as positions relative to `origin`, cut to [0, limit).
-Range relative_positions(Range blocks, int64_t origin, int64_t limit) {
+TileRange relative_positions(TileRange blocks, int64_t origin, int64_t limit) {
   return intersect({blocks.first * kScoreBlock - origin, blocks.last * kScoreBlock - origin},
                    {0, limit});
 }
@@ -49,7 +49,7 @@ int query_strips(const AttentionExtents& extents,
                  ScoreStrip* strips) {
   int count = 0;
   for (int64_t row = 0; row < queries; row += kScoreBlock) {
-    const Range blocks = visible_key_blocks(extents, (query + row) / kScoreBlock);
+    const TileRange blocks = visible_key_blocks(extents, (query + row) / kScoreBlock);
     count = append_strip(strips, count, {row, std::min(row + kScoreBlock, queries)},
                          relative_positions(blocks, key, kKeyTile));
   }
@@ -64,7 +64,7 @@ int key_strips(const AttentionExtents& extents,
   int count = 0;
   const int64_t keys = std::min(kKeyTile, score_blocks(extents) * kScoreBlock - key);
   for (int64_t row = 0; row < keys; row += kScoreBlock) {
-    const Range blocks = visible_query_blocks(extents, (key + row) / kScoreBlock);
+    const TileRange blocks = visible_query_blocks(extents, (key + row) / kScoreBlock);
     count = append_strip(strips, count, {row, row + kScoreBlock},
                          relative_positions(blocks, query, queries));
   }
@@ -149,9 +149,9 @@ int Schedule::owner(int64_t group, int64_t tile) const {
   return std::min(threads_ - 1, static_cast<int>(share * threads_));
 }
 
-Range Schedule::owned_tiles(int64_t group, int thread) const {
+TileRange Schedule::owned_tiles(int64_t group, int thread) const {
   if (owner(group, 0) > thread || owner(group, tiles_ - 1) < thread) return {0, 0};
-  Range range{0, tiles_};
+  TileRange range{0, tiles_};
   while (range.first < tiles_ && owner(group, range.first) < thread) ++range.first;
   range.last = range.first;
   while (range.last < tiles_ && owner(group, range.last) == thread) ++range.last;

@@ -14,15 +14,15 @@ namespace ridge::backends::cpu {
 // Throws a usage Error that names the rule that `extents` or `threads` breaks.
 void check_attention(const AttentionExtents& extents, int threads);
 
-struct Range {
+struct TileRange {
   int64_t first = 0;
   int64_t last = 0;  // exclusive
   bool empty() const { return first >= last; }
   int64_t size() const { return last - first; }
-  bool operator==(const Range&) const = default;
+  bool operator==(const TileRange&) const = default;
 };
 
-inline Range intersect(Range a, Range b) {
+inline TileRange intersect(TileRange a, TileRange b) {
   return {std::max(a.first, b.first), std::min(a.last, b.last)};
 }
 
@@ -50,19 +50,19 @@ inline int64_t block_reach(const AttentionExtents& extents) {
   return ceil_div(std::min(extents.window, extents.sequence) - 1, kScoreBlock);
 }
 
-inline Range visible_key_blocks(const AttentionExtents& extents, int64_t query_block) {
+inline TileRange visible_key_blocks(const AttentionExtents& extents, int64_t query_block) {
   if (!extents.causal) return {0, score_blocks(extents)};
   return {std::max<int64_t>(0, query_block - block_reach(extents)), query_block + 1};
 }
 
 // The same relation seen from a block of keys.
-inline Range visible_query_blocks(const AttentionExtents& extents, int64_t key_block) {
+inline TileRange visible_query_blocks(const AttentionExtents& extents, int64_t key_block) {
   if (!extents.causal) return {0, score_blocks(extents)};
   return {key_block, std::min(score_blocks(extents), key_block + block_reach(extents) + 1)};
 }
 
 // Keys that one query sees.
-inline Range visible_keys(const AttentionExtents& extents, int64_t query) {
+inline TileRange visible_keys(const AttentionExtents& extents, int64_t query) {
   if (!extents.causal) return {0, extents.sequence};
   if (extents.window == 0) return {0, query + 1};
   return {std::max<int64_t>(0, query - std::min(extents.window, extents.sequence) + 1), query + 1};
@@ -70,8 +70,8 @@ inline Range visible_keys(const AttentionExtents& extents, int64_t query) {
 
 // Part of a tile of scores whose rows see the same columns; positions relative to the tile.
 struct ScoreStrip {
-  Range rows;
-  Range columns;
+  TileRange rows;
+  TileRange columns;
 };
 inline constexpr int kMaxStrips = 4;
 static_assert(kKeyTile == kMaxStrips * kScoreBlock && kQueryTile == kMaxStrips * kScoreBlock);
@@ -107,7 +107,7 @@ class Schedule {
   // Which thread computes a tile; ascends with (group, tile).
   int owner(int64_t group, int64_t tile) const;
   // Tiles of `group` that `thread` owns.
-  Range owned_tiles(int64_t group, int thread) const;
+  TileRange owned_tiles(int64_t group, int thread) const;
   // True where several threads work on `group`.
   bool shared(int64_t group) const { return owner(group, 0) != owner(group, tiles_ - 1); }
 

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/cpu/kernels/team.h"
+
 namespace ridge::backends::cpu {
 
 struct Range {
@@ -41,11 +43,17 @@ inline Range part_of(int64_t count, int64_t parts, int64_t index, int64_t granul
   return {std::min(begin * granule, count), std::min(end * granule, count)};
 }
 
-// Calls body(index) for each part, in parallel.
+// Calls body(index) for each part, in parallel: by the team that this thread leads, or in a region
+// of their own.
 template <typename Body>
 void for_each_part(int64_t parts, const Body& body) {
   if (parts == 1) {
     body(0);
+    return;
+  }
+  if (Team* team = Team::here()) {
+    team->run(parts, &body,
+              [](const void* each, int64_t index) { (*static_cast<const Body*>(each))(index); });
     return;
   }
 #pragma omp parallel for schedule(static, 1)

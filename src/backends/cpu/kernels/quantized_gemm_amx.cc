@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/quantized_tiles-inl.h"
 #include "backends/cpu/kernels/tile_transpose-inl.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
@@ -83,6 +84,7 @@ void unpack_tiles(const QuantizedMatrix& weight,
                   int64_t column,
                   int64_t depth,
                   WeightTiles& tiles) {
+  if (is_panels(weight.dtype)) return unpack_panel_tiles(weight, row, column, depth, tiles);
   RowCodes from;
   tiles.depth_tiles = depth / kTileDepth;
   const int64_t group = code_format(weight.dtype).group;

@@ -13,6 +13,7 @@
 
 #include "backends/cpu/kernels/quantized_kernels.h"
 #include "base/error.h"
+#include "base/row_panels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
@@ -22,11 +23,17 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 RowsTimesVectors gemv_of_target() {
 #if HWY_TARGET == HWY_SCALAR
   return gemv_portable;
-#elif HWY_TARGET == HWY_AVX2
+#else
   return gemv_avx2;
+#endif
+}
+
+bool target_takes_panels() {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2
+  return false;
 #else
   static const bool vnni = has_vnni();
-  return vnni ? gemv_avx512 : gemv_avx2;
+  return vnni;
 #endif
 }
 
@@ -37,6 +44,9 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 HWY_EXPORT(gemv_of_target);
+HWY_EXPORT(target_takes_panels);
+
+bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
 void gemv_portable(const QuantizedMatrix& weight,
                    Range rows,
@@ -78,14 +88,17 @@ void quantized_gemv(std::span<const QuantizedProduct> products, const QuantizedA
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
     bytes += storage_bytes(weight.dtype, weight.out * weight.in);
   }
-  constexpr int64_t kGranule = 4;  // rows that inner loops take at once
+  constexpr int64_t kGranule = 4;  // rows of blocks that inner loops take at once
   const int64_t parts = parts_for(bytes);
   const RowsTimesVectors kernel = HWY_DYNAMIC_DISPATCH(gemv_of_target)();
   for_each_part(parts, [&](int64_t index) {
     for (const QuantizedProduct& product : products) {
-      const Range rows = part_of(product.weight.out, parts, index, kGranule);
+      const bool in_panels = is_panels(product.weight.dtype);
+      const Range rows =
+          part_of(product.weight.out, parts, index, in_panels ? kPanelRows : kGranule);
       if (rows.begin < rows.end) {
-        kernel(product.weight, rows, x, product.y, product.accumulate);
+        (in_panels ? gemv_panels_avx512 : kernel)(product.weight, rows, x, product.y,
+                                                  product.accumulate);
       }
     }
   });

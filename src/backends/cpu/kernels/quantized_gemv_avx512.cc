@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8-bit products of few tokens for AVX-512 with VNNI, of Q4_0 and Q8_0: several blocks of a row in
-// one register. Other formats, whose unpacking would gain less, stay with quantized_gemv_avx2.cc.
+// Products with weights in panels of 16 rows for AVX-512 with VNNI: of few tokens straight from the
+// panels, a row of W in each lane; for many tokens the panels' codes where the panel product wants
+// them. Weights as a file has them: quantized_gemv_avx2.cc, quantized_unpack.cc.
 #include <cstdint>
-#include <cstring>
-#include <type_traits>
 
 #include "backends/cpu/kernels/quantized_kernels.h"
-#include "base/block_formats.h"
+#include "base/error.h"
+#include "base/row_panels.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c")
@@ -17,234 +17,224 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// As in quantized_gemv_avx2.cc, which measured it.
-inline constexpr int64_t kFetchBytes = 8192;
+// How far ahead of its reads a stream of panels is asked for, into L2. Two cores of an Intel Xeon,
+// 178 MB of Q8_0: not at all 24 GB/s, 4 KiB 35, 8 KiB 41, 16 KiB 44.
+inline constexpr int64_t kFetchBytes = 16384;
 
-// Asks for the lines of the next kBytes, of which the last may be half theirs, and steps over them.
-// A few at a time, between products: all of some rows at once are more misses than a core has under
-// way, and the products wait for them.
-template <size_t kBytes>
-inline const char* fetch_lines(const char* ahead) {
-#pragma GCC unroll 8
-  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
-  return ahead + kBytes;
+template <typename Panel>
+inline void fetch_after(const Panel* panel) {
+  const char* ahead = reinterpret_cast<const char*>(panel) + kFetchBytes;
+#pragma GCC unroll 17
+  for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// What a token brings to the blocks of a row that share a register: codes in the order in which
-// those unpack, the activations' scale of each lane, and the sums to begin with, which take the
-// codes' offset off: sum (c - o) x = sum c x - o sum x.
-struct alignas(64) GroupOperand {
-  __m512i codes[2];  // Q8_0 has one
-  __m512 scales;
-  __m512i begin;
-};
+inline __m512i load(const void* from) { return _mm512_loadu_si512(from); }
+inline __m512i four_codes(const int8_t* x, int group) {
+  return _mm512_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
+}
+inline __m512 scales_of(const uint16_t* halves) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
 
-// Four blocks of Q4_0: a block's 16 bytes are a quarter of the register, so its low and its high
-// nibbles are sums of the same four lanes.
-struct FourQ4_0 {
-  using Block = BlockQ4_0;
-  static constexpr int64_t kBlocks = 4;
-  static constexpr int kOffset = 8;
+// A type's unsigned codes are its numbers plus kOffset; a block is two runs of 16 columns of Q4_0,
+// 32 columns of Q8_0.
+struct NibblePanels {
+  using Panel = PanelQ4_0;
+  static constexpr float kOffset = 8;
 
-  static void place(const int8_t* x, int64_t block, GroupOperand& out) {
-    std::memcpy(reinterpret_cast<int8_t*>(&out.codes[0]) + 16 * block, x, 16);
-    std::memcpy(reinterpret_cast<int8_t*>(&out.codes[1]) + 16 * block, x + 16, 16);
+  // Sums of codes times each token's. High nibbles stay where they are: their sums are 16 times as
+  // large.
+  template <int kTokens>
+  static void add_dots(const Panel& panel, int half, const int8_t* const* x, __m512i* dots) {
+    __m512i high[kTokens];
+    for (__m512i& each : high) each = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int group = 0; group < 4; ++group) {
+      const __m512i both = load(panel.quants[half][group]);
+      const __m512i low_codes = _mm512_and_si512(both, _mm512_set1_epi8(15));
+      const __m512i high_codes = _mm512_and_si512(both, _mm512_set1_epi8(-16));
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; ++t) {
+        dots[t] = _mm512_dpbusd_epi32(dots[t], low_codes, four_codes(x[t], group));
+        high[t] = _mm512_dpbusd_epi32(high[t], high_codes, four_codes(x[t], 4 + group));
+      }
+    }
+    for (int t = 0; t < kTokens; ++t)
+      dots[t] = _mm512_add_epi32(dots[t], _mm512_srai_epi32(high[t], 4));
   }
-  static __m512i quants(const Block* blocks, int64_t count) {
-    const auto at = [&](int64_t b) {
-      return _mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks[b].quants));
-    };
-    __m512i q = _mm512_broadcast_i32x4(at(0));
-    if (count > 1) q = _mm512_mask_broadcast_i32x4(q, 0x00f0, at(1));
-    if (count > 2) q = _mm512_mask_broadcast_i32x4(q, 0x0f00, at(2));
-    if (count > 3) q = _mm512_mask_broadcast_i32x4(q, 0xf000, at(3));
-    return q;
-  }
-  static __m512i dots(__m512i quants, const GroupOperand& x) {
+
+  static void store_codes(const Panel& panel, int half, uint8_t* to) {
     const __m512i mask = _mm512_set1_epi8(15);
-    const __m512i low = _mm512_and_si512(quants, mask);
-    const __m512i high = _mm512_and_si512(_mm512_srli_epi16(quants, 4), mask);
-    return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(x.begin, low, x.codes[0]), high, x.codes[1]);
+    for (int group = 0; group < 4; ++group) {
+      const __m512i both = load(panel.quants[half][group]);
+      _mm512_store_si512(to + 64 * group, _mm512_and_si512(both, mask));
+      _mm512_store_si512(to + 64 * (4 + group), _mm512_and_si512(_mm512_srli_epi16(both, 4), mask));
+    }
   }
 };
 
-// Two blocks of Q8_0, whose top bits are flipped to make the codes unsigned.
-struct TwoQ8_0 {
-  using Block = BlockQ8_0;
-  static constexpr int64_t kBlocks = 2;
-  static constexpr int kOffset = 128;
+// Signed codes with the top bit flipped are unsigned.
+struct BytePanels {
+  using Panel = PanelQ8_0;
+  static constexpr float kOffset = 128;
 
-  static void place(const int8_t* x, int64_t block, GroupOperand& out) {
-    std::memcpy(reinterpret_cast<int8_t*>(&out.codes[0]) + 32 * block, x, 32);
+  static __m512i codes(const Panel& panel, int half, int group) {
+    return _mm512_xor_si512(load(panel.quants[half][group]), _mm512_set1_epi8(-128));
   }
-  static __m512i quants(const Block* blocks, int64_t count) {
-    const auto at = [&](int64_t b) {
-      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks[b].quants));
-    };
-    const __m512i first = _mm512_castsi256_si512(at(0));
-    return _mm512_inserti64x4(first, at(count > 1 ? 1 : 0), 1);
+
+  template <int kTokens>
+  static void add_dots(const Panel& panel, int half, const int8_t* const* x, __m512i* dots) {
+    __m512i odd[kTokens];
+    for (__m512i& each : odd) each = _mm512_setzero_si512();
+#pragma GCC unroll 4
+    for (int group = 0; group < 8; group += 2) {
+      const __m512i first = codes(panel, half, group), second = codes(panel, half, group + 1);
+#pragma GCC unroll 4
+      for (int t = 0; t < kTokens; ++t) {
+        dots[t] = _mm512_dpbusd_epi32(dots[t], first, four_codes(x[t], group));
+        odd[t] = _mm512_dpbusd_epi32(odd[t], second, four_codes(x[t], group + 1));
+      }
+    }
+    for (int t = 0; t < kTokens; ++t) dots[t] = _mm512_add_epi32(dots[t], odd[t]);
   }
-  static __m512i dots(__m512i quants, const GroupOperand& x) {
-    const __m512i codes = _mm512_xor_si512(quants, _mm512_set1_epi8(-128));
-    return _mm512_dpbusd_epi32(x.begin, codes, x.codes[0]);
+
+  static void store_codes(const Panel& panel, int half, uint8_t* to) {
+    for (int group = 0; group < 8; ++group)
+      _mm512_store_si512(to + 64 * group, codes(panel, half, group));
   }
 };
 
-// The words of 64 bytes of blocks that hold the scales, each in its block's lanes.
-template <typename Form>
-inline __m512i scale_words() {
-  constexpr int64_t kLanes = 16 / Form::kBlocks;
-  constexpr int64_t kWords = static_cast<int64_t>(sizeof(typename Form::Block)) / 2;
-  alignas(64) int16_t words[32] = {};
-  for (int64_t lane = 0; lane < 16; ++lane)
-    words[lane] = static_cast<int16_t>(lane / kLanes * kWords);
-  return _mm512_load_si512(words);
-}
+// What the tokens of one step bring.
+struct Tokens {
+  const int8_t* codes[4];
+  const float* scales[4];
+  const float* sums[4];  // scale times the sum of a block's codes
+};
 
-// `count` blocks, the last group of a row cut short; its operand is zeros past them.
-template <typename Form>
-inline __m512 weight_scales(const typename Form::Block* blocks, int64_t count, __m512i words) {
-  constexpr uint64_t kBytes = sizeof(typename Form::Block);
-  const __m512i bytes =
-      count == Form::kBlocks
-          ? _mm512_loadu_si512(blocks)
-          : _mm512_maskz_loadu_epi8((uint64_t{1} << (kBytes * static_cast<uint64_t>(count))) - 1,
-                                    blocks);
-  return _mm512_cvtph_ps(_mm512_castsi512_si256(_mm512_permutexvar_epi16(words, bytes)));
-}
-
-template <typename Form>
-void place_token(const QuantizedActivations& x, int64_t token, GroupOperand* out) {
-  constexpr int64_t kLanes = 16 / Form::kBlocks;
-  std::memset(
-      static_cast<void*>(out), 0,
-      static_cast<size_t>((x.blocks() + Form::kBlocks - 1) / Form::kBlocks) * sizeof(GroupOperand));
-  for (int64_t b = 0; b < x.blocks(); ++b) {
-    GroupOperand& group = out[b / Form::kBlocks];
-    const int64_t lane = b % Form::kBlocks * kLanes;
-    const int8_t* codes = x.codes(token) + b * kActivationBlock;
-    Form::place(codes, b % Form::kBlocks, group);
-    int32_t sum = 0;
-    for (int64_t i = 0; i < kActivationBlock; ++i) sum += codes[i];
-    reinterpret_cast<int32_t*>(&group.begin)[lane] = -Form::kOffset * sum;
-    for (int64_t i = 0; i < kLanes; ++i)
-      reinterpret_cast<float*>(&group.scales)[lane + i] = x.scales(token)[b];
-  }
-}
-
-// Adds one group of kRows rows and kTokens tokens to their totals.
-template <typename Form, int kRows, int kTokens>
-inline void add_group(const typename Form::Block* blocks,
-                      int64_t row_blocks,
-                      int64_t count,
-                      __m512i words,
-                      const GroupOperand* const* x,
-                      int64_t group,
-                      __m512 (&totals)[kRows][kTokens]) {
+// 16 rows of W, all columns: sum s_w (s_x sum (c c_x) - o s_x sum c_x) over the blocks. The two
+// blocks of a panel have totals of their own, so that an addition need not wait for the one before.
+template <typename Form, int kTokens>
+void multiply_strip(const typename Form::Panel* panels,
+                    int64_t across,
+                    const Tokens& x,
+                    float* const* y,
+                    bool accumulate) {
+  __m512 totals[2][kTokens];
+  for (auto& half : totals)
+    for (__m512& total : half) total = _mm512_setzero_ps();
+  for (int64_t p = 0; p < across; ++p) {
+    fetch_after(panels + p);
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      const int64_t block = 2 * p + half;
+      const int8_t* codes[kTokens];
+      __m512i dots[kTokens];
+      for (int t = 0; t < kTokens; ++t) {
+        codes[t] = x.codes[t] + block * kActivationBlock;
+        dots[t] = _mm512_setzero_si512();
+      }
+      Form::template add_dots<kTokens>(panels[p], half, codes, dots);
+      const __m512 scales = scales_of(panels[p].scales[half]);
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-    const typename Form::Block* at = blocks + r * row_blocks + group * Form::kBlocks;
-    const __m512 scales = weight_scales<Form>(at, count, words);
-    const __m512i quants = Form::quants(at, count);
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; ++t) {
-      const GroupOperand& operand = x[t][group];
-      const __m512 dots = _mm512_cvtepi32_ps(Form::dots(quants, operand));
-      totals[r][t] = _mm512_fmadd_ps(dots, _mm512_mul_ps(scales, operand.scales), totals[r][t]);
+      for (int t = 0; t < kTokens; ++t) {
+        const __m512 offset =
+            _mm512_mul_ps(_mm512_set1_ps(x.sums[t][block]), _mm512_set1_ps(Form::kOffset));
+        const __m512 both = _mm512_fmsub_ps(_mm512_cvtepi32_ps(dots[t]),
+                                            _mm512_set1_ps(x.scales[t][block]), offset);
+        totals[half][t] = _mm512_fmadd_ps(scales, both, totals[half][t]);
+      }
     }
   }
-}
-
-template <typename Form, int kRows, int kTokens>
-void multiply_rows(const QuantizedMatrix& weight,
-                   int64_t row,
-                   const GroupOperand* const* x,
-                   float* const* y,
-                   bool accumulate) {
-  using Block = typename Form::Block;
-  const int64_t row_blocks = weight.in / kBlockElements;
-  const Block* blocks = reinterpret_cast<const Block*>(weight.data) + row * row_blocks;
-  const char* ahead = reinterpret_cast<const char*>(blocks) + kFetchBytes;
-  const __m512i words = scale_words<Form>();
-  __m512 totals[kRows][kTokens];
-  for (auto& of_row : totals)
-    for (__m512& total : of_row) total = _mm512_setzero_ps();
-  const int64_t groups = row_blocks / Form::kBlocks, rest = row_blocks % Form::kBlocks;
-  for (int64_t g = 0; g < groups; ++g) {
-    ahead = fetch_lines<kRows * Form::kBlocks * sizeof(Block)>(ahead);
-    add_group<Form, kRows, kTokens>(blocks, row_blocks, Form::kBlocks, words, x, g, totals);
-  }
-  if (rest > 0) add_group<Form, kRows, kTokens>(blocks, row_blocks, rest, words, x, groups, totals);
-  for (int r = 0; r < kRows; ++r) {
-    for (int t = 0; t < kTokens; ++t) {
-      const float sum = _mm512_reduce_add_ps(totals[r][t]);
-      float& to = y[t][row + r];
-      to = accumulate ? to + sum : sum;
-    }
+  for (int t = 0; t < kTokens; ++t) {
+    __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
+    if (accumulate) sum = _mm512_add_ps(_mm512_loadu_ps(y[t]), sum);
+    _mm512_storeu_ps(y[t], sum);
   }
 }
 
-// The operands of up to four tokens lie on the stack: a row of 8192 columns of Q4_0 or 4096 of
-// Q8_0.
-inline constexpr int64_t kMostGroups = 64;
-
-template <typename Form>
-bool takes(int64_t in) {
-  return in <= kMostGroups * Form::kBlocks * kBlockElements;
-}
-
-// One token alone takes four rows, so that enough additions are under way.
 template <typename Form>
 void multiply_range(const QuantizedMatrix& weight,
                     Range rows,
                     const QuantizedActivations& x,
                     Rows<float> y,
                     bool accumulate) {
-  GroupOperand operands[4][kMostGroups];
-  const GroupOperand* const from[] = {operands[0], operands[1], operands[2], operands[3]};
+  const int64_t across = weight.in / kPanelColumns;
+  const auto* panels = reinterpret_cast<const typename Form::Panel*>(weight.data);
   for (int64_t n = 0; n < x.tokens; n += 4) {
     const int64_t count = x.tokens - n < 4 ? x.tokens - n : 4;
-    float* to[4] = {};
+    Tokens tokens = {};
     for (int64_t t = 0; t < count; ++t) {
-      place_token<Form>(x, n + t, operands[t]);
-      to[t] = y[n + t];
+      tokens.codes[t] = x.codes(n + t);
+      tokens.scales[t] = x.scales(n + t);
+      tokens.sums[t] = x.sums(n + t);
     }
-    int64_t row = rows.begin;
-    if (count == 1)
-      for (; row + 4 <= rows.end; row += 4)
-        multiply_rows<Form, 4, 1>(weight, row, from, to, accumulate);
-    for (; row < rows.end; ++row) {
+    for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
+      const auto* strip = panels + row / kPanelRows * across;
+      float* to[4] = {};
+      for (int64_t t = 0; t < count; ++t) to[t] = y[n + t] + row;
       switch (count) {
         case 1:
-          multiply_rows<Form, 1, 1>(weight, row, from, to, accumulate);
+          multiply_strip<Form, 1>(strip, across, tokens, to, accumulate);
           break;
         case 2:
-          multiply_rows<Form, 1, 2>(weight, row, from, to, accumulate);
+          multiply_strip<Form, 2>(strip, across, tokens, to, accumulate);
           break;
         case 3:
-          multiply_rows<Form, 1, 3>(weight, row, from, to, accumulate);
+          multiply_strip<Form, 3>(strip, across, tokens, to, accumulate);
           break;
         default:
-          multiply_rows<Form, 1, 4>(weight, row, from, to, accumulate);
+          multiply_strip<Form, 4>(strip, across, tokens, to, accumulate);
       }
+    }
+  }
+}
+
+template <typename Form>
+void unpack(const QuantizedMatrix& weight,
+            int64_t row,
+            int64_t column,
+            int64_t depth,
+            CodePanel& to) {
+  const auto* panels = reinterpret_cast<const typename Form::Panel*>(weight.data) +
+                       row / kPanelRows * (weight.in / kPanelColumns) + column / kPanelColumns;
+  for (int64_t p = 0; p < depth / kPanelColumns; ++p) {
+    for (int half = 0; half < 2; ++half) {
+      const int64_t block = 2 * p + half;
+      Form::store_codes(panels[p], half, to.codes + block * kActivationBlock * kPanelRows);
+      const __m512 scales = scales_of(panels[p].scales[half]);
+      _mm512_store_ps(to.scales + block * kPanelRows, scales);
+      _mm512_store_ps(to.offsets + block * kPanelRows,
+                      _mm512_mul_ps(scales, _mm512_set1_ps(-Form::kOffset)));
     }
   }
 }
 
 }  // namespace
 
-// Bound: memory for one token. Two instructions of 512 bits a cycle: 72 bytes of Q4_0 in 14
-// instructions, 68 of Q8_0 in 9.
-void gemv_avx512(const QuantizedMatrix& weight,
-                 Range rows,
-                 const QuantizedActivations& x,
-                 Rows<float> y,
-                 bool accumulate) {
-  if (weight.dtype == DType::kQ4_0 && takes<FourQ4_0>(weight.in))
-    return multiply_range<FourQ4_0>(weight, rows, x, y, accumulate);
-  if (weight.dtype == DType::kQ8_0 && takes<TwoQ8_0>(weight.in))
-    return multiply_range<TwoQ8_0>(weight, rows, x, y, accumulate);
-  gemv_avx2(weight, rows, x, y, accumulate);
+static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
+
+// Bound: memory for one token. A block of 16 rows takes 24 instructions of 512 bits (Q4_0, 288
+// bytes) or 23 (Q8_0, 544), two a cycle.
+void gemv_panels_avx512(const QuantizedMatrix& weight,
+                        Range rows,
+                        const QuantizedActivations& x,
+                        Rows<float> y,
+                        bool accumulate) {
+  RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
+              "rows {} to {} are no panels", rows.begin, rows.end);
+  if (weight.dtype == DType::kQ4_0x16)
+    return multiply_range<NibblePanels>(weight, rows, x, y, accumulate);
+  multiply_range<BytePanels>(weight, rows, x, y, accumulate);
+}
+
+void unpack_panels_avx512(const QuantizedMatrix& weight,
+                          int64_t row,
+                          int64_t column,
+                          int64_t depth,
+                          CodePanel& panel) {
+  if (weight.dtype == DType::kQ4_0x16)
+    return unpack<NibblePanels>(weight, row, column, depth, panel);
+  unpack<BytePanels>(weight, row, column, depth, panel);
 }
 
 }  // namespace ridge::backends::cpu

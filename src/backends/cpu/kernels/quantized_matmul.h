@@ -32,7 +32,8 @@
 namespace ridge::backends::cpu {
 
 // [out, in], rows dense one after another; `in` is whole blocks, data aligned as its elements or
-// blocks are (2, for f32 4).
+// blocks are (2, for f32 4). Or panels of rows (base/row_panels.h), in fast mode where
+// takes_panels().
 struct QuantizedMatrix {
   DType dtype = DType::kQ8_0;
   int64_t out = 0;
@@ -53,6 +54,8 @@ inline constexpr int64_t kGemvTokens = 4;
 // Every block dtype, and f32, f16, bf16 (exact only).
 bool supports_quantized(DType dtype);
 bool supports_fast(DType dtype);
+// Whether the instruction set in force multiplies panels of rows: it reads them faster than rows.
+bool takes_panels();
 
 // Bound: memory, the bytes of W at the read bandwidth, to about N = 2.
 void quantized_gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x);

@@ -46,6 +46,13 @@ void unpack_tiles(const QuantizedMatrix& weight,
                   int64_t depth,
                   WeightTiles& tiles);
 
+// The same of weights in panels of rows, which need AVX-512 with BF16.
+void unpack_panel_tiles(const QuantizedMatrix& weight,
+                        int64_t row,
+                        int64_t column,
+                        int64_t depth,
+                        WeightTiles& tiles);
+
 struct TileProduct {
   const WeightTiles* weights = nullptr;
   const ActivationTiles* x = nullptr;

@@ -14,7 +14,9 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/quantized_codes-inl.h"
+#include "backends/cpu/kernels/quantized_kernels.h"
 #include "base/bf16.h"
+#include "base/row_panels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
@@ -158,6 +160,7 @@ HWY_EXPORT(unpack_row_floats);
 CodeFormat code_format(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
+    case DType::kQ4_0x16:
     case DType::kQ4_1:
     case DType::kQ4_K:
       return {32, 15};
@@ -166,6 +169,7 @@ CodeFormat code_format(DType dtype) {
     case DType::kQ5_K:
       return {32, 31};
     case DType::kQ8_0:
+    case DType::kQ8_0x16:
       return {32, 255};
     case DType::kQ2_K:
       return {16, 3};
@@ -189,6 +193,7 @@ void unpack_codes(const QuantizedMatrix& weight,
                   int64_t column,
                   int64_t depth,
                   CodePanel& panel) {
+  if (is_panels(weight.dtype)) return unpack_panels_avx512(weight, row, column, depth, panel);
   HWY_DYNAMIC_DISPATCH(unpack_code_panel)(weight, row, column, depth, panel);
 }
 

@@ -56,20 +56,32 @@ class Chooser {
   }
 
  private:
-  // Four running maxima, so that no comparison waits for the one before.
-  int32_t greedy() const {
-    constexpr int64_t kLanes = 16;
-    float top = -std::numeric_limits<float>::infinity();
-    int64_t begin = 0;
-    for (int64_t i = 0; i < call_.vocabulary; i += kLanes) {
-      const int64_t end = std::min(i + kLanes, call_.vocabulary);
+  static constexpr int64_t kLanes = 16;
+
+  // The first of the largest; lanes are compared before any is looked for.
+  Candidate largest(Range range) const {
+    Candidate top{-std::numeric_limits<float>::infinity(), 0};
+    for (int64_t i = range.begin; i < range.end; i += kLanes) {
+      const int64_t end = std::min(i + kLanes, range.end);
       bool larger = false;
-      for (int64_t j = i; j < end; ++j) larger |= logits_[j] > top;
+      for (int64_t j = i; j < end; ++j) larger |= logits_[j] > top.logit;
       if (!larger) continue;
       for (int64_t j = i; j < end; ++j)
-        if (logits_[j] > top) top = logits_[j], begin = j;
+        if (logits_[j] > top.logit) top = {logits_[j], static_cast<int32_t>(j)};
     }
-    return static_cast<int32_t>(begin);
+    return top;
+  }
+
+  // Each thread looks at the logits that it computed, which its cache has.
+  int32_t greedy() const {
+    const int64_t parts = parts_for(call_.vocabulary * static_cast<int64_t>(sizeof(float)));
+    for_each_part(parts, [&](int64_t part) {
+      candidates_[part] = largest(part_of(call_.vocabulary, parts, part, kLanes));
+    });
+    Candidate top = candidates_[0];
+    for (int64_t part = 1; part < parts; ++part)
+      if (candidates_[part].logit > top.logit) top = candidates_[part];
+    return top.id;
   }
 
   int32_t greedy_penalized() {

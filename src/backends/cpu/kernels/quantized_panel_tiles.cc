@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in panels of 16 rows to tiles of bf16, with AVX-512 and its BF16: a panel's lanes are a
+// tile's rows already, so nothing is transposed. Rows of blocks: quantized_gemm_amx.cc.
+#include <cstdint>
+
+#include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")
+// GCC 12 takes the header's deliberately undefined operands for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// A column's codes of 16 rows with their blocks' scales and offsets, as quantized_gemm_amx.cc
+// computes them.
+struct Scaling {
+  __m512 scale;
+  __m512 offset;
+  __m512 value(__m512i codes) const {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(codes), scale, offset);
+  }
+};
+
+inline Scaling scaling(const uint16_t* halves, float offset) {
+  const __m512 scale =
+      _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-offset))};
+}
+
+// Four columns, a byte of each lane: two pairs of columns of a tile.
+inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
+  const __m512i byte = _mm512_set1_epi32(255);
+  const __m512i interleave =
+      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                       21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512 columns[4] = {by.value(_mm512_and_si512(codes, byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 8), byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 16), byte)),
+                             by.value(_mm512_srli_epi32(codes, 24))};
+  for (int pair = 0; pair < 2; ++pair) {
+    const auto both =
+        reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(columns[2 * pair + 1], columns[2 * pair]));
+    _mm512_store_si512(to + pair * kTileDepth, _mm512_permutexvar_epi16(interleave, both));
+  }
+}
+
+inline void make_tile(const PanelQ4_0& panel, int half, uint16_t* to) {
+  const Scaling by = scaling(panel.scales[half], 8);
+  const __m512i mask = _mm512_set1_epi8(15);
+  for (int group = 0; group < 4; ++group, to += 2 * kTileDepth) {
+    const __m512i both = _mm512_loadu_si512(panel.quants[half][group]);
+    store_pairs(_mm512_and_si512(both, mask), by, to);
+    store_pairs(_mm512_and_si512(_mm512_srli_epi16(both, 4), mask), by, to + 8 * kTileDepth);
+  }
+}
+
+inline void make_tile(const PanelQ8_0& panel, int half, uint16_t* to) {
+  const Scaling by = scaling(panel.scales[half], 128);
+  for (int group = 0; group < 8; ++group, to += 2 * kTileDepth)
+    store_pairs(
+        _mm512_xor_si512(_mm512_loadu_si512(panel.quants[half][group]), _mm512_set1_epi8(-128)), by,
+        to);
+}
+
+template <typename Panel>
+void unpack(const QuantizedMatrix& weight, int64_t row, int64_t column, WeightTiles& tiles) {
+  const int64_t across = weight.in / kPanelColumns;
+  const Panel* strip = reinterpret_cast<const Panel*>(weight.data) + row / kTileRows * across +
+                       column / kPanelColumns;
+  for (int64_t row_tile = 0; row_tile < 2 && row + row_tile * kTileRows < weight.out;
+       ++row_tile, strip += across)
+    for (int64_t k = 0; k < tiles.depth_tiles; ++k)
+      make_tile(strip[k / 2], static_cast<int>(k % 2), tiles.tile(row_tile, k));
+}
+
+}  // namespace
+
+static_assert(kPanelRowCount == kTileRows && kPanelColumns == 2 * kTileDepth);
+
+// Bound: conversions, about 2.5 cycles per 32 columns of a row.
+void unpack_panel_tiles(const QuantizedMatrix& weight,
+                        int64_t row,
+                        int64_t column,
+                        int64_t depth,
+                        WeightTiles& tiles) {
+  tiles.depth_tiles = depth / kTileDepth;
+  if (weight.dtype == DType::kQ4_0x16) return unpack<PanelQ4_0>(weight, row, column, tiles);
+  unpack<PanelQ8_0>(weight, row, column, tiles);
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options

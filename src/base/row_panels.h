@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Matrices of Q4_0 and Q8_0 with the blocks of 16 rows side by side, so that a vector holds what 16
+// rows have in the same columns and a product reads one stream from front to back. The blocks'
+// bytes are GGUF's, in another order: same values, same size. A form in memory, not a file's.
+//
+// A matrix [out, in] is panels [out / 16, in / 64]; out is a multiple of 16 and in of 64.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace ridge {
+inline namespace base {
+
+inline constexpr int64_t kPanelRowCount = 16;
+inline constexpr int64_t kPanelColumns = 64;  // two blocks of each row
+
+// The low nibbles are a block's columns 0..15, the high ones 16..31, four columns a group.
+struct PanelQ4_0 {
+  uint16_t scales[2][16];
+  uint8_t quants[2][4][16][4];  // [block, group, row, column]
+};
+
+struct PanelQ8_0 {
+  uint16_t scales[2][16];
+  int8_t quants[2][8][16][4];
+};
+
+static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ8_0) == 1088);
+
+// The type of such a matrix in panels; `dtype` itself where there is none.
+DType panel_dtype(DType dtype, const Shape& shape);
+inline bool is_panels(DType dtype) { return dtype == DType::kQ4_0x16 || dtype == DType::kQ8_0x16; }
+
+// Rows of blocks of width `in`, a multiple of 16 of them, into panels of type `to`; as many bytes.
+void pack_panels(DType to,
+                 int64_t in,
+                 std::span<const std::byte> rows,
+                 std::span<std::byte> panels);
+
+// Row `row` of a matrix in panels: row.size() columns, as dequantize gives them.
+void dequantize_row(DType dtype, const std::byte* panels, int64_t row, std::span<float> out);
+
+}  // namespace base
+}  // namespace ridge

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// pack_weights: weights in blocks that rounded products and look-ups alone read come in the
+// target's order, and nothing else changes.
+#include "base/row_panels.h"
+#include "passes/pass_trial.h"
+
+namespace ridge::passes {
+namespace {
+
+// The test's own target on any machine: one that packs.
+class PackingTarget final : public perf::Target {
+ public:
+  std::string_view name() const override { return target().name(); }
+  std::string unsupported(const Graph&, const Node&) const override { return ""; }
+  bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return false; }
+  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return false; }
+  bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
+  int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
+  int launches(const Graph&, const Node&) const override { return 1; }
+  perf::FlashScores flash_scores(const Call&) const override { return {}; }
+  DType packed_weight(DType stored, const Shape& shape) const override {
+    return panel_dtype(stored, shape);
+  }
+};
+
+// A tied head, and two more products of blocks of which one has a shape that is no panels.
+Graph tied_head(const std::string& activations) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId table = b.parameter("table", {DType::kQ8_0, {32, 64}});
+  ValueId x = b.call("embedding", {table, b.input("ids", {DType::kI32, {3}})},
+                     {{"dtype", std::string("f32")}});
+  auto layer = b.scope("layer.0");
+  std::vector<ValueId> made = b.call_all("matmul_group",
+                                         {x, b.parameter("up.weight", {DType::kQ4_0, {64, 64}}),
+                                          b.parameter("odd.weight", {DType::kQ4_0, {24, 64}})},
+                                         {{"activations", activations}});
+  graph.outputs = {b.call("matmul_group", {made[0], table}, {{"activations", activations}}),
+                   made[1]};
+  return graph;
+}
+
+TEST(PackWeights, PacksWhatRoundedProductsRead) {
+  PackingTarget packing;
+  Graph before = tied_head("i8");
+  LoadGraph load = identity_load(before);
+  Graph after = try_pass(pack_weights_pass(), before, load, packing);
+  EXPECT_EQ(after.type(after.find("table")).dtype, DType::kQ8_0x16);
+  EXPECT_EQ(after.type(after.find("up.weight")).dtype, DType::kQ4_0x16);
+  EXPECT_EQ(after.type(after.find("odd.weight")).dtype, DType::kQ4_0);
+  run_pass(pack_weights_pass(), before, load, packing);
+  EXPECT_EQ(load.graph.type(load.stored.at("table")).dtype, DType::kQ8_0x16);
+  EXPECT_EQ(load.graph.producer(load.stored.at("odd.weight")), nullptr);
+  EXPECT_FALSE(pack_weights_pass().trade.empty());
+}
+
+TEST(PackWeights, LeavesExactProductsAlone) {
+  PackingTarget packing;
+  Graph before = tied_head("f32");
+  LoadGraph load = identity_load(before);
+  EXPECT_EQ(print(run_pass(pack_weights_pass(), before, load, packing)), print(before));
+}
+
+}  // namespace
+}  // namespace ridge::passes
