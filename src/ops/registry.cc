@@ -11,7 +11,7 @@
   X(broadcast)                      \
   X(concat)                         \
   X(copy)                           \
-  X(turn)                           \
+  X(transpose_multi)                \
   X(fill)                           \
   X(matmul)                         \
   X(matmul_group)                   \

@@ -26,7 +26,7 @@ const Pass& fuse_rope_append_pass();
 const Pass& fuse_append_attention_pass();
 const Pass& fuse_row_products_pass();
 const Pass& own_products_pass();
-const Pass& turn_operands_pass();
+const Pass& transpose_operands_pass();
 const Pass& generate_pointwise_pass();
 const Pass& legalize_pass();
 

@@ -43,7 +43,7 @@ std::span<const Pass* const> pipeline() {
       &fuse_append_attention_pass(),
       &fuse_row_products_pass(),
       &own_products_pass(),
-      &turn_operands_pass(),
+      &transpose_operands_pass(),
       &generate_pointwise_pass(),
       // target
       &legalize_pass(),
@@ -61,7 +61,7 @@ std::span<const Level> levels() {
       Level{"kernels",
             "hand-written kernels for what stays memory-bound, and for products",
             {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw", "fuse_rope_append",
-             "fuse_append_attention", "fuse_row_products", "own_products", "turn_operands",
+             "fuse_append_attention", "fuse_row_products", "own_products", "transpose_operands",
              "pack_weights"}},
       Level{"compiled",
             "a compiler's job: generated kernels, tuned products, the step replayed whole",

@@ -84,7 +84,7 @@ class Target {
 
   // The operand, a matrix, that a matmul reads across the depth and that is worth turning; -1:
   // none.
-  virtual int turned_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
+  virtual int transposed_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
 
   virtual BranchSlack branch_slack() const { return {}; }
 

@@ -79,7 +79,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
       "row_product", "rope_append", "append_attention",
       // made after the gradient
-      "generated_pointwise", "turn"};
+      "generated_pointwise", "transpose_multi"};
   for (const Op* op : ops::table().all())
     EXPECT_EQ(!is_differentiable(*op), without.contains(op->name)) << op->name;
 }

@@ -35,7 +35,7 @@ inline constexpr bool kTestsCuda = false;
 // What passes make for a GPU alone.
 inline bool is_only_on_gpu(const Op& op) {
   return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention" ||
-         op.name == "turn";
+         op.name == "transpose_multi";
 }
 
 inline std::vector<Sample> all_samples() {

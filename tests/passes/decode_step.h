@@ -35,7 +35,7 @@ class GpuKernels final : public perf::Target {
     return g.type(n.inputs[0]).dtype == DType::kF32 && g.type(n.inputs[1]).dtype == DType::kF32;
   }
   // Where the depth comes first in both.
-  int turned_operand(const Graph&, const Node& n) const override {
+  int transposed_operand(const Graph&, const Node& n) const override {
     const std::string& einsum = n.attrs.text("einsum");
     return einsum[0] == einsum[einsum.find(',') + 1] ? 1 : -1;
   }

@@ -12,7 +12,7 @@
 #include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
-#include "backends/cuda/turned_operand.h"
+#include "backends/cuda/transposed_operand.h"
 #include "backends/table_backend.h"
 #include "base/error.h"
 
@@ -66,8 +66,9 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     return cuda::has_own_product(CallTypes(graph, matmul).call(), options_.tf32);
   }
 
-  int turned_operand(const Graph& graph, const Node& matmul) const override {
-    return cuda::turned_operand(CallTypes(graph, matmul).call(), device_.facts(), options_.tf32);
+  int transposed_operand(const Graph& graph, const Node& matmul) const override {
+    return cuda::transposed_operand(CallTypes(graph, matmul).call(), device_.facts(),
+                                    options_.tf32);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

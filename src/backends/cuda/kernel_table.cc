@@ -5,7 +5,7 @@
 
 #define RIDGE_CUDA_KERNELS(X) \
   RIDGE_KERNELS(X)            \
-  X(turn)                     \
+  X(transpose_multi)          \
   X(row_product)              \
   X(rope_append)              \
   X(append_attention)

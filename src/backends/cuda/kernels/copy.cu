@@ -7,7 +7,7 @@
 
 #include "backends/cuda/kernels/early_start.cuh"
 #include "backends/cuda/kernels/strided_walk.cuh"
-#include "backends/cuda/kernels/turned_tile.cuh"
+#include "backends/cuda/kernels/transposed_tile.cuh"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -79,7 +79,7 @@ struct Transpose {
 
 // Mapping: a tile a block. Bound: memory, as above.
 template <int kTile, typename From, typename To>
-__global__ void __launch_bounds__(kTurnThreads)
+__global__ void __launch_bounds__(kTransposeThreads)
     transpose_kernel(const __grid_constant__ Transpose<From, To> p) {
   uint32_t rest = p.inner_tiles.quotient(blockIdx.x);
   const int64_t inner = static_cast<int64_t>(blockIdx.x - rest * p.inner_tiles.divisor) * kTile;
@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kTurnThreads)
   int64_t offsets[2];
   p.outer.locate(outer, offsets);
   wait_for_grids();
-  turn_tile<kTile>(p.source + offsets[1], p.inner_source, p.target + offsets[0], p.across_target,
-                   p.inner, p.across, inner, across, p.accumulate);
+  transpose_tile<kTile>(p.source + offsets[1], p.inner_source, p.target + offsets[0],
+                        p.across_target, p.inner, p.across, inner, across, p.accumulate);
 }
 
 template <int kTile, typename From, typename To>
@@ -114,7 +114,7 @@ cudaError_t launch_tiles(const Copy<From, To>& call, LayoutPlan<2> plan, cudaStr
   const int64_t outer = plan.elements();
   if (outer >= (int64_t{1} << 31) / across_tiles / inner_tiles) return cudaErrorInvalidValue;
   const auto blocks = static_cast<unsigned>(outer * across_tiles * inner_tiles);
-  return launch_early(transpose_kernel<kTile, From, To>, blocks, kTurnThreads, 0, stream, p);
+  return launch_early(transpose_kernel<kTile, From, To>, blocks, kTransposeThreads, 0, stream, p);
 }
 
 template <typename From, typename To>

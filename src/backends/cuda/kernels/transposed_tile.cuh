@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A square tile of a matrix, transposed by a block: what `turn` and copies across an axis are made
-// of.
+// A square tile of a matrix, transposed by a block: what `transpose_multi` and copies across an
+// axis are made of.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace ridge::backends::cuda {
 
-inline constexpr int kTurnThreads = 256;
+inline constexpr int kTransposeThreads = 256;
 // Tiles of 64 x 64, or of 32 x 32 where those would be too few to fill a GPU twice.
 inline constexpr int kLargeTile = 64;
 inline constexpr int kSmallTile = 32;
@@ -18,18 +18,18 @@ inline constexpr int64_t kFewTiles = 264;
 // target [columns, rows] = source [rows, columns] from (row, column) on; `source_step` and
 // `target_step` lie between rows of each. Mapping: a warp reads 32 neighbours of the source and
 // writes 32 neighbours of the target, 16 (of small tiles 4) loads of a thread wait at a time. By
-// every thread of a block of kTurnThreads, once.
+// every thread of a block of kTransposeThreads, once.
 template <int kTile, typename From, typename To>
-__device__ __forceinline__ void turn_tile(const From* source,
-                                          int64_t source_step,
-                                          To* target,
-                                          int64_t target_step,
-                                          int64_t rows,
-                                          int64_t columns,
-                                          int64_t row,
-                                          int64_t column,
-                                          bool accumulate) {
-  constexpr int kTileRows = kTurnThreads / kTile;
+__device__ __forceinline__ void transpose_tile(const From* source,
+                                               int64_t source_step,
+                                               To* target,
+                                               int64_t target_step,
+                                               int64_t rows,
+                                               int64_t columns,
+                                               int64_t row,
+                                               int64_t column,
+                                               bool accumulate) {
+  constexpr int kTileRows = kTransposeThreads / kTile;
   __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two
                                                           // lanes of a column meet
   const int across = static_cast<int>(threadIdx.x) % kTile;

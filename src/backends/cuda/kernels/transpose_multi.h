@@ -9,23 +9,23 @@
 
 namespace ridge::backends::cuda {
 
-inline constexpr int kTurnMost = 4;
+inline constexpr int kMostTransposed = 4;
 
 template <typename T>
-struct TurnedMatrix {
+struct TransposedMatrix {
   int64_t rows = 0, columns = 0;
   Rows<const T> source;  // [rows, columns]
   T* target = nullptr;   // [columns, rows], dense
 };
 
 template <typename T>
-struct Turn {
+struct TransposeMulti {
   int count = 0;
-  TurnedMatrix<T> matrices[kTurnMost];
+  TransposedMatrix<T> matrices[kMostTransposed];
 };
 
 // cudaErrorInvalidValue for 2^31 tiles or more.
 template <typename T>
-cudaError_t launch_turn(const Turn<T>& call, cudaStream_t stream);
+cudaError_t launch_transpose_multi(const TransposeMulti<T>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// turn_operands: a product that reads both operands across the depth gets one of them turned, where
-// the target gains more by that than it takes.
+// transpose_operands: a product that reads both operands across the depth gets one of them
+// transposed, where the target gains more by that than it takes.
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -12,13 +12,13 @@
 namespace ridge::passes {
 namespace {
 
-class OperandTurner {
+class OperandTransposer {
  public:
-  OperandTurner(const Graph& graph, const perf::Target& target) : graph_(graph) {
+  OperandTransposer(const Graph& graph, const perf::Target& target) : graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->name != "matmul") continue;
-      if (int operand = target.turned_operand(graph, node); operand >= 0)
+      if (int operand = target.transposed_operand(graph, node); operand >= 0)
         products_.push_back({static_cast<NodeId>(i), operand});
     }
   }
@@ -28,11 +28,11 @@ class OperandTurner {
     Builder& b = rewriter.builder();
     Node node = graph_.node(id);
     auto derive = b.derive(node);
-    turn(rewriter, id);
+    transpose(rewriter, id);
     const int operand = products_[next_++].operand;
     std::vector<ValueId> inputs = rewriter.map(node.inputs);
-    ValueId& turned = inputs[static_cast<size_t>(operand)];
-    turned = turned_.at(node.inputs[static_cast<size_t>(operand)]);
+    ValueId& transposed = inputs[static_cast<size_t>(operand)];
+    transposed = transposed_.at(node.inputs[static_cast<size_t>(operand)]);
     Einsum einsum = parse_einsum(node.attrs.text("einsum"));
     std::string& letters = operand == 0 ? einsum.a : einsum.b;
     std::swap(letters[0], letters[1]);
@@ -48,41 +48,42 @@ class OperandTurner {
   };
 
   // The operand of the next product, and in the same launch that of the one after it if it is
-  // there: not more, since what is turned is kept until its product.
-  void turn(Rewriter& rewriter, NodeId id) {
+  // there: not more, since what is transposed is kept until its product.
+  void transpose(Rewriter& rewriter, NodeId id) {
     constexpr size_t kTogether = 2;
     std::vector<ValueId> matrices;
     for (size_t i = next_; i < std::min(next_ + kTogether, products_.size()); ++i) {
       const Product& product = products_[i];
       const ValueId matrix = graph_.node(product.node).inputs[static_cast<size_t>(product.operand)];
-      const bool is_new = !turned_.contains(matrix) &&
+      const bool is_new = !transposed_.contains(matrix) &&
                           std::find(matrices.begin(), matrices.end(), matrix) == matrices.end();
       if (is_new && graph_.value(matrix).producer < id) matrices.push_back(matrix);
     }
-    if (turned_.contains(graph_.node(id).inputs[static_cast<size_t>(products_[next_].operand)]))
+    if (transposed_.contains(graph_.node(id).inputs[static_cast<size_t>(products_[next_].operand)]))
       return;
-    std::vector<ValueId> made = rewriter.builder().call_all("turn", rewriter.map(matrices));
-    for (size_t i = 0; i < made.size(); ++i) turned_[matrices[i]] = made[i];
+    std::vector<ValueId> made =
+        rewriter.builder().call_all("transpose_multi", rewriter.map(matrices));
+    for (size_t i = 0; i < made.size(); ++i) transposed_[matrices[i]] = made[i];
   }
 
   const Graph& graph_;
   std::vector<Product> products_;  // in the schedule's order
   size_t next_ = 0;
-  std::map<ValueId, ValueId> turned_;
+  std::map<ValueId, ValueId> transposed_;
 };
 
 Graph run(const Graph& graph, PassContext& context) {
-  OperandTurner turner(graph, context.target);
+  OperandTransposer transposer(graph, context.target);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return turner.visit(rewriter, id);
+    return transposer.visit(rewriter, id);
   });
 }
 
 }  // namespace
 
-const Pass& turn_operands_pass() {
-  static const Pass pass{"turn_operands", Stage::kStep,
-                         "an operand turned along the depth where the product gains more by it",
+const Pass& transpose_operands_pass() {
+  static const Pass pass{"transpose_operands", Stage::kStep,
+                         "an operand transposed along the depth where the product gains more by it",
                          "bytes and a launch for time", run};
   return pass;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hopper's warpgroup products read TF32 along the depth only, and the library has kernels that turn
 // one operand on the way, but none for two: such a product takes the older instructions.
-#include "backends/cuda/turned_operand.h"
+#include "backends/cuda/transposed_operand.h"
 
 #include "backends/cuda/gemm.h"
 #include "backends/product_plan.h"
@@ -31,7 +31,7 @@ bool gains(const GemmShape& g, const DeviceFacts& facts) {
 
 }  // namespace
 
-int turned_operand(const Call& matmul, const DeviceFacts& facts, bool tf32) {
+int transposed_operand(const Call& matmul, const DeviceFacts& facts, bool tf32) {
   constexpr int kHopper = 9;
   if (!tf32 || facts.capability_major != kHopper || matmul.inputs[0].dtype != DType::kF32 ||
       matmul.inputs[1].dtype != DType::kF32 || matmul.inputs[0].shape.rank() != 2 ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// turn: matrices transposed, each into a dense buffer of its own, in one launch. Made by the pass
-// `turn_operands` for products that read along the depth only; where a view does, it is
-// `transpose`.
+// transpose_multi: matrices transposed, each into a dense buffer of its own, in one launch. Made by
+// the pass `transpose_operands` for products that read along the depth only; where a view does, it
+// is `transpose`.
 #include <vector>
 
 #include "ops/build.h"
@@ -13,7 +13,7 @@ namespace {
 std::vector<Type> infer(const Call& call) {
   std::vector<Type> turned;
   for (const Type& matrix : call.inputs) {
-    expect_rank("turn", matrix, 2, "each operand");
+    expect_rank("transpose_multi", matrix, 2, "each operand");
     turned.push_back({matrix.dtype, {matrix.shape[1], matrix.shape[0]}});
   }
   return turned;
@@ -38,8 +38,8 @@ std::vector<Case> cases() {
 
 }  // namespace
 
-const Op& turn_op() {
-  static const Op op{.name = "turn",
+const Op& transpose_multi_op() {
+  static const Op op{.name = "transpose_multi",
                      .min_inputs = 1,
                      .max_inputs = -1,
                      .formula = "no FLOPs; reads and writes each element once",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// turn_operands: a product of two operands across the depth reads one turned, and means the same.
+// transpose_operands: a product of two operands across the depth reads one turned, and means the
+// same.
 #include <gtest/gtest.h>
 
 #include "passes/decode_step.h"
@@ -24,18 +25,18 @@ Graph gradients() {
 
 TEST(TurnOperands, TurnsEachOnceAndTwoTogether) {
   Graph built = gradients();
-  Graph after = try_pass(turn_operands_pass(), built, identity_load(built), GpuKernels());
-  EXPECT_EQ(count(after, "turn"), 2);
+  Graph after = try_pass(transpose_operands_pass(), built, identity_load(built), GpuKernels());
+  EXPECT_EQ(count(after, "transpose_multi"), 2);
   EXPECT_EQ(count(after, "matmul"), 5);
 }
 
 TEST(TurnOperands, AsksTheTarget) {
-  EXPECT_EQ(count(run_pass(turn_operands_pass(), gradients()), "turn"), 0);
+  EXPECT_EQ(count(run_pass(transpose_operands_pass(), gradients()), "transpose_multi"), 0);
 }
 
 TEST(TurnOperands, IsOfTheLevelOfKernels) {
-  EXPECT_FALSE(Selection("fused", "").has("turn_operands"));
-  EXPECT_TRUE(Selection("kernels", "").has("turn_operands"));
+  EXPECT_FALSE(Selection("fused", "").has("transpose_operands"));
+  EXPECT_TRUE(Selection("kernels", "").has("transpose_operands"));
 }
 
 }  // namespace
