@@ -50,8 +50,8 @@ Rope<T> rope_call(const BindCall& call) {
   turn.tokens = x.type.shape[0];
   turn.heads = turn.rotated_heads = x.type.shape[1];
   turn.head_size = x.type.shape[2];
-  turn.x = {x.as<const T>(), x.strides[0], x.strides[1]};
-  turn.y = {y.as<T>(), y.strides[0], y.strides[1]};
+  turn.x = token_heads<const T>(x);
+  turn.y = token_heads<T>(y);
   return turn;
 }
 

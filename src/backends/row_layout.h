@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/kernels/rows.h"
+#include "backends/kernels/token_heads.h"
 
 namespace ridge::backends {
 
@@ -23,6 +24,12 @@ int64_t row_stride(const Operand& operand);
 template <typename T>
 Rows<T> rows(const Operand& operand) {
   return {operand.as<T>(), row_stride(operand)};
+}
+
+// An operand as tokens' heads; it must lie in heads.
+template <typename T>
+TokenHeads<T> token_heads(const Operand& operand) {
+  return {operand.as<T>(), operand.strides[0], operand.strides[1]};
 }
 
 // [N,heads,E] with each head contiguous.

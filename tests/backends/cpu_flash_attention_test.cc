@@ -61,11 +61,11 @@ struct Operands {
     }
   }
   std::vector<T> values;
-  HeadView<T> q, k, v;
+  TokenHeads<T> q, k, v;
 };
 
 template <typename T>
-HeadView<const T> readable(HeadView<T> view) {
+TokenHeads<const T> readable(TokenHeads<T> view) {
   return {view.data, view.token_stride, view.head_stride};
 }
 
@@ -73,7 +73,7 @@ HeadView<const T> readable(HeadView<T> view) {
 using Dense = std::vector<double>;
 
 template <typename T>
-Dense dense(const AttentionExtents& e, HeadView<T> view, int64_t heads) {
+Dense dense(const AttentionExtents& e, TokenHeads<T> view, int64_t heads) {
   Dense out;
   for (int64_t n = 0; n < e.batch * e.sequence; ++n) {
     for (int64_t h = 0; h < heads; ++h) {
@@ -86,7 +86,7 @@ Dense dense(const AttentionExtents& e, HeadView<T> view, int64_t heads) {
 }
 
 template <typename T>
-void fill_normal(const AttentionExtents& e, HeadView<T> view, int64_t heads, Random& random) {
+void fill_normal(const AttentionExtents& e, TokenHeads<T> view, int64_t heads, Random& random) {
   std::vector<float> row(static_cast<size_t>(std::max<int64_t>(e.head_size, 16)));
   for (int64_t n = 0; n < e.batch * e.sequence; ++n) {
     for (int64_t h = 0; h < heads; ++h) {
@@ -201,8 +201,8 @@ struct Passes {
     backward(threads);
   }
 
-  HeadView<T> o_view() { return {o.data(), e.heads * e.head_size, e.head_size}; }
-  HeadView<T> d_o_view() { return {d_o.data(), e.heads * e.head_size, e.head_size}; }
+  TokenHeads<T> o_view() { return {o.data(), e.heads * e.head_size, e.head_size}; }
+  TokenHeads<T> d_o_view() { return {d_o.data(), e.heads * e.head_size, e.head_size}; }
 
   void forward(int threads) {
     const Workspace workspace(flash_attention_forward_workspace_bytes(e, threads));
@@ -562,8 +562,8 @@ TEST(CpuFlashAttention, RefusesExtentsThatBreakTheRules) {
     change(e);
     EXPECT_THROW(flash_attention_forward_workspace_bytes(e, threads), Error);
     EXPECT_THROW(flash_attention_backward_workspace_bytes(e, threads), Error);
-    EXPECT_THROW(flash_attention_forward(e, HeadView<const float>{}, HeadView<const float>{},
-                                         HeadView<const float>{}, HeadView<float>{}, nullptr,
+    EXPECT_THROW(flash_attention_forward(e, TokenHeads<const float>{}, TokenHeads<const float>{},
+                                         TokenHeads<const float>{}, TokenHeads<float>{}, nullptr,
                                          nullptr, threads),
                  Error);
   };

@@ -17,17 +17,12 @@ AttentionExtents extents(const Call& call, size_t first_input) {
           s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
 }
 
-template <typename T>
-HeadView<T> heads(const Operand& operand) {
-  return {operand.as<T>(), operand.strides[0], operand.strides[1]};
-}
-
 Launch bind(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return [e = extents(call.call(), 0), q = heads<const T>(call.inputs[0]),
-            k = heads<const T>(call.inputs[1]), v = heads<const T>(call.inputs[2]),
-            o = heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
+    return [e = extents(call.call(), 0), q = token_heads<const T>(call.inputs[0]),
+            k = token_heads<const T>(call.inputs[1]), v = token_heads<const T>(call.inputs[2]),
+            o = token_heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
             workspace = call.workspace, threads = omp_get_max_threads()] {
       flash_attention_forward(e, q, k, v, o, lse, workspace, threads);
     };
@@ -38,11 +33,11 @@ Launch bind(const BindCall& call) {
 Launch bind_backward(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return [e = extents(call.call(), 1), d_o = heads<const T>(call.inputs[0]),
-            q = heads<const T>(call.inputs[1]), k = heads<const T>(call.inputs[2]),
-            v = heads<const T>(call.inputs[3]), o = heads<const T>(call.inputs[4]),
-            lse = call.inputs[5].as<const float>(), d_q = heads<T>(call.outputs[0]),
-            d_k = heads<T>(call.outputs[1]), d_v = heads<T>(call.outputs[2]),
+    return [e = extents(call.call(), 1), d_o = token_heads<const T>(call.inputs[0]),
+            q = token_heads<const T>(call.inputs[1]), k = token_heads<const T>(call.inputs[2]),
+            v = token_heads<const T>(call.inputs[3]), o = token_heads<const T>(call.inputs[4]),
+            lse = call.inputs[5].as<const float>(), d_q = token_heads<T>(call.outputs[0]),
+            d_k = token_heads<T>(call.outputs[1]), d_v = token_heads<T>(call.outputs[2]),
             workspace = call.workspace, threads = omp_get_max_threads()] {
       flash_attention_backward(e, q, k, v, o, lse, d_o, d_q, d_k, d_v, workspace, threads);
     };

@@ -43,17 +43,12 @@ Cache<T> cache_of(const Operand& operand) {
   return {operand.as<T>(), operand.type.shape[2], operand.type.shape[3]};
 }
 
-template <typename T>
-TokenHeads<T> heads_of(const Operand& operand) {
-  return {operand.as<T>(), operand.strides[0], operand.strides[1]};
-}
-
 Launch bind_append(const BindCall& call) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     return [cells = cells_of(call, call.inputs[0].type.shape, 4),
             keys = cache_of<T>(call.inputs[0]), values = cache_of<T>(call.inputs[1]),
-            k = heads_of<const T>(call.inputs[2]), v = heads_of<const T>(call.inputs[3])] {
+            k = token_heads<const T>(call.inputs[2]), v = token_heads<const T>(call.inputs[3])] {
       expect_cells("kv_append", cells, kAnyPosition);
       append(cells, k, keys);
       append(cells, v, values);
@@ -71,10 +66,10 @@ Launch bind_attention(const BindCall& call) {
     a.window = s.window;
     a.columns = s.columns();
     a.scale = static_cast<float>(s.scale);
-    a.q = heads_of<const T>(call.inputs[0]);
+    a.q = token_heads<const T>(call.inputs[0]);
     a.keys = cache_of<const T>(call.inputs[1]);
     a.values = cache_of<const T>(call.inputs[2]);
-    a.o = heads_of<T>(call.outputs[0]);
+    a.o = token_heads<T>(call.outputs[0]);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     return [a, most = std::min(s.context - 1, kAnyPosition)] {
       expect_cells("cached_attention", a.cells, most);
@@ -90,7 +85,7 @@ Launch bind_scores(const BindCall& call) {
     a.cells = cells_of(call, call.inputs[1].type.shape, 2);
     a.heads = call.inputs[0].type.shape[1];
     a.columns = call.attrs().integer("columns");
-    a.q = heads_of<const T>(call.inputs[0]);
+    a.q = token_heads<const T>(call.inputs[0]);
     a.keys = cache_of<const T>(call.inputs[1]);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     return [a, y = call.outputs[0].as<T>()] {
@@ -108,7 +103,7 @@ Launch bind_mix(const BindCall& call) {
     a.heads = call.inputs[0].type.shape[1];
     a.columns = call.inputs[0].type.shape[2];
     a.values = cache_of<const T>(call.inputs[1]);
-    a.o = heads_of<T>(call.outputs[0]);
+    a.o = token_heads<T>(call.outputs[0]);
     a.workspace = reinterpret_cast<float*>(call.workspace);
     return [a, p = call.inputs[0].as<const T>()] {
       expect_cells("cached_mix", a.cells, kAnyPosition);

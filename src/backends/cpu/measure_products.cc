@@ -236,16 +236,16 @@ AttentionTiming time_attention(Rounds& rounds, const Pool& pool, int64_t head_si
   auto heads = [&](std::byte* base, int64_t count) {
     auto* data = reinterpret_cast<T*>(base + at);
     at += round_up(tokens * count * head_size * static_cast<int64_t>(sizeof(T)), kAlignmentBytes);
-    return HeadView<T>{data, count * head_size, head_size};
+    return TokenHeads<T>{data, count * head_size, head_size};
   };
-  auto in = [](const HeadView<T>& view) {
-    return HeadView<const T>{view.data, view.token_stride, view.head_stride};
+  auto in = [](const TokenHeads<T>& view) {
+    return TokenHeads<const T>{view.data, view.token_stride, view.head_stride};
   };
-  HeadView<T> q = heads(pool.input(0), 4), k = heads(pool.input(0), 2), v = heads(pool.input(0), 2),
-              d_o = heads(pool.input(0), 4);
+  TokenHeads<T> q = heads(pool.input(0), 4), k = heads(pool.input(0), 2),
+                v = heads(pool.input(0), 2), d_o = heads(pool.input(0), 4);
   at = 0;
-  HeadView<T> o = heads(pool.result(0), 4), d_q = heads(pool.result(0), 4),
-              d_k = heads(pool.result(0), 2), d_v = heads(pool.result(0), 2);
+  TokenHeads<T> o = heads(pool.result(0), 4), d_q = heads(pool.result(0), 4),
+                d_k = heads(pool.result(0), 2), d_v = heads(pool.result(0), 2);
   int64_t bytes = std::max(flash_attention_forward_workspace_bytes(e, threads),
                            flash_attention_backward_workspace_bytes(e, threads));
   auto workspace = std::make_shared<Arena>(std::max<int64_t>(bytes, 1), "workspace of attention");

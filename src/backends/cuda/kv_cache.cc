@@ -12,11 +12,6 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 
-template <typename T>
-TokenHeads<T> heads_of(const Operand& operand) {
-  return {operand.as<T>(), operand.strides[0], operand.strides[1]};
-}
-
 // A token sees its window, and never more than a ring holds or its graph's bound allows.
 int64_t reach_of(const Call& call) { return ops::cached_attention_shape(call).keys(); }
 
@@ -40,8 +35,8 @@ Launch bind_append(const BindCall& call, BindContext& context) {
     a.cells = cells_of(call, call.inputs[0].type.shape, 4, "kv_append", context);
     a.keys = cache_of<T>(call.inputs[0]);
     a.values = cache_of<T>(call.inputs[1]);
-    a.k = heads_of<const T>(call.inputs[2]);
-    a.v = heads_of<const T>(call.inputs[3]);
+    a.k = token_heads<const T>(call.inputs[2]);
+    a.v = token_heads<const T>(call.inputs[3]);
     return launch_on(context.device, "kv_append", launch_kv_append<T>, a);
   });
 }
@@ -55,10 +50,10 @@ Launch bind_attention(const BindCall& call, BindContext& context) {
     a.heads = call.inputs[0].type.shape[1];
     a.reach = reach_of(call.call());
     a.scale = static_cast<float>(call.attrs().real("scale"));
-    a.q = heads_of<const T>(call.inputs[0]);
+    a.q = token_heads<const T>(call.inputs[0]);
     a.keys = cache_of<const T>(call.inputs[1]);
     a.values = cache_of<const T>(call.inputs[2]);
-    a.o = heads_of<T>(call.outputs[0]);
+    a.o = token_heads<T>(call.outputs[0]);
     if constexpr (sizeof(T) == 2)
       if (takes_tiles(call.call()) && lie_in_vectors(call.inputs[0]) &&
           lie_in_vectors(call.outputs[0]))
@@ -77,7 +72,7 @@ Launch bind_scores(const BindCall& call, BindContext& context) {
     s.cells = cells_of(call, call.inputs[1].type.shape, 2, "cached_scores", context);
     s.heads = call.inputs[0].type.shape[1];
     s.columns = call.attrs().integer("columns");
-    s.q = heads_of<const T>(call.inputs[0]);
+    s.q = token_heads<const T>(call.inputs[0]);
     s.keys = cache_of<const T>(call.inputs[1]);
     s.scores = call.outputs[0].as<T>();
     return launch_on(context.device, "cached_scores", launch_cached_scores<T>, s);
@@ -93,7 +88,7 @@ Launch bind_mix(const BindCall& call, BindContext& context) {
     m.columns = call.inputs[0].type.shape[2];
     m.p = call.inputs[0].as<const T>();
     m.values = cache_of<const T>(call.inputs[1]);
-    m.o = heads_of<T>(call.outputs[0]);
+    m.o = token_heads<T>(call.outputs[0]);
     return launch_on(context.device, "cached_mix", launch_cached_mix<T>, m);
   });
 }

@@ -6,20 +6,14 @@
 
 #include <cstdint>
 
+#include "backends/kernels/token_heads.h"
+
 namespace ridge::backends {
 
 // Which two elements of a head are pair i of E/2.
 enum class RopePairs : uint8_t {
   kInterleaved,  // 2i and 2i + 1
   kHalves,       // i and i + E/2
-};
-
-// x or y: element (n, h, e) at data[n token_stride + h head_stride + e].
-template <typename T>
-struct RopeOperand {
-  T* data = nullptr;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
 };
 
 // (a, b) of a pair becomes (a cos - b sin, b cos + a sin); inverse: sin negated.
@@ -30,10 +24,10 @@ struct Rope {
   // Heads [0, this) are turned, the others copied: q and k among q, k, v.
   int64_t rotated_heads = 0;
   int64_t head_size = 0;       // E, even
-  RopeOperand<const T> x;      // [N, heads, E]
+  TokenHeads<const T> x;       // [N, heads, E]
   const float* cos = nullptr;  // [N, E/2], dense
   const float* sin = nullptr;  // [N, E/2]
-  RopeOperand<T> y;            // [N, heads, E]; may be x, and must not overlap it otherwise
+  TokenHeads<T> y;             // [N, heads, E]; may be x, and must not overlap it otherwise
   RopePairs pairs = RopePairs::kHalves;
   bool inverse = false;  // turns back: the gradient
 };

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "backends/kernels/token_heads.h"
+
 namespace ridge::backends::cpu {
 
 // Query head h reads KV head h / (heads / kv_heads). Sequences are independent and equally long.
@@ -22,15 +24,7 @@ struct AttentionExtents {
   float scale = 1.0f;  // of the scores
 };
 
-// Element (b, t, h, e) lies at data[(b * T + t) * token_stride + h * head_stride + e]; strides in
-// elements. So q, k and v may be slices of one merged [N, (H + 2K) E] tensor, and their gradients
-// slices of another. A uint16_t is the bits of a bf16.
-template <typename T>
-struct HeadView {
-  T* data = nullptr;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
-};
+// Operands hold B T tokens, token (b, t) at b T + t.
 
 inline constexpr int64_t kMaxHeadSize = 256;
 
@@ -61,18 +55,18 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
 // null: not wanted. Throws a usage Error for extents outside the rules above. The result does not
 // depend on `threads`; the last bits do depend on the ISA.
 void flash_attention_forward(const AttentionExtents& extents,
-                             HeadView<const float> q,
-                             HeadView<const float> k,
-                             HeadView<const float> v,
-                             HeadView<float> o,
+                             TokenHeads<const float> q,
+                             TokenHeads<const float> k,
+                             TokenHeads<const float> v,
+                             TokenHeads<float> o,
                              float* lse,
                              std::byte* workspace,
                              int threads);
 void flash_attention_forward(const AttentionExtents& extents,
-                             HeadView<const uint16_t> q,
-                             HeadView<const uint16_t> k,
-                             HeadView<const uint16_t> v,
-                             HeadView<uint16_t> o,
+                             TokenHeads<const uint16_t> q,
+                             TokenHeads<const uint16_t> k,
+                             TokenHeads<const uint16_t> v,
+                             TokenHeads<uint16_t> o,
                              float* lse,
                              std::byte* workspace,
                              int threads);
@@ -82,27 +76,27 @@ void flash_attention_forward(const AttentionExtents& extents,
 // order; dQ adds key tiles in ascending order, where threads share one KV head as one partial sum
 // each.
 void flash_attention_backward(const AttentionExtents& extents,
-                              HeadView<const float> q,
-                              HeadView<const float> k,
-                              HeadView<const float> v,
-                              HeadView<const float> o,
+                              TokenHeads<const float> q,
+                              TokenHeads<const float> k,
+                              TokenHeads<const float> v,
+                              TokenHeads<const float> o,
                               const float* lse,
-                              HeadView<const float> d_o,
-                              HeadView<float> d_q,
-                              HeadView<float> d_k,
-                              HeadView<float> d_v,
+                              TokenHeads<const float> d_o,
+                              TokenHeads<float> d_q,
+                              TokenHeads<float> d_k,
+                              TokenHeads<float> d_v,
                               std::byte* workspace,
                               int threads);
 void flash_attention_backward(const AttentionExtents& extents,
-                              HeadView<const uint16_t> q,
-                              HeadView<const uint16_t> k,
-                              HeadView<const uint16_t> v,
-                              HeadView<const uint16_t> o,
+                              TokenHeads<const uint16_t> q,
+                              TokenHeads<const uint16_t> k,
+                              TokenHeads<const uint16_t> v,
+                              TokenHeads<const uint16_t> o,
                               const float* lse,
-                              HeadView<const uint16_t> d_o,
-                              HeadView<uint16_t> d_q,
-                              HeadView<uint16_t> d_k,
-                              HeadView<uint16_t> d_v,
+                              TokenHeads<const uint16_t> d_o,
+                              TokenHeads<uint16_t> d_q,
+                              TokenHeads<uint16_t> d_k,
+                              TokenHeads<uint16_t> d_v,
                               std::byte* workspace,
                               int threads);
 

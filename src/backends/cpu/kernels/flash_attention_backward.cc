@@ -94,10 +94,10 @@ struct BackwardCall {
   const AttentionExtents& extents;
   const Schedule& schedule;
   const BackwardLayout& layout;
-  HeadView<const T> q, k, v, o;
+  TokenHeads<const T> q, k, v, o;
   const float* lse;
-  HeadView<const T> d_o;
-  HeadView<T> d_q, d_k, d_v;
+  TokenHeads<const T> d_o;
+  TokenHeads<T> d_q, d_k, d_v;
   float* workspace;
 };
 
@@ -389,15 +389,15 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
 }
 
 void flash_attention_backward(const AttentionExtents& extents,
-                              HeadView<const float> q,
-                              HeadView<const float> k,
-                              HeadView<const float> v,
-                              HeadView<const float> o,
+                              TokenHeads<const float> q,
+                              TokenHeads<const float> k,
+                              TokenHeads<const float> v,
+                              TokenHeads<const float> o,
                               const float* lse,
-                              HeadView<const float> d_o,
-                              HeadView<float> d_q,
-                              HeadView<float> d_k,
-                              HeadView<float> d_v,
+                              TokenHeads<const float> d_o,
+                              TokenHeads<float> d_q,
+                              TokenHeads<float> d_k,
+                              TokenHeads<float> d_v,
                               std::byte* workspace,
                               int threads) {
   check_attention(extents, threads);
@@ -421,15 +421,15 @@ void flash_attention_backward(const AttentionExtents& extents,
 }
 
 void flash_attention_backward(const AttentionExtents& extents,
-                              HeadView<const uint16_t> q,
-                              HeadView<const uint16_t> k,
-                              HeadView<const uint16_t> v,
-                              HeadView<const uint16_t> o,
+                              TokenHeads<const uint16_t> q,
+                              TokenHeads<const uint16_t> k,
+                              TokenHeads<const uint16_t> v,
+                              TokenHeads<const uint16_t> o,
                               const float* lse,
-                              HeadView<const uint16_t> d_o,
-                              HeadView<uint16_t> d_q,
-                              HeadView<uint16_t> d_k,
-                              HeadView<uint16_t> d_v,
+                              TokenHeads<const uint16_t> d_o,
+                              TokenHeads<uint16_t> d_q,
+                              TokenHeads<uint16_t> d_k,
+                              TokenHeads<uint16_t> d_v,
                               std::byte* workspace,
                               int threads) {
   check_attention(extents, threads);

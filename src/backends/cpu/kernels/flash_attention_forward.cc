@@ -73,8 +73,8 @@ struct ForwardCall {
   const AttentionExtents& extents;
   const ForwardShape& shape;
   const Schedule& schedule;
-  HeadView<const T> q, k, v;
-  HeadView<T> o;
+  TokenHeads<const T> q, k, v;
+  TokenHeads<T> o;
   float* lse;
   float* workspace;
 };
@@ -235,10 +235,10 @@ HWY_EXPORT(attend_bf16);
 template <typename T, typename Kernel>
 void run(Kernel kernel,
          const AttentionExtents& extents,
-         HeadView<const T> q,
-         HeadView<const T> k,
-         HeadView<const T> v,
-         HeadView<T> o,
+         TokenHeads<const T> q,
+         TokenHeads<const T> k,
+         TokenHeads<const T> v,
+         TokenHeads<T> o,
          float* lse,
          std::byte* workspace,
          int threads) {
@@ -259,10 +259,10 @@ int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents,
 }
 
 void flash_attention_forward(const AttentionExtents& extents,
-                             HeadView<const float> q,
-                             HeadView<const float> k,
-                             HeadView<const float> v,
-                             HeadView<float> o,
+                             TokenHeads<const float> q,
+                             TokenHeads<const float> k,
+                             TokenHeads<const float> v,
+                             TokenHeads<float> o,
                              float* lse,
                              std::byte* workspace,
                              int threads) {
@@ -270,10 +270,10 @@ void flash_attention_forward(const AttentionExtents& extents,
 }
 
 void flash_attention_forward(const AttentionExtents& extents,
-                             HeadView<const uint16_t> q,
-                             HeadView<const uint16_t> k,
-                             HeadView<const uint16_t> v,
-                             HeadView<uint16_t> o,
+                             TokenHeads<const uint16_t> q,
+                             TokenHeads<const uint16_t> k,
+                             TokenHeads<const uint16_t> v,
+                             TokenHeads<uint16_t> o,
                              float* lse,
                              std::byte* workspace,
                              int threads) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "backends/kernels/token_heads.h"
+
 namespace ridge::backends::cpu {
 
 // Which token each row of the flat axis is, and the rings of the slots. Position p of a slot lies
@@ -68,17 +70,6 @@ struct Cache {
   int64_t head_size = 0;  // E
   // A token's values for one head.
   T* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
-};
-
-// [N, heads, E] with each head contiguous.
-template <typename T>
-struct TokenHeads {
-  T* data = nullptr;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
-  T* head(int64_t token, int64_t head) const {
-    return data + token * token_stride + head * head_stride;
-  }
 };
 
 // cache[cell of token n] = x[n], in the order of the tokens; the cells must be checked. Bound:

@@ -4,7 +4,7 @@
 #include "backends/cpu/kernels/amx_tiles-inl.h"
 #include "backends/cpu/kernels/quantized_kernels.h"
 #include "backends/cpu/kernels/quantized_tiles-inl.h"
-#include "backends/cpu/kernels/tile_transpose-inl.h"
+#include "backends/cpu/kernels/tile_filling-inl.h"
 #include "base/error.h"
 #include "base/row_panels.h"
 
@@ -17,11 +17,6 @@
 
 namespace ridge::backends::cpu {
 namespace {
-
-// 32 columns of one token or of one row of W, in a register of bf16.
-inline __m512i rounded(__m512 first, __m512 second) {
-  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
-}
 
 // Codes of 16 rows, with their scales and offsets.
 struct RowCodes {
@@ -48,8 +43,7 @@ void make_tiles(const RowCodes& from, int64_t depth_tiles, uint16_t* to) {
                         sixteen(from, r, column + 16, (column + 16) / kGroup));
     }
     transpose_words(rows);
-#pragma GCC unroll 16
-    for (int pair = 0; pair < 16; ++pair) _mm512_store_si512(to + pair * kTileDepth, rows[pair]);
+    store_tile(rows, to);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "backends/cpu/kernels/tile_filling-inl.h"
 #include "base/row_panels.h"
 
 #pragma GCC push_options
@@ -43,8 +44,7 @@ inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
                              by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 16), byte)),
                              by.value(_mm512_srli_epi32(codes, 24))};
   for (int pair = 0; pair < 2; ++pair) {
-    const auto both =
-        reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(columns[2 * pair + 1], columns[2 * pair]));
+    const __m512i both = rounded(columns[2 * pair], columns[2 * pair + 1]);
     _mm512_store_si512(to + pair * kTileDepth, _mm512_permutexvar_epi16(interleave, both));
   }
 }

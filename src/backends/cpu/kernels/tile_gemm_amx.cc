@@ -2,8 +2,8 @@
 // Products by AMX's tiles: bringing operands into tiles, and sums out of them. The order of the
 // product is tile_gemm-inl.h.
 #include "backends/cpu/kernels/amx_tiles-inl.h"
+#include "backends/cpu/kernels/tile_filling-inl.h"
 #include "backends/cpu/kernels/tile_gemm-inl.h"
-#include "backends/cpu/kernels/tile_transpose-inl.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
@@ -51,11 +51,6 @@ inline void load_pairs(const Corner& from, int64_t depth_step, __m512i (&v)[16])
     v[p] = _mm512_or_si512(load(2 * p), _mm512_slli_epi32(load(2 * p + 1), 16));
 }
 
-inline void store_tile(const __m512i (&v)[16], uint16_t* to) {
-#pragma GCC unroll 16
-  for (int r = 0; r < 16; ++r) _mm512_store_si512(to + r * kTileDepth, v[r]);
-}
-
 // kPairs: the form of the right operand. A matrix that lies the other way is turned.
 template <bool kPairs, bool kLiesInPairs, bool kWhole>
 void fill_tile(const Corner& from, int64_t step, uint16_t* to) {
@@ -101,7 +96,7 @@ void write_bf16(const float* sums, int64_t row, uint16_t* to, __mmask32 columns,
     low = _mm512_add_ps(low, widened(_mm512_castsi512_si256(before)));
     high = _mm512_add_ps(high, widened(_mm512_extracti64x4_epi64(before, 1)));
   }
-  _mm512_mask_storeu_epi16(to, columns, reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(high, low)));
+  _mm512_mask_storeu_epi16(to, columns, rounded(low, high));
 }
 
 void write_f32(const float* sums, int64_t row, float* to, __mmask32 columns, bool adds) {

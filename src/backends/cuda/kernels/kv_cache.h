@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/gpu_runtime.h"
+#include "backends/kernels/token_heads.h"
 
 namespace ridge::backends::cuda {
 
@@ -33,14 +34,6 @@ struct Cache {
   T* data = nullptr;  // [blocks, block_tokens, K, E]
   int64_t kv_heads = 0;
   int64_t head_size = 0;
-};
-
-// Element (n, h, e) at data[n token_stride + h head_stride + e].
-template <typename T>
-struct TokenHeads {
-  T* data = nullptr;
-  int64_t token_stride = 0;
-  int64_t head_stride = 0;
 };
 
 template <typename T>

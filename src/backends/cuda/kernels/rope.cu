@@ -23,8 +23,8 @@ struct RopeBody {
     Packed<T, kPart> part[kParts];
     float cos[kCount], sin[kCount];
   };
-  RopeOperand<const T> x;
-  RopeOperand<T> y;
+  TokenHeads<const T> x;
+  TokenHeads<T> y;
   const float* cos;
   const float* sin;
   FastDivide per_head;  // by E/2
@@ -104,7 +104,7 @@ cudaError_t launch(const Rope<T>& call, int64_t heads, cudaStream_t stream) {
 }
 
 template <int kCount, typename T>
-bool heads_take_vectors(const RopeOperand<T>& operand) {
+bool heads_take_vectors(const TokenHeads<T>& operand) {
   return takes_vectors<kCount>(Rows<T>{operand.data, operand.token_stride}) &&
          takes_vectors<kCount>(Rows<T>{operand.data, operand.head_stride});
 }

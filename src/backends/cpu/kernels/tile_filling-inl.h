@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The transposition between the two operands' forms of a tile. Private to the kernels that fill
-// tiles; for AVX-512.
+// Filling tiles from vectors: rounding, the transposition between the two operands' forms, storing.
+// Private to the kernels that fill tiles; for AVX-512.
 #pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/kernels/tile_shape.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
@@ -11,6 +15,16 @@
 #include <immintrin.h>
 
 namespace ridge::backends::cpu {
+
+// 32 columns in a register of bf16.
+inline __m512i rounded(__m512 first, __m512 second) {
+  return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
+}
+
+inline void store_tile(const __m512i (&v)[16], uint16_t* to) {
+#pragma GCC unroll 16
+  for (int r = 0; r < 16; ++r) _mm512_store_si512(to + r * kTileDepth, v[r]);
+}
 
 // 16 x 16 words of 32 bits (pairs of bf16), a row in each register: within 128-bit lanes and then
 // among them.
