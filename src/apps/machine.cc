@@ -32,10 +32,16 @@ std::string share(double part, double whole) {
 }
 
 void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
-  Table table({{"memory", Align::kLeft}, {"capacity"}, {"read"}, {"copy"}, {"theoretical"}});
+  Table table({{"memory", Align::kLeft},
+               {"capacity"},
+               {"read"},
+               {"copy"},
+               {"theoretical"},
+               {"kept beside others"}});
   for (const perf::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
-               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
+               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s"),
+               level.lifetime_ns > 0 ? format_ns(level.lifetime_ns) : "-"});
   fmt::print("{}\n", table.text(terminal));
 }
 

@@ -55,6 +55,7 @@ void check_bandwidth(const Ceilings& ceilings) {
     expect_rate("levels.read_bytes_per_ns", level.read_bytes_per_ns, false);
     expect_rate("levels.copy_bytes_per_ns", level.copy_bytes_per_ns, false);
     expect_rate("levels.theoretical_bytes_per_ns", level.theoretical_bytes_per_ns, true);
+    expect_ns("levels.lifetime_ns", level.lifetime_ns);
   }
 }
 

@@ -45,6 +45,9 @@ struct MemoryLevel {
   double read_bytes_per_ns = 0;
   double copy_bytes_per_ns = 0;
   double theoretical_bytes_per_ns = 0;  // 0 = unknown
+  // After this long 1/e of what was touched is still there: programs on other cores use the level
+  // too. 0 = it stays, or is not known to go.
+  double lifetime_ns = 0;
 };
 
 // How the two operands lie: which of the matrices is stored transposed. C[m,n] = A[m,k] B[k,n].

@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 6;
+constexpr int kFormat = 7;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -57,7 +57,8 @@ Json memory_json(const Ceilings& ceilings) {
                       {"capacity_bytes", l.capacity_bytes},
                       {"read_bytes_per_ns", l.read_bytes_per_ns},
                       {"copy_bytes_per_ns", l.copy_bytes_per_ns},
-                      {"theoretical_bytes_per_ns", l.theoretical_bytes_per_ns}});
+                      {"theoretical_bytes_per_ns", l.theoretical_bytes_per_ns},
+                      {"lifetime_ns", l.lifetime_ns}});
   return {{"points", points}, {"levels", levels}};
 }
 
@@ -119,7 +120,8 @@ void read_memory(const JsonField& r, Ceilings& ceilings) {
   for (const JsonField& l : r.at("levels").items())
     ceilings.levels.push_back({l.at("name").text(), l.at("capacity_bytes").integer(),
                                l.at("read_bytes_per_ns").real(), l.at("copy_bytes_per_ns").real(),
-                               l.at("theoretical_bytes_per_ns").real()});
+                               l.at("theoretical_bytes_per_ns").real(),
+                               l.at("lifetime_ns").real()});
 }
 
 void read_rates(const JsonField& r, Ceilings& c) {

@@ -85,6 +85,11 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
     points_.push_back(
         {std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
   }
+  for (const MemoryLevel& level : ceilings.levels) {
+    lifetime_ns_ = level.lifetime_ns;
+    if (lifetime_ns_ > 0) break;
+    private_bytes_ = level.capacity_bytes;
+  }
 }
 
 double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) const {
@@ -99,25 +104,33 @@ double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) con
   return points_.back().*member;
 }
 
-double Bandwidth::read_ns(int64_t bytes, int64_t distance_bytes) const {
-  return static_cast<double>(bytes) * interpolate(&Point::read_ns_per_byte, distance_bytes);
+double Bandwidth::ns_per_byte(double Point::*member, const Reuse& reuse) const {
+  double ns = interpolate(member, reuse.distance_bytes);
+  if (lifetime_ns_ == 0 || reuse.distance_bytes < private_bytes_) return ns;
+  double lost = -std::expm1(-reuse.age_ns / lifetime_ns_);
+  return ns + lost * std::max(0.0, points_.back().*member - ns);
 }
 
-double Bandwidth::write_ns(int64_t bytes, int64_t distance_bytes) const {
-  return static_cast<double>(bytes) * interpolate(&Point::write_ns_per_byte, distance_bytes);
+double Bandwidth::read_ns(int64_t bytes, const Reuse& reuse) const {
+  return static_cast<double>(bytes) * ns_per_byte(&Point::read_ns_per_byte, reuse);
 }
 
-double Bandwidth::update_ns(int64_t bytes, int64_t distance_bytes) const {
-  return static_cast<double>(bytes) * interpolate(&Point::update_ns_per_byte, distance_bytes);
+double Bandwidth::write_ns(int64_t bytes, const Reuse& reuse) const {
+  return static_cast<double>(bytes) * ns_per_byte(&Point::write_ns_per_byte, reuse);
+}
+
+double Bandwidth::update_ns(int64_t bytes, const Reuse& reuse) const {
+  return static_cast<double>(bytes) * ns_per_byte(&Point::update_ns_per_byte, reuse);
 }
 
 namespace {
 
 // Where each piece was when the node that now touches it came: a write to a piece that the same
 // node has read is an update in place.
-struct PieceReads {
-  std::vector<NodeId> reader;
-  std::vector<int64_t> distance;
+struct PieceUse {
+  NodeId reader = kNoNode;
+  Reuse read;             // of that reader
+  double touched_at = 0;  // ns since the first walk began: when the last toucher ended
 };
 
 }  // namespace
@@ -126,7 +139,8 @@ std::vector<MemoryTime> memory_times(const Graph& graph,
                                      const std::vector<Place>& places,
                                      const MemoryPlan& plan,
                                      const std::vector<NodeCost>& costs,
-                                     const Ceilings& ceilings) {
+                                     const Ceilings& ceilings,
+                                     const std::vector<double>& run_ns) {
   Addresses addresses(graph, places, plan);
   std::vector<std::vector<Access>> schedule;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
@@ -136,26 +150,30 @@ std::vector<MemoryTime> memory_times(const Graph& graph,
     for (const Access& access : accesses) touches += pieces_of(access, piece);
   size_t pieces = static_cast<size_t>(addresses.end() / piece + 1);
   ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
-  PieceReads reads{std::vector<NodeId>(pieces, kNoNode), std::vector<int64_t>(pieces, 0)};
+  std::vector<PieceUse> uses(pieces);
   Bandwidth bandwidth(ceilings);
   std::vector<MemoryTime> times(graph.nodes.size());
+  double begin = 0;
   for (bool counts : {false, true})
     for (size_t i = 0; i < schedule.size(); ++i) {
+      double end = begin + (run_ns.empty() ? 0 : run_ns[i]);
       int64_t own = 0;
       for (const Access& access : schedule[i]) own += access.bytes;
       walk(schedule[i], piece, [&](const Access& access, int64_t at, int64_t bytes) {
-        int64_t distance = clock.touch(at, bytes);
-        NodeId& reader = reads.reader[static_cast<size_t>(at)];
-        bool updates = access.is_write && reader == static_cast<NodeId>(i);
-        if (updates) distance = reads.distance[static_cast<size_t>(at)];
+        PieceUse& use = uses[static_cast<size_t>(at)];
+        Reuse reuse{clock.touch(at, bytes), std::max(0.0, begin - use.touched_at)};
+        use.touched_at = end;
+        bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
+        if (updates) reuse = use.read;
         if (!access.is_write) {
-          reader = static_cast<NodeId>(i);
-          reads.distance[static_cast<size_t>(at)] = distance;
+          use.reader = static_cast<NodeId>(i);
+          use.read = reuse;
         }
         if (!counts) return;
-        times[i].ns += bandwidth.access_ns(bytes, distance, access.is_write, updates);
-        times[i].near_ns += bandwidth.access_ns(bytes, own, access.is_write, updates);
+        times[i].ns += bandwidth.access_ns(bytes, reuse, access.is_write, updates);
+        times[i].near_ns += bandwidth.access_ns(bytes, {own, 0}, access.is_write, updates);
       });
+      begin = end;
     }
   return times;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory side of the time model: each node's planned traffic at the bandwidth that its reuse
-// distances deserve.
+// deserves.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,25 @@
 
 namespace ridge::perf {
 
-// Time per byte as a function of how many bytes were touched since the byte's last touch: linear in
-// the logarithm of the footprint between the measured points, flat outside.
+// Since a byte's last touch.
+struct Reuse {
+  int64_t distance_bytes = 0;  // other bytes touched
+  double age_ns = 0;
+};
+
+// Time per byte as a function of its reuse: linear in the logarithm of the distance between the
+// measured footprints, flat outside. What the shared cache has lost to other programs since comes
+// from memory.
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
-  double read_ns(int64_t bytes, int64_t distance_bytes) const;
-  double write_ns(int64_t bytes, int64_t distance_bytes) const;
-  // A write of what the kernel has just read; the distance is the read's.
-  double update_ns(int64_t bytes, int64_t distance_bytes) const;
-  double access_ns(int64_t bytes, int64_t distance_bytes, bool is_write, bool updates) const {
-    if (!is_write) return read_ns(bytes, distance_bytes);
-    return updates ? update_ns(bytes, distance_bytes) : write_ns(bytes, distance_bytes);
-  }
-  double ns(int64_t read_bytes, int64_t written_bytes, int64_t distance_bytes) const {
-    return read_ns(read_bytes, distance_bytes) + write_ns(written_bytes, distance_bytes);
+  double read_ns(int64_t bytes, const Reuse& reuse) const;
+  double write_ns(int64_t bytes, const Reuse& reuse) const;
+  // A write of what the kernel has just read; the reuse is the read's.
+  double update_ns(int64_t bytes, const Reuse& reuse) const;
+  double access_ns(int64_t bytes, const Reuse& reuse, bool is_write, bool updates) const {
+    if (!is_write) return read_ns(bytes, reuse);
+    return updates ? update_ns(bytes, reuse) : write_ns(bytes, reuse);
   }
 
  private:
@@ -38,22 +42,27 @@ class Bandwidth {
     double write_ns_per_byte;
     double update_ns_per_byte;
   };
+  double ns_per_byte(double Point::*member, const Reuse& reuse) const;
   double interpolate(double Point::*member, int64_t distance_bytes) const;
 
   std::vector<Point> points_;
+  int64_t private_bytes_ = 0;  // of the caches before the shared one
+  double lifetime_ns_ = 0;     // of what lies in the shared one; 0 = for ever
 };
 
 struct MemoryTime {
-  double ns = 0;       // the node's traffic at its reuse distances
+  double ns = 0;       // the node's traffic as it is reused
   double near_ns = 0;  // the same had the node's operands been touched just before
 };
 
 // One per node. Addresses are the arena's offsets and one range for each stored value; the schedule
-// is walked twice, and the second walk counts: the graph runs over and over.
+// is walked twice, and the second walk counts: the graph runs over and over. `run_ns` has how long
+// each node runs, and so how old its operands get; where it is empty they stay as they are.
 std::vector<MemoryTime> memory_times(const Graph& graph,
                                      const std::vector<Place>& places,
                                      const MemoryPlan& plan,
                                      const std::vector<NodeCost>& costs,
-                                     const Ceilings& ceilings);
+                                     const Ceilings& ceilings,
+                                     const std::vector<double>& run_ns);
 
 }  // namespace ridge::perf

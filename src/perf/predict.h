@@ -2,7 +2,8 @@
 // Predicted time from counts and ceilings alone: no timing of the graph's own shapes enters. Time
 // of a node = max(compute, memory) + overhead. The memory model asks how many bytes passed since a
 // byte was last touched (the reuse distance over the schedule, in steady state), and takes the
-// bandwidth of a working set of that size.
+// bandwidth of a working set of that size; and how much time passed, in which other programs took
+// a shared cache's content away.
 #pragma once
 
 #include <optional>

@@ -19,7 +19,7 @@ Ceilings measured() {
   c.machine.libraries = {"cuBLASLt 13"};
   c.measured_at = "2026-01-02T03:04:05Z";
   c.others_share = 0.25;
-  c.levels.push_back({"L2", 50 << 20, 5500, 5000, 0});
+  c.levels.push_back({"L2", 50 << 20, 5500, 5000, 0, 3e6});
   c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
   c.notes = {"a \"note\""};
@@ -32,6 +32,7 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(to_json(read), text);
   EXPECT_EQ(read.machine.hash(), measured().machine.hash());
   EXPECT_EQ(read.others_share, 0.25);
+  EXPECT_EQ(read.levels.back().lifetime_ns, 3e6);
   EXPECT_EQ(read.products[0].samples[0].form, ProductForm::kTN);
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time model where no measured sample is near: what a product's rate is taken from.
+// The time model where no measured sample is near: what a product's rate is taken from, and what a
+// shared cache has lost by the time that it is asked.
 #include "perf/predict.h"
 
 #include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "backends/null/null_backend.h"
 #include "graph/builder.h"
@@ -12,6 +15,13 @@
 namespace ridge::perf {
 namespace {
 
+std::vector<NodePrediction> predict(const Graph& graph, const Ceilings& ceilings) {
+  auto target = backends::null::make_null_target();
+  std::vector<Place> places = perf::places(graph, target.get());
+  MemoryPlan plan = plan_memory(graph, places, *target);
+  return predict_nodes(graph, places, plan, node_costs(graph, places, target.get()), ceilings);
+}
+
 // The time of the arithmetic of 512 tokens times a weight in blocks.
 double compute_ns(const std::string& activations, const Ceilings& ceilings) {
   Graph graph;
@@ -19,12 +29,7 @@ double compute_ns(const std::string& activations, const Ceilings& ceilings) {
   ValueId x = b.input("x", {DType::kF32, {512, 1024}}),
           w = b.parameter("w", {DType::kQ4_0, {1024, 1024}});
   graph.outputs = b.call_all("matmul_group", {x, w}, {{"activations", activations}});
-  auto target = backends::null::make_null_target();
-  std::vector<Place> places = perf::places(graph, target.get());
-  MemoryPlan plan = plan_memory(graph, places, *target);
-  return predict_nodes(graph, places, plan, node_costs(graph, places, target.get()), ceilings)
-      .back()
-      .compute_ns;
+  return predict(graph, ceilings).back().compute_ns;
 }
 
 TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
@@ -40,6 +45,39 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   blocks.peak_flops_per_ns = 4 * f32;
   c.products.push_back(blocks);
   EXPECT_NEAR(exact / compute_ns("i8", c), 4, 1e-9);
+}
+
+// A kernel reads what another wrote before a long product. All distances are those of a cache, ten
+// times as fast as memory.
+TEST(Predict, SharedCachesLoseWithTimeWhatPrivateOnesKeep) {
+  constexpr double kCache = 100, kMemory = 10, kLifetimeNs = 1e6;
+  constexpr int64_t kBytes = 4 << 20;
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {1024, 1024}}), y = b.call("neg", {x}),
+          product = b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}),
+          last = b.call("neg", {y});
+  graph.outputs = {y, product, last};
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  c.bandwidth = {{int64_t{1} << 38, kCache, kCache, kCache},
+                 {int64_t{1} << 39, kMemory, kMemory, kMemory}};
+  c.products[0].peak_flops_per_ns = 1e3;
+  c.levels = {{"L2", kBytes / 2, kCache, kCache, 0}, {"L3", 1 << 30, kCache, kCache, 0}};
+  std::vector<NodePrediction> kept = predict(graph, c);
+  EXPECT_NEAR(kept.back().memory_ns, 2 * kBytes / kCache, 1);
+  ASSERT_GT(kept[1].ns, 1e6);
+
+  c.levels.back().lifetime_ns = kLifetimeNs;
+  auto ns_per_byte = [&](double age_ns) {
+    double lost = 1 - std::exp(-age_ns / kLifetimeNs);
+    return lost / kMemory + (1 - lost) / kCache;
+  };
+  double others_ns = kept[0].ns + kept[1].ns;  // since the previous run wrote the result
+  EXPECT_NEAR(predict(graph, c).back().memory_ns,
+              kBytes * (ns_per_byte(kept[1].ns) + ns_per_byte(others_ns)), 1);
+
+  c.levels.front().capacity_bytes = 1 << 28;  // more than the graph touches
+  EXPECT_NEAR(predict(graph, c).back().memory_ns, 2 * kBytes / kCache, 1);
 }
 
 }  // namespace

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bandwidth by footprint, from the first cache level to memory: every thread walks its own share
-// again and again.
+// again and again. And how long the shared cache keeps what was walked while programs on other
+// cores use it: walks after pauses.
 #include <omp.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include "backends/cpu/kernels/reduce.h"
 #include "backends/cpu/kernels/tile_program.h"
 #include "backends/cpu/measurement.h"
+#include "base/clock.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -27,9 +32,9 @@ void on_all_threads(const Body& body) {
   body(omp_get_thread_num());
 }
 
-std::function<void()> reading(const Pool& pool, int64_t share_bytes) {
+std::function<void()> reading(const Pool& pool, int64_t share_bytes, int64_t walks) {
   auto sums = std::make_shared<Arena>(pool.bytes() / kRow + kAlignmentBytes, "row sums");
-  int64_t rows = share_bytes / (kRow * 4), walks = std::max<int64_t>(1, kWalkBytes / share_bytes);
+  int64_t rows = share_bytes / (kRow * 4);
   return [=, &pool] {
     on_all_threads([&](int thread) {
       auto* x = reinterpret_cast<const float*>(pool.input(thread * share_bytes));
@@ -49,7 +54,7 @@ std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, 
   };
 }
 
-std::function<void()> updating(const Pool& pool, int64_t share_bytes, int threads) {
+std::function<void()> updating(const Pool& pool, int64_t share_bytes, int threads, int64_t walks) {
   auto updates = std::make_shared<std::vector<TileKernel>>();
   for (int thread = 0; thread < threads; ++thread) {
     TileOperand operand{pool.result(thread * share_bytes), DType::kF32, {1}};
@@ -57,11 +62,11 @@ std::function<void()> updating(const Pool& pool, int64_t share_bytes, int thread
                           Shape{share_bytes / 4}, std::vector<TileOperand>{operand},
                           std::vector<TileOperand>{operand});
   }
-  return walking(updates, std::max<int64_t>(1, kWalkBytes / share_bytes));
+  return walking(updates, walks);
 }
 
-std::function<void()> copying(const Pool& pool, int64_t share_bytes, int threads) {
-  int64_t half = share_bytes / 2, walks = std::max<int64_t>(1, kWalkBytes / share_bytes);
+std::function<void()> copying(const Pool& pool, int64_t share_bytes, int threads, int64_t walks) {
+  int64_t half = share_bytes / 2;
   auto copies = std::make_shared<std::vector<TileKernel>>();
   for (int thread = 0; thread < threads; ++thread)
     copies->emplace_back(TileProgram{{}, {0}, 1}, Shape{half / 4},
@@ -93,6 +98,64 @@ void rate_level(perf::MemoryLevel& level, const std::vector<perf::BandwidthPoint
   level.copy_bytes_per_ns = best->copy_bytes_per_ns;
 }
 
+// Pauses around the time that kernels of a model run.
+constexpr double kPausesNs[] = {1e6, 4e6, 16e6};
+// Content that lasts so long is there for whatever comes next.
+constexpr double kLongestLifetimeNs = 1e9;
+
+struct Aging {
+  double bytes;  // of a copy, read and written
+  const Timing* fresh;
+  std::vector<const Timing*> paused;
+};
+
+// Cores that wait at a barrier of the team or sleep would leave their caches' clocks to change.
+void pause_busily(double ns) {
+  on_all_threads([ns](int) {
+    for (double end = now_ns() + ns; now_ns() < end;) {
+    }
+  });
+}
+
+// A quarter of the last cache, beyond the ones before it; no timings where there is no such
+// footprint.
+std::optional<Aging> measure_aging(Rounds& rounds,
+                                   const Pool& pool,
+                                   const std::vector<perf::MemoryLevel>& caches,
+                                   int threads) {
+  if (caches.size() < 2) return {};
+  const int64_t share = std::min(caches.back().capacity_bytes / 4, pool.bytes()) / threads /
+                        kAlignmentBytes * kAlignmentBytes;
+  if (share * threads <= 2 * caches[caches.size() - 2].capacity_bytes) return {};
+  std::function<void()> copy = copying(pool, share, threads, 1);
+  Aging aging{static_cast<double>(share * threads), &rounds.add(copy, copy), {}};
+  for (double pause : kPausesNs)
+    aging.paused.push_back(&rounds.add(copy, [=] {
+      copy();
+      pause_busily(pause);
+    }));
+  return aging;
+}
+
+// The lifetime whose exponential comes closest, in least squares, to the shares of the content
+// that were left after the pauses. `lost_ns` is the time of a copy that finds nothing left.
+double lifetime_ns(const Aging& aging, double lost_ns) {
+  const double fresh_ns = aging.fresh->usual_ns();
+  double best = kLongestLifetimeNs, least = std::numeric_limits<double>::infinity();
+  for (double lifetime = kPausesNs[0] / 10; lifetime <= kLongestLifetimeNs; lifetime *= 1.05) {
+    double squares = 0;
+    for (size_t i = 0; i < aging.paused.size(); ++i) {
+      double left = (lost_ns - aging.paused[i]->usual_ns()) / std::max(lost_ns - fresh_ns, 1.0);
+      squares += std::pow(std::clamp(left, 0.0, 1.0) - std::exp(-kPausesNs[i] / lifetime), 2);
+    }
+    if (squares < least) {
+      least = squares;
+      best = lifetime;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Finish measure_memory(Rounds& rounds,
@@ -101,12 +164,14 @@ Finish measure_memory(Rounds& rounds,
   int threads = omp_get_max_threads();
   std::vector<FootprintTiming> timings;
   for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
-    double walks = static_cast<double>(std::max<int64_t>(1, kWalkBytes / share));
-    timings.push_back({share * threads, walks, &rounds.add(reading(pool, share)),
-                       &rounds.add(copying(pool, share, threads)),
-                       &rounds.add(updating(pool, share, threads))});
+    int64_t walks = std::max<int64_t>(1, kWalkBytes / share);
+    timings.push_back({share * threads, static_cast<double>(walks),
+                       &rounds.add(reading(pool, share, walks)),
+                       &rounds.add(copying(pool, share, threads, walks)),
+                       &rounds.add(updating(pool, share, threads, walks))});
   }
-  return [timings, caches](perf::Ceilings& ceilings) {
+  const std::optional<Aging> aging = measure_aging(rounds, pool, caches, threads);
+  return [timings, caches, aging](perf::Ceilings& ceilings) {
     for (const FootprintTiming& t : timings) {
       double bytes = static_cast<double>(t.bytes), call = ceilings.launch_ns;
       ceilings.bandwidth.push_back({t.bytes, t.rate(t.read, bytes, 0), t.rate(t.copy, bytes, call),
@@ -115,6 +180,9 @@ Finish measure_memory(Rounds& rounds,
     ceilings.levels = caches;
     for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, ceilings.bandwidth);
     const perf::BandwidthPoint& last = ceilings.bandwidth.back();
+    if (aging)
+      ceilings.levels.back().lifetime_ns =
+          lifetime_ns(*aging, aging->bytes / last.copy_bytes_per_ns);
     ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
                                last.copy_bytes_per_ns, 0});
   };

@@ -35,10 +35,13 @@ void Timing::sample() {
   if (repeats_ == 0) {
     run_();
     repeats_ = 1;
-    while (repeats_ < kMostRepeats && time_ns(run_, repeats_) < kSampleNs) repeats_ *= 2;
+    while (!prepare_ && repeats_ < kMostRepeats && time_ns(run_, repeats_) < kSampleNs)
+      repeats_ *= 2;
   }
-  spent_ns_ = time_ns(run_, repeats_);
-  samples_.push_back(spent_ns_ / static_cast<double>(repeats_));
+  double preparing_ns = prepare_ ? time_ns(prepare_, 1) : 0;
+  double ns = time_ns(run_, repeats_);
+  spent_ns_ = preparing_ns + ns;
+  samples_.push_back(ns / static_cast<double>(repeats_));
 }
 
 double Timing::quantile_ns(double share) const {

@@ -14,10 +14,12 @@
 
 namespace ridge::backends::cpu {
 
-// Work that is timed. One sample repeats `run` until the clock's own cost is negligible.
+// Work that is timed. One sample repeats `run` until the clock's own cost is negligible; where
+// `run` counts on what `prepare` leaves, it is one run after that.
 class Timing {
  public:
-  explicit Timing(std::function<void()> run) : run_(std::move(run)) {}
+  explicit Timing(std::function<void()> run, std::function<void()> prepare = {})
+      : run_(std::move(run)), prepare_(std::move(prepare)) {}
   void sample();
   // Nanoseconds of one run. Disturbances only ever add time, and a ceiling is what the machine
   // reaches undisturbed: the lower octile of the samples, for of many the least would be luck.
@@ -30,14 +32,17 @@ class Timing {
   double quantile_ns(double share) const;
 
   std::function<void()> run_;
-  int64_t repeats_ = 0;  // 0: not yet warmed up
-  double spent_ns_ = 0;  // of the last sample
+  std::function<void()> prepare_;  // untimed; may be empty
+  int64_t repeats_ = 0;            // 0: not yet warmed up
+  double spent_ns_ = 0;            // of the last sample, preparation included
   std::vector<double> samples_;
 };
 
 class Rounds {
  public:
-  Timing& add(std::function<void()> run) { return timings_.emplace_back(std::move(run)); }
+  Timing& add(std::function<void()> run, std::function<void()> prepare = {}) {
+    return timings_.emplace_back(std::move(run), std::move(prepare));
+  }
   // Samples all in turn until `budget_ns` is spent (at least 3 rounds, at most 15). Long ones sit
   // out every other round.
   void run(double budget_ns, const std::function<void(double done)>& progress);
