@@ -137,8 +137,10 @@ struct Ceilings {
   // kernels to the library's.
   const ProductRates& product(DType dtype, bool is_own = false) const;
   double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
-  // Of the memory behind all caches.
-  double memory_bytes_per_ns() const { return bandwidth.back().copy_bytes_per_ns; }
+  // The roof of the memory behind all caches.
+  double memory_bytes_per_ns() const {
+    return levels.empty() ? bandwidth.back().copy_bytes_per_ns : levels.back().copy_bytes_per_ns;
+  }
   // Others had so much of the cores that the figures are no ceilings.
   bool disturbed() const { return others_share > 0.1; }
 };

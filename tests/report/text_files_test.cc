@@ -122,7 +122,7 @@ TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
   std::string text = roofline(lab, lab.runs[1], {});
   EXPECT_NE(text.find("b matmul"), std::string::npos) << text;  // the second by time
   EXPECT_EQ(text.find("warning"), std::string::npos);
-  lab.ceilings->bandwidth[0].copy_bytes_per_ns = 0.01;
+  lab.ceilings->levels.back().copy_bytes_per_ns = 0.01;
   text = roofline(lab, lab.runs[1], {});
   EXPECT_NE(text.find("warning: over 100%"), std::string::npos);
   lab.ceilings.reset();

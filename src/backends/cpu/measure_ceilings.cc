@@ -205,7 +205,8 @@ perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
   for (const Finish& finish : parts) finish(ceilings);
   add_theory(ceilings);
   ceilings.notes = {
-      "times are lower octiles over rounds: disturbances only add time",
+      "ceilings are lower octiles over rounds, for disturbances only add time",
+      "rates that predict are medians",
       "theoretical products: cores x FLOPs a cycle by the maker's documents x measured clock"};
   perf::validate(ceilings);
   return ceilings;

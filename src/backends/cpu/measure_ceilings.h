@@ -16,7 +16,7 @@ using MeasureProgress = std::function<void(double done, std::string_view step)>;
 // The machine as kernels see it now: after threads and ISA were set (make_cpu_backend does both).
 perf::Machine this_machine();
 
-// Random data, warmed up; lower octiles of rounds that go through all measurements; footprints from
+// Random data, warmed up; rounds that go through all measurements; footprints from
 // L1 to memory.
 perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
 

@@ -82,9 +82,16 @@ struct FootprintTiming {
   const Timing* copy;
   const Timing* update;
 
+  perf::BandwidthPoint point(double (Timing::*ns)() const, double call_ns) const {
+    double once = static_cast<double>(bytes);
+    return {bytes, rate((read->*ns)(), once, 0), rate((copy->*ns)(), once, call_ns),
+            rate((update->*ns)(), 2 * once, call_ns)};
+  }
+
+ private:
   // A walk is one call of a kernel, whose own cost is no bandwidth.
-  double rate(const Timing* timing, double bytes_of_walk, double call_ns) const {
-    return bytes_of_walk / std::max(timing->ns() / walks - call_ns, 0.2 * timing->ns() / walks);
+  double rate(double ns, double bytes_of_walk, double call_ns) const {
+    return bytes_of_walk / std::max(ns / walks - call_ns, 0.2 * ns / walks);
   }
 };
 
@@ -172,17 +179,17 @@ Finish measure_memory(Rounds& rounds,
   }
   const std::optional<Aging> aging = measure_aging(rounds, pool, caches, threads);
   return [timings, caches, aging](perf::Ceilings& ceilings) {
+    std::vector<perf::BandwidthPoint> undisturbed;
     for (const FootprintTiming& t : timings) {
-      double bytes = static_cast<double>(t.bytes), call = ceilings.launch_ns;
-      ceilings.bandwidth.push_back({t.bytes, t.rate(t.read, bytes, 0), t.rate(t.copy, bytes, call),
-                                    t.rate(t.update, 2 * bytes, call)});
+      ceilings.bandwidth.push_back(t.point(&Timing::usual_ns, ceilings.launch_ns));
+      undisturbed.push_back(t.point(&Timing::undisturbed_ns, ceilings.launch_ns));
     }
     ceilings.levels = caches;
-    for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, ceilings.bandwidth);
-    const perf::BandwidthPoint& last = ceilings.bandwidth.back();
+    for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, undisturbed);
     if (aging)
       ceilings.levels.back().lifetime_ns =
-          lifetime_ns(*aging, aging->bytes / last.copy_bytes_per_ns);
+          lifetime_ns(*aging, aging->bytes / ceilings.bandwidth.back().copy_bytes_per_ns);
+    const perf::BandwidthPoint& last = undisturbed.back();
     ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
                                last.copy_bytes_per_ns, 0});
   };

@@ -175,7 +175,7 @@ double exposed_share(const std::vector<ProductTiming>& hot,
   std::vector<double> shares;
   for (const ProductTiming& far : distant) {
     double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
-    shares.push_back((far.timing->ns() - timing_of(hot, far).ns()) / transfer);
+    shares.push_back((far.timing->usual_ns() - timing_of(hot, far).usual_ns()) / transfer);
   }
   return std::clamp(median(shares), 0.0, 1.0);
 }
@@ -183,7 +183,7 @@ double exposed_share(const std::vector<ProductTiming>& hot,
 double slowdown(const std::vector<ProductTiming>& hot, const std::vector<ProductTiming>& padded) {
   std::vector<double> ratios;
   for (const ProductTiming& each : padded)
-    ratios.push_back(each.timing->ns() / timing_of(hot, each).ns());
+    ratios.push_back(each.timing->usual_ns() / timing_of(hot, each).usual_ns());
   return std::max(1.0, median(ratios));
 }
 
@@ -208,7 +208,7 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype, bool is_own 
     for (const ProductTiming& each : hot) {
       rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
       rates.peak_flops_per_ns =
-          std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->ns());
+          std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->undisturbed_ns());
     }
     rates.exposed_memory_share = exposed_share(hot, distant, dtype, ceilings);
     rates.power_of_two_slowdown = slowdown(hot, padded);
@@ -292,8 +292,8 @@ Finish measure_attention_of(Rounds& rounds, const Pool& pool, DType dtype) {
       double scores = heads * static_cast<double>(flash_attention_visited_scores(e));
       double scores_backward =
           heads * static_cast<double>(flash_attention_backward_visited_scores(e));
-      forward.push_back({4 * size * scores, scores, t.forward->ns()});
-      backward.push_back({10 * size * scores_backward, scores_backward, t.backward->ns()});
+      forward.push_back({4 * size * scores, scores, t.forward->usual_ns()});
+      backward.push_back({10 * size * scores_backward, scores_backward, t.backward->usual_ns()});
     }
     auto [forward_flops, forward_scores] = two_rates(forward);
     auto [backward_flops, backward_scores] = two_rates(backward);
@@ -332,7 +332,8 @@ Finish measure_blocks(Rounds& rounds) {
   return [&timing](perf::Ceilings& ceilings) {
     perf::ProductRates rates;
     rates.dtype = DType::kI8;
-    rates.peak_flops_per_ns = ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.ns();
+    rates.peak_flops_per_ns =
+        ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.undisturbed_ns();
     ceilings.products.push_back(std::move(rates));
   };
 }

@@ -59,7 +59,7 @@ class Kernels {
 struct VectorTiming {
   double elements;
   const Timing* timing;
-  double ns_per_element() const { return timing->ns() / elements; }
+  double ns_per_element() const { return timing->usual_ns() / elements; }
 };
 
 VectorTiming time_kernels(Rounds& rounds,
@@ -196,8 +196,8 @@ Finish measure_vectors(Rounds& rounds, const Pool& pool) {
     c.transcendentals_per_ns =
         rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
     layouts.finish(c);
-    c.launch_ns = call.ns();
-    c.parallel_ns = parallel ? region.ns() : 0;
+    c.launch_ns = call.usual_ns();
+    c.parallel_ns = parallel ? region.usual_ns() : 0;
     c.parallel_threshold_bytes = parallel ? kParallelBytes : 0;
   };
 }

@@ -23,7 +23,7 @@ class Timing {
   void sample();
   // Nanoseconds of one run. Disturbances only ever add time, and a ceiling is what the machine
   // reaches undisturbed: the lower octile of the samples, for of many the least would be luck.
-  double ns() const { return quantile_ns(1.0 / 8); }
+  double undisturbed_ns() const { return quantile_ns(1.0 / 8); }
   // What a run usually takes, as predictions of medians want it: the median of the samples.
   double usual_ns() const { return quantile_ns(1.0 / 2); }
   double cost_ns() const { return spent_ns_; }
