@@ -23,12 +23,12 @@ class JsonField {
       : value_(value), place_(std::move(place)) {}
 
   // An object's key that is there and not null.
-  bool has(const char* key) const {
+  bool has(const std::string& key) const {
     return value_.is_object() && value_.contains(key) && !value_[key].is_null();
   }
-  JsonField at(const char* key) const {
+  JsonField at(const std::string& key) const {
     if (!value_.is_object()) throw fault("an object");
-    if (!has(key)) throw file_error("[{}] the key '{}' is missing", place_, key);
+    if (!has(key)) throw file_error("[{}] the key {} is missing", place_, printable(key));
     return {value_[key],
             fmt::format("{}{}{}", place_, place_.ends_with(".json") ? ": " : ".", key)};
   }
@@ -75,16 +75,16 @@ class JsonField {
     if (!fits || number < least || number > most) throw fault(integer_between(least, most));
     return number;
   }
-  bool flag_or(const char* key, bool fallback) const {
+  bool flag_or(const std::string& key, bool fallback) const {
     return has(key) ? at(key).flag() : fallback;
   }
-  std::string text_or(const char* key, const char* fallback) const {
+  std::string text_or(const std::string& key, const char* fallback) const {
     return has(key) ? at(key).text() : fallback;
   }
-  double real_or(const char* key, double fallback) const {
+  double real_or(const std::string& key, double fallback) const {
     return has(key) ? at(key).real() : fallback;
   }
-  int64_t integer_or(const char* key, int64_t fallback) const {
+  int64_t integer_or(const std::string& key, int64_t fallback) const {
     return has(key) ? at(key).integer() : fallback;
   }
 
@@ -97,9 +97,8 @@ class JsonField {
     constexpr size_t kShown = 60;
     // A container is named, not written out: it may be the whole vocabulary.
     if (value_.is_structured()) return fault(expected, value_.is_array() ? "a list" : "an object");
-    return fault(
-        expected,
-        printable(value_.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), kShown));
+    if (value_.is_string()) return fault(expected, printable(text(), kShown));
+    return fault(expected, value_.dump());
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "files/json.h"
+#include "files/json_field.h"
 
 namespace ridge::files {
 namespace {
@@ -51,70 +52,52 @@ struct Extent {
   uint64_t end;
 };
 
-// One tensor of the header while it is checked; every message names file and tensor.
+// One tensor of the header while it is checked; every message names file, tensor and field.
 class HeaderEntry {
  public:
   HeaderEntry(std::string_view source, const std::string& name, const Json& entry)
-      : source_(source), name_(name), entry_(entry) {
-    if (name_.empty()) throw fault("expected a name");
-    if (!entry_.is_object()) throw fault("expected an object");
+      : entry_(entry, fmt::format("{}: tensor {}", source, printable(name))) {
+    if (name.empty()) throw entry_.fault("a name", "none");
   }
 
   DType dtype() const {
-    const Json& value = field("dtype");
-    if (!value.is_string()) throw fault("dtype: expected a string");
-    const auto& text = value.get_ref<const std::string&>();
-    const auto found = dtype_of_safetensors(text);
-    if (!found) throw fault(fmt::format("dtype {} is not supported", printable(text)));
-    return *found;
+    const JsonField field = entry_.at("dtype");
+    if (const auto found = dtype_of_safetensors(field.text())) return *found;
+    throw field.fault("a supported element type");
   }
 
   Shape shape() const {
-    const Json& value = field("shape");
-    if (!value.is_array()) throw fault("shape: expected an array");
-    if (value.size() > static_cast<size_t>(kMaxRank))
-      throw fault(
-          fmt::format("shape: expected at most {} dimensions, found {}", kMaxRank, value.size()));
+    const JsonField field = entry_.at("shape");
+    const size_t rank = field.list().size();
+    if (rank > static_cast<size_t>(kMaxRank))
+      throw field.fault(fmt::format("at most {} dimensions", kMaxRank), fmt::format("{}", rank));
     std::array<int64_t, kMaxRank> dims{};
     int64_t positive = 1;  // `positive` skips zeros, which must not hide an overflow
-    for (size_t i = 0; i < value.size(); ++i) {
-      const uint64_t dim = unsigned_of(value[i], "shape");
-      if (dim > INT64_MAX || __builtin_mul_overflow(positive, std::max<int64_t>(1, dim), &positive))
-        throw fault("shape: the number of elements exceeds 63 bits");
-      dims[i] = static_cast<int64_t>(dim);
+    for (size_t i = 0; i < rank; ++i) {
+      dims[i] = field.at(i).integer(0);
+      if (__builtin_mul_overflow(positive, std::max<int64_t>(1, dims[i]), &positive))
+        throw field.fault("elements that 63 bits count", "more");
     }
-    return Shape(std::span<const int64_t>(dims.data(), value.size()));
+    return Shape(std::span<const int64_t>(dims.data(), rank));
   }
 
   Extent extent() const {
-    const Json& value = field("data_offsets");
-    if (!value.is_array() || value.size() != 2) throw fault("data_offsets: expected two numbers");
-    const Extent extent{unsigned_of(value[0], "data_offsets"),
-                        unsigned_of(value[1], "data_offsets")};
+    const JsonField field = entry_.at("data_offsets");
+    if (field.list().size() != 2) throw field.fault("two numbers");
+    const Extent extent{static_cast<uint64_t>(field.at(0).integer(0)),
+                        static_cast<uint64_t>(field.at(1).integer(0))};
     if (extent.begin > extent.end)
-      throw fault(fmt::format("data_offsets: [{}, {}] runs backwards", extent.begin, extent.end));
+      throw field.fault("a begin before the end",
+                        fmt::format("[{}, {}]", extent.begin, extent.end));
     return extent;
   }
 
-  Error fault(std::string_view what) const {
-    return file_error("[{}] tensor {}: {}", source_, printable(name_), what);
+  Error fault(std::string_view field, std::string_view expected, std::string_view found) const {
+    return file_error("[{}.{}] expected {}, found {}", entry_.place(), field, expected, found);
   }
 
  private:
-  const Json& field(const char* key) const {
-    const auto found = entry_.find(key);
-    if (found == entry_.end()) throw fault(fmt::format("{} is missing", key));
-    return *found;
-  }
-
-  uint64_t unsigned_of(const Json& value, const char* key) const {
-    if (!value.is_number_unsigned()) throw fault(fmt::format("{}: expected unsigned numbers", key));
-    return value.get<uint64_t>();
-  }
-
-  std::string_view source_;
-  const std::string& name_;
-  const Json& entry_;
+  JsonField entry_;
 };
 
 struct Placed {
@@ -131,26 +114,22 @@ Placed read_entry(std::string_view source,
   const DType dtype = entry.dtype();
   const Shape shape = entry.shape();
   if (extent.end > data.size())
-    throw entry.fault(
-        fmt::format("data_offsets: ends at {}, the data has {} bytes", extent.end, data.size()));
+    throw entry.fault("data_offsets", fmt::format("an end within {} bytes of data", data.size()),
+                      fmt::format("{}", extent.end));
   int64_t expected_bytes = 0;
   if (__builtin_mul_overflow(shape.elements(), info(dtype).bytes_per_block, &expected_bytes))
-    throw entry.fault("shape: the number of bytes exceeds 63 bits");
+    throw entry.fault("shape", "bytes that 63 bits count", "more");
   if (static_cast<uint64_t>(expected_bytes) != extent.end - extent.begin)
-    throw entry.fault(fmt::format("{} of {} take {} bytes, data_offsets span {}", shape.str(),
-                                  *safetensors_name(dtype), expected_bytes,
-                                  extent.end - extent.begin));
+    throw entry.fault(
+        "data_offsets",
+        fmt::format("{} bytes ({} of {})", expected_bytes, shape.str(), *safetensors_name(dtype)),
+        fmt::format("{}", extent.end - extent.begin));
   return {{name, dtype, shape, data.subspan(extent.begin, extent.end - extent.begin)}, extent};
 }
 
-TextMap read_metadata(std::string_view source, const Json& json) {
-  if (!json.is_object()) throw file_error("[{}] {}: expected an object", source, kMetadataKey);
+TextMap read_metadata(const JsonField& json) {
   TextMap metadata;
-  for (const auto& [key, value] : json.items()) {
-    if (!value.is_string())
-      throw file_error("[{}] {}: expected a string for {}", source, kMetadataKey, printable(key));
-    metadata.emplace(key, value.get<std::string>());
-  }
+  for (const auto& [key, value] : json.object().items()) metadata.emplace(key, json.at(key).text());
   return metadata;
 }
 
@@ -233,7 +212,7 @@ SafetensorsFile SafetensorsFile::parse(std::span<const std::byte> bytes, std::st
   placed.reserve(header.size());
   for (const auto& [name, entry] : header.items()) {
     if (name == kMetadataKey)
-      file.metadata_ = read_metadata(source, entry);
+      file.metadata_ = read_metadata({entry, fmt::format("{}: {}", source, kMetadataKey)});
     else
       placed.push_back(read_entry(source, name, entry, data));
   }
@@ -263,16 +242,13 @@ SafetensorsFile SafetensorsFile::open_file(const std::filesystem::path& path) {
 SafetensorsFile SafetensorsFile::open_index(const std::filesystem::path& path) {
   const std::string source = path.string();
   const Json index = read_json(path);
-  if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
-    throw file_error("[{}] expected an object weight_map", source);
+  const JsonField shard_of = JsonField(index, source).at("weight_map");
 
   SafetensorsFile joined;
   joined.tensors_ = TensorTable(source);
   std::map<std::string, SafetensorsFile> shards;
-  for (const auto& [name, value] : index["weight_map"].items()) {
-    if (!value.is_string())
-      throw file_error("[{}] weight_map: expected a file name for {}", source, printable(name));
-    const auto& shard = value.get_ref<const std::string&>();
+  for (const auto& [name, value] : shard_of.object().items()) {
+    const std::string& shard = shard_of.at(name).text();
     auto found = shards.find(shard);
     if (found == shards.end()) {
       check_shard_name(source, shard);

@@ -41,8 +41,8 @@ TEST_F(JsonFieldTest, NullIsAbsent) {
 }
 
 TEST_F(JsonFieldTest, FaultsNameThePlace) {
-  expect_fault([&] { file_.at("missing"); }, "[a/test.json] the key 'missing' is missing");
-  expect_fault([&] { file_.at("nothing"); }, "the key 'nothing' is missing");
+  expect_fault([&] { file_.at("missing"); }, "[a/test.json] the key \"missing\" is missing");
+  expect_fault([&] { file_.at("nothing"); }, "the key \"nothing\" is missing");
   expect_fault([&] { file_.at("inner").at("on").text(); },
                "[a/test.json: inner.on] expected a string, found");
   expect_fault([&] { file_.at("inner").items(); }, "[a/test.json: inner] expected a list");

@@ -158,7 +158,7 @@ TEST(Safetensors, RefusesBadHeaders) {
   expect_refused(file_text("{}x"), "not valid JSON");
   expect_refused(file_text("{\"a\":{\"b\":{\"c\":{}}}}"), "levels deep");
   expect_refused(file_text("{}", "data"), "end at byte 0 of the data, which has 4");
-  expect_refused(file_text("{\"__metadata__\":{\"a\":1}}"), "expected a string for \"a\"");
+  expect_refused(file_text("{\"__metadata__\":{\"a\":1}}"), "__metadata__.a] expected a string");
   expect_refused(file_text("{\"__metadata__\":[]}"), "expected an object");
 }
 
@@ -167,17 +167,20 @@ TEST(Safetensors, RefusesBadEntries) {
   EXPECT_NO_THROW(SafetensorsFile::parse(bytes_of(one_tensor(good)), "file"));
   EXPECT_NO_THROW(SafetensorsFile::parse(bytes_of(one_tensor(good + R"(,"later":1)")), "file"));
   expect_refused(file_text("{\"t\":7}"), "expected an object");
-  expect_refused(one_tensor(R"("shape":[2],"data_offsets":[0,8])"), "dtype is missing");
-  expect_refused(one_tensor(R"("dtype":"F32","data_offsets":[0,8])"), "shape is missing");
-  expect_refused(one_tensor(R"("dtype":"F32","shape":[2])"), "data_offsets is missing");
+  expect_refused(one_tensor(R"("shape":[2],"data_offsets":[0,8])"), "the key \"dtype\" is missing");
+  expect_refused(one_tensor(R"("dtype":"F32","data_offsets":[0,8])"),
+                 "the key \"shape\" is missing");
+  expect_refused(one_tensor(R"("dtype":"F32","shape":[2])"), "the key \"data_offsets\" is missing");
   expect_refused(one_tensor(R"("dtype":7,"shape":[2],"data_offsets":[0,8])"),
-                 "dtype: expected a string");
+                 "dtype] expected a string");
   expect_refused(one_tensor(R"("dtype":"F4","shape":[2],"data_offsets":[0,8])"),
-                 "\"F4\" is not supported");
+                 "dtype] expected a supported element type, found \"F4\"");
   expect_refused(one_tensor(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"),
-                 "shape: expected an array");
-  expect_refused(one_tensor(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), "unsigned");
-  expect_refused(one_tensor(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"), "unsigned");
+                 "shape] expected a list");
+  expect_refused(one_tensor(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
+                 "shape[0]] expected an integer >= 0");
+  expect_refused(one_tensor(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"),
+                 "shape[0]] expected an integer >= 0");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[1,1,1,1,1,1,2],"data_offsets":[0,8])"),
                  "6 dimensions");
   expect_refused(
@@ -189,11 +192,13 @@ TEST(Safetensors, RefusesBadEntries) {
   expect_refused(one_tensor(R"("dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,8])"),
                  "63 bits");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,8])"),
-                 "unsigned");
+                 "shape[0]] expected an integer >= 0");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"), "12 bytes");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,8,9])"), "two numbers");
-  expect_refused(one_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"), "backwards");
-  expect_refused(one_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,16])"), "ends at 16");
+  expect_refused(one_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
+                 "a begin before the end");
+  expect_refused(one_tensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,16])"),
+                 "an end within 8 bytes of data, found 16");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "end at byte 4");
   expect_refused(one_tensor(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "hole");
   expect_refused(file_text(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"),
@@ -217,9 +222,9 @@ TEST(Safetensors, RefusesBadIndexes) {
     expect_error([&] { SafetensorsFile::open(folder.path()); }, ExitCode::kBadFile, part);
   };
   expect_error([&] { SafetensorsFile::open(folder.path()); }, ExitCode::kBadFile, "in the folder");
-  refused("[]", "weight_map");
+  refused("[]", "expected an object");
   refused("{}", "weight_map");
-  refused(R"({"weight_map":{"t":1}})", "expected a file name");
+  refused(R"({"weight_map":{"t":1}})", "weight_map.t] expected a string");
   refused(R"({"weight_map":{"t":"missing.safetensors"}})", "No such file");
   for (const char* name : {"../x", "/etc/passwd", "..", ".", "", "a\\\\b", "a\\u0000b"})
     refused(std::string(R"({"weight_map":{"t":")") + name + "\"}}", "beside the index");

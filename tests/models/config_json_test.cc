@@ -107,7 +107,8 @@ TEST(ConfigJson, NamesTheMissingKey) {
                           "intermediate_size"}) {
     json config = plain();
     config.erase(key);
-    EXPECT_NE(refusal(config).find(fmt::format("the key '{}' is missing", key)), std::string::npos);
+    EXPECT_NE(refusal(config).find(fmt::format("the key \"{}\" is missing", key)),
+              std::string::npos);
   }
 }
 

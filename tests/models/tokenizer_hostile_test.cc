@@ -77,7 +77,7 @@ TEST(HostileTokenizer, JsonFieldsAreNamed) {
     expect_refused([&] { make_tokenizer({parse_tokenizer(bad, "t.json"), "", "t.json"}); }, part);
   };
   refused("", 3, "[t.json] expected an object");
-  refused("/model", nullptr, "'model' is missing");
+  refused("/model", nullptr, "the key \"model\" is missing");
   refused("/model/type", "WordPiece", "model.type");
   refused("/model/vocab", json::array(), "model.vocab");
   refused("/model/vocab/the", 3000000000u, "model.vocab");
