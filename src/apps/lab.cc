@@ -20,6 +20,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
+constexpr int64_t kTurnSteps = 4;  // plain and instrumented ones, two each
 
 struct LabOptions {
   ModelOptions model;
@@ -90,12 +91,18 @@ class Lab {
     lengths_ =
         o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
     switches_ = switch_text(o_.level);
+    int64_t together = 0, available = 0;  // bytes: of all levels at their largest
     for (const std::string& level : levels_) {
       passes::Selection selection(level, switches_);
       auto backend = make_backend(o_.machine, selection);
+      int64_t most = 0;
       for (int64_t length : lengths_)
-        for (int64_t batch : batches_) expect_fits(experiment(level, batch, length), *backend);
+        for (int64_t batch : batches_)
+          most = std::max(most, expect_fits(experiment(level, batch, length), *backend));
+      together += most;
+      available = backend->available_bytes();
     }
+    fit_together_ = together <= available / 2;  // the system and other programs have the rest
   }
 
   void say(const std::string& text) {
@@ -116,20 +123,49 @@ class Lab {
     return e;
   }
 
-  perf::RunRecord measure(const train::Experiment& e, Progress& progress) {
-    auto backend = make_backend(o_.machine, e.selection);
-    return train::run_experiment(e, *backend, record_.limits(), [&](const train::StepEvent& event) {
-      progress.tick(1, fmt::format("{}, loss {:.4f}", e.setting.level, event.result.loss));
-    });
+  // A level under way.
+  struct Rung {
+    std::unique_ptr<backends::Backend> backend;
+    std::unique_ptr<train::RunningExperiment> running;
+  };
+
+  Rung start(const train::Experiment& e, Progress& progress) {
+    Rung rung;
+    rung.backend = make_backend(o_.machine, e.selection);
+    rung.running = std::make_unique<train::RunningExperiment>(
+        e, *rung.backend, record_.limits(),
+        [&progress, level = e.setting.level](const train::StepEvent& event) {
+          progress.tick(1, fmt::format("{}, loss {:.4f}", level, event.result.loss));
+        });
+    return rung;
   }
 
   void climb() {
     int64_t runs = static_cast<int64_t>(levels_.size() * batches_.size() * lengths_.size());
     Progress progress("lab", runs * (o_.warmup + o_.steps), "steps", terminal_);
     for (int64_t length : lengths_)
-      for (int64_t batch : batches_)
-        for (const std::string& level : levels_)
-          record_.runs.push_back(measure(experiment(level, batch, length), progress));
+      for (int64_t batch : batches_) climb(batch, length, progress);
+  }
+
+  // The levels take turns where they can: what disturbs the machine for a while then hits all of
+  // them, and the ladder stays one. An instrument serves one program at a time.
+  void climb(int64_t batch, int64_t length, Progress& progress) {
+    std::vector<Rung> rungs;
+    auto finish = [&] {
+      for (const Rung& rung : rungs) record_.runs.push_back(rung.running->record());
+      rungs.clear();
+    };
+    for (const std::string& level : levels_) {
+      train::Experiment e = experiment(level, batch, length);
+      if (!rungs.empty()) e.foreign_bytes = rungs.front().running->record().memory.foreign_bytes;
+      rungs.push_back(start(e, progress));
+      bool takes_turns = fit_together_ && rungs.back().backend->instrument() == nullptr;
+      rungs.back().running->take_turn(takes_turns ? kTurnSteps : o_.steps);
+      if (!takes_turns) finish();
+    }
+    while (!rungs.empty() && !rungs.back().running->is_done())
+      for (Rung& rung : rungs) rung.running->take_turn(kTurnSteps);
+    finish();
   }
 
   // What follows from times like these is weak; the reader should know before reading it.
@@ -175,8 +211,10 @@ class Lab {
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
     Progress trial("trying the first advice", o_.warmup + o_.steps, "steps", terminal_);
-    record_.trial = perf::TrialRecord{record_.advice[0], record_.runs[index],
-                                      measure(advice[0].changed, trial)};
+    Rung changed = start(advice[0].changed, trial);
+    changed.running->take_turn(o_.steps);
+    record_.trial =
+        perf::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
     trial.hide();
     say(report::trial_text(record_, terminal_));
   }
@@ -186,6 +224,7 @@ class Lab {
   ModelChoice choice_;
   std::vector<std::string> levels_, profiled_;
   std::vector<int64_t> batches_, lengths_;
+  bool fit_together_ = false;  // all levels at once in half of what is free
   std::string switches_;
   perf::LabRecord record_;
 };

@@ -217,7 +217,7 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
   return names;
 }
 
-void expect_fits(const train::Experiment& e, const backends::Backend& backend) {
+int64_t expect_fits(const train::Experiment& e, const backends::Backend& backend) {
   train::TrainingStep step =
       train::build_step(e.config, e.step, e.selection, ops::table(), backend);
   perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
@@ -229,6 +229,7 @@ void expect_fits(const train::Experiment& e, const backends::Backend& backend) {
                        report::memory_table(planned.memory).text({}));
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);
+  return planned.memory.owned_bytes;
 }
 
 std::string utc_now() {

@@ -75,9 +75,10 @@ std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
 // "all" or names of levels, in the order given.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
 
-// Builds and plans the experiment's step without running it: an out-of-memory Error where it would
-// not fit into what the machine has left, and every Error that building it raises.
-void expect_fits(const train::Experiment& experiment, const backends::Backend& backend);
+// Builds and plans the experiment's step without running it: the bytes that it would own. An
+// out-of-memory Error where it would not fit into what the machine has left, and every Error that
+// building it raises.
+int64_t expect_fits(const train::Experiment& experiment, const backends::Backend& backend);
 
 std::string utc_now();  // ISO 8601
 

@@ -12,6 +12,11 @@ namespace ridge::perf {
 struct ProcessMemory {
   int64_t resident_bytes = 0;
   int64_t peak_bytes = 0;  // the most that was resident since the start or the last reset
+
+  // Of which so much is somebody else's.
+  ProcessMemory without(int64_t bytes) const {
+    return {resident_bytes - bytes, peak_bytes - bytes};
+  }
 };
 
 // From /proc/self/status; zeros where the system has no such file.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stepping and filling the record.
+// Stepping, by turns or at once, and filling the record.
 #include "train/experiment.h"
 
 #include <malloc.h>
+
+#include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "perf/planner.h"
@@ -33,67 +36,102 @@ perf::ProcessMemory settled_memory(const backends::Backend& backend) {
   return backend.taken_memory();
 }
 
+const Experiment& checked(const Experiment& e) {
+  if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
+  if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
+  return e;
+}
+
+perf::ProcessMemory memory_before(const Experiment& e, backends::Backend& backend) {
+  // An instrument that is to see inside recordings attaches before they are made.
+  if (e.instrument) backend.instrument();
+  return settled_memory(backend);
+}
+
 }  // namespace
+
+RunningExperiment::RunningExperiment(const Experiment& e,
+                                     backends::Backend& backend,
+                                     const perf::Ceilings* ceilings,
+                                     StepListener listener)
+    : experiment_(checked(e)),
+      backend_(backend),
+      listener_(std::move(listener)),
+      before_(memory_before(e, backend)),
+      others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
+      trainer_(e.config, e.step, e.selection, backend, ceilings),
+      record_(begin_record(e.setting, e.config, e.step, trainer_.graphs().passes)),
+      begun_(-e.warmup_steps),
+      finished_(begun_) {
+  std::vector<perf::CountedGraph> counted;
+  for (int i = 0; i < trainer_.program().stages(); ++i) {
+    const runtime::Stage& stage = trainer_.program().stage(i);
+    counted.push_back(
+        {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs});
+  }
+  graphs_ = perf::count_graphs(counted, backend, ceilings, record_);
+  record_.memory.before = before_.without(others_bytes_);
+  record_.memory.foreign_bytes = record_.memory.before.resident_bytes;
+  record_.memory.allocated_bytes = trainer_.owned_bytes();
+}
+
+bool RunningExperiment::is_instrumented(int64_t step) const {
+  const bool is_inner = step % 4 == 1 || step % 4 == 2;
+  return experiment_.instrument && step >= 0 && is_inner == (step % 8 < 4);
+}
+
+void RunningExperiment::finish(StepResult result) {
+  int64_t index = finished_++;
+  bool instrumented = is_instrumented(index);
+  if (listener_) listener_({index, instrumented, result});
+  if (index < 0) return;
+  record_.losses.push_back(result.loss);
+  if (instrumented)
+    instrumented_.push_back({std::move(result.profiles), result.elapsed_ns});
+  else
+    record_.plain_wall_ns.push_back(result.elapsed_ns);
+}
+
+void RunningExperiment::take_turn(int64_t steps) {
+  const bool is_first = finished_ == -experiment_.warmup_steps;
+  if (is_first) {
+    settled_memory(backend_);
+    record_.memory.peak_was_reset = perf::reset_peak_memory();
+  }
+  // The device never waits for the host between plain steps. Steps that others are compared with
+  // begin when the one before is done, as those do.
+  const int64_t ahead = experiment_.instrument ? 1 : 2;
+  const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
+  while (finished_ < end) {
+    if (is_instrumented(begun_)) {
+      ++begun_;
+      finish(trainer_.step(true));
+      continue;
+    }
+    for (; begun_ < end && begun_ - finished_ < ahead; ++begun_) trainer_.begin_step();
+    finish(trainer_.finish_step());
+  }
+  if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);
+}
+
+perf::RunRecord RunningExperiment::record() const {
+  perf::RunRecord record = record_;
+  // One reading before and one after each call.
+  if (!instrumented_.empty())
+    record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  record.step = perf::make_step_record(graphs_, instrumented_);
+  return record;
+}
 
 perf::RunRecord run_experiment(const Experiment& e,
                                backends::Backend& backend,
                                const perf::Ceilings* ceilings,
                                const StepListener& listener,
                                const TrainedListener& trained) {
-  if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
-  if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
-  // An instrument that is to see inside recordings attaches before they are made.
-  if (e.instrument) backend.instrument();
-  perf::ProcessMemory before = settled_memory(backend);
-  Trainer trainer(e.config, e.step, e.selection, backend, ceilings);
-  perf::RunRecord record = begin_record(e.setting, e.config, e.step, trainer.graphs().passes);
-  std::vector<perf::CountedGraph> counted;
-  for (int i = 0; i < trainer.program().stages(); ++i) {
-    const runtime::Stage& stage = trainer.program().stage(i);
-    counted.push_back(
-        {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs});
-  }
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, backend, ceilings, record);
-  record.memory.before = before;
-  record.memory.foreign_bytes = before.resident_bytes;
-  record.memory.allocated_bytes = trainer.owned_bytes();
-  settled_memory(backend);
-  record.memory.peak_was_reset = perf::reset_peak_memory();
-
-  std::vector<perf::InstrumentedStep> steps;
-  int64_t begun = -e.warmup_steps, finished = begun;
-  auto is_instrumented = [&](int64_t i) {
-    return e.instrument && i >= 0 && (i % 4 == 1 || i % 4 == 2);
-  };
-  auto finish = [&](StepResult result) {
-    int64_t index = finished++;
-    bool instrumented = is_instrumented(index);
-    if (listener) listener({index, instrumented, result});
-    if (index < 0) return;
-    record.losses.push_back(result.loss);
-    if (instrumented)
-      steps.push_back({std::move(result.profiles), result.elapsed_ns});
-    else
-      record.plain_wall_ns.push_back(result.elapsed_ns);
-  };
-  // The device never waits for the host between plain steps. Steps that others are compared with
-  // begin when the one before is done, as those do.
-  const int64_t ahead = e.instrument ? 1 : 2;
-  while (finished < e.steps) {
-    if (is_instrumented(begun)) {
-      ++begun;
-      finish(trainer.step(true));
-      continue;
-    }
-    for (; begun < e.steps && begun - finished < ahead; ++begun) trainer.begin_step();
-    finish(trainer.finish_step());
-  }
-  record.memory.after = backend.taken_memory();
-  // One reading before and one after each call.
-  if (!steps.empty())
-    record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
-  record.step = perf::make_step_record(graphs, steps);
-  if (trained) trained(trainer);
+  RunningExperiment running(e, backend, ceilings, listener);
+  running.take_turn(e.steps);
+  perf::RunRecord record = running.record();
+  if (trained) trained(running.trainer());
   return record;
 }
 

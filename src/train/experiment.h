@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "backends/backend.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
 #include "perf/ceilings.h"
 #include "perf/run_record.h"
+#include "perf/step_record.h"
 #include "train/step.h"
 #include "train/trainer.h"
 
@@ -25,6 +27,9 @@ struct Experiment {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
   bool instrument = true;  // false: all steps are plain, and the record's step is empty
+  // Resident memory that is no experiment's; empty: all that is there when this one begins. What
+  // others hold beyond it is left out of the record.
+  std::optional<int64_t> foreign_bytes;
 };
 
 struct StepEvent {
@@ -36,8 +41,42 @@ using StepListener = std::function<void(const StepEvent&)>;
 // Hears of the trainer after the last step.
 using TrainedListener = std::function<void(Trainer&)>;
 
-// Steps go plain, instrumented, instrumented, plain, and again: a drift of the machine hits both
-// kinds alike. `ceilings` may be null: then nothing is predicted.
+// An experiment under way, so that several can run by turns: what disturbs the machine for a while
+// hits all of them. The steps of each four go plain, instrumented, instrumented, plain, those of
+// the next four the other way round: drift and the first step of a turn hit both kinds alike. Only
+// where backends have no instrument can more than one be under way.
+class RunningExperiment {
+ public:
+  // Builds the trainer. `ceilings` may be null: then nothing is predicted.
+  RunningExperiment(const Experiment& experiment,
+                    backends::Backend& backend,
+                    const perf::Ceilings* ceilings,
+                    StepListener listener = {});
+  // Up to `steps` measured steps; the first turn has the warm-up too.
+  void take_turn(int64_t steps);
+  bool is_done() const { return finished_ == experiment_.steps; }
+  // Of all steps so far. Memory is that of the first turn.
+  perf::RunRecord record() const;
+  Trainer& trainer() { return trainer_; }
+
+ private:
+  bool is_instrumented(int64_t step) const;
+  void finish(StepResult result);
+
+  Experiment experiment_;
+  backends::Backend& backend_;
+  StepListener listener_;
+  perf::ProcessMemory before_;
+  int64_t others_bytes_;  // resident, of experiments that began before
+  Trainer trainer_;
+  perf::RunRecord record_;
+  std::vector<perf::MeasuredGraph> graphs_;
+  std::vector<perf::InstrumentedStep> instrumented_;
+  int64_t begun_;
+  int64_t finished_;
+};
+
+// All of it in one turn.
 perf::RunRecord run_experiment(const Experiment& experiment,
                                backends::Backend& backend,
                                const perf::Ceilings* ceilings,

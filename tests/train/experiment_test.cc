@@ -49,13 +49,34 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
     kinds += event.instrumented ? 'i' : 'p';
   });
   EXPECT_EQ(indices, (std::vector<int64_t>{-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
-  EXPECT_EQ(kinds, "pppiippiipp");
+  EXPECT_EQ(kinds, "pppiipippip");
   EXPECT_EQ(run.plain_wall_ns.size(), 5u);
   EXPECT_EQ(run.step.wall_samples_ns.size(), 4u);
 
   Trainer trainer(e.config, e.step, e.selection, *backend);
   losses(trainer, 2);
   EXPECT_EQ(run.losses, losses(trainer, 9));  // to the bit
+}
+
+TEST(Experiment, TurnsMakeTheSameStepsAsOneRun) {
+  auto backend = cpu_backend(1), other = cpu_backend(1);
+  perf::Ceilings limits = ceilings();
+  perf::RunRecord whole = run_experiment(small_experiment("fused"), *backend, &limits);
+  RunningExperiment fused(small_experiment("fused"), *backend, &limits);
+  Experiment beside = small_experiment("baseline");
+  beside.foreign_bytes = fused.record().memory.foreign_bytes;
+  RunningExperiment baseline(beside, *other, &limits);
+  int turns = 0;
+  for (; !fused.is_done(); ++turns)
+    for (RunningExperiment* each : {&fused, &baseline}) each->take_turn(4);
+  EXPECT_EQ(turns, 3);  // of 9 steps
+  EXPECT_TRUE(baseline.is_done());
+  perf::RunRecord record = fused.record();
+  EXPECT_EQ(record.losses, whole.losses);  // to the bit
+  EXPECT_EQ(record.plain_wall_ns.size(), whole.plain_wall_ns.size());
+  EXPECT_EQ(record.step.wall_samples_ns.size(), whole.step.wall_samples_ns.size());
+  EXPECT_EQ(record.memory.allocated_bytes, whole.memory.allocated_bytes);
+  EXPECT_EQ(baseline.record().memory.foreign_bytes, record.memory.foreign_bytes);
 }
 
 TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
