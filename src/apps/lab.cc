@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -170,12 +171,19 @@ class Lab {
 
   // What follows from times like these is weak; the reader should know before reading it.
   void warn_of_doubts(const perf::RunRecord& run) {
-    constexpr double kNoisySpread = 0.10;
+    constexpr double kNoisySpread = 0.10, kOtherPace = 0.10;
     const std::string name = run.setting.str();
     if (run.wall().spread() > kNoisySpread)
       record_.warnings.push_back(fmt::format(
           "the step times of {} spread by +-{:.0f}%: is the machine busy with something else?",
           name, 100 * run.wall().spread()));
+    const double pace = run.pace().median;
+    if (pace > 0 && std::abs(pace - 1) > kOtherPace)
+      record_.warnings.push_back(fmt::format(
+          "beside {} the machine ran at {:.0f}% of the rates that predictions take: {}", name,
+          100 * pace,
+          pace < 1 ? "it is busy with something else, or was rested when they were measured"
+                   : "measure them again (ridge machine --remeasure)"));
     double mfu = run.mfu(perf::peak_flops_per_ns(record_, run.setting));
     if (mfu > 1)
       record_.warnings.push_back(

@@ -17,6 +17,10 @@
 #include "perf/profile.h"
 #include "perf/target.h"
 
+namespace ridge::perf {
+struct Ceilings;
+}
+
 namespace ridge::backends {
 
 // An operand with its pointer fixed: element i lies at data + (sum of i[axis] * strides[axis])
@@ -142,6 +146,10 @@ class Backend : public perf::Target {
   // Null where a launch returns when its work is done: a clock around each tells its time. An
   // instrument that is to see inside recordings must be asked for before they are made.
   virtual Instrument* instrument() { return nullptr; }
+
+  // How fast the machine is now, for other programs and heat slow it down: the rate of a product
+  // that the ceilings predict with, over the rate that they have of it. 0 where that is not known.
+  virtual double present_pace(const perf::Ceilings&) const { return 0; }
 };
 
 }  // namespace ridge::backends

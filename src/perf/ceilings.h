@@ -137,9 +137,12 @@ struct Ceilings {
   // kernels to the library's.
   const ProductRates& product(DType dtype, bool is_own = false) const;
   double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
-  // The roof of the memory behind all caches.
+  // The roofs of the memory behind all caches: copies, and reads alone.
   double memory_bytes_per_ns() const {
     return levels.empty() ? bandwidth.back().copy_bytes_per_ns : levels.back().copy_bytes_per_ns;
+  }
+  double memory_reads_per_ns() const {
+    return levels.empty() ? bandwidth.back().read_bytes_per_ns : levels.back().read_bytes_per_ns;
   }
   // Others had so much of the cores that the figures are no ceilings.
   bool disturbed() const { return others_share > 0.1; }

@@ -118,7 +118,10 @@ struct RunRecord {
   int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
   int64_t launches = 0;
   double predicted_ns = 0;  // 0 where no ceilings are known
-  double clock_ns = 0;      // of all clock readings in one instrumented step; 0 where none are made
+  // The machine's pace beside the steps, measured now and then: of the rates that predict, 1 = the
+  // same. Empty where no ceilings are known, or none that can be measured again.
+  std::vector<double> pace_samples;
+  double clock_ns = 0;  // of all clock readings in one instrumented step; 0 where none are made
   MemoryRecord memory;
   std::vector<PassRecord> passes;
   // Of inference only.
@@ -129,6 +132,7 @@ struct RunRecord {
   std::vector<int32_t> chosen;  // the sequences' first tokens
 
   Summary wall() const { return summarize(plain_wall_ns); }
+  Summary pace() const { return summarize(pace_samples); }
   double samples_per_s() const;
   double tokens_per_s() const;
   // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing
@@ -151,6 +155,10 @@ inline constexpr const char* kMfuConvention =
     "PaLM: 2 FLOPs per model MAC, forward and backward, attention as the full square, optimizer "
     "and "
     "recomputation left out";
+
+inline constexpr const char* kPaceConvention =
+    "the rate of a product between the steps, of the rate that `ridge machine` measured for it and "
+    "predictions take";
 
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the keys and values in sight, each once a step, over the "

@@ -69,7 +69,7 @@ std::string form_time(const perf::AttentionForm& form) {
 
 Table phase_table(const perf::InferenceRecord& study) {
   const perf::LabRecord& lab = study.lab;
-  double read_rate = lab.ceilings ? lab.ceilings->bandwidth.back().read_bytes_per_ns : 0;
+  double read_rate = lab.ceilings ? lab.ceilings->memory_reads_per_ns() : 0;
   return run_table(lab,
                    {{"TTFT / TPOT"},
                     {"95% interval"},

@@ -57,6 +57,8 @@ std::vector<Line> time_lines(const perf::LabRecord& lab) {
           {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
           {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
           {"step, predicted", prediction},
+          {"  machine's pace",
+           [](const auto& r) { return r.pace().count > 0 ? share(r.pace().median) : "-"; }},
           {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
           {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
           {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},

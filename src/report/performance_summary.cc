@@ -78,7 +78,7 @@ Json module_json(const perf::ModuleRecord& m) {
 
 // What only inference has.
 void add_inference(const perf::LabRecord& lab, const perf::RunRecord& run, Json& json) {
-  json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->bandwidth.back().read_bytes_per_ns) : 0;
+  json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->memory_reads_per_ns()) : 0;
   json["mbu_convention"] = perf::kMbuConvention;
   json["weight_bytes"] = run.weight_bytes;
   json["cache_bytes"] = run.cache_bytes;
@@ -96,6 +96,7 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                {"backward", to_json(run.step.backward)},
                {"optimizer", to_json(run.step.optimizer)},
                {"predicted_step_ns", run.predicted_ns},
+               {"machine_pace", run.pace().median},
                {"samples_per_s", run.samples_per_s()},
                {"tokens_per_s", run.tokens_per_s()},
                {"speed_up", speed_up(lab, run)},

@@ -56,6 +56,7 @@ RunningExperiment::RunningExperiment(const Experiment& e,
                                      StepListener listener)
     : experiment_(checked(e)),
       backend_(backend),
+      ceilings_(ceilings),
       listener_(std::move(listener)),
       before_(memory_before(e, backend)),
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
@@ -92,6 +93,12 @@ void RunningExperiment::finish(StepResult result) {
     record_.plain_wall_ns.push_back(result.elapsed_ns);
 }
 
+void RunningExperiment::take_pace() {
+  if (ceilings_ == nullptr) return;
+  if (double pace = backend_.present_pace(*ceilings_); pace > 0)
+    record_.pace_samples.push_back(pace);
+}
+
 void RunningExperiment::take_turn(int64_t steps) {
   const bool is_first = finished_ == -experiment_.warmup_steps;
   if (is_first) {
@@ -101,6 +108,7 @@ void RunningExperiment::take_turn(int64_t steps) {
   // The device never waits for the host between plain steps. Steps that others are compared with
   // begin when the one before is done, as those do.
   const int64_t ahead = experiment_.instrument ? 1 : 2;
+  take_pace();
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
     if (is_instrumented(begun_)) {
@@ -111,6 +119,7 @@ void RunningExperiment::take_turn(int64_t steps) {
     for (; begun_ < end && begun_ - finished_ < ahead; ++begun_) trainer_.begin_step();
     finish(trainer_.finish_step());
   }
+  take_pace();
   if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);
 }
 

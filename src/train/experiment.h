@@ -61,10 +61,12 @@ class RunningExperiment {
 
  private:
   bool is_instrumented(int64_t step) const;
+  void take_pace();
   void finish(StepResult result);
 
   Experiment experiment_;
   backends::Backend& backend_;
+  const perf::Ceilings* ceilings_;
   StepListener listener_;
   perf::ProcessMemory before_;
   int64_t others_bytes_;  // resident, of experiments that began before
