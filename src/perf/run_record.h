@@ -129,6 +129,8 @@ struct RunRecord {
   std::vector<int32_t> chosen;  // the sequences' first tokens
 
   Summary wall() const { return summarize(plain_wall_ns); }
+  // The median of the steps; where nothing was run, the predicted time. Rates and shares are of it.
+  double step_ns() const { return plain_wall_ns.empty() ? predicted_ns : wall().median; }
   double samples_per_s() const;
   double tokens_per_s() const;
   // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing

@@ -48,13 +48,17 @@ std::vector<NodeId> next_of_op(const Graph& graph, const std::vector<bool>& has_
 
 }  // namespace
 
+Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target) {
+  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
+  stage.places = perf::places(stage.graph, &target);
+  stage.plan = perf::plan_memory(stage.graph, stage.places, target);
+  stage.costs = perf::node_costs(stage.graph, stage.places, &target);
+  return stage;
+}
+
 int Program::add(std::string name, Graph graph, int repeat) {
   RIDGE_CHECK(bound_.empty(), "the program is bound");
-  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
-  stage.places = perf::places(stage.graph, &backend_);
-  stage.plan = perf::plan_memory(stage.graph, stage.places, backend_);
-  stage.costs = perf::node_costs(stage.graph, stage.places, &backend_);
-  stages_.push_back(std::move(stage));
+  stages_.push_back(plan_stage(std::move(name), std::move(graph), repeat, backend_));
   return static_cast<int>(stages_.size()) - 1;
 }
 
