@@ -36,13 +36,19 @@ void add_inference_options(Command app, InferenceOptions& o) {
 }
 
 passes::Selection inference_selection(const InferenceOptions& o, const std::string& level) {
+  return inference_selection(chosen_device(o.machine) == "cuda", o.exact, level, o.level.switches);
+}
+
+passes::Selection inference_selection(bool on_gpu,
+                                      bool exact,
+                                      const std::string& level,
+                                      const std::string& more) {
   std::string switches = "-tune_gemm,";
-  if (chosen_device(o.machine) == "cpu")
-    switches += o.exact ? "" : "+quantize_activations,";
+  if (!on_gpu)
+    switches += exact ? "" : "+quantize_activations,";
   else  // one kernel after the other: a token's graph has no branches
-    switches +=
-        std::string("-branches,") + (o.exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
-  return passes::Selection(level, switches + o.level.switches);
+    switches += std::string("-branches,") + (exact ? "+store_f32," : "+store_bf16,+autocast_bf16,");
+  return passes::Selection(level, switches + more);
 }
 
 void expect_cache_fits(const models::ModelConfig& config,

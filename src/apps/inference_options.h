@@ -28,6 +28,10 @@ void add_inference_options(Command app, InferenceOptions& options);
 // takes longer than most answers. A CPU reads weights as their file has them; a GPU has them in
 // bf16, with activations in bf16, or all in fp32 where it is to be exact.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
+passes::Selection inference_selection(bool on_gpu,
+                                      bool exact,
+                                      const std::string& level,
+                                      const std::string& switches);
 
 // Before anything is loaded: an out-of-memory Error where the keys and values of `slots` sequences
 // of `capacity` positions do not fit into what the backend's device has left.

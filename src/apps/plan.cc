@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge plan: what a training run needs and how long it takes, from the graph and a machine's
-// ceilings. Nothing is run.
+// ceilings. Nothing is run. Inference is plan_inference.cc's.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
+#include "apps/plan_inference.h"
+#include "apps/plan_place.h"
 #include "apps/subcommand.h"
-#include "backends/null/null_backend.h"
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/units.h"
 #include "ops/registry.h"
 #include "perf/hardware.h"
@@ -31,7 +25,6 @@ namespace {
 constexpr double kMostTokens = 1e18;
 constexpr int64_t kMostDevices = 10'000'000;
 constexpr int64_t kLargestBatch = int64_t{1} << 20;
-constexpr std::uintmax_t kLargestFile = 1 << 20;
 
 struct PlanOptions {
   ModelOptions model;
@@ -44,16 +37,7 @@ struct PlanOptions {
   double assumed_mfu = 0.4;
   int64_t devices = 1;
   bool json = false;
-};
-
-// Where the plan is for: ceilings, and a target that says what kernels take.
-struct Place {
-  std::string title;
-  std::string target;
-  perf::Ceilings ceilings;
-  std::unique_ptr<perf::Target> planned;
-  int64_t memory_bytes = 0;
-  std::string source;
+  InferencePlanOptions inference;
 };
 
 struct Plan {
@@ -69,58 +53,8 @@ struct Plan {
   double flops_per_token() const {
     return static_cast<double>(record.palm_flops()) / static_cast<double>(record.setting.tokens());
   }
-  double tokens_per_s() const {
-    return static_cast<double>(record.setting.tokens()) * 1e9 / record.predicted_ns;
-  }
-  double mfu() const {
-    return static_cast<double>(record.palm_flops()) * 1e9 / record.predicted_ns /
-           theoretical_flops_per_s;
-  }
+  double mfu() const { return record.mfu(theoretical_flops_per_s / 1e9); }
 };
-
-std::string file_text(const std::filesystem::path& path) {
-  std::error_code error;
-  std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) throw file_error("[hardware] cannot read {}", printable(path.string()));
-  if (bytes > kLargestFile)
-    throw file_error("[hardware] expected {} of at most {}, got {}", printable(path.string()),
-                     format_bytes(kLargestFile), format_bytes(static_cast<int64_t>(bytes)));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-perf::Hardware hardware(const std::string& name) {
-  if (const perf::Hardware* known = perf::find_hardware(name)) return *known;
-  std::error_code error;
-  if (std::filesystem::is_regular_file(name, error))
-    return perf::hardware_from_json(file_text(name), name);
-  throw usage_error("[hardware] expected this, {}, or a file, got {}", perf::hardware_names(),
-                    printable(name));
-}
-
-Place this_place(const PlanOptions& o,
-                 const passes::Selection& selection,
-                 const TerminalOptions& terminal) {
-  Place place;
-  place.planned = make_backend(o.machine, selection);
-  place.ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
-  place.title = place.ceilings.machine.str();
-  place.memory_bytes = place.ceilings.machine.memory_bytes;
-  place.target = place.planned->name();
-  place.source = "measured " + place.ceilings.measured_at;
-  return place;
-}
-
-Place data_sheet_place(const perf::Hardware& hardware) {
-  Place place;
-  place.title = hardware.title;
-  place.ceilings = perf::ceilings_of(hardware);
-  place.planned = backends::null::make_null_target();
-  place.target = "null";
-  place.memory_bytes = hardware.memory_bytes;
-  place.source = hardware.source;
-  return place;
-}
 
 void expect_sane(const PlanOptions& o) {
   if (!(o.tokens >= 1 && o.tokens <= kMostTokens))
@@ -164,10 +98,7 @@ class Planner {
     Plan plan;
     plan.record = record(step_.batch_size, setting, true);
     plan.dtype = selection_.activations();
-    const perf::ProductRates& rates = place_.ceilings.product(plan.dtype);
-    plan.theoretical_flops_per_s =
-        1e9 * (rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns
-                                                  : rates.peak_flops_per_ns);
+    plan.theoretical_flops_per_s = 1e9 * theoretical_flops_per_ns(place_.ceilings, plan.dtype);
     double devices = static_cast<double>(o.devices);
     plan.days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
                                     plan.theoretical_flops_per_s, plan.mfu());
@@ -219,7 +150,7 @@ void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
                               {"memory", memory_json(r.memory)},
                               {"memory_capacity_bytes", place.memory_bytes},
                               {"predicted_step_ns", r.predicted_ns},
-                              {"predicted_tokens_per_s", plan.tokens_per_s()},
+                              {"predicted_tokens_per_s", plan.record.tokens_per_s()},
                               {"predicted_mfu", plan.mfu()},
                               {"mfu_convention", perf::kMfuConvention},
                               {"peak_flops_per_s", plan.theoretical_flops_per_s},
@@ -276,8 +207,8 @@ void print_text(const PlanOptions& o,
   table.add(
       {"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
   table.add({"kernel calls", format_integer(r.launches), ""});
-  table.add(
-      {"predicted time", format_ns(r.predicted_ns), format_rate(plan.tokens_per_s(), "tokens/s")});
+  table.add({"predicted time", format_ns(r.predicted_ns),
+             format_rate(plan.record.tokens_per_s(), "tokens/s")});
   table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()),
              fmt::format("of {} {}", format_rate(plan.theoretical_flops_per_s, "FLOP/s"),
                          name(plan.dtype))});
@@ -298,6 +229,20 @@ void print_text(const PlanOptions& o,
 }
 
 void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
+  if (is_asked(o.inference)) {
+    if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
+      throw usage_error("[model] expected --model or --preset or --config, got two of them");
+    for (const char* option : {"--batch-size", "--tokens", "--mfu", "--devices", "--dtype"})
+      if (app.given(option))
+        throw usage_error(
+            "[{}] expected a plan of training; --inference has --batch-sizes, "
+            "--seq-lens, --chunk and --exact",
+            option + 2);
+    plan_inference(
+        {o.model, o.level, o.machine, o.hardware, app.given("--seq-len") ? o.sequence : 0, o.json},
+        o.inference, terminal);
+    return;
+  }
   expect_sane(o);
   ModelChoice choice = choose_model(o.model);
   train::StepOptions step;
@@ -305,8 +250,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   step.sequence = chosen_size(app, "--seq-len", o.sequence, choice.sequence);
   std::string switches = switch_text(o.level);
   passes::Selection selection(o.level.level, switches);
-  Place place = o.hardware == "this" ? this_place(o, selection, terminal)
-                                     : data_sheet_place(hardware(o.hardware));
+  Place place = choose_place(o.hardware, o.machine, selection, terminal);
   perf::Setting setting = make_setting(choice.name, o.machine, selection, switches);
   setting.device = place.target;
   Plan plan = Planner(choice, step, selection, place).plan(o, setting, terminal);
@@ -321,7 +265,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
 void register_plan(Command program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
   Command app = program.add_subcommand(
-      "plan", "Predict time, memory and cost of a training run without running it");
+      "plan", "Predict time, memory and cost of training or inference without running it");
   add_model_options(app, options->model);
   add_level_options(app, options->level);
   add_machine_options(app, options->machine);
@@ -336,10 +280,27 @@ void register_plan(Command program, const AppContext& context) {
   app.add_option("--devices", options->devices, "devices that share the budget without loss")
       .show_default();
   app.add_flag("--json", options->json, "the plan as JSON");
+  add_inference_plan_options(app, options->inference);
   app.footer(
+      "Training: the time of a step, where it goes, the days for a token budget, and what fits.\n"
+      "Inference (--inference, or --model FILE): TTFT, the time to the first token, is a prefill "
+      "of "
+      "all prompts;\n"
+      "TPOT, the time per output token, a decode step that gives each sequence one more. Prefill "
+      "is "
+      "bound by\n"
+      "arithmetic (MFU says how much of the peak it uses), decode by memory (MBU), so batches cost "
+      "decode\n"
+      "little until their keys and values weigh as much as the weights. The predictions are those "
+      "that\n"
+      "ridge infer-lab prints beside its measurements.\n\n"
       "Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype "
       "bf16 --tokens 20e9\n"
-      "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json");
+      "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
+      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --batch-sizes "
+      "1,8,32 "
+      "--seq-lens 2048\n"
+      "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
   app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }
 

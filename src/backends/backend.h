@@ -46,6 +46,8 @@ struct BindCall {
   const Attrs& attrs() const { return node.attrs; }
   Call call() const { return types.call(); }
   CallTypes types;
+  // Of the next node of this op, the first after the last: what memory may be asked for early.
+  std::vector<Operand> next_inputs = {};
 };
 
 // Everything is decided when it is made: a run does no look-up, no allocation, no branch on type.

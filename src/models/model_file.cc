@@ -54,9 +54,14 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
 }
 
 ModelFile ModelFile::open_shape(const std::filesystem::path& path) {
-  ModelFile model;
+  ModelFile model = of_shape(load_config(path));
   model.path_ = path;
-  model.config_ = load_config(path);
+  return model;
+}
+
+ModelFile ModelFile::of_shape(const ModelConfig& config) {
+  ModelFile model;
+  model.config_ = config;
   return model;
 }
 

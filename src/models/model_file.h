@@ -26,6 +26,7 @@ class ModelFile {
   // A config.json, or its folder, alone: a model of that shape whose matrices are bf16 that nobody
   // stored, to be made up where times are all that is asked for.
   static ModelFile open_shape(const std::filesystem::path& path);
+  static ModelFile of_shape(const ModelConfig& config);
 
   const ModelConfig& config() const { return config_; }
   const std::filesystem::path& path() const { return path_; }

@@ -26,15 +26,15 @@ std::string Setting::str() const {
 }
 
 double RunRecord::samples_per_s() const {
-  return per_second(static_cast<double>(setting.samples()), wall().median);
+  return per_second(static_cast<double>(setting.samples()), step_ns());
 }
 
 double RunRecord::tokens_per_s() const {
-  return per_second(static_cast<double>(setting.tokens()), wall().median);
+  return per_second(static_cast<double>(setting.tokens()), step_ns());
 }
 
 double RunRecord::palm_flops_per_s() const {
-  return per_second(static_cast<double>(palm_flops()), wall().median);
+  return per_second(static_cast<double>(palm_flops()), step_ns());
 }
 
 double RunRecord::mfu(double peak_flops_per_ns) const {
@@ -42,7 +42,7 @@ double RunRecord::mfu(double peak_flops_per_ns) const {
 }
 
 double RunRecord::mbu(double read_bytes_per_ns) const {
-  double ns = wall().median;
+  double ns = step_ns();
   if (!(ns > 0) || !(read_bytes_per_ns > 0)) return 0;
   return static_cast<double>(weight_bytes + cache_bytes) / ns / read_bytes_per_ns;
 }

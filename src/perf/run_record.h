@@ -133,6 +133,8 @@ struct RunRecord {
 
   Summary wall() const { return summarize(plain_wall_ns); }
   Summary pace() const { return summarize(pace_samples); }
+  // The median of the steps; where nothing was run, the predicted time. Rates and shares are of it.
+  double step_ns() const { return plain_wall_ns.empty() ? predicted_ns : wall().median; }
   double samples_per_s() const;
   double tokens_per_s() const;
   // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing

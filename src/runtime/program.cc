@@ -32,15 +32,33 @@ void leave_out_waits(std::span<const backends::NodeLaunch> launches,
   }
 }
 
+// The next node of each node's op that launches something, in a graph that runs over and over.
+std::vector<NodeId> next_of_op(const Graph& graph, const std::vector<bool>& has_launch) {
+  std::vector<NodeId> next(has_launch.size(), kNoNode);
+  std::map<const Op*, NodeId> seen;
+  for (size_t i = 2 * has_launch.size(); i-- > 0;) {
+    const size_t node = i % has_launch.size();
+    if (!has_launch[node]) continue;
+    auto [found, is_first] = seen.try_emplace(graph.nodes[node].op, static_cast<NodeId>(node));
+    next[node] = found->second;
+    found->second = static_cast<NodeId>(node);
+  }
+  return next;
+}
+
 }  // namespace
+
+Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target) {
+  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
+  stage.places = perf::places(stage.graph, &target);
+  stage.plan = perf::plan_memory(stage.graph, stage.places, target);
+  stage.costs = perf::node_costs(stage.graph, stage.places, &target);
+  return stage;
+}
 
 int Program::add(std::string name, Graph graph, int repeat) {
   RIDGE_CHECK(bound_.empty(), "the program is bound");
-  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
-  stage.places = perf::places(stage.graph, &backend_);
-  stage.plan = perf::plan_memory(stage.graph, stage.places, backend_);
-  stage.costs = perf::node_costs(stage.graph, stage.places, &backend_);
-  stages_.push_back(std::move(stage));
+  stages_.push_back(plan_stage(std::move(name), std::move(graph), repeat, backend_));
   return static_cast<int>(stages_.size()) - 1;
 }
 
@@ -66,6 +84,7 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
   std::optional<perf::Schedule> branches;
   if (backend_.branch_slack().any())
     branches = perf::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
+  const std::vector<NodeId> next = next_of_op(stage.graph, has_launch);
   std::vector<int> index(has_launch.size(), -1);
   for (size_t i = 0; i < has_launch.size(); ++i) {
     if (!has_launch[i]) continue;
@@ -76,6 +95,8 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
       call.beside = branches->beside[i], call.is_background = branches->is_background[i];
     for (ValueId input : node.inputs) call.inputs.push_back(operand(stage, input));
     for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
+    for (ValueId input : stage.graph.node(next[i]).inputs)
+      call.next_inputs.push_back(operand(stage, input));
     int workspace = stage.plan.workspace_of[i];
     if (workspace >= 0)
       call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;

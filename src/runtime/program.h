@@ -26,6 +26,9 @@ struct Stage {
   std::vector<perf::NodeCost> costs;
 };
 
+// A graph as the passes left it, with its memory planned for a target. Nothing is bound.
+Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target);
+
 class Program {
  public:
   Program(backends::Backend& backend, Store& store) : backend_(backend), store_(store) {}

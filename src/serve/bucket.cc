@@ -31,6 +31,34 @@ int64_t padded_context(int64_t context, int64_t capacity) {
 
 }  // namespace
 
+models::InferenceShape bucket_shape(models::InferenceTask task,
+                                    int64_t tokens,
+                                    int64_t context,
+                                    bool cached,
+                                    const models::CacheShape& cache) {
+  bool decodes = task == models::InferenceTask::kDecode;
+  int64_t n = decodes ? cache.slots : padded_tokens(tokens);
+  return {task, n, cached ? padded_context(context, cache.full.ring()) : n, cached, cache};
+}
+
+std::string bucket_title(const models::InferenceShape& shape) {
+  return fmt::format("{} of {}, context {}", kBucketStage, shape.tokens, shape.context);
+}
+
+BucketGraph build_bucket(const models::ModelFile& file,
+                         const models::InferenceShape& shape,
+                         const passes::Selection& selection,
+                         const perf::Target& target) {
+  models::ForwardGraph forward =
+      models::build_inference_graph(file.config(), ops::table(), shape, file.lookup());
+  BucketGraph built{std::move(forward.graph), std::move(forward.load)};
+  passes::PassContext context{ops::table(), target, built.load};
+  for (passes::Stage stage :
+       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
+    built.graph = passes::run_stage(stage, built.graph, selection, context, nullptr);
+  return built;
+}
+
 Bucket::Bucket(const models::InferenceShape& shape,
                Graph graph,
                backends::Backend& backend,
@@ -43,7 +71,7 @@ Bucket::Bucket(const models::InferenceShape& shape,
       slots_(models::bucket_input(models::kSlots, shape.tokens)),
       labels_(models::bucket_input(models::kLabels, shape.tokens)),
       padded_(static_cast<size_t>(shape.tokens)) {
-  program_.add("inference", std::move(graph));
+  program_.add(kBucketStage, std::move(graph));
   program_.bind();
 }
 
@@ -61,25 +89,17 @@ void Bucket::write(std::string_view name, std::span<const int32_t> values) {
 }
 
 Bucket& BucketCache::at(models::InferenceTask task, int64_t tokens, int64_t context) {
-  bool decodes = task == models::InferenceTask::kDecode;
-  int64_t n = decodes ? cache_.slots : padded_tokens(tokens);
-  int64_t bound = cached_ ? padded_context(context, cache_.full.ring()) : n;
-  std::unique_ptr<Bucket>& bucket = buckets_[{task, n, bound}];
-  if (bucket == nullptr) bucket = build({task, n, bound, cached_, cache_});
+  models::InferenceShape shape = bucket_shape(task, tokens, context, cached_, cache_);
+  std::unique_ptr<Bucket>& bucket = buckets_[{task, shape.tokens, shape.context}];
+  if (bucket == nullptr) bucket = make(shape);
   return *bucket;
 }
 
-std::unique_ptr<Bucket> BucketCache::build(const models::InferenceShape& shape) {
-  models::ForwardGraph forward =
-      models::build_inference_graph(file_.config(), ops::table(), shape, file_.lookup());
-  passes::PassContext context{ops::table(), backend_, forward.load};
-  Graph graph = forward.graph;
-  for (passes::Stage stage :
-       {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
-    graph = passes::run_stage(stage, graph, selection_, context, nullptr);
-  if (!is_loaded_) load(forward.load);
+std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
+  BucketGraph built = build_bucket(file_, shape, selection_, backend_);
+  if (!is_loaded_) load(built.load);
   is_loaded_ = true;
-  return std::make_unique<Bucket>(shape, std::move(graph), backend_, store_);
+  return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
 }
 
 // Where kernels read the host's memory, weights are worth the time and room of settling.

@@ -16,6 +16,25 @@
 
 namespace ridge::serve {
 
+// The bucket that holds `tokens` tokens at positions below `context`; decode has one a slot.
+models::InferenceShape bucket_shape(models::InferenceTask task,
+                                    int64_t tokens,
+                                    int64_t context,
+                                    bool cached,
+                                    const models::CacheShape& cache);
+
+// A bucket's graph as the passes leave it, and how its weights are loaded.
+struct BucketGraph {
+  Graph graph;
+  LoadGraph load;
+};
+BucketGraph build_bucket(const models::ModelFile& file,
+                         const models::InferenceShape& shape,
+                         const passes::Selection& selection,
+                         const perf::Target& target);
+inline constexpr const char* kBucketStage = "inference";  // its name in a program
+std::string bucket_title(const models::InferenceShape& shape);
+
 // One graph, ready to run, and the names of the inputs that belong to it alone.
 class Bucket {
  public:
@@ -64,7 +83,7 @@ class BucketCache {
   size_t count() const { return buckets_.size(); }
 
  private:
-  std::unique_ptr<Bucket> build(const models::InferenceShape& shape);
+  std::unique_ptr<Bucket> make(const models::InferenceShape& shape);
   void load(const LoadGraph& load);
 
   const models::ModelFile& file_;

@@ -5,25 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <map>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "perf/process_memory.h"
 #include "perf/run_counts.h"
+#include "serve/phase_plan.h"
 
 namespace ridge::serve {
 namespace {
-
-SessionOptions session_options(const Experiment& e, int64_t capacity) {
-  SessionOptions options;
-  options.slots = e.batch;
-  options.capacity = capacity;
-  options.chunk = e.chunk;
-  options.selection = e.selection;
-  return options;
-}
 
 // Prompts of a batch, and the ids behind them.
 struct Prompts {
@@ -66,10 +57,8 @@ class Measurement {
         ++graphs.back().repeat;
         continue;
       }
-      const models::InferenceShape& shape = each.bucket->shape();
-      graphs.push_back(
-          {fmt::format("{} of {}, context {}", stage.name, shape.tokens, shape.context), 1,
-           &stage.graph, &stage.places, &stage.plan, &stage.costs});
+      graphs.push_back({bucket_title(each.bucket->shape()), 1, &stage.graph, &stage.places,
+                        &stage.plan, &stage.costs});
     }
     return graphs;
   }
@@ -120,20 +109,6 @@ int64_t resident_weights(const models::ModelFile& file) {
   return bytes;
 }
 
-// What most multiply-adds are made in: where a group of products rounds its input, in that.
-std::string multiplied_in(std::span<const perf::CountedGraph> graphs, const std::string& dtype) {
-  std::map<std::string, int64_t> macs;
-  for (const perf::CountedGraph& each : graphs)
-    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-      std::optional<DType> rounded = perf::rounded_to(each.graph->nodes[i]);
-      macs[rounded ? std::string(name(*rounded)) : dtype] +=
-          each.repeat * (*each.costs)[i].work.macs;
-    }
-  auto most = std::max_element(macs.begin(), macs.end(),
-                               [](const auto& a, const auto& b) { return a.second < b.second; });
-  return most == macs.end() ? dtype : most->first;
-}
-
 perf::RunRecord make_record(const Experiment& e,
                             const char* task,
                             const Session& session,
@@ -141,29 +116,28 @@ perf::RunRecord make_record(const Experiment& e,
                             const perf::Target& target,
                             const perf::Ceilings* ceilings) {
   perf::RunRecord record;
-  record.setting = e.setting;
-  record.setting.task = task;
-  record.setting.batch_size = e.batch;
-  record.setting.sequence = e.length;
-  record.parameters = session.config().parameters();
   std::vector<perf::CountedGraph> counted = measured.graphs();
-  record.setting.dtype = multiplied_in(counted, e.setting.dtype);
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
+  std::vector<perf::MeasuredGraph> graphs =
+      count_phase(e, session.config(), task, counted, target, ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
   record.plain_wall_ns = measured.plain();
   record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs, measured.steps());
   for (const char* module : {"attention", "mlp"})
     record.modules.push_back(perf::module_record(module, counted, record.step));
-  for (const perf::CountedGraph& each : counted)
-    record.weight_bytes =
-        std::max(record.weight_bytes, perf::parameter_bytes(*each.graph, *each.places));
-  record.cache_bytes =
-      e.batch * models::seen_bytes(session.config(), e.length, e.selection.activations());
   return record;
 }
 
 }  // namespace
+
+SessionOptions session_options(const Experiment& e, int64_t capacity) {
+  SessionOptions options;
+  options.slots = e.batch;
+  options.capacity = capacity;
+  options.chunk = e.chunk;
+  options.selection = e.selection;
+  return options;
+}
 
 std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed) {
   Random random(seed);

@@ -29,6 +29,9 @@ struct Experiment {
   Repeats repeats;
 };
 
+// What a session needs for it.
+SessionOptions session_options(const Experiment& experiment, int64_t capacity);
+
 struct PhaseRecords {
   perf::RunRecord prefill;
   perf::RunRecord decode;

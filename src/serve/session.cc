@@ -12,6 +12,13 @@ namespace {
 
 constexpr size_t kSettings = 5;
 
+template <typename T>
+int64_t bytes_of(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.size() * sizeof(T));
+}
+
+}  // namespace
+
 SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   if (o.slots < 1 || o.slots > kMostSlots)
     throw usage_error("[batch] expected 1 to {} sequences, got {}", kMostSlots, o.slots);
@@ -25,13 +32,6 @@ SessionOptions checked(SessionOptions o, const models::ModelConfig& config) {
   o.chunk = o.cached ? std::min(o.chunk, o.slots * o.capacity) : o.capacity;
   return o;
 }
-
-template <typename T>
-int64_t bytes_of(const std::vector<T>& values) {
-  return static_cast<int64_t>(values.size() * sizeof(T));
-}
-
-}  // namespace
 
 Session::Session(const models::ModelFile& file,
                  const SessionOptions& options,

@@ -28,6 +28,9 @@ struct SessionOptions {
   passes::Selection selection{"compiled", "-tune_gemm"};
 };
 
+// With what 0 stands for filled in; usage Errors for options out of range.
+SessionOptions checked(SessionOptions options, const models::ModelConfig& config);
+
 struct Prompt {
   int64_t slot = 0;
   std::span<const int32_t> ids;

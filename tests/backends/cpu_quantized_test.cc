@@ -30,7 +30,10 @@ struct Activations {
 };
 
 using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedActivations&);
-constexpr FastProduct kFast[] = {quantized_gemv, quantized_gemm};
+void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+  quantized_gemv(products, x);
+}
+constexpr FastProduct kFast[] = {gemv, quantized_gemm};
 
 class CpuQuantized : public CpuKernel {};
 RIDGE_FOR_EACH_ISA(CpuQuantized);
@@ -149,6 +152,29 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
       EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
     }
   }
+}
+
+// A weight of which threads take pieces as they come, and which is read on from, gives the bits of
+// its halves, which are shared out evenly.
+TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
+  const int64_t tokens = 2, in = 2048, out = 8208;
+  const std::vector<float> x = random_values<float>(tokens * in, 41);
+  const Activations a(x, tokens, in);
+  const auto expect_same = [&](const Weights& w) {
+    std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
+    const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
+    quantized_gemv({&whole, 1}, a.x, w.matrix);
+    QuantizedMatrix top = w.matrix, rest = w.matrix;
+    top.out = out / 32 * 16;
+    rest.out = out - top.out;
+    rest.data += storage_bytes(top.dtype, top.out * in);
+    const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
+                                       {rest, {even.data() + top.out, out}, false}};
+    quantized_gemv(halves, a.x);
+    EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
+  };
+  expect_same(Weights(DType::kQ8_0, out, in, 43));
+  if (takes_panels()) expect_same(PanelWeights(DType::kQ8_0, out, in, 43));
 }
 
 // The largest and the smallest codes times activations of -127: no 16-bit sum may saturate.

@@ -34,9 +34,12 @@ std::string unsupported(const Call& call) {
   return "";
 }
 
+QuantizedMatrix matrix(const Operand& weight) {
+  return {weight.type.dtype, weight.type.shape[0], weight.type.shape[1], weight.data};
+}
+
 QuantizedProduct product(const Operand& weight, const Operand& y) {
-  return {{weight.type.dtype, weight.type.shape[0], weight.type.shape[1], weight.data},
-          rows<float>(y)};
+  return {matrix(weight), rows<float>(y)};
 }
 
 bool is_rounded(const Call& call, size_t input) {
@@ -63,11 +66,12 @@ Launch bind_tiles(std::vector<QuantizedProduct> products,
 
 Launch bind_codes(std::vector<QuantizedProduct> products,
                   Rows<const float> x,
-                  const QuantizedActivations& codes) {
+                  const QuantizedActivations& codes,
+                  const QuantizedMatrix& next) {
   if (codes.tokens <= kGemvTokens)
-    return [products = std::move(products), x, codes] {
+    return [products = std::move(products), x, codes, next] {
       quantize_activations(x, codes);
-      quantized_gemv(products, codes);
+      quantized_gemv(products, codes, next);
     };
   return [products = std::move(products), x, codes] {
     quantize_activations(x, codes);
@@ -81,7 +85,8 @@ Launch bind_rounded(std::vector<QuantizedProduct> products,
   const Shape& shape = call.inputs[0].type.shape;
   if (takes_tiles(call.call()))
     return bind_tiles(std::move(products), x, {shape[0], shape[1], call.workspace});
-  return bind_codes(std::move(products), x, {shape[0], shape[1], call.workspace});
+  return bind_codes(std::move(products), x, {shape[0], shape[1], call.workspace},
+                    call.next_inputs.empty() ? QuantizedMatrix{} : matrix(call.next_inputs[1]));
 }
 
 Launch bind(const BindCall& call) {

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "backends/cpu/kernels/quantized_kernels.h"
 #include "base/error.h"
@@ -49,10 +50,11 @@ HWY_EXPORT(target_takes_panels);
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
 void gemv_portable(const QuantizedMatrix& weight,
-                   Range rows,
+                   const RowStream& stream,
                    const QuantizedActivations& x,
                    Rows<float> y,
                    bool accumulate) {
+  const Range rows = stream.rows;
   constexpr int64_t kStep = 256;  // whole blocks of any format
   const int64_t group = code_format(weight.dtype).group;
   uint8_t codes[kStep];
@@ -78,28 +80,77 @@ void gemv_portable(const QuantizedMatrix& weight,
   }
 }
 
+namespace {
+
+// Of a weight that streams from memory the last eighth is dealt out in pieces to whichever thread
+// is done: neighbours on the machine slow its threads unevenly.
+constexpr int64_t kDealtBytes = 16 << 20, kPieceBytes = 512 << 10;
+
+int64_t weight_bytes(const QuantizedMatrix& weight) {
+  return storage_bytes(weight.dtype, weight.out * weight.in);
+}
+
+// The split of a weight's rows.
+struct Shares {
+  Shares(const QuantizedMatrix& weight, int64_t parts)
+      : granule(is_panels(weight.dtype) ? kPanelRows : kGranule), even(weight.out) {
+    const int64_t bytes = weight_bytes(weight);
+    if (parts == 1 || bytes < kDealtBytes) return;
+    even = weight.out / 8 * 7 / granule * granule;
+    piece = (kPieceBytes * weight.out / bytes + granule - 1) / granule * granule;
+    pieces = (weight.out - even + piece - 1) / piece;
+  }
+  static constexpr int64_t kGranule = 4;  // rows of blocks that inner loops take at once
+  int64_t granule;
+  int64_t even;                   // rows [0, even) are shared out
+  int64_t piece = 0, pieces = 0;  // the others come in so many pieces of so many rows
+};
+
+// Where a part begins to read.
+const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64_t index) {
+  const Shares shares(weight, parts);
+  const Range rows = part_of(shares.even, parts, index, shares.granule);
+  return weight.data + storage_bytes(weight.dtype, rows.begin * weight.in);
+}
+
+}  // namespace
+
 // Each thread takes its share of every product's rows, so that products of several dtypes stay
 // even.
-void quantized_gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+void quantized_gemv(std::span<const QuantizedProduct> products,
+                    const QuantizedActivations& x,
+                    const QuantizedMatrix& next) {
   int64_t bytes = 0;
   for (const QuantizedProduct& product : products) {
     const QuantizedMatrix& weight = product.weight;
     RIDGE_CHECK(weight.in == x.in && supports_fast(weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
-    bytes += storage_bytes(weight.dtype, weight.out * weight.in);
+    bytes += weight_bytes(weight);
   }
-  constexpr int64_t kGranule = 4;  // rows of blocks that inner loops take at once
   const int64_t parts = parts_for(bytes);
   const RowsTimesVectors kernel = HWY_DYNAMIC_DISPATCH(gemv_of_target)();
+  const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
+    if (stream.rows.begin < stream.rows.end)
+      (is_panels(product.weight.dtype) ? gemv_panels_avx512 : kernel)(
+          product.weight, stream, x, product.y, product.accumulate);
+  };
+  std::atomic<int64_t> dealt = 0;  // pieces, of all products
   for_each_part(parts, [&](int64_t index) {
+    for (size_t p = 0; p < products.size(); ++p) {
+      const Shares shares(products[p].weight, parts);
+      const QuantizedMatrix& after = p + 1 < products.size() ? products[p + 1].weight : next;
+      const bool reads_on = shares.pieces == 0 && after.data != nullptr;
+      multiply(products[p], {part_of(shares.even, parts, index, shares.granule),
+                             reads_on ? share_begin(after, parts, index) : nullptr});
+    }
+    int64_t mine = dealt.fetch_add(1, std::memory_order_relaxed), first = 0;
     for (const QuantizedProduct& product : products) {
-      const bool in_panels = is_panels(product.weight.dtype);
-      const Range rows =
-          part_of(product.weight.out, parts, index, in_panels ? kPanelRows : kGranule);
-      if (rows.begin < rows.end) {
-        (in_panels ? gemv_panels_avx512 : kernel)(product.weight, rows, x, product.y,
-                                                  product.accumulate);
+      const Shares shares(product.weight, parts);
+      for (; mine < first + shares.pieces; mine = dealt.fetch_add(1, std::memory_order_relaxed)) {
+        const int64_t begin = shares.even + (mine - first) * shares.piece;
+        multiply(product, {{begin, std::min(begin + shares.piece, product.weight.out)}});
       }
+      first += shares.pieces;
     }
   });
 }

@@ -258,8 +258,8 @@ inline void add_block(const Block& block,
   add_group<1, 3, kTokens>(block, sub_scales, tokens, b, scales, totals);
 }
 
-inline void fetch_ahead(const void* from, int64_t bytes) {
-  const char* ahead = static_cast<const char*>(from) + kFetchBytes;
+inline void fetch_ahead(const void* from, int64_t bytes, const ReadPath& path) {
+  const std::byte* ahead = path.ahead_of(from, kFetchBytes);
   for (int64_t line = 0; line < bytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
@@ -313,12 +313,13 @@ inline void multiply_store(const QuantizedMatrix& weight,
                            const Token* tokens,
                            int64_t token,
                            Rows<float> y,
-                           bool accumulate) {
+                           bool accumulate,
+                           const ReadPath& path) {
   constexpr int64_t kElements = sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
   const int64_t blocks_per_row = weight.in / kElements;
   const Block* blocks = reinterpret_cast<const Block*>(weight.data) + row * blocks_per_row;
   float dots[kRows][kTokens];
-  fetch_ahead(blocks, kRows * blocks_per_row * static_cast<int64_t>(sizeof(Block)));
+  fetch_ahead(blocks, kRows * blocks_per_row * static_cast<int64_t>(sizeof(Block)), path);
   multiply_rows<Block, kRows, kTokens>(blocks, blocks_per_row, halves, tokens, dots);
   for (int r = 0; r < kRows; ++r) {
     for (int t = 0; t < kTokens; ++t) {
@@ -332,11 +333,14 @@ inline void multiply_store(const QuantizedMatrix& weight,
 // enough additions are under way.
 template <typename Block>
 void multiply_range(const QuantizedMatrix& weight,
-                    Range rows,
+                    const RowStream& stream,
                     const QuantizedActivations& x,
                     Rows<float> y,
                     bool accumulate) {
   const float* halves = half_table();
+  const Range rows = stream.rows;
+  const int64_t row_bytes = storage_bytes(weight.dtype, weight.in);
+  const ReadPath path{weight.data + rows.end * row_bytes, stream.then};
   for (int64_t n = 0; n < x.tokens; n += 4) {
     const int64_t count = x.tokens - n < 4 ? x.tokens - n : 4;
     Token tokens[4] = {};
@@ -346,22 +350,22 @@ void multiply_range(const QuantizedMatrix& weight,
     int64_t row = rows.begin;
     if (count == 1) {
       for (; row + 2 <= rows.end; row += 2) {
-        multiply_store<Block, 2, 1>(weight, row, halves, tokens, n, y, accumulate);
+        multiply_store<Block, 2, 1>(weight, row, halves, tokens, n, y, accumulate, path);
       }
     }
     for (; row < rows.end; ++row) {
       switch (count) {
         case 1:
-          multiply_store<Block, 1, 1>(weight, row, halves, tokens, n, y, accumulate);
+          multiply_store<Block, 1, 1>(weight, row, halves, tokens, n, y, accumulate, path);
           break;
         case 2:
-          multiply_store<Block, 1, 2>(weight, row, halves, tokens, n, y, accumulate);
+          multiply_store<Block, 1, 2>(weight, row, halves, tokens, n, y, accumulate, path);
           break;
         case 3:
-          multiply_store<Block, 1, 3>(weight, row, halves, tokens, n, y, accumulate);
+          multiply_store<Block, 1, 3>(weight, row, halves, tokens, n, y, accumulate, path);
           break;
         default:
-          multiply_store<Block, 1, 4>(weight, row, halves, tokens, n, y, accumulate);
+          multiply_store<Block, 1, 4>(weight, row, halves, tokens, n, y, accumulate, path);
       }
     }
   }
@@ -404,29 +408,29 @@ void multiply_unpacked(const QuantizedMatrix& weight,
 // Bound: memory for one token. Per block of 32 and token about 7 vector instructions (Q8_0) to 13
 // (Q5_0), at four a cycle 1.8 to 3.3 cycles for 34 and 22 bytes.
 void gemv_avx2(const QuantizedMatrix& weight,
-               Range rows,
+               const RowStream& stream,
                const QuantizedActivations& x,
                Rows<float> y,
                bool accumulate) {
   switch (weight.dtype) {
     case DType::kQ4_0:
-      return multiply_range<BlockQ4_0>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ4_0>(weight, stream, x, y, accumulate);
     case DType::kQ4_1:
-      return multiply_range<BlockQ4_1>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ4_1>(weight, stream, x, y, accumulate);
     case DType::kQ5_0:
-      return multiply_range<BlockQ5_0>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ5_0>(weight, stream, x, y, accumulate);
     case DType::kQ5_1:
-      return multiply_range<BlockQ5_1>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ5_1>(weight, stream, x, y, accumulate);
     case DType::kQ8_0:
-      return multiply_range<BlockQ8_0>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ8_0>(weight, stream, x, y, accumulate);
     case DType::kQ4_K:
-      return multiply_range<BlockQ4_K>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ4_K>(weight, stream, x, y, accumulate);
     case DType::kQ5_K:
-      return multiply_range<BlockQ5_K>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ5_K>(weight, stream, x, y, accumulate);
     case DType::kQ6_K:
-      return multiply_range<BlockQ6_K>(weight, rows, x, y, accumulate);
+      return multiply_range<BlockQ6_K>(weight, stream, x, y, accumulate);
     default:
-      return multiply_unpacked(weight, rows, x, y, accumulate);
+      return multiply_unpacked(weight, stream.rows, x, y, accumulate);
   }
 }
 

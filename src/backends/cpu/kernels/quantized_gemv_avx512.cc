@@ -22,8 +22,8 @@ namespace {
 inline constexpr int64_t kFetchBytes = 16384;
 
 template <typename Panel>
-inline void fetch_after(const Panel* panel) {
-  const char* ahead = reinterpret_cast<const char*>(panel) + kFetchBytes;
+inline void fetch_after(const Panel* panel, const ReadPath& path) {
+  const std::byte* ahead = path.ahead_of(panel, kFetchBytes);
 #pragma GCC unroll 17
   for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
@@ -118,12 +118,13 @@ void multiply_strip(const typename Form::Panel* panels,
                     int64_t across,
                     const Tokens& x,
                     float* const* y,
-                    bool accumulate) {
+                    bool accumulate,
+                    const ReadPath& path) {
   __m512 totals[2][kTokens];
   for (auto& half : totals)
     for (__m512& total : half) total = _mm512_setzero_ps();
   for (int64_t p = 0; p < across; ++p) {
-    fetch_after(panels + p);
+    fetch_after(panels + p, path);
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const int64_t block = 2 * p + half;
@@ -154,12 +155,15 @@ void multiply_strip(const typename Form::Panel* panels,
 
 template <typename Form>
 void multiply_range(const QuantizedMatrix& weight,
-                    Range rows,
+                    const RowStream& stream,
                     const QuantizedActivations& x,
                     Rows<float> y,
                     bool accumulate) {
+  const Range rows = stream.rows;
   const int64_t across = weight.in / kPanelColumns;
   const auto* panels = reinterpret_cast<const typename Form::Panel*>(weight.data);
+  const ReadPath path{reinterpret_cast<const std::byte*>(panels + rows.end / kPanelRows * across),
+                      stream.then};
   for (int64_t n = 0; n < x.tokens; n += 4) {
     const int64_t count = x.tokens - n < 4 ? x.tokens - n : 4;
     Tokens tokens = {};
@@ -174,16 +178,16 @@ void multiply_range(const QuantizedMatrix& weight,
       for (int64_t t = 0; t < count; ++t) to[t] = y[n + t] + row;
       switch (count) {
         case 1:
-          multiply_strip<Form, 1>(strip, across, tokens, to, accumulate);
+          multiply_strip<Form, 1>(strip, across, tokens, to, accumulate, path);
           break;
         case 2:
-          multiply_strip<Form, 2>(strip, across, tokens, to, accumulate);
+          multiply_strip<Form, 2>(strip, across, tokens, to, accumulate, path);
           break;
         case 3:
-          multiply_strip<Form, 3>(strip, across, tokens, to, accumulate);
+          multiply_strip<Form, 3>(strip, across, tokens, to, accumulate, path);
           break;
         default:
-          multiply_strip<Form, 4>(strip, across, tokens, to, accumulate);
+          multiply_strip<Form, 4>(strip, across, tokens, to, accumulate, path);
       }
     }
   }
@@ -216,15 +220,16 @@ static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
 // Bound: memory for one token. A block of 16 rows takes 24 instructions of 512 bits (Q4_0, 288
 // bytes) or 23 (Q8_0, 544), two a cycle.
 void gemv_panels_avx512(const QuantizedMatrix& weight,
-                        Range rows,
+                        const RowStream& stream,
                         const QuantizedActivations& x,
                         Rows<float> y,
                         bool accumulate) {
+  const Range rows = stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);
   if (weight.dtype == DType::kQ4_0x16)
-    return multiply_range<NibblePanels>(weight, rows, x, y, accumulate);
-  multiply_range<BytePanels>(weight, rows, x, y, accumulate);
+    return multiply_range<NibblePanels>(weight, stream, x, y, accumulate);
+  multiply_range<BytePanels>(weight, stream, x, y, accumulate);
 }
 
 void unpack_panels_avx512(const QuantizedMatrix& weight,

@@ -45,9 +45,27 @@ void for_each_panel_task(std::span<const QuantizedProduct> products,
   });
 }
 
-// y [N, out] of a range of W's rows and all tokens of x.
+// Rows of W that a thread reads, and where it reads on after them: memory is asked for ahead of its
+// use. Null: nothing is known.
+struct RowStream {
+  Range rows;
+  const std::byte* then = nullptr;
+};
+
+// The bytes of a stream's rows end at `end`.
+struct ReadPath {
+  const std::byte* end = nullptr;
+  const std::byte* then = nullptr;
+  // What is read `distance` bytes after `at`.
+  const std::byte* ahead_of(const void* from, int64_t distance) const {
+    const auto* at = static_cast<const std::byte*>(from);
+    return distance < end - at || then == nullptr ? at + distance : then + (distance - (end - at));
+  }
+};
+
+// y [N, out] of some of W's rows and all tokens of x.
 using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
-                                  Range rows,
+                                  const RowStream& stream,
                                   const QuantizedActivations& x,
                                   Rows<float> y,
                                   bool accumulate);
@@ -69,14 +87,14 @@ using PanelTimesVectors = void (*)(const PanelProduct& call);
 
 // Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
 void gemv_portable(const QuantizedMatrix& weight,
-                   Range rows,
+                   const RowStream& stream,
                    const QuantizedActivations& x,
                    Rows<float> y,
                    bool accumulate);
 void gemm_panel_portable(const PanelProduct& call);
 
 void gemv_avx2(const QuantizedMatrix& weight,
-               Range rows,
+               const RowStream& stream,
                const QuantizedActivations& x,
                Rows<float> y,
                bool accumulate);
@@ -86,7 +104,7 @@ void gemm_panel_avx2(const PanelProduct& call);
 bool has_vnni();
 // Weights in panels of rows (base/row_panels.h); rows are whole panels.
 void gemv_panels_avx512(const QuantizedMatrix& weight,
-                        Range rows,
+                        const RowStream& stream,
                         const QuantizedActivations& x,
                         Rows<float> y,
                         bool accumulate);

@@ -57,8 +57,12 @@ bool supports_fast(DType dtype);
 // Whether the instruction set in force multiplies panels of rows: it reads them faster than rows.
 bool takes_panels();
 
-// Bound: memory, the bytes of W at the read bandwidth, to about N = 2.
-void quantized_gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
+// Bound: memory, the bytes of W at the read bandwidth, to about N = 2. `next` is the weight that is
+// multiplied after these, whose first bytes are asked for with their last; without data: none is
+// known.
+void quantized_gemv(std::span<const QuantizedProduct> products,
+                    const QuantizedActivations& x,
+                    const QuantizedMatrix& next = {});
 
 // Bound: 8-bit multiply-adds; W is unpacked once, to a panel of 16 rows in L1.
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);

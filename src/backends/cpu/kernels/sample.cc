@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/reduce.h"
 #include "base/random.h"
 
 namespace ridge::backends::cpu {
@@ -56,18 +57,18 @@ class Chooser {
   }
 
  private:
-  static constexpr int64_t kLanes = 16;
+  static constexpr int64_t kBlock = 1024;
 
-  // The first of the largest; lanes are compared before any is looked for.
+  // The first of the largest: only a block with a larger one than all before it is looked through.
   Candidate largest(Range range) const {
     Candidate top{-std::numeric_limits<float>::infinity(), 0};
-    for (int64_t i = range.begin; i < range.end; i += kLanes) {
-      const int64_t end = std::min(i + kLanes, range.end);
-      bool larger = false;
-      for (int64_t j = i; j < end; ++j) larger |= logits_[j] > top.logit;
-      if (!larger) continue;
-      for (int64_t j = i; j < end; ++j)
-        if (logits_[j] > top.logit) top = {logits_[j], static_cast<int32_t>(j)};
+    for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
+      const int64_t end = std::min(begin + kBlock, range.end);
+      float most = 0;
+      reduce_rows<float, float>({1, end - begin, Reduction::kMax, {logits_ + begin, 0}, &most});
+      if (!(most > top.logit)) continue;
+      const float* found = std::find(logits_ + begin, logits_ + end, most);
+      top = {most, static_cast<int32_t>(found - logits_)};
     }
     return top;
   }
@@ -76,7 +77,7 @@ class Chooser {
   int32_t greedy() const {
     const int64_t parts = parts_for(call_.vocabulary * static_cast<int64_t>(sizeof(float)));
     for_each_part(parts, [&](int64_t part) {
-      candidates_[part] = largest(part_of(call_.vocabulary, parts, part, kLanes));
+      candidates_[part] = largest(part_of(call_.vocabulary, parts, part, kBlock));
     });
     Candidate top = candidates_[0];
     for (int64_t part = 1; part < parts; ++part)

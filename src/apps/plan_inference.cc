@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of sessions, their tables and their JSON. Not a subcommand.
+#include "apps/plan_inference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "apps/inference_options.h"
+#include "apps/plan_place.h"
+#include "base/error.h"
+#include "base/units.h"
+#include "perf/lab_record.h"
+#include "perf/resource_plan.h"
+#include "report/json_text.h"
+#include "serve/phase_plan.h"
+
+namespace ridge::apps {
+namespace {
+
+using nlohmann::ordered_json;
+
+// Of a length, the most sequences that fit, and what they take.
+struct LargestBatch {
+  int64_t length = 0;
+  int64_t batch = 0;
+  double tpot_ns = 0;
+};
+struct LongestContext {
+  int64_t batch = 0;
+  int64_t length = 0;
+};
+
+class InferencePlanner {
+ public:
+  InferencePlanner(const PlanRequest& request,
+                   const InferencePlanOptions& o,
+                   const TerminalOptions& terminal)
+      : request_(request),
+        o_(o),
+        terminal_(terminal),
+        file_(open()),
+        selection_(inference_selection(request.hardware != "this" || on_gpu(),
+                                       o.exact,
+                                       request.level.level,
+                                       request.level.switches)),
+        place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
+    batches_ = parse_sizes(o.batch_sizes, "batch-sizes");
+    lengths_ = o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-lens");
+  }
+
+  void run() {
+    for (int64_t length : lengths_)
+      for (int64_t batch : batches_) plans_.push_back(plan(batch, length));
+    find_largest();
+    if (request_.json)
+      print_json();
+    else
+      print_text();
+  }
+
+ private:
+  bool on_gpu() const { return chosen_device(request_.machine) == "cuda"; }
+
+  models::ModelFile open() {
+    if (!o_.model.empty()) {
+      name_ = std::filesystem::path(o_.model).stem().string();
+      return models::ModelFile::open(o_.model);
+    }
+    ModelChoice choice = choose_model(request_.model);
+    name_ = choice.name;
+    return models::ModelFile::of_shape(choice.config);
+  }
+
+  std::vector<int64_t> usual_lengths() const {
+    const int64_t context = file_.config().context;
+    if (request_.sequence > 0) return {request_.sequence};
+    std::vector<int64_t> lengths;
+    for (int64_t length : {128, 512, 2048})
+      if (length < context) lengths.push_back(length);
+    if (lengths.size() < 3) lengths.push_back(context);
+    return lengths;
+  }
+
+  serve::Experiment experiment(int64_t batch, int64_t length) const {
+    serve::Experiment e;
+    e.selection = selection_;
+    e.setting = make_setting(name_, request_.machine, selection_, request_.level.switches);
+    e.setting.device = place_.target;
+    e.batch = batch;
+    e.length = length;
+    e.chunk = o_.chunk;
+    return e;
+  }
+
+  serve::PhasePlan plan(int64_t batch, int64_t length) const {
+    return serve::plan_phases(file_, experiment(batch, length), *place_.planned, &place_.ceilings);
+  }
+
+  int64_t owned_bytes(int64_t batch, int64_t length, Progress& progress) const {
+    progress.tick(1, fmt::format("{} x {}", batch, length));
+    return serve::session_bytes(file_, experiment(batch, length), *place_.planned);
+  }
+
+  void find_largest() {
+    if (place_.memory_bytes <= 0) return;
+    Progress progress("what fits", 0, "plans", terminal_);
+    for (int64_t length : lengths_) {
+      LargestBatch largest{length, 0, 0};
+      largest.batch = perf::largest_fitting(
+          place_.memory_bytes, serve::kMostSlots,
+          [&](int64_t batch) { return owned_bytes(batch, length, progress); });
+      if (largest.batch > 0)
+        largest.tpot_ns = plan(largest.batch, length).records.decode.predicted_ns;
+      largest_.push_back(largest);
+    }
+    for (int64_t batch : batches_)
+      longest_.push_back(
+          {batch,
+           perf::largest_fitting(place_.memory_bytes, file_.config().context, [&](int64_t length) {
+             return owned_bytes(batch, length, progress);
+           })});
+  }
+
+  double mfu(const perf::RunRecord& run) const {
+    return run.mfu(theoretical_flops_per_ns(place_.ceilings, perf::product_dtype(run.setting)));
+  }
+  double mbu(const perf::RunRecord& run) const {
+    return run.mbu(place_.ceilings.bandwidth.back().read_bytes_per_ns);
+  }
+  // The most of each class in either phase.
+  static perf::MemoryMoment class_peaks(const serve::PhasePlan& plan) {
+    perf::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
+    const perf::MemoryMoment other = plan.records.decode.memory.class_peaks();
+    for (int i = 0; i < perf::kMemoryClasses; ++i)
+      peaks.bytes[i] = std::max(peaks.bytes[i], other.bytes[i]);
+    return peaks;
+  }
+
+  ordered_json phase_json(const perf::RunRecord& run) const {
+    return {{"predicted_ns", run.predicted_ns},
+            {"tokens_per_s", run.tokens_per_s()},
+            {"dtype", run.setting.dtype},
+            {"mfu", mfu(run)},
+            {"mbu", mbu(run)},
+            {"model_flops", run.model.step().flops},
+            {"model_macs", run.model.step().macs},
+            {"executed_flops", run.executed.flops},
+            {"planned_bytes", run.planned_bytes},
+            {"compulsory_bytes", run.compulsory_bytes},
+            {"weight_bytes", run.weight_bytes},
+            {"cache_bytes", run.cache_bytes},
+            {"kernel_calls", run.launches}};
+  }
+
+  void print_json() const {
+    ordered_json json{{"model", name_},
+                      {"parameters", file_.config().parameters()},
+                      {"level", selection_.level()},
+                      {"chunk", o_.chunk},
+                      {"hardware", place_.title},
+                      {"hardware_source", place_.source},
+                      {"assumptions", place_.ceilings.notes},
+                      {"memory_capacity_bytes", place_.memory_bytes},
+                      {"mfu_convention", perf::kMfuConvention},
+                      {"mbu_convention", perf::kMbuConvention},
+                      {"plans", ordered_json::array()},
+                      {"largest_batches", ordered_json::array()},
+                      {"longest_contexts", ordered_json::array()}};
+    for (const serve::PhasePlan& each : plans_) {
+      const perf::Setting& setting = each.records.prefill.setting;
+      json["plans"].push_back(
+          {{"batch_size", setting.batch_size},
+           {"sequence", setting.sequence},
+           {"prefill", phase_json(each.records.prefill)},
+           {"decode", phase_json(each.records.decode)},
+           {"owned_bytes", each.owned_bytes},
+           {"class_peak_bytes", report::memory_classes_json(class_peaks(each).bytes)}});
+    }
+    for (const LargestBatch& each : largest_)
+      json["largest_batches"].push_back({{"sequence", each.length},
+                                         {"batch_size", each.batch},
+                                         {"predicted_decode_ns", each.tpot_ns}});
+    for (const LongestContext& each : longest_)
+      json["longest_contexts"].push_back({{"batch_size", each.batch}, {"sequence", each.length}});
+    fmt::print("{}\n", json.dump(1, ' ', true, ordered_json::error_handler_t::replace));
+  }
+
+  static std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
+
+  void print_times() const {
+    Table table({{"batch"},
+                 {"length"},
+                 {"TTFT"},
+                 {"prefill tokens/s"},
+                 {"MFU"},
+                 {"TPOT"},
+                 {"decode tokens/s"},
+                 {"MBU"}});
+    for (const serve::PhasePlan& each : plans_) {
+      const perf::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
+      table.add({std::to_string(prefill.setting.batch_size),
+                 std::to_string(prefill.setting.sequence), format_ns(prefill.predicted_ns),
+                 format_count(prefill.tokens_per_s()), percent(mfu(prefill)),
+                 format_ns(decode.predicted_ns), format_count(decode.tokens_per_s()),
+                 percent(mbu(decode))});
+    }
+    fmt::print("{}\n", table.text(terminal_));
+    if (std::any_of(plans_.begin(), plans_.end(), [&](const serve::PhasePlan& each) {
+          return mbu(each.records.decode) > 1 || mfu(each.records.prefill) > 1;
+        }))
+      fmt::print(
+          "warning: above 100% are predictions by median rates and from caches, beside ceilings "
+          "that are\nlower octiles and memory's\n\n");
+  }
+
+  void print_memory() const {
+    std::vector<perf::MemoryClass> shown;
+    for (int i = 0; i < perf::kMemoryClasses; ++i)
+      if (std::any_of(plans_.begin(), plans_.end(),
+                      [&](const auto& each) { return class_peaks(each).bytes[i] > 0; }))
+        shown.push_back(static_cast<perf::MemoryClass>(i));
+    std::vector<Table::Column> columns{{"batch"}, {"length"}};
+    for (perf::MemoryClass each : shown) columns.push_back({std::string(perf::name(each))});
+    columns.push_back({"owned"});
+    Table table(std::move(columns));
+    for (const serve::PhasePlan& each : plans_) {
+      const perf::Setting& setting = each.records.prefill.setting;
+      std::vector<std::string> row{std::to_string(setting.batch_size),
+                                   std::to_string(setting.sequence)};
+      for (perf::MemoryClass kind : shown)
+        row.push_back(format_bytes(class_peaks(each).bytes[static_cast<size_t>(kind)]));
+      const bool fits = place_.memory_bytes <= 0 || each.owned_bytes <= place_.memory_bytes;
+      row.push_back(format_bytes(each.owned_bytes) + (fits ? "" : ", does not fit"));
+      table.add(std::move(row));
+    }
+    fmt::print("{}\n", table.text(terminal_));
+  }
+
+  void print_text() const {
+    const perf::RunRecord& decode = plans_.front().records.decode;
+    fmt::print("{} {}, {} parameters, {} of weights, on {}\n", name_, selection_.level(),
+               format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
+               place_.title);
+    fmt::print("source: {}\n", place_.source);
+    for (const std::string& note : place_.ceilings.notes) fmt::print("{}\n", note);
+    fmt::print("products in {} (prefill) and {} (decode), chunks of {} tokens\n\n",
+               plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
+    print_times();
+    print_memory();
+    for (const LargestBatch& each : largest_)
+      fmt::print(
+          "largest batch of {} positions in {}: {}{}\n", each.length,
+          format_bytes(place_.memory_bytes), each.batch,
+          each.batch > 0
+              ? fmt::format(", {} a step, {} tokens/s", format_ns(each.tpot_ns),
+                            format_count(static_cast<double>(each.batch) * 1e9 / each.tpot_ns))
+              : "");
+    for (const LongestContext& each : longest_)
+      fmt::print("longest context of {} sequence{}: {} of the model's {}\n", each.batch,
+                 each.batch == 1 ? "" : "s", each.length, file_.config().context);
+  }
+
+  const PlanRequest& request_;
+  const InferencePlanOptions& o_;
+  const TerminalOptions& terminal_;
+  std::string name_;
+  models::ModelFile file_;
+  passes::Selection selection_;
+  Place place_;
+  std::vector<int64_t> batches_, lengths_;
+  std::vector<serve::PhasePlan> plans_;
+  std::vector<LargestBatch> largest_;
+  std::vector<LongestContext> longest_;
+};
+
+}  // namespace
+
+void add_inference_plan_options(Command app, InferencePlanOptions& o) {
+  constexpr const char* kGroup = "Inference";
+  app.add_flag("--inference", o.inference, "plan prefill and decode instead of training")
+      .group(kGroup);
+  app.add_option("--model", o.model,
+                 "plan inference of a model file, with its weights as they are stored")
+      .group(kGroup);
+  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once").show_default().group(kGroup);
+  app.add_option("--seq-lens", o.lengths,
+                 "tokens of a prompt, and keys that a decoded token sees (default: 128,512,2048, "
+                 "or what the model's context allows)")
+      .group(kGroup);
+  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")
+      .show_default()
+      .group(kGroup);
+  app.add_flag("--exact", o.exact, "fp32 activations everywhere").group(kGroup);
+}
+
+void plan_inference(const PlanRequest& request,
+                    const InferencePlanOptions& options,
+                    const TerminalOptions& terminal) {
+  InferencePlanner(request, options, terminal).run();
+}
+
+}  // namespace ridge::apps

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of ridge plan that is about inference: prefill and decode by batch and context. Not a
+// subcommand of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/command.h"
+#include "apps/model_options.h"
+#include "base/terminal.h"
+
+namespace ridge::apps {
+
+// --inference, --model, --batch-sizes, --seq-lens, --chunk, --exact
+struct InferencePlanOptions {
+  bool inference = false;
+  std::string model;
+  std::string batch_sizes = "1,8,32";
+  std::string lengths;
+  int64_t chunk = 512;
+  bool exact = false;
+};
+void add_inference_plan_options(Command app, InferencePlanOptions& options);
+// A model file is planned for inference alone.
+inline bool is_asked(const InferencePlanOptions& o) { return o.inference || !o.model.empty(); }
+
+// What it shares with a plan of training.
+struct PlanRequest {
+  const ModelOptions& model;
+  const LevelOptions& level;
+  const MachineOptions& machine;
+  const std::string& hardware;
+  int64_t sequence = 0;  // the only length, where it is given
+  bool json = false;
+};
+// Prints the plan.
+void plan_inference(const PlanRequest& request,
+                    const InferencePlanOptions& options,
+                    const TerminalOptions& terminal);
+
+}  // namespace ridge::apps

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding the machine by its name. Not a subcommand.
+#include "apps/plan_place.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "apps/machine_ceilings.h"
+#include "backends/null/null_backend.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/units.h"
+#include "perf/hardware.h"
+
+namespace ridge::apps {
+namespace {
+
+constexpr std::uintmax_t kLargestFile = 1 << 20;
+
+std::string file_text(const std::filesystem::path& path) {
+  std::error_code error;
+  std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) throw file_error("[hardware] cannot read {}", printable(path.string()));
+  if (bytes > kLargestFile)
+    throw file_error("[hardware] expected {} of at most {}, got {}", printable(path.string()),
+                     format_bytes(kLargestFile), format_bytes(static_cast<int64_t>(bytes)));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+perf::Hardware hardware(const std::string& name) {
+  if (const perf::Hardware* known = perf::find_hardware(name)) return *known;
+  std::error_code error;
+  if (std::filesystem::is_regular_file(name, error))
+    return perf::hardware_from_json(file_text(name), name);
+  throw usage_error("[hardware] expected this, {}, or a file, got {}", perf::hardware_names(),
+                    printable(name));
+}
+
+Place this_place(const MachineOptions& machine,
+                 const passes::Selection& selection,
+                 const TerminalOptions& terminal) {
+  Place place;
+  place.planned = make_backend(machine, selection);
+  place.ceilings = machine_ceilings(machine, selection.has("tf32"), terminal);
+  place.title = place.ceilings.machine.str();
+  place.memory_bytes = place.ceilings.machine.memory_bytes;
+  place.target = place.planned->name();
+  place.source = "measured " + place.ceilings.measured_at;
+  return place;
+}
+
+Place data_sheet_place(const perf::Hardware& hardware) {
+  Place place;
+  place.title = hardware.title;
+  place.ceilings = perf::ceilings_of(hardware);
+  place.planned = backends::null::make_null_target();
+  place.target = "null";
+  place.memory_bytes = hardware.memory_bytes;
+  place.source = hardware.source;
+  return place;
+}
+
+}  // namespace
+
+Place choose_place(const std::string& name,
+                   const MachineOptions& machine,
+                   const passes::Selection& selection,
+                   const TerminalOptions& terminal) {
+  return name == "this" ? this_place(machine, selection, terminal)
+                        : data_sheet_place(hardware(name));
+}
+
+double theoretical_flops_per_ns(const perf::Ceilings& ceilings, DType dtype) {
+  const perf::ProductRates& rates = ceilings.product(dtype);
+  return rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns
+                                            : rates.peak_flops_per_ns;
+}
+
+}  // namespace ridge::apps
