@@ -92,6 +92,8 @@ void check_attention(const Ceilings& ceilings) {
     expect_rate("attention.forward_scores_per_ns", rates.forward_scores_per_ns, false);
     expect_rate("attention.backward_flops_per_ns", rates.backward_flops_per_ns, false);
     expect_rate("attention.backward_scores_per_ns", rates.backward_scores_per_ns, false);
+    expect_ns("attention.forward_call_ns", rates.forward_call_ns);
+    expect_ns("attention.backward_call_ns", rates.backward_call_ns);
   }
 }
 
@@ -160,7 +162,12 @@ void validate(const Ceilings& ceilings) {
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
   expect_ns("stream_product_ns", ceilings.stream_product_ns);
+  expect_ns("stream_gap_ns", ceilings.stream_gap_ns);
+  expect_ns("turn_ns", ceilings.turn_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
+  if (!(ceilings.exposed_update_share >= 0 && ceilings.exposed_update_share <= 1))
+    refuse("exposed_update_share",
+           fmt::format("expects 0 to 1, got {:g}", ceilings.exposed_update_share));
   if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
     refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));
   if (ceilings.parallel_threshold_bytes < 0)

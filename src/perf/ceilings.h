@@ -101,6 +101,9 @@ struct AttentionRates {
   double forward_scores_per_ns = 0;
   double backward_flops_per_ns = 0;  // of 10 E FLOPs a score
   double backward_scores_per_ns = 0;
+  // A call that computes next to nothing: launches and what waits for one another. 0 = as others'.
+  double forward_call_ns = 0;
+  double backward_call_ns = 0;
 };
 
 struct Ceilings {
@@ -128,7 +131,11 @@ struct Ceilings {
   double stream_launch_ns =
       0;  // the host's share of a launch outside a recording; 0 = all of launch_ns
   double stream_product_ns =
-      0;                   // the same of a product, which passes through a library; 0 = no more
+      0;                     // the same of a product, which passes through a library; 0 = no more
+  double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
+  // Of the time of an update, how much longer the kernels beside it take; 0 where none runs beside.
+  double exposed_update_share = 0;
+  double turn_ns = 0;      // a step that computes nothing, where the host waits for each
   double parallel_ns = 0;  // opening and closing a parallel region; 0 where launches include it
   int64_t parallel_threshold_bytes = 0;  // kernels smaller than this stay on one thread
   std::vector<std::string> notes;        // assumptions, in words

@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 7;
+constexpr int kFormat = 8;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -136,6 +136,9 @@ void read_rates(const JsonField& r, Ceilings& c) {
   c.round_ns = r.at("round_ns").real();
   c.stream_launch_ns = r.at("stream_launch_ns").real();
   c.stream_product_ns = r.at("stream_product_ns").real();
+  c.stream_gap_ns = r.at("stream_gap_ns").real();
+  c.exposed_update_share = r.at("exposed_update_share").real();
+  c.turn_ns = r.at("turn_ns").real();
   c.parallel_ns = r.at("parallel_ns").real();
   c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
 }
@@ -154,7 +157,8 @@ Ceilings read(const JsonField& r) {
     c.attention.push_back({read_dtype(a.at("dtype")), a.at("forward_flops_per_ns").real(),
                            a.at("forward_scores_per_ns").real(),
                            a.at("backward_flops_per_ns").real(),
-                           a.at("backward_scores_per_ns").real()});
+                           a.at("backward_scores_per_ns").real(), a.at("forward_call_ns").real(),
+                           a.at("backward_call_ns").real()});
   read_rates(r, c);
   c.notes = read_texts(r.at("notes"));
   return c;
@@ -182,6 +186,9 @@ std::string to_json(const Ceilings& c) {
             {"round_ns", c.round_ns},
             {"stream_launch_ns", c.stream_launch_ns},
             {"stream_product_ns", c.stream_product_ns},
+            {"stream_gap_ns", c.stream_gap_ns},
+            {"exposed_update_share", c.exposed_update_share},
+            {"turn_ns", c.turn_ns},
             {"parallel_ns", c.parallel_ns},
             {"parallel_threshold_bytes", c.parallel_threshold_bytes},
             {"notes", c.notes}};
@@ -191,7 +198,9 @@ std::string to_json(const Ceilings& c) {
                                  {"forward_flops_per_ns", a.forward_flops_per_ns},
                                  {"forward_scores_per_ns", a.forward_scores_per_ns},
                                  {"backward_flops_per_ns", a.backward_flops_per_ns},
-                                 {"backward_scores_per_ns", a.backward_scores_per_ns}});
+                                 {"backward_scores_per_ns", a.backward_scores_per_ns},
+                                 {"forward_call_ns", a.forward_call_ns},
+                                 {"backward_call_ns", a.backward_call_ns}});
   return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

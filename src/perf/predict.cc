@@ -86,6 +86,8 @@ class Predictor {
       p.compute_ns = attends
                          ? attention_ns(node, cost)
                          : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
+      if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
+        p.overhead_ns = call_ns;
       p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
     }
     DType dtype = rounded_to(node).value_or(
@@ -129,12 +131,28 @@ class Predictor {
     p.ns = std::max(p.compute_ns + exposed, p.memory_ns) + p.overhead_ns;
   }
 
-  double attention_ns(const Node& node, const NodeCost& cost) {
-    bool backward = node.op->time_law == TimeLaw::kAttentionBackward;
-    const Type& q = graph_.type(node.inputs[backward ? 1 : 0]);
+  static bool is_backward(const Node& attention) {
+    return attention.op->time_law == TimeLaw::kAttentionBackward;
+  }
+  const Type& queries(const Node& attention) const {
+    return graph_.type(attention.inputs[is_backward(attention) ? 1 : 0]);
+  }
+  const AttentionRates* attention_rates(const Node& attention) const {
     const AttentionRates* rates = nullptr;
     for (const AttentionRates& each : ceilings_.attention)
-      if (each.dtype == q.dtype || rates == nullptr) rates = &each;
+      if (each.dtype == queries(attention).dtype || rates == nullptr) rates = &each;
+    return rates;
+  }
+  double attention_call_ns(const Node& attention) const {
+    const AttentionRates* rates = attention_rates(attention);
+    if (rates == nullptr) return 0;
+    return is_backward(attention) ? rates->backward_call_ns : rates->forward_call_ns;
+  }
+
+  double attention_ns(const Node& node, const NodeCost& cost) {
+    bool backward = is_backward(node);
+    const Type& q = queries(node);
+    const AttentionRates* rates = attention_rates(node);
     if (rates == nullptr)
       return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
              fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
@@ -219,18 +237,24 @@ class Predictor {
   ProductTimes products_;
 };
 
-// The host's time to make all launches one by one.
-double host_ns(const Graph& graph, const std::vector<NodeCost>& costs, const Ceilings& ceilings) {
-  double ns = 0;
+// Launches made one by one: the host tells the device one after the other, which runs each once it
+// is told and the one before is done.
+double streamed_ns(const Graph& graph,
+                   const std::vector<NodeCost>& costs,
+                   const std::vector<NodePrediction>& predictions,
+                   const Ceilings& ceilings) {
+  double told_ns = 0, done_ns = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     const Node& node = graph.nodes[i];
     const bool by_library =
         time_law(*node.op) == TimeLaw::kProduct && costs[i].rounds == 0 && !node.attrs.flag("own");
-    ns += costs[i].launches * (by_library && ceilings.stream_product_ns > 0
-                                   ? ceilings.stream_product_ns
-                                   : ceilings.stream_launch_ns);
+    told_ns += costs[i].launches * (by_library && ceilings.stream_product_ns > 0
+                                        ? ceilings.stream_product_ns
+                                        : ceilings.stream_launch_ns);
+    done_ns =
+        std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
   }
-  return ns;
+  return done_ns;
 }
 
 bool loses_data(const Ceilings& ceilings) {
@@ -290,21 +314,22 @@ double predict_run_ns(const Graph& graph,
                       const Ceilings& ceilings) {
   double limits = 0;
   if (!target.branch_slack().any()) {
-    double launching_ns = target.replays() ? 0 : host_ns(graph, costs, ceilings);
-    return std::max(total_ns(predictions), launching_ns);
+    return target.replays() ? total_ns(predictions)
+                            : streamed_ns(graph, costs, predictions, ceilings);
   }
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
   const Schedule schedule = schedule_branches(graph, places, plan, has_launch);
   std::vector<double> end(graph.nodes.size(), 0);
-  double row_end[2] = {};  // of the others, of updates beside them
+  double row_end[2] = {}, beside_ns = 0;  // of the others, of updates beside them
   for (size_t i = 0; i < end.size(); ++i) {
     double& row = row_end[schedule.is_background[i] ? 1 : 0];
     for (NodeId before : schedule.after[i]) row = std::max(row, end[static_cast<size_t>(before)]);
     end[i] = row += predictions[i].ns;
+    if (schedule.is_background[i]) beside_ns += predictions[i].ns;
     limits += predictions[i].limit_ns;
   }
-  return std::max({row_end[0], row_end[1], limits});
+  return std::max({row_end[0] + ceilings.exposed_update_share * beside_ns, row_end[1], limits});
 }
 
 double predict_product_ns(const ProductRates& rates,

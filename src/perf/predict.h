@@ -48,9 +48,9 @@ double total_ns(const std::vector<NodePrediction>& predictions);
 
 // A run of the graph. Kernels come one after the other: one that fills the device gains nothing
 // from a neighbour. Where the target runs branches side by side, updates that nothing waits for run
-// beside the others, in a row of their own: they wait for memory while products compute. No less
-// than all nodes' limits. Where each launch is made by itself, no less than the host takes to make
-// them.
+// beside the others, in a row of their own: they wait for memory while products compute, which take
+// longer by a measured share of the updates' time. No less than all nodes' limits. Where each
+// launch is made by itself, a kernel begins no sooner than the host has told it.
 double predict_run_ns(const Graph& graph,
                       const std::vector<Place>& places,
                       const MemoryPlan& plan,

@@ -37,6 +37,7 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
                            predict_run_ns(*each.graph, *each.places, *each.plan, *each.costs,
                                           measured.back().predictions, target, *ceilings);
   }
+  if (ceilings != nullptr) record.predicted_ns += ceilings->turn_ns;
   record.memory = planned_memory(planned);
   return measured;
 }

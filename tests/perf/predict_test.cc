@@ -80,5 +80,29 @@ TEST(Predict, SharedCachesLoseWithTimeWhatPrivateOnesKeep) {
   EXPECT_NEAR(predict(graph, c).back().memory_ns, 2 * kBytes / kCache, 1);
 }
 
+// Two pointwise kernels and a product, one after the other.
+TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {512, 512}}), y = b.call("neg", {x}),
+          product = b.call("matmul", {y, x}, {{"einsum", std::string("mk,kn->mn")}});
+  graph.outputs = {b.call("neg", {product})};
+  auto target = backends::null::make_null_target();
+  ASSERT_FALSE(target->replays());
+  std::vector<Place> places = perf::places(graph, target.get());
+  MemoryPlan plan = plan_memory(graph, places, *target);
+  std::vector<NodeCost> costs = node_costs(graph, places, target.get());
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  std::vector<NodePrediction> nodes = predict_nodes(graph, places, plan, costs, c);
+  auto run_ns = [&] { return predict_run_ns(graph, places, plan, costs, nodes, *target, c); };
+  c.stream_launch_ns = c.stream_product_ns = 0;
+  EXPECT_NEAR(run_ns(), total_ns(nodes), 1e-6);
+  c.stream_gap_ns = 700;
+  EXPECT_NEAR(run_ns(), total_ns(nodes) + 3 * 700, 1e-6);
+  c.stream_launch_ns = 1e9;  // far longer than any of the kernels
+  c.stream_product_ns = 2e9;
+  EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
+}
+
 }  // namespace
 }  // namespace ridge::perf

@@ -20,9 +20,11 @@ Watched<Call> with_watch(const Call& call, const char* op, BindContext& context)
 Launch bind(const BindCall& call, BindContext& context) {
   return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
     using T = decltype(element);
-    return launch_on(
-        context.device, "softmax_cross_entropy", launch_softmax_cross_entropy<T>,
-        with_watch(softmax_cross_entropy_call<T>(call), "softmax_cross_entropy", context));
+    using Watching = Watched<SoftmaxCrossEntropy<T>>;
+    return launch_on(context.device, "softmax_cross_entropy", launch_softmax_cross_entropy<T>,
+                     Ticketed<Watching>{with_watch(softmax_cross_entropy_call<T>(call),
+                                                   "softmax_cross_entropy", context),
+                                        context.tickets.take()});
   });
 }
 
@@ -67,8 +69,6 @@ Launch bind_nll_backward(const BindCall& call, BindContext& context) {
   });
 }
 
-int launches(const Call&, bool) { return kSoftmaxCrossEntropyLaunches; }
-
 int64_t workspace(const Call& call) {
   return softmax_cross_entropy_workspace_bytes(call.inputs[0].shape[0]);
 }
@@ -87,7 +87,6 @@ const CudaKernel& softmax_cross_entropy_kernel() {
                                  .takes_input = first_lies_in_rows,
                                  .workspace_bytes = workspace,
                                  .unsupported = unsupported,
-                                 .launches = launches,
                                  .rounds = 6};
   return kernel;
 }

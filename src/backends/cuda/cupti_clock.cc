@@ -35,6 +35,7 @@ struct Cupti {
   decltype(&cuptiActivityPopExternalCorrelationId) pop;
   decltype(&cuptiGetGraphNodeId) graph_node_id;
   decltype(&cuptiGetTimestamp) timestamp;
+  decltype(&cuptiFinalize) finalize;
   decltype(&cuptiGetResultString) words;
 };
 
@@ -70,6 +71,7 @@ Opened open() {
   find(c.pop, "cuptiActivityPopExternalCorrelationId");
   find(c.graph_node_id, "cuptiGetGraphNodeId");
   find(c.timestamp, "cuptiGetTimestamp");
+  find(c.finalize, "cuptiFinalize");
   find(c.words, "cuptiGetResultString");
   return opened;
 }
@@ -99,8 +101,7 @@ class CuptiClock final : public Instrument {
   }
   ~CuptiClock() override {
     cudaFreeHost(gate_);
-    if (subscriber_ != nullptr) cupti().unsubscribe(subscriber_);
-    attached = nullptr;
+    detach();
   }
 
   // Empty on success.
@@ -123,6 +124,9 @@ class CuptiClock final : public Instrument {
   // longer; between its kernels it adds next to nothing. So the launch is made while a kernel holds
   // the stream.
   bool start(bool replays) override {
+    if (subscriber_ == nullptr)
+      if (std::string failure = attach(); !failure.empty())
+        throw Error("[cuda] " + failure, ExitCode::kDevice);
     if (replays)
       kinds_ = kReplayed;
     else
@@ -168,6 +172,8 @@ class CuptiClock final : public Instrument {
     dropped_ = 0;
     records_.clear();
     node_of_correlation_.clear();
+    // Calls that have been traced stay slower; those of a stream are many, and plain steps follow.
+    if (kinds_.size() == std::size(kStreamed)) detach();
     return spans;
   }
 
@@ -260,6 +266,14 @@ class CuptiClock final : public Instrument {
     size_t lost = 0;
     if (cupti().dropped(context, stream, &lost) == CUPTI_SUCCESS)
       dropped_ += static_cast<int64_t>(lost);
+  }
+
+  void detach() {
+    if (subscriber_ == nullptr) return;
+    cupti().unsubscribe(subscriber_);
+    cupti().finalize();
+    subscriber_ = nullptr;
+    attached = nullptr;
   }
 
   Device& device_;

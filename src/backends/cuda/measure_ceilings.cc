@@ -9,16 +9,13 @@
 #include <vector>
 
 #include "backends/cuda/cublaslt.h"
-#include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/device_memory.h"
 #include "backends/cuda/gemm.h"
 #include "backends/cuda/kernels/ceilings.h"
 #include "backends/cuda/kernels/flash_attention.h"
-#include "backends/cuda/recording.h"
-#include "base/bf16.h"
+#include "backends/cuda/measure_launches.h"
+#include "backends/cuda/measuring_stand.h"
 #include "base/error.h"
-#include "base/random.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -45,101 +42,11 @@ constexpr std::array kExtents = {
     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN,
                                ProductForm::kTT};
-constexpr int64_t kLargestWalk = int64_t{2} << 30;
-constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
-constexpr int kMostRepeats = 100;
-constexpr int kSamples = 5;
-
-class Stand {
- public:
-  Stand()
-      : inputs_(kLargestWalk, "operands of measurements"),
-        results_(kLargestWalk, "results of measurements"),
-        workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
-
-  Device& device() { return device_; }
-  std::byte* input() const { return inputs_.data(); }
-  std::byte* result() const { return results_.data(); }
-  std::byte* workspace() const { return workspace_.data(); }
-
-  // Random numbers in [-0.5, 0.5), repeated from one block: zeros multiply faster.
-  void fill(DType dtype) {
-    std::vector<std::byte> block(size_t{16} << 20);
-    Random random(3);
-    for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
-      float value = random.uniform() - 0.5f;
-      if (dtype == DType::kF32)
-        reinterpret_cast<float*>(block.data())[i] = value;
-      else
-        reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
-    }
-    constexpr int64_t kFilledBytes = int64_t{512} << 20;
-    for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
-      check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice),
-            "filling operands");
-  }
-
-  // Nanoseconds of one launch inside a graph: the median of some graphs of many.
-  double ns(const Launch& launch) {
-    launch();
-    device_.synchronize();
-    double first = graph_ns(launch, 2) / 2;
-    int repeats = std::clamp(static_cast<int>(kEnoughNs / std::max(first, 1.0)), 2, kMostRepeats);
-    return graph_ns(launch, repeats) / repeats;
-  }
-
-  // On the stream, one launch after the other: fewer than the driver queues (1024), for then the
-  // host waits for the device.
-  double stream_ns(const Launch& launch) {
-    constexpr int kLaunches = 500;
-    return median([&] {
-             for (int i = 0; i < kLaunches; ++i) launch();
-           }) /
-           kLaunches;
-  }
-
- private:
-  double graph_ns(const Launch& launch, int repeats) {
-    std::vector<NodeLaunch> launches{{kNoNode, launch, {}, false}};
-    for (int i = 1; i < repeats; ++i) launches.push_back({kNoNode, launch, {i - 1}, false});
-    std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
-    recording->replay();
-    return median([&] { recording->replay(); });
-  }
-
-  template <typename Work>
-  double median(const Work& work) {
-    std::vector<double> samples;
-    for (int i = 0; i < kSamples; ++i) samples.push_back(timed_ns(work));
-    std::nth_element(samples.begin(), samples.begin() + kSamples / 2, samples.end());
-    return samples[kSamples / 2];
-  }
-
-  template <typename Work>
-  double timed_ns(const Work& work) {
-    constexpr double kNsPerMs = 1e6;
-    cudaEvent_t begin = nullptr, end = nullptr;
-    check(cudaEventCreate(&begin), "making an event");
-    check(cudaEventCreate(&end), "making an event");
-    check(cudaEventRecord(begin, device_.stream()), "measuring");
-    work();
-    check(cudaEventRecord(end, device_.stream()), "measuring");
-    check(cudaEventSynchronize(end), "measuring");
-    float ms = 0;
-    check(cudaEventElapsedTime(&ms, begin, end), "measuring");
-    cudaEventDestroy(begin);
-    cudaEventDestroy(end);
-    return ms * kNsPerMs;
-  }
-
-  Device device_;
-  DeviceMemory inputs_, results_, workspace_;
-};
 
 using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
 
 // Bytes per nanosecond over a footprint that is walked often enough for the launch not to count.
-double walk_rate(Stand& stand, Walker* walker, int64_t bytes) {
+double walk_rate(MeasuringStand& stand, Walker* walker, int64_t bytes) {
   constexpr int64_t kWalkedBytes = int64_t{4} << 30;
   MemoryWalk walk{stand.input(), stand.result(), bytes,
                   static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
@@ -148,7 +55,7 @@ double walk_rate(Stand& stand, Walker* walker, int64_t bytes) {
   return static_cast<double>(walk.bytes) * walk.passes / ns;
 }
 
-void measure_memory(Stand& stand, perf::Ceilings& c) {
+void measure_memory(MeasuringStand& stand, perf::Ceilings& c) {
   for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
     int64_t bytes = mib << 20;
     c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
@@ -184,7 +91,7 @@ GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
   return g;
 }
 
-Launch product(Stand& stand,
+Launch product(MeasuringStand& stand,
                const ProductExtents& e,
                ProductForm form,
                DType dtype,
@@ -208,7 +115,7 @@ double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Produ
   return facts.multiprocessors * facts.clock_ghz * per_clock;
 }
 
-void measure_products(Stand& stand, DType dtype, Fp32Products fp32, perf::Ceilings& c) {
+void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, perf::Ceilings& c) {
   stand.fill(dtype);
   perf::ProductRates rates;
   rates.dtype = dtype;
@@ -233,9 +140,13 @@ struct AttentionTime {
   double forward_ns, backward_ns, scores;
 };
 
-// Causal self-attention of 8 sequences of 960 tokens, 12 heads, in one merged [N, 3 H E] buffer.
-AttentionTime attention_time(Stand& stand, DType dtype, bool tf32, int64_t head_size) {
-  AttentionExtents e{8, 960, 12, 12, head_size, true, 0, 0.1f, tf32};
+// Causal self-attention of 8 sequences, 12 heads, in one merged [N, 3 H E] buffer.
+AttentionTime attention_time(MeasuringStand& stand,
+                             DType dtype,
+                             bool tf32,
+                             int64_t sequence,
+                             int64_t head_size) {
+  AttentionExtents e{8, sequence, 12, 12, head_size, true, 0, 0.1f, tf32};
   int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
   int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
   auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
@@ -283,10 +194,11 @@ void split_rates(double ns_small,
   scores_rate = scores / rest;
 }
 
-void measure_attention(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
-  constexpr int64_t small = 64, large = 128;
-  AttentionTime a = attention_time(stand, dtype, tf32, small),
-                b = attention_time(stand, dtype, tf32, large);
+void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
+  constexpr int64_t small = 64, large = 128, sequence = 960, short_sequence = 96;
+  AttentionTime a = attention_time(stand, dtype, tf32, sequence, small),
+                b = attention_time(stand, dtype, tf32, sequence, large),
+                call = attention_time(stand, dtype, tf32, short_sequence, small);
   perf::AttentionRates rates;
   rates.dtype = dtype;
   auto flops = [&](double scores, int64_t head_size, int each) {
@@ -296,38 +208,15 @@ void measure_attention(Stand& stand, DType dtype, bool tf32, perf::Ceilings& c) 
               b.scores, rates.forward_flops_per_ns, rates.forward_scores_per_ns);
   split_rates(a.backward_ns, b.backward_ns, flops(a.scores, small, 10), flops(b.scores, large, 10),
               b.scores, rates.backward_flops_per_ns, rates.backward_scores_per_ns);
-  c.attention.push_back(rates);
-}
-
-std::string measure_calls(Stand& stand, perf::Ceilings& c) {
-  constexpr int kIterations = 4096;
-  int multiprocessors = stand.device().facts().multiprocessors;
-  float* sink = reinterpret_cast<float*>(stand.result());
-  double operations = static_cast<double>(chain_operations(multiprocessors, kIterations));
-  c.fused_flops_per_ns = 2 * operations / stand.ns([&stand, sink, multiprocessors] {
-    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()),
-          "measuring arithmetic");
-  });
-  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
-  c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
-    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()),
-          "measuring arithmetic");
-  });
-  Launch nothing = [&stand] {
-    check(launch_nothing(stand.device().stream()), "measuring a launch");
+  auto beyond = [&](double ns, double flops_rate, double scores_rate, int each) {
+    return std::max(ns - flops(call.scores, small, each) / flops_rate - call.scores / scores_rate,
+                    c.launch_ns);
   };
-  c.launch_ns = stand.ns(nothing);
-  c.stream_launch_ns = stand.stream_ns(nothing);
-  // A chain of loads each of whose addresses is the last one's value, far longer than a launch,
-  // from memory.
-  constexpr int kTrips = 1000;
-  c.round_ns = stand.ns([&stand] {
-    check(launch_follow(stand.input(), kLargestWalk, kTrips,
-                        reinterpret_cast<uint32_t*>(stand.result()), stand.device().stream()),
-          "measuring a trip");
-  }) / kTrips;
-  return fmt::format("a launch takes {:.0f} ns inside a graph and {:.0f} ns on a stream",
-                     c.launch_ns, c.stream_launch_ns);
+  rates.forward_call_ns =
+      beyond(call.forward_ns, rates.forward_flops_per_ns, rates.forward_scores_per_ns, 4);
+  rates.backward_call_ns =
+      beyond(call.backward_ns, rates.backward_flops_per_ns, rates.backward_scores_per_ns, 10);
+  c.attention.push_back(rates);
 }
 
 std::string utc_now() {
@@ -363,13 +252,13 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   auto tell = [&](double done, std::string_view step) {
     if (progress) progress(done, step);
   };
-  Stand stand;
+  MeasuringStand stand;
   perf::Ceilings c;
   c.machine = machine_of(stand.device().facts(), tf32);
   c.source = "measured";
   c.measured_at = utc_now();
   tell(0, "arithmetic and launches");
-  c.notes.push_back(measure_calls(stand, c));
+  measure_launches(stand, c);
   tell(0.1, "memory");
   measure_memory(stand, c);
   tell(0.4, tf32 ? "products in TF32" : "products in f32");
@@ -383,6 +272,12 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   tell(0.8, "products in bf16");
   measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
+  // The type that such a machine multiplies fast.
+  constexpr ProductExtents kOfLayers{1, 1152, 1536, 640};
+  const DType fast = tf32 ? DType::kF32 : DType::kBF16;
+  stand.fill(fast);
+  measure_updates_beside(stand, product(stand, kOfLayers, ProductForm::kNN, fast, {tf32, false}),
+                         c);
   tell(1, "done");
   c.notes.push_back(
       "times are medians of launches inside a graph; theoretical rates at the highest clock");

@@ -236,15 +236,17 @@ void cross_entropies(Marks& marks, int64_t n, int64_t v) {
   const int64_t matrix = n * v * static_cast<int64_t>(sizeof(T)) + 256;
   const double bytes = static_cast<double>(n * v) * sizeof(T);
   Cut small(marks.small());
-  auto* labels = small.take<int32_t>(n);
+  auto *tickets = small.take<int32_t>(kTicketWords), *labels = small.take<int32_t>(n);
+  check(cudaMemset(tickets, 0, kTicketWords * sizeof(int32_t)), "tickets");
+  check(cudaMemset(labels, 0, static_cast<size_t>(n) * sizeof(int32_t)), "labels");
   auto *lse = small.take<float>(n), *loss = small.take<float>(1), *d_loss = small.take<float>(1);
   auto* count = small.take<int32_t>(1);
   auto* workspace =
       reinterpret_cast<double*>(small.take<std::byte>(softmax_cross_entropy_workspace_bytes(n)));
   marks.against_copy(
       title<T>("softmax_cross_entropy (reads)", n, v), bytes, matrix, [&](std::byte* at) {
-        Watched<SoftmaxCrossEntropy<T>> call{
-            {n, v, {Cut(at).take<T>(n * v), v}, labels, lse, loss, count, workspace}};
+        Ticketed<Watched<SoftmaxCrossEntropy<T>>> call{
+            {{n, v, {Cut(at).take<T>(n * v), v}, labels, lse, loss, count, workspace}}, tickets};
         check(launch_softmax_cross_entropy(call, marks.stream()), "loss");
       });
   marks.against_copy(

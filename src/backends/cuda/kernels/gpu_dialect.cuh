@@ -50,6 +50,11 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   };
   return round(low) | (round(high) << 16);
 }
+__device__ __forceinline__ uint32_t max_bf16_pairs(uint32_t a, uint32_t b) {
+  const float low = fmaxf(__uint_as_float(a << 16), __uint_as_float(b << 16));
+  const float high = fmaxf(__uint_as_float(a & 0xffff0000u), __uint_as_float(b & 0xffff0000u));
+  return (__float_as_uint(low) >> 16) | (__float_as_uint(high) & 0xffff0000u);
+}
 #else
 template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int mask) {
@@ -68,6 +73,12 @@ __device__ __forceinline__ float exp2_hardware(float x) {
 }
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+// The larger of each two bf16; NaN is left out.
+__device__ __forceinline__ uint32_t max_bf16_pairs(uint32_t a, uint32_t b) {
+  const __nv_bfloat162 pair = __hmax2(reinterpret_cast<const __nv_bfloat162&>(a),
+                                      reinterpret_cast<const __nv_bfloat162&>(b));
   return reinterpret_cast<const uint32_t&>(pair);
 }
 #endif

@@ -14,10 +14,12 @@ struct LossSum {
   int32_t count;
 };
 
-// By every thread of a block of kMeanThreads; thread 0's result is all of it.
+// By every thread of a block of kThreads; thread 0's result is all of it.
+template <int kThreads>
 __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
-  __shared__ double sums[kMeanThreads / kLanes];
-  __shared__ int32_t counts[kMeanThreads / kLanes];
+  constexpr int kWarps = kThreads / kLanes;
+  __shared__ double sums[kWarps];
+  __shared__ int32_t counts[kWarps];
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) {
     part.sum += shuffle_xor(part.sum, mask);
@@ -29,13 +31,20 @@ __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
     counts[threadIdx.x / kLanes] = part.count;
   }
   __syncthreads();
-  part = {sums[lane], counts[lane]};
+  part = lane < kWarps ? LossSum{sums[lane], counts[lane]} : LossSum{0.0, 0};
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) {
     part.sum += shuffle_xor(part.sum, mask);
     part.count += shuffle_xor(part.count, mask);
   }
   return part;
+}
+
+// By every thread of a block; what thread 0 has is all of it.
+__device__ __forceinline__ void write_mean_loss(LossSum all, float* loss, int32_t* count) {
+  if (threadIdx.x != 0) return;
+  *count = all.count;
+  *loss = all.count == 0 ? 0.0f : static_cast<float>(all.sum / all.count);
 }
 
 // Mapping: thread t takes rows t, t + 1024, ...; eight of its loads wait at a time. `loss_of(row,
@@ -76,11 +85,7 @@ __device__ __forceinline__ void write_mean_loss(const int32_t* labels,
       part.count += label[k] < 0 ? 0 : 1;
     }
   }
-  part = reduce_losses(part);
-  if (threadIdx.x == 0) {
-    *count = part.count;
-    *loss = part.count == 0 ? 0.0f : static_cast<float>(part.sum / part.count);
-  }
+  write_mean_loss(reduce_losses<kMeanThreads>(part), loss, count);
 }
 
 }  // namespace ridge::backends::cuda

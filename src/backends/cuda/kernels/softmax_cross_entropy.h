@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"
+#include "backends/cuda/kernels/ticketed.h"
 #include "backends/cuda/kernels/watched.h"
 #include "backends/kernels/softmax_cross_entropy.h"
 
@@ -12,14 +13,13 @@ namespace ridge::backends::cuda {
 // The workspace's contents are ignored.
 int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens);
 
-// Labels are watched by row. The rows' losses are summed in double in a fixed order. Two launches:
-// rows, then their mean.
-inline constexpr int kSoftmaxCrossEntropyLaunches = 2;
+// Labels are watched by row. The rows' losses are summed in double in a fixed order. One launch,
+// which takes kTicketWords tickets.
 template <typename T>
-cudaError_t launch_softmax_cross_entropy(const Watched<SoftmaxCrossEntropy<T>>& call,
+cudaError_t launch_softmax_cross_entropy(const Ticketed<Watched<SoftmaxCrossEntropy<T>>>& call,
                                          cudaStream_t stream);
 
-// As above. One launch.
+// Labels are watched by row. One launch.
 template <typename T>
 cudaError_t launch_softmax_cross_entropy_backward(
     const Watched<SoftmaxCrossEntropyBackward<T>>& call,

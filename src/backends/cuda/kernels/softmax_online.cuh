@@ -48,6 +48,25 @@ struct OnlineSum {
     sum += terms;
   }
 
+  // The same of vectors as memory holds them, each widened only when its turn comes: a thread that
+  // has others on their way has no registers to spare.
+  template <typename T, int kCount, int kVectors>
+  __device__ __forceinline__ void add(const Packed<T, kCount> (&x)[kVectors], float to_log2) {
+    const float next = fmaxf(top, max_element(x));
+    const float base = exponent_base(next);
+    sum *= exp_difference<float>(top, base, to_log2);
+    top = next;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      float v[kCount];
+      unpack(x[k], v);
+      float terms = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) terms += exp_difference<T>(v[i], base, to_log2);
+      sum += terms;
+    }
+  }
+
   // Over the group, by every thread; two of its reductions.
   template <typename Group>
   __device__ __forceinline__ OnlineSum reduce(float to_log2, ReduceScratch& scratch) const {

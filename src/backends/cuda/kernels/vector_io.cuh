@@ -86,6 +86,34 @@ __device__ __forceinline__ void unpack(const Packed<T, kCount>& vector, float (&
   }
 }
 
+// NaN is left out.
+template <typename T, int kCount, int kVectors>
+__device__ __forceinline__ float max_element(const Packed<T, kCount> (&vectors)[kVectors]) {
+  constexpr int kBits = Packed<T, kCount>::kBytes / 4;
+  if constexpr (sizeof(T) == 2 && kBits > 0) {  // two at a time
+    using Word = typename Packed<T, kCount>::Word;
+    uint32_t bits[kVectors * kBits];
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k)
+#pragma unroll
+      for (int i = 0; i < Packed<T, kCount>::kWords; ++i)
+        split_word(vectors[k].words[i], bits + k * kBits + i * static_cast<int>(sizeof(Word)) / 4);
+#pragma unroll
+    for (int i = 1; i < kVectors * kBits; ++i) bits[0] = max_bf16_pairs(bits[0], bits[i]);
+    return fmaxf(__uint_as_float(bits[0] << 16), __uint_as_float(bits[0] & 0xffff0000u));
+  } else {
+    float top = -__builtin_huge_valf();
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      float v[kCount];
+      unpack(vectors[k], v);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) top = fmaxf(top, v[i]);
+    }
+    return top;
+  }
+}
+
 // bf16: rounded to nearest even.
 template <typename T, int kCount>
 __device__ __forceinline__ Packed<T, kCount> pack(const float (&values)[kCount]) {

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each figure from the smallest work that shows it, on sizes that no preset has.
+#include "backends/cuda/measure_launches.h"
+
+#include <algorithm>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/adamw.h"
+#include "backends/cuda/kernels/ceilings.h"
+#include "backends/cuda/kernels/pointwise.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+void measure_arithmetic(MeasuringStand& stand, perf::Ceilings& c) {
+  constexpr int kIterations = 4096;
+  const int multiprocessors = stand.device().facts().multiprocessors;
+  float* sink = reinterpret_cast<float*>(stand.result());
+  const double operations = static_cast<double>(chain_operations(multiprocessors, kIterations));
+  c.fused_flops_per_ns = 2 * operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
+  });
+  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
+  c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
+  });
+}
+
+// The product of heads, each element `x_step` after the last, with a row that all heads share, each
+// result `y_step` after the last, in L2.
+double strided_ns(MeasuringStand& stand, int64_t x_step, int64_t y_step) {
+  constexpr int64_t kTokens = 1152, kHeads = 12, kColumns = 48;
+  PointwiseCall call;
+  call.function = Pointwise::kMul;
+  call.rank = 3;
+  const int64_t extents[] = {kTokens, kHeads, kColumns}, shared[] = {kColumns, 0, 1};
+  std::copy_n(extents, call.rank, call.extents);
+  std::copy_n(shared, call.rank, call.b.strides);
+  for (auto [operand, step] : {std::pair{&call.a, x_step}, std::pair{&call.y, y_step}}) {
+    const int64_t strides[] = {kHeads * kColumns * step, kColumns * step, step};
+    std::copy_n(strides, call.rank, operand->strides);
+  }
+  call.a.data = stand.input();
+  call.b.data = stand.input() + kTokens * kHeads * kColumns * x_step * 4;
+  call.y.data = stand.result();
+  return stand.ns([&stand, call] {
+    check(launch_pointwise(call, stand.device().stream()), "measuring strided operands");
+  });
+}
+
+// Elements for each nanosecond that a step of two adds.
+void measure_strides(MeasuringStand& stand, perf::Ceilings& c) {
+  constexpr double kElements = 1152 * 12 * 48;
+  const double neighbours_ns = strided_ns(stand, 1, 1);
+  auto rate = [&](double ns) { return kElements / std::max(ns - neighbours_ns, 1.0); };
+  c.strided_reads_per_ns = rate(strided_ns(stand, 2, 1));
+  c.strided_writes_per_ns = rate(strided_ns(stand, 1, 2));
+}
+
+// A chain of loads each of whose addresses is the last one's value, from memory.
+Launch follow(MeasuringStand& stand, int trips) {
+  return [&stand, trips] {
+    check(launch_follow(stand.input(), MeasuringStand::kBytes, trips,
+                        reinterpret_cast<uint32_t*>(stand.result()), stand.device().stream()),
+          "measuring a trip");
+  };
+}
+
+}  // namespace
+
+void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
+  measure_arithmetic(stand, c);
+  measure_strides(stand, c);
+  const Launch nothing = [&stand] {
+    check(launch_nothing(stand.device().stream()), "measuring a launch");
+  };
+  constexpr int kStepKernels = 200, kTrips = 1000;
+  c.launch_ns = stand.ns(nothing);
+  c.turn_ns = stand.turn_ns(nothing, kStepKernels);
+  c.stream_launch_ns = stand.stream_ns(nothing);
+  c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
+  // Kernels that take longer than the host takes to tell the next one.
+  const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);
+  c.stream_gap_ns = std::max(0.0, stand.stream_ns(longer) - stand.ns(longer));
+  c.notes.push_back(
+      fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} "
+                  "ns, and the device {:.0f} ns more than there; a step that computes nothing "
+                  "takes {:.0f} ns",
+                  c.launch_ns, c.stream_launch_ns, c.stream_gap_ns, c.turn_ns));
+}
+
+void measure_updates_beside(MeasuringStand& stand, const Launch& product, perf::Ceilings& c) {
+  constexpr int kProducts = 120, kUpdates = 12;
+  constexpr int64_t kElements = 3'500'000, kSpacedBytes = int64_t{16} << 20;
+  std::byte* next = stand.result() + (int64_t{1} << 30);
+  auto take = [&next](auto*& operand) {
+    operand = reinterpret_cast<std::remove_reference_t<decltype(operand)>>(next);
+    next += kSpacedBytes;
+  };
+  const float scalars[] = {1e-4f, 10};
+  AdamwStep step;
+  float* on_device = nullptr;
+  take(on_device);
+  check(cudaMemcpy(on_device, scalars, sizeof scalars, cudaMemcpyHostToDevice), "measuring");
+  step.learning_rate = on_device, step.step = on_device + 1;
+  std::vector<Launch> alone, leaving_room;
+  for (int i = 0; i < kUpdates; ++i) {
+    AdamwTensor tensor;
+    tensor.elements = kElements;
+    tensor.bf16_gradient = reinterpret_cast<const uint16_t*>(stand.input() + i * kSpacedBytes);
+    take(tensor.parameter), take(tensor.m), take(tensor.v), take(tensor.bf16_parameter);
+    for (bool leaves_room : {false, true})
+      (leaves_room ? leaving_room : alone).push_back([&stand, tensor, step, leaves_room] {
+        check(launch_adamw_multi({&tensor, 1}, step, leaves_room, stand.device().stream()),
+              "measuring an update");
+      });
+  }
+  const std::vector<Launch> products(kProducts, product);
+  const double longer_ns = stand.rows_ns(products, leaving_room) - stand.rows_ns(products, {});
+  c.exposed_update_share = std::clamp(longer_ns / stand.rows_ns(alone, {}), 0.0, 1.0);
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times by events around work on the stream, and by the host's clock around whole steps.
+#include "backends/cuda/measuring_stand.h"
+
+#include <algorithm>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/gemm.h"
+#include "backends/cuda/recording.h"
+#include "base/bf16.h"
+#include "base/clock.h"
+#include "base/random.h"
+#include "perf/samples.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
+constexpr int kMostRepeats = 100;
+constexpr int kSamples = 5;
+
+double timed_ns(cudaStream_t stream, const std::function<void()>& work) {
+  constexpr double kNsPerMs = 1e6;
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check(cudaEventCreate(&begin), "making an event");
+  check(cudaEventCreate(&end), "making an event");
+  check(cudaEventRecord(begin, stream), "measuring");
+  work();
+  check(cudaEventRecord(end, stream), "measuring");
+  check(cudaEventSynchronize(end), "measuring");
+  float ms = 0;
+  check(cudaEventElapsedTime(&ms, begin, end), "measuring");
+  cudaEventDestroy(begin);
+  cudaEventDestroy(end);
+  return ms * kNsPerMs;
+}
+
+}  // namespace
+
+MeasuringStand::MeasuringStand()
+    : inputs_(kBytes, "operands of measurements"),
+      results_(kBytes, "results of measurements"),
+      workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
+
+void MeasuringStand::fill(DType dtype) {
+  std::vector<std::byte> block(size_t{16} << 20);
+  Random random(3);
+  for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
+    float value = random.uniform() - 0.5f;
+    if (dtype == DType::kF32)
+      reinterpret_cast<float*>(block.data())[i] = value;
+    else
+      reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
+  }
+  constexpr int64_t kFilledBytes = int64_t{512} << 20;
+  for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
+    check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice),
+          "filling operands");
+}
+
+double MeasuringStand::ns(const Launch& launch) {
+  launch();
+  device_.synchronize();
+  double first = graph_ns(launch, 2) / 2;
+  int repeats = std::clamp(static_cast<int>(kEnoughNs / std::max(first, 1.0)), 2, kMostRepeats);
+  return graph_ns(launch, repeats) / repeats;
+}
+
+double MeasuringStand::rows_ns(std::span<const Launch> row, std::span<const Launch> beside) {
+  for (std::span<const Launch> each : {row, beside})
+    if (!each.empty()) each.front()();  // loads the kernel
+  device_.synchronize();
+  return replay_ns(*record(row, beside));
+}
+
+double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
+  constexpr int kSteps = 50;
+  constexpr int64_t kIdBytes = 4096;
+  const std::vector<std::byte> ids(kIdBytes);
+  float scalar = 0, result = 0;
+  std::unique_ptr<Recording> recording =
+      record(std::vector<Launch>(static_cast<size_t>(kernels), launch), {});
+  const double graph_ns = replay_ns(*recording);
+  StagingRing ring;
+  std::vector<double> samples;
+  for (int step = 0; step < kSteps; ++step) {
+    const double begin_ns = now_ns();
+    for (int i = 0; i < 2; ++i) {
+      ring.copy(inputs_.data(), &scalar, sizeof scalar, device_.stream());
+      ring.copy(inputs_.data(), ids.data(), kIdBytes, device_.stream());
+    }
+    recording->replay();
+    check(cudaMemcpyAsync(&result, results_.data(), sizeof result, cudaMemcpyDeviceToHost,
+                          device_.stream()),
+          "measuring a step");
+    device_.synchronize();
+    samples.push_back(now_ns() - begin_ns);
+  }
+  return std::max(0.0, perf::median(samples) - graph_ns);
+}
+
+double MeasuringStand::stream_ns(const Launch& launch) {
+  constexpr int kLaunches = 200, kRounds = 40;
+  std::vector<double> samples;
+  for (int round = 0; round < kRounds; ++round)
+    samples.push_back(timed_ns(device_.stream(), [&] {
+      for (int i = 0; i < kLaunches; ++i) launch();
+    }));
+  std::sort(samples.begin(), samples.end());
+  return samples[kRounds / 8] / kLaunches;
+}
+
+std::unique_ptr<Recording> MeasuringStand::record(std::span<const Launch> row,
+                                                  std::span<const Launch> beside) {
+  std::vector<NodeLaunch> launches;
+  for (bool is_background : {false, true}) {
+    int before = -1;
+    for (const Launch& launch : is_background ? beside : row) {
+      std::vector<int> after;
+      if (before >= 0) after.push_back(before);
+      before = static_cast<int>(launches.size());
+      launches.push_back({kNoNode, launch, std::move(after), is_background});
+    }
+  }
+  return record_graph(device_, launches, nullptr);
+}
+
+double MeasuringStand::replay_ns(Recording& recording) {
+  recording.replay();
+  return median_ns([&] { recording.replay(); });
+}
+
+double MeasuringStand::graph_ns(const Launch& launch, int repeats) {
+  return rows_ns(std::vector<Launch>(static_cast<size_t>(repeats), launch), {});
+}
+
+double MeasuringStand::median_ns(const std::function<void()>& work) {
+  std::vector<double> samples;
+  for (int i = 0; i < kSamples; ++i) samples.push_back(timed_ns(device_.stream(), work));
+  return perf::median(samples);
+}
+
+}  // namespace ridge::backends::cuda

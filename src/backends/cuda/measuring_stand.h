@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where generic work is timed: operands, and launches repeated inside a graph so that the host does
+// not count, or made as a run makes them. What is timed is measure_*.h's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+#include "backends/cuda/device_memory.h"
+#include "base/dtype.h"
+
+namespace ridge::backends::cuda {
+
+class MeasuringStand {
+ public:
+  static constexpr int64_t kBytes = int64_t{2} << 30;  // of the operands, and of the results
+
+  MeasuringStand();
+
+  Device& device() { return device_; }
+  std::byte* input() const { return inputs_.data(); }
+  std::byte* result() const { return results_.data(); }
+  std::byte* workspace() const { return workspace_.data(); }
+
+  // Random numbers in [-0.5, 0.5), repeated from one block: zeros multiply faster.
+  void fill(DType dtype);
+
+  // Nanoseconds of one launch inside a graph: the median of some graphs of many.
+  double ns(const Launch& launch);
+
+  // Of a graph of launches one after the other, and of others, in a row too, beside them.
+  double rows_ns(std::span<const Launch> row, std::span<const Launch> beside);
+
+  // A step of `kernels` launches inside a graph as a run has it, less the graph's own time: small
+  // inputs copied in, the graph told, a result copied out, and the host waiting for it.
+  double turn_ns(const Launch& launch, int kernels);
+
+  // On the stream, one launch after the other: fewer than the driver queues (1024), for then the
+  // host waits for the device. The lower octile of many rounds: what disturbs the host adds time.
+  double stream_ns(const Launch& launch);
+
+ private:
+  std::unique_ptr<Recording> record(std::span<const Launch> row, std::span<const Launch> beside);
+  double replay_ns(Recording& recording);
+  double graph_ns(const Launch& launch, int repeats);
+  double median_ns(const std::function<void()>& work);
+
+  Device device_;
+  DeviceMemory inputs_, results_, workspace_;
+};
+
+}  // namespace ridge::backends::cuda
