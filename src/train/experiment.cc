@@ -101,6 +101,7 @@ void RunningExperiment::take_pace() {
 
 void RunningExperiment::take_turn(int64_t steps) {
   const bool is_first = finished_ == -experiment_.warmup_steps;
+  take_pace();
   if (is_first) {
     settled_memory(backend_);
     record_.memory.peak_was_reset = perf::reset_peak_memory();
@@ -108,7 +109,6 @@ void RunningExperiment::take_turn(int64_t steps) {
   // The device never waits for the host between plain steps. Steps that others are compared with
   // begin when the one before is done, as those do.
   const int64_t ahead = experiment_.instrument ? 1 : 2;
-  take_pace();
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
     if (is_instrumented(begun_)) {
@@ -119,8 +119,8 @@ void RunningExperiment::take_turn(int64_t steps) {
     for (; begun_ < end && begun_ - finished_ < ahead; ++begun_) trainer_.begin_step();
     finish(trainer_.finish_step());
   }
-  take_pace();
   if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);
+  take_pace();
 }
 
 perf::RunRecord RunningExperiment::record() const {

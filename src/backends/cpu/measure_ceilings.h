@@ -20,7 +20,7 @@ perf::Machine this_machine();
 // L1 to memory.
 perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
 
-// See Backend::present_pace. Takes about 10 ms.
+// See Backend::present_pace. Takes about 50 ms.
 double present_pace(const perf::Ceilings& ceilings);
 
 }  // namespace ridge::backends::cpu
