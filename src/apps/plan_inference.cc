@@ -129,7 +129,7 @@ class InferencePlanner {
     return run.mfu(theoretical_flops_per_ns(place_.ceilings, perf::product_dtype(run.setting)));
   }
   double mbu(const perf::RunRecord& run) const {
-    return run.mbu(place_.ceilings.bandwidth.back().read_bytes_per_ns);
+    return run.mbu(place_.ceilings.memory_reads_per_ns());
   }
   // The most of each class in either phase.
   static perf::MemoryMoment class_peaks(const serve::PhasePlan& plan) {

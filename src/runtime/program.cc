@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "perf/dependences.h"
+#include "perf/run_counts.h"
 
 namespace ridge::runtime {
 namespace {
@@ -54,6 +55,10 @@ Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& 
   stage.plan = perf::plan_memory(stage.graph, stage.places, target);
   stage.costs = perf::node_costs(stage.graph, stage.places, &target);
   return stage;
+}
+
+perf::CountedGraph counted(const Stage& stage) {
+  return {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs};
 }
 
 int Program::add(std::string name, Graph graph, int repeat) {

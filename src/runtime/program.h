@@ -14,6 +14,10 @@
 #include "perf/profile.h"
 #include "runtime/store.h"
 
+namespace ridge::perf {
+struct CountedGraph;
+}
+
 namespace ridge::runtime {
 
 // One graph of a program.
@@ -28,6 +32,8 @@ struct Stage {
 
 // A graph as the passes left it, with its memory planned for a target. Nothing is bound.
 Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target);
+// What its counts need; the stage must outlive it.
+perf::CountedGraph counted(const Stage& stage);
 
 class Program {
  public:

@@ -57,8 +57,8 @@ class Measurement {
         ++graphs.back().repeat;
         continue;
       }
-      graphs.push_back({bucket_title(each.bucket->shape()), 1, &stage.graph, &stage.places,
-                        &stage.plan, &stage.costs});
+      graphs.push_back(runtime::counted(stage));
+      graphs.back().name = bucket_title(each.bucket->shape());
     }
     return graphs;
   }

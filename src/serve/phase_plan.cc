@@ -113,8 +113,9 @@ class Planner {
   }
 
   static perf::CountedGraph counted(const Planned& planned) {
-    const runtime::Stage& stage = planned.stage;
-    return {bucket_title(planned.shape), 1, &stage.graph, &stage.places, &stage.plan, &stage.costs};
+    perf::CountedGraph graph = runtime::counted(planned.stage);
+    graph.name = bucket_title(planned.shape);
+    return graph;
   }
 
   const models::ModelFile& file_;

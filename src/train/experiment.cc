@@ -65,11 +65,8 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       begun_(-e.warmup_steps),
       finished_(begun_) {
   std::vector<perf::CountedGraph> counted;
-  for (int i = 0; i < trainer_.program().stages(); ++i) {
-    const runtime::Stage& stage = trainer_.program().stage(i);
-    counted.push_back(
-        {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs});
-  }
+  for (int i = 0; i < trainer_.program().stages(); ++i)
+    counted.push_back(runtime::counted(trainer_.program().stage(i)));
   graphs_ = perf::count_graphs(counted, backend, ceilings, record_);
   record_.memory.before = before_.without(others_bytes_);
   record_.memory.foreign_bytes = record_.memory.before.resident_bytes;
@@ -151,18 +148,12 @@ perf::RunRecord planned_run(const perf::Setting& setting,
                             const perf::Target& target,
                             const perf::Ceilings* ceilings) {
   perf::RunRecord record = begin_record(setting, config, options, step.passes);
-  std::vector<std::vector<perf::Place>> places;
-  std::vector<perf::MemoryPlan> plans;
-  std::vector<std::vector<perf::NodeCost>> costs;
-  for (const StepGraph& each : step.graphs) {
-    places.push_back(perf::places(each.graph, &target));
-    plans.push_back(perf::plan_memory(each.graph, places.back(), target));
-    costs.push_back(perf::node_costs(each.graph, places.back(), &target));
-  }
+  std::vector<runtime::Stage> stages;
+  for (const StepGraph& each : step.graphs)
+    stages.push_back(
+        runtime::plan_stage(each.name, each.graph, static_cast<int>(each.repeat), target));
   std::vector<perf::CountedGraph> counted;
-  for (size_t i = 0; i < step.graphs.size(); ++i)
-    counted.push_back({step.graphs[i].name, step.graphs[i].repeat, &step.graphs[i].graph,
-                       &places[i], &plans[i], &costs[i]});
+  for (const runtime::Stage& stage : stages) counted.push_back(runtime::counted(stage));
   std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
   record.step = perf::make_step_record(graphs, {});
   return record;

@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/bf16.h"
+#include "backends/random_block.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/random.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -75,15 +74,7 @@ Pool::Pool(DType dtype, int64_t bytes)
   // Drawing them all would take seconds; repeats that are no cache's size apart do as well.
   constexpr int64_t kDrawn = 1'000'003;
   int64_t width = storage_bytes(dtype, 1), elements = bytes / width;
-  Random random(1);
-  std::vector<std::byte> drawn(static_cast<size_t>(kDrawn * width));
-  for (int64_t i = 0; i < kDrawn; ++i) {
-    float value = random.uniform() - 0.5f;
-    uint16_t narrow = float_to_bf16(value);
-    std::memcpy(&drawn[static_cast<size_t>(i * width)],
-                dtype == DType::kF32 ? static_cast<void*>(&value) : &narrow,
-                static_cast<size_t>(width));
-  }
+  const std::vector<std::byte> drawn = random_block(dtype, kDrawn * width, 1);
 #pragma omp parallel for
   for (int64_t begin = 0; begin < elements; begin += kDrawn) {
     size_t count = static_cast<size_t>(std::min(kDrawn, elements - begin) * width);

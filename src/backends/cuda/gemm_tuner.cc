@@ -10,10 +10,9 @@
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/recording.h"
+#include "backends/random_block.h"
 #include "backends/tuning_file.h"
-#include "base/bf16.h"
 #include "base/error.h"
-#include "base/random.h"
 #include "base/shape.h"
 #include "perf/samples.h"
 
@@ -35,15 +34,8 @@ int64_t matrix_bytes(int64_t batch, int64_t batch_stride, int64_t last, DType dt
 // Random data, repeated from one block: zeros multiply faster.
 std::unique_ptr<DeviceMemory> random_operand(int64_t bytes, DType dtype) {
   constexpr int64_t kBlockBytes = int64_t{1} << 20;
-  std::vector<std::byte> block(static_cast<size_t>(std::min(round_up(bytes, 256), kBlockBytes)));
-  Random random(1);
-  for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
-    float value = random.uniform() - 0.5f;
-    if (dtype == DType::kF32)
-      reinterpret_cast<float*>(block.data())[i] = value;
-    else
-      reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
-  }
+  const std::vector<std::byte> block =
+      random_block(dtype, std::min(round_up(bytes, 256), kBlockBytes), 1);
   auto memory = std::make_unique<DeviceMemory>(round_up(bytes, 256), "tuning operand");
   for (int64_t at = 0; at < memory->bytes(); at += kBlockBytes) {
     int64_t part = std::min<int64_t>(static_cast<int64_t>(block.size()), memory->bytes() - at);

@@ -7,9 +7,8 @@
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/gemm.h"
 #include "backends/cuda/recording.h"
-#include "base/bf16.h"
+#include "backends/random_block.h"
 #include "base/clock.h"
-#include "base/random.h"
 #include "perf/samples.h"
 
 namespace ridge::backends::cuda {
@@ -43,15 +42,7 @@ MeasuringStand::MeasuringStand()
       workspace_(kGemmWorkspaceBytes, "workspace of measurements") {}
 
 void MeasuringStand::fill(DType dtype) {
-  std::vector<std::byte> block(size_t{16} << 20);
-  Random random(3);
-  for (size_t i = 0; i < block.size() / (dtype == DType::kF32 ? 4 : 2); ++i) {
-    float value = random.uniform() - 0.5f;
-    if (dtype == DType::kF32)
-      reinterpret_cast<float*>(block.data())[i] = value;
-    else
-      reinterpret_cast<uint16_t*>(block.data())[i] = float_to_bf16(value);
-  }
+  const std::vector<std::byte> block = random_block(dtype, 16 << 20, 3);
   constexpr int64_t kFilledBytes = int64_t{512} << 20;
   for (int64_t at = 0; at < kFilledBytes; at += static_cast<int64_t>(block.size()))
     check(cudaMemcpy(inputs_.data() + at, block.data(), block.size(), cudaMemcpyHostToDevice),
