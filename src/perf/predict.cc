@@ -25,7 +25,7 @@ TimeLaw time_law(const Op& op) {
 struct Walk {
   int64_t runs = 1;   // stretches of the innermost axis
   int64_t step = 1;   // along it
-  bool dense = true;  // one stretch of neighbours
+  bool dense = true;  // all stretches one after the other
 };
 
 std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides) {
@@ -49,9 +49,10 @@ std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides
   }
   std::vector<Walk> all(strides.size());
   if (dims.empty()) return all;
+  const Strides dense = dense_strides(Shape(dims));
   for (size_t i = 0; i < all.size(); ++i)
     all[i] = {domain.elements() / std::max<int64_t>(dims.back(), 1), steps[i].back(),
-              dims.size() == 1 && steps[i].back() == 1};
+              Strides(std::span<const int64_t>(steps[i])) == dense};
   return all;
 }
 

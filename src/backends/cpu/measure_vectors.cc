@@ -160,15 +160,13 @@ struct LayoutTimings {
   }
 
   void finish(perf::Ceilings& c) const {
-    // All three operands take the way through registers where `dense` had none.
-    double staged = (rows.ns_per_element() - dense.ns_per_element()) / 3;
-    c.staged_elements_per_ns = rate_of(staged);
-    c.strided_reads_per_ns = rate_of(read_steps.ns_per_element() - rows.ns_per_element() + staged);
-    c.strided_writes_per_ns =
-        rate_of(write_steps.ns_per_element() - rows.ns_per_element() + staged);
-    double runs_per_element = 3.0 / kShortRow - 3.0 / kLongRow;
-    c.runs_per_ns =
-        rate_of((short_rows.ns_per_element() - rows.ns_per_element()) / runs_per_element);
+    // One operand takes the way through a register in `rows`, another one in the steps.
+    const double base = rows.ns_per_element();
+    c.staged_elements_per_ns = rate_of(base - dense.ns_per_element());
+    c.strided_reads_per_ns = rate_of(read_steps.ns_per_element() - base);
+    c.strided_writes_per_ns = rate_of(write_steps.ns_per_element() - base);
+    constexpr double kRunsPerElement = 1.0 / kShortRow - 1.0 / kLongRow;
+    c.runs_per_ns = rate_of((short_rows.ns_per_element() - base) / kRunsPerElement);
   }
 };
 

@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "backends/cpu/kernels/partition.h"
@@ -148,22 +149,84 @@ void scatter(const float* from, int64_t n, T* to, int64_t step) {
   }
 }
 
-void gather_run(const TileOperand& operand, int64_t offset, int64_t step, int64_t n, float* to) {
-  if (operand.dtype == DType::kF32)
-    gather(static_cast<const float*>(operand.data) + offset, step, n, to);
-  else
-    gather(static_cast<const uint16_t*>(operand.data) + offset, step, n, to);
+// Calls body(domain offset in the tile, element offset of the operand, length) for each innermost
+// run of the elements [begin, end) of the domain. Divisions find the first run alone: short runs
+// would take longer to find than to pass over.
+template <typename Body>
+void for_each_run(const Shape& domain,
+                  const Strides& strides,
+                  int64_t begin,
+                  int64_t end,
+                  const Body& body) {
+  const int last = domain.rank() - 1;
+  const int64_t inner = domain[last];
+  std::array<int64_t, kMaxRank> index{};
+  int64_t rest = begin / inner, offset = 0;
+  for (int axis = last - 1; axis >= 0; --axis) {
+    index[static_cast<size_t>(axis)] = rest % domain[axis];
+    offset += index[static_cast<size_t>(axis)] * strides[axis];
+    rest /= domain[axis];
+  }
+  for (int64_t at = begin, column = begin % inner; at < end; column = 0) {
+    const int64_t run = std::min(inner - column, end - at);
+    body(at - begin, offset + column * strides[last], run);
+    at += run;
+    for (int axis = last - 1; axis >= 0; --axis) {
+      offset += strides[axis];
+      if (++index[static_cast<size_t>(axis)] < domain[axis]) break;
+      offset -= domain[axis] * strides[axis];
+      index[static_cast<size_t>(axis)] = 0;
+    }
+  }
 }
 
-void scatter_run(const TileOperand& operand,
-                 int64_t offset,
-                 int64_t step,
-                 int64_t n,
-                 const float* from) {
+template <typename T>
+void gather_elements(const TileOperand& operand,
+                     const Shape& domain,
+                     int64_t begin,
+                     int64_t end,
+                     float* to) {
+  const T* data = static_cast<const T*>(operand.data);
+  const int64_t step = operand.strides.back();
+  for_each_run(domain, operand.strides, begin, end, [&](int64_t at, int64_t offset, int64_t n) {
+    gather(data + offset, step, n, to + at);
+  });
+}
+
+template <typename T>
+void scatter_elements(const TileOperand& operand,
+                      const Shape& domain,
+                      int64_t begin,
+                      int64_t end,
+                      const float* from) {
+  T* data = static_cast<T*>(operand.data);
+  const int64_t step = operand.strides.back();
+  for_each_run(domain, operand.strides, begin, end, [&](int64_t at, int64_t offset, int64_t n) {
+    scatter(from + at, n, data + offset, step);
+  });
+}
+
+// The elements [begin, end) of the domain, between where an operand lies and a register.
+void gather_tile(const TileOperand& operand,
+                 const Shape& domain,
+                 int64_t begin,
+                 int64_t end,
+                 float* to) {
   if (operand.dtype == DType::kF32)
-    scatter(from, n, static_cast<float*>(operand.data) + offset, step);
+    gather_elements<float>(operand, domain, begin, end, to);
   else
-    scatter(from, n, static_cast<uint16_t*>(operand.data) + offset, step);
+    gather_elements<uint16_t>(operand, domain, begin, end, to);
+}
+
+void scatter_tile(const TileOperand& operand,
+                  const Shape& domain,
+                  int64_t begin,
+                  int64_t end,
+                  const float* from) {
+  if (operand.dtype == DType::kF32)
+    scatter_elements<float>(operand, domain, begin, end, from);
+  else
+    scatter_elements<uint16_t>(operand, domain, begin, end, from);
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -174,8 +237,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 HWY_EXPORT(apply);
-HWY_EXPORT(gather_run);
-HWY_EXPORT(scatter_run);
+HWY_EXPORT(gather_tile);
+HWY_EXPORT(scatter_tile);
 
 namespace {
 
@@ -184,31 +247,8 @@ constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kLargestTile = 2048;
 constexpr int64_t kSmallestTile = 256;
 
-// Calls body(domain offset in the tile, element offset of the operand, length) for each innermost
-// run of the elements [begin, end) of the domain.
-template <typename Body>
-void for_each_run(const Shape& domain,
-                  const Strides& strides,
-                  int64_t begin,
-                  int64_t end,
-                  const Body& body) {
-  int64_t inner = domain.back();
-  int last = domain.rank() - 1;
-  for (int64_t at = begin; at < end;) {
-    int64_t rest = at / inner, column = at % inner;
-    int64_t run = std::min(inner - column, end - at);
-    int64_t offset = column * strides[last];
-    for (int axis = last - 1; axis >= 0; --axis) {
-      offset += rest % domain[axis] * strides[axis];
-      rest /= domain[axis];
-    }
-    body(at - begin, offset, run);
-    at += run;
-  }
-}
-
 bool lies_densely(const TileOperand& operand, const Shape& domain) {
-  return operand.dtype == DType::kF32 && domain.rank() == 1 && operand.strides[0] == 1;
+  return operand.dtype == DType::kF32 && operand.strides == dense_strides(domain);
 }
 
 }  // namespace
@@ -283,10 +323,9 @@ bool TileKernel::may_compute_in_place(size_t output) const {
 }
 
 void TileKernel::run() const {
-  auto* apply_tile = &HWY_DYNAMIC_DISPATCH(apply);
-  auto* gather_tile = &HWY_DYNAMIC_DISPATCH(gather_run);
-  auto* scatter_tile = &HWY_DYNAMIC_DISPATCH(scatter_run);
-  int last = domain_.rank() - 1;
+  auto* apply = &HWY_DYNAMIC_DISPATCH(apply);
+  auto* gather = &HWY_DYNAMIC_DISPATCH(gather_tile);
+  auto* scatter = &HWY_DYNAMIC_DISPATCH(scatter_tile);
   for_each_range(
       domain_.elements(), parts_for(bytes_), [&](int64_t range_begin, int64_t range_end) {
         // A thread's registers stay from run to run, so that a run allocates nothing.
@@ -305,10 +344,7 @@ void TileKernel::run() const {
               registers[i] = static_cast<float*>(in.data) + begin;
               continue;
             }
-            for_each_run(domain_, in.strides, begin, end,
-                         [&](int64_t at, int64_t offset, int64_t length) {
-                           gather_tile(in, offset, in.strides[last], length, registers[i] + at);
-                         });
+            gather(in, domain_, begin, end, registers[i]);
           }
           for (size_t o = 0; o < outputs_.size(); ++o) {
             size_t reg = static_cast<size_t>(program_.outputs[o]);
@@ -316,17 +352,13 @@ void TileKernel::run() const {
               registers[reg] = static_cast<float*>(outputs_[o].data) + begin;
           }
           for (const TileInstruction& in : program_.instructions)
-            apply_tile(in, registers[static_cast<size_t>(in.a)],
-                       registers[static_cast<size_t>(in.b)],
-                       registers[static_cast<size_t>(in.target)], n);
+            apply(in, registers[static_cast<size_t>(in.a)], registers[static_cast<size_t>(in.b)],
+                  registers[static_cast<size_t>(in.target)], n);
           for (size_t o = 0; o < outputs_.size(); ++o) {
             const float* from = registers[static_cast<size_t>(program_.outputs[o])];
             const TileOperand& out = outputs_[o];
             if (computed_in_place_[o]) continue;
-            for_each_run(domain_, out.strides, begin, end,
-                         [&](int64_t at, int64_t offset, int64_t length) {
-                           scatter_tile(out, offset, out.strides[last], length, from + at);
-                         });
+            scatter(out, domain_, begin, end, from);
           }
         }
       });
