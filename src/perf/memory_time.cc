@@ -130,17 +130,17 @@ namespace {
 struct PieceUse {
   NodeId reader = kNoNode;
   Reuse read;             // of that reader
-  double touched_at = 0;  // ns since the first walk began: when the last toucher ended
+  double touched_at = 0;  // ns since the first round began: when the last toucher ended
 };
 
 }  // namespace
 
-std::vector<MemoryTime> memory_times(const Graph& graph,
-                                     const std::vector<Place>& places,
-                                     const MemoryPlan& plan,
-                                     const std::vector<NodeCost>& costs,
-                                     const Ceilings& ceilings,
-                                     const std::vector<double>& run_ns) {
+void walk_memory(const Graph& graph,
+                 const std::vector<Place>& places,
+                 const MemoryPlan& plan,
+                 const std::vector<NodeCost>& costs,
+                 const Ceilings& ceilings,
+                 const RunNode& run) {
   Addresses addresses(graph, places, plan);
   std::vector<std::vector<Access>> schedule;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
@@ -152,30 +152,30 @@ std::vector<MemoryTime> memory_times(const Graph& graph,
   ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
   std::vector<PieceUse> uses(pieces);
   Bandwidth bandwidth(ceilings);
-  std::vector<MemoryTime> times(graph.nodes.size());
-  double begin = 0;
-  for (bool counts : {false, true})
+  double now = 0;
+  for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
-      double end = begin + (run_ns.empty() ? 0 : run_ns[i]);
       int64_t own = 0;
       for (const Access& access : schedule[i]) own += access.bytes;
+      MemoryTime time;
       walk(schedule[i], piece, [&](const Access& access, int64_t at, int64_t bytes) {
         PieceUse& use = uses[static_cast<size_t>(at)];
-        Reuse reuse{clock.touch(at, bytes), std::max(0.0, begin - use.touched_at)};
-        use.touched_at = end;
+        Reuse reuse{clock.touch(at, bytes), now - use.touched_at};
+        use.touched_at = now;
         bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
         if (updates) reuse = use.read;
         if (!access.is_write) {
           use.reader = static_cast<NodeId>(i);
           use.read = reuse;
         }
-        if (!counts) return;
-        times[i].ns += bandwidth.access_ns(bytes, reuse, access.is_write, updates);
-        times[i].near_ns += bandwidth.access_ns(bytes, {own, 0}, access.is_write, updates);
+        time.ns += bandwidth.access_ns(bytes, reuse, access.is_write, updates);
+        time.near_ns += bandwidth.access_ns(bytes, {own, 0}, access.is_write, updates);
       });
-      begin = end;
+      now += run(i, time);
+      walk(schedule[i], piece, [&](const Access&, int64_t at, int64_t) {
+        uses[static_cast<size_t>(at)].touched_at = now;
+      });
     }
-  return times;
 }
 
 }  // namespace ridge::perf

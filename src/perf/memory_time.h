@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -55,14 +56,17 @@ struct MemoryTime {
   double near_ns = 0;  // the same had the node's operands been touched just before
 };
 
-// One per node. Addresses are the arena's offsets and one range for each stored value; the schedule
-// is walked twice, and the second walk counts: the graph runs over and over. `run_ns` has how long
-// each node runs, and so how old its operands get; where it is empty they stay as they are.
-std::vector<MemoryTime> memory_times(const Graph& graph,
-                                     const std::vector<Place>& places,
-                                     const MemoryPlan& plan,
-                                     const std::vector<NodeCost>& costs,
-                                     const Ceilings& ceilings,
-                                     const std::vector<double>& run_ns);
+// Runs a node whose traffic takes that time; returns how long it takes in all, ns.
+using RunNode = std::function<double(size_t node, const MemoryTime& time)>;
+
+// Calls `run` for each node in turn. Addresses are the arena's offsets and one range for each
+// stored value; operands age while nodes run. There are two rounds and the second counts: the graph
+// runs over and over.
+void walk_memory(const Graph& graph,
+                 const std::vector<Place>& places,
+                 const MemoryPlan& plan,
+                 const std::vector<NodeCost>& costs,
+                 const Ceilings& ceilings,
+                 const RunNode& run);
 
 }  // namespace ridge::perf

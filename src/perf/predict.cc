@@ -258,11 +258,6 @@ double streamed_ns(const Graph& graph,
   return done_ns;
 }
 
-bool loses_data(const Ceilings& ceilings) {
-  return std::any_of(ceilings.levels.begin(), ceilings.levels.end(),
-                     [](const MemoryLevel& level) { return level.lifetime_ns > 0; });
-}
-
 }  // namespace
 
 std::optional<DType> rounded_to(const Node& node) {
@@ -284,19 +279,10 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
               graph.nodes.size());
   Predictor predictor(graph, ceilings);
   std::vector<NodePrediction> predictions(graph.nodes.size());
-  // How old operands get follows from how long the nodes between run, and that from the ages: once
-  // without, once with.
-  std::vector<double> run_ns;
-  for (bool ages : {false, true}) {
-    if (ages && !loses_data(ceilings)) break;
-    std::vector<MemoryTime> memory = memory_times(graph, places, plan, costs, ceilings, run_ns);
-    run_ns.clear();
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      predictions[i] =
-          predictor.node(graph.nodes[i], places, costs[i], memory[i].ns, memory[i].near_ns);
-      run_ns.push_back(predictions[i].ns);
-    }
-  }
+  walk_memory(graph, places, plan, costs, ceilings, [&](size_t i, const MemoryTime& time) {
+    predictions[i] = predictor.node(graph.nodes[i], places, costs[i], time.ns, time.near_ns);
+    return predictions[i].ns;
+  });
   return predictions;
 }
 
