@@ -112,6 +112,13 @@ TEST(MatmulGroup, RoundsActivationsAsTheReferenceDoes) {
     EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
 }
 
+// The same of units 254 times as small, of which some elements in a hundred are off by one.
+TEST(MatmulGroup, RoundsToSixteenBitsAsTheReferenceDoes) {
+  for (int64_t tokens : {1, 3, 70})
+    EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kCode / 254)
+        << tokens << " tokens";
+}
+
 // A weight that fp32 and double round apart from the middle of two is off by 2^-8 of itself.
 TEST(MatmulGroup, RoundsToBf16AsTheReferenceDoes) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this machine has no AMX";

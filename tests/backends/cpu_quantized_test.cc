@@ -16,12 +16,22 @@ namespace ridge::backends::cpu {
 namespace {
 
 struct Activations {
-  explicit Activations(const std::vector<float>& values, int64_t tokens, int64_t in)
-      : x{tokens, in, nullptr} {
+  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, int parts = 1)
+      : x{tokens, in, nullptr, parts} {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
     x.data = storage.get();
     quantize_activations(Rows<const float>{values.data(), in}, x);
   }
+  // What element k of token n was rounded to.
+  float rounded(int64_t n, int64_t k) const {
+    double sum = 0;
+    for (int p = 0; p < x.parts; ++p)
+      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * x.part(p).codes(n)[k];
+    return static_cast<float>(sum);
+  }
+  // Between two numbers that an element of its block may be rounded to.
+  float step(int64_t n, int64_t k) const { return x.part(x.parts - 1).scales(n)[k / 32]; }
+
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
@@ -35,6 +45,18 @@ void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations
 }
 constexpr FastProduct kFast[] = {gemv, quantized_gemm};
 
+void expect_sums(const QuantizedActivations& x, int64_t n) {
+  for (int64_t k = 0; k < x.in; ++k) EXPECT_LE(std::abs(x.codes(n)[k]), 127);
+  for (int64_t g = 0; g < x.in / 16; ++g) {
+    int sum = 0;
+    for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += x.codes(n)[k];
+    EXPECT_EQ(x.half_sums(n)[g], x.scales(n)[g / 2] * static_cast<float>(sum));
+  }
+  for (int64_t b = 0; b < x.in / 32; ++b) {
+    EXPECT_NEAR(x.sums(n)[b], x.half_sums(n)[2 * b] + x.half_sums(n)[2 * b + 1], 1e-4f);
+  }
+}
+
 class CpuQuantized : public CpuKernel {};
 RIDGE_FOR_EACH_ISA(CpuQuantized);
 
@@ -42,39 +64,33 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   const int64_t tokens = 3, in = 96;
   std::vector<float> values = random_values<float>(tokens * in, 5);
   for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-  const Activations a(values, tokens, in);
-  for (int64_t n = 0; n < tokens; ++n) {
-    for (int64_t k = 0; k < in; ++k) {
-      const float scale = a.x.scales(n)[k / 32], value = values[static_cast<size_t>(n * in + k)];
-      EXPECT_LE(std::abs(a.x.codes(n)[k]), 127);
-      EXPECT_NEAR(scale * static_cast<float>(a.x.codes(n)[k]), value, 0.5001f * scale);
-    }
-    for (int64_t g = 0; g < in / 16; ++g) {
-      int sum = 0;
-      for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += a.x.codes(n)[k];
-      EXPECT_EQ(a.x.half_sums(n)[g], a.x.scales(n)[g / 2] * static_cast<float>(sum));
-    }
-    for (int64_t b = 0; b < in / 32; ++b) {
-      EXPECT_NEAR(a.x.sums(n)[b], a.x.half_sums(n)[2 * b] + a.x.half_sums(n)[2 * b + 1], 1e-4f);
+  for (int parts : {1, 2}) {
+    const Activations a(values, tokens, in, parts);
+    for (int64_t n = 0; n < tokens; ++n) {
+      for (int64_t k = 0; k < in; ++k) {
+        const float value = values[static_cast<size_t>(n * in + k)];
+        // The last bits of a number of 16 are about those of its fp32 arithmetic.
+        EXPECT_NEAR(a.rounded(n, k), value,
+                    0.5001f * a.step(n, k) + (parts == 1 ? 0 : 2e-7f * std::abs(value)));
+      }
+      for (int p = 0; p < parts; ++p) expect_sums(a.x.part(p), n);
     }
   }
 }
 
 // Apart from the rounding of activations, which is taken out of the reference, the products are
 // fp32.
-void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
+void expect_fast_products(const Weights& w, int64_t tokens, int parts, Bits bits) {
   const DType dtype = w.matrix.dtype;
   const int64_t out = w.matrix.out, in = w.matrix.in;
   std::vector<float> x = random_values<float>(tokens * in, 7);
-  if (bits != Bits::kRandom) std::fill(x.begin(), x.end(), -1.5f);  // codes of -127
-  const Activations a(x, tokens, in);
+  // Codes of -127; in two parts those behind the first of a block are -126 and -127.
+  for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
+    x[i] = parts == 1 || i % 32 == 0 ? -127.0f : -126.499f;
+  const Activations a(x, tokens, in, parts);
   std::vector<float> rounded(x.size());
-  for (int64_t n = 0; n < tokens; ++n) {
-    for (int64_t k = 0; k < in; ++k) {
-      rounded[static_cast<size_t>(n * in + k)] =
-          a.x.scales(n)[k / 32] * static_cast<float>(a.x.codes(n)[k]);
-    }
-  }
+  for (int64_t n = 0; n < tokens; ++n)
+    for (int64_t k = 0; k < in; ++k) rounded[static_cast<size_t>(n * in + k)] = a.rounded(n, k);
   for (FastProduct product : kFast) {
     const int64_t stride = out + 3;
     std::vector<float> y(static_cast<size_t>(tokens * stride), -7.0f);
@@ -86,7 +102,7 @@ void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
         ASSERT_NEAR(y[static_cast<size_t>(n * stride + r)], dot(w.row(r), token, in),
                     fp32_slack(w.row(r), token, in))
             << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " out " << out
-            << " in " << in << " N " << tokens << " at " << n << ", " << r;
+            << " in " << in << " N " << tokens << " in " << parts << " at " << n << ", " << r;
       }
       for (int64_t r = out; r < stride; ++r) {
         ASSERT_EQ(y[static_cast<size_t>(n * stride + r)], -7.0f) << "written past the row";
@@ -99,9 +115,9 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
   for (DType dtype : kBlockTypes) {
     for (int64_t in : widths(dtype)) {
       for (int64_t out : {1, 15, 37}) {
-        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17}) {
-          expect_fast_products(Weights(dtype, out, in, 3), tokens, Bits::kRandom);
-        }
+        const Weights w(dtype, out, in, 3);
+        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})
+          for (int parts : {1, 2}) expect_fast_products(w, tokens, parts, Bits::kRandom);
       }
     }
   }
@@ -114,13 +130,14 @@ TEST_P(CpuQuantized, FastProductsOfPanels) {
   for (DType dtype : kPanelTypes) {
     for (int64_t in : {64, 192, 576, 1088, 2048}) {
       for (int64_t out : {16, 48, 192}) {
-        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17}) {
-          expect_fast_products(PanelWeights(dtype, out, in, 3), tokens, Bits::kRandom);
-        }
+        const PanelWeights w(dtype, out, in, 3);
+        for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})
+          for (int parts : {1, 2}) expect_fast_products(w, tokens, parts, Bits::kRandom);
       }
     }
     for (Bits bits : {Bits::kOnes, Bits::kTop})
-      expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, bits);
+      for (int parts : {1, 2})
+        expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, parts, bits);
   }
 }
 
@@ -129,27 +146,29 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX-512 VNNI";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  const Activations a(x, tokens, in);
-  const Weights other(DType::kQ4_1, 19, in, 37);
-  for (DType dtype : kPanelTypes) {
-    const PanelWeights w(dtype, out, in, 31);
-    for (FastProduct product : kFast) {
-      std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
-      std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
-      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
-                                        {w.matrix, {together.data(), out}, true}};
-      product(std::span<const QuantizedProduct>(calls, 2), a.x);
-      const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
-      product({&lone, 1}, a.x);
-      EXPECT_TRUE(same_bits(beside, alone));
-      for (int64_t n = 0; n < tokens; ++n) {
-        QuantizedActivations one = a.x;
-        one.tokens = 1;
-        one.data += n * one.row_bytes();
-        const QuantizedProduct call{w.matrix, {&plain[static_cast<size_t>(n * out)], out}, true};
-        product({&call, 1}, one);
+  for (int parts : {1, 2}) {
+    const Activations a(x, tokens, in, parts);
+    const Weights other(DType::kQ4_1, 19, in, 37);
+    for (DType dtype : kPanelTypes) {
+      const PanelWeights w(dtype, out, in, 31);
+      for (FastProduct product : kFast) {
+        std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
+        std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
+        const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                          {w.matrix, {together.data(), out}, true}};
+        product(std::span<const QuantizedProduct>(calls, 2), a.x);
+        const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
+        product({&lone, 1}, a.x);
+        EXPECT_TRUE(same_bits(beside, alone));
+        for (int64_t n = 0; n < tokens; ++n) {
+          QuantizedActivations one = a.x;
+          one.tokens = 1;
+          one.data += n * one.row_bytes();
+          const QuantizedProduct call{w.matrix, {&plain[static_cast<size_t>(n * out)], out}, true};
+          product({&call, 1}, one);
+        }
+        EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
       }
-      EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
     }
   }
 }
@@ -159,50 +178,55 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
 TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
-  const Activations a(x, tokens, in);
-  const auto expect_same = [&](const Weights& w) {
-    std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
-    const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
-    quantized_gemv({&whole, 1}, a.x, w.matrix);
-    QuantizedMatrix top = w.matrix, rest = w.matrix;
-    top.out = out / 32 * 16;
-    rest.out = out - top.out;
-    rest.data += storage_bytes(top.dtype, top.out * in);
-    const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
-                                       {rest, {even.data() + top.out, out}, false}};
-    quantized_gemv(halves, a.x);
-    EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
-  };
-  expect_same(Weights(DType::kQ8_0, out, in, 43));
-  if (takes_panels()) expect_same(PanelWeights(DType::kQ8_0, out, in, 43));
+  for (int parts : {1, 2}) {
+    const Activations a(x, tokens, in, parts);
+    const auto expect_same = [&](const Weights& w) {
+      std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
+      const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
+      quantized_gemv({&whole, 1}, a.x, w.matrix);
+      QuantizedMatrix top = w.matrix, rest = w.matrix;
+      top.out = out / 32 * 16;
+      rest.out = out - top.out;
+      rest.data += storage_bytes(top.dtype, top.out * in);
+      const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
+                                         {rest, {even.data() + top.out, out}, false}};
+      quantized_gemv(halves, a.x);
+      EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
+    };
+    expect_same(Weights(DType::kQ8_0, out, in, 43));
+    if (takes_panels()) expect_same(PanelWeights(DType::kQ8_0, out, in, 43));
+  }
 }
 
 // The largest and the smallest codes times activations of -127: no 16-bit sum may saturate.
 TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
     for (Bits bits : {Bits::kOnes, Bits::kTop})
-      expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, bits);
+      for (int parts : {1, 2})
+        expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, parts, bits);
   }
 }
 
-// Against the activations as they were: rounding moves each by half its block's scale at most.
+// Against the activations as they were: rounding moves each by half its block's step at most.
 TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
-  const Activations a(x, tokens, in);
-  for (DType dtype : kBlockTypes) {
-    const Weights w(dtype, out, in, 13);
-    std::vector<float> y(static_cast<size_t>(tokens * out));
-    const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-    quantized_gemm({&call, 1}, a.x);
-    for (int64_t n = 0; n < tokens; ++n) {
-      for (int64_t r = 0; r < out; ++r) {
-        const float* token = &x[static_cast<size_t>(n * in)];
-        double bound = fp32_slack(w.row(r), token, in);
-        for (int64_t k = 0; k < in; ++k) {
-          bound += 0.5001 * std::abs(static_cast<double>(w.row(r)[k])) * a.x.scales(n)[k / 32];
+  for (int parts : {1, 2}) {
+    const Activations a(x, tokens, in, parts);
+    for (DType dtype : kBlockTypes) {
+      const Weights w(dtype, out, in, 13);
+      std::vector<float> y(static_cast<size_t>(tokens * out));
+      const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+      quantized_gemm({&call, 1}, a.x);
+      for (int64_t n = 0; n < tokens; ++n) {
+        for (int64_t r = 0; r < out; ++r) {
+          const float* token = &x[static_cast<size_t>(n * in)];
+          double bound = fp32_slack(w.row(r), token, in);
+          for (int64_t k = 0; k < in; ++k) {
+            bound += 0.5001 * std::abs(static_cast<double>(w.row(r)[k])) * a.step(n, k);
+          }
+          ASSERT_NEAR(y[static_cast<size_t>(n * out + r)], dot(w.row(r), token, in), bound);
         }
-        ASSERT_NEAR(y[static_cast<size_t>(n * out + r)], dot(w.row(r), token, in), bound);
       }
     }
   }
@@ -246,28 +270,30 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
 TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  const Activations a(x, tokens, in);
-  for (DType dtype : kBlockTypes) {
-    const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
-    for (FastProduct product : kFast) {
-      std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
-      std::vector<float> beside(static_cast<size_t>(tokens * 19));
-      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
-                                        {w.matrix, {together.data(), 530}, true}};
-      product(std::span<const QuantizedProduct>(calls, 2), a.x);
-      const int threads = omp_get_max_threads();
-      omp_set_num_threads(2);
-      for (int64_t n : {0, 1, 36}) {
-        std::vector<float> alone(530, 0.5f);
-        QuantizedActivations one = a.x;
-        one.tokens = 1;
-        one.data += n * one.row_bytes();
-        const QuantizedProduct call{w.matrix, {alone.data(), 530}, true};
-        product({&call, 1}, one);
-        ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(n * 530)], 530 * 4), 0)
-            << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " token " << n;
+  for (int parts : {1, 2}) {
+    const Activations a(x, tokens, in, parts);
+    for (DType dtype : kBlockTypes) {
+      const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
+      for (FastProduct product : kFast) {
+        std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
+        std::vector<float> beside(static_cast<size_t>(tokens * 19));
+        const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                          {w.matrix, {together.data(), 530}, true}};
+        product(std::span<const QuantizedProduct>(calls, 2), a.x);
+        const int threads = omp_get_max_threads();
+        omp_set_num_threads(2);
+        for (int64_t n : {0, 1, 36}) {
+          std::vector<float> alone(530, 0.5f);
+          QuantizedActivations one = a.x;
+          one.tokens = 1;
+          one.data += n * one.row_bytes();
+          const QuantizedProduct call{w.matrix, {alone.data(), 530}, true};
+          product({&call, 1}, one);
+          ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(n * 530)], 530 * 4), 0)
+              << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " token " << n;
+        }
+        omp_set_num_threads(threads);
       }
-      omp_set_num_threads(threads);
     }
   }
 }
@@ -298,15 +324,17 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(in + 300)] = bad;
-    const Activations a(x, tokens, in);
-    for (DType dtype : kPanelTypes) {
-      const PanelWeights w(dtype, out, in, 43);
-      for (FastProduct product : kFast) {
-        std::vector<float> y(static_cast<size_t>(tokens * out));
-        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-        product({&call, 1}, a.x);
-        for (size_t i = 0; i < y.size(); ++i)
-          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 1) << name(dtype) << i;
+    for (int parts : {1, 2}) {
+      const Activations a(x, tokens, in, parts);
+      for (DType dtype : kPanelTypes) {
+        const PanelWeights w(dtype, out, in, 43);
+        for (FastProduct product : kFast) {
+          std::vector<float> y(static_cast<size_t>(tokens * out));
+          const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+          product({&call, 1}, a.x);
+          for (size_t i = 0; i < y.size(); ++i)
+            ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 1) << name(dtype) << i;
+        }
       }
     }
   }
@@ -318,15 +346,17 @@ TEST_P(CpuQuantized, NotANumberStaysInItsToken) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(2 * in + 300)] = bad;
-    const Activations a(x, tokens, in);
-    for (DType dtype : kBlockTypes) {
-      const Weights w(dtype, out, in, 43);
-      for (FastProduct product : kFast) {
-        std::vector<float> y(static_cast<size_t>(tokens * out));
-        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-        product({&call, 1}, a.x);
-        for (size_t i = 0; i < y.size(); ++i) {
-          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << name(dtype) << i;
+    for (int parts : {1, 2}) {
+      const Activations a(x, tokens, in, parts);
+      for (DType dtype : kBlockTypes) {
+        const Weights w(dtype, out, in, 43);
+        for (FastProduct product : kFast) {
+          std::vector<float> y(static_cast<size_t>(tokens * out));
+          const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+          product({&call, 1}, a.x);
+          for (size_t i = 0; i < y.size(); ++i) {
+            ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << name(dtype) << i;
+          }
         }
       }
     }

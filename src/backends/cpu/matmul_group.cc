@@ -27,7 +27,7 @@ std::string unsupported(const Call& call) {
     return "only tiles (AMX) multiply blocks in bf16";
   for (const Type& weight : call.inputs.subspan(1)) {
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
-      return "panels of rows are multiplied in 8 bits or in tiles, with AVX-512 VNNI alone";
+      return "panels of rows are multiplied in 8-bit codes or in tiles, with AVX-512 VNNI alone";
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
   }
@@ -79,13 +79,21 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
   };
 }
 
+// Of no data yet.
+QuantizedActivations codes_of(const Call& call) {
+  const Shape& x = call.inputs[0].shape;
+  return {x[0], x[1], nullptr, call.attrs.text("activations") == "i16" ? 2 : 1};
+}
+
 Launch bind_rounded(std::vector<QuantizedProduct> products,
                     Rows<const float> x,
                     const BindCall& call) {
   const Shape& shape = call.inputs[0].type.shape;
   if (takes_tiles(call.call()))
     return bind_tiles(std::move(products), x, {shape[0], shape[1], call.workspace});
-  return bind_codes(std::move(products), x, {shape[0], shape[1], call.workspace},
+  QuantizedActivations codes = codes_of(call.call());
+  codes.data = call.workspace;
+  return bind_codes(std::move(products), x, codes,
                     call.next_inputs.empty() ? QuantizedMatrix{} : matrix(call.next_inputs[1]));
 }
 
@@ -110,7 +118,7 @@ int64_t workspace_bytes(const Call& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i) {
     if (!is_rounded(call, i)) continue;
     return takes_tiles(call) ? ActivationTiles{x[0], x[1], nullptr}.bytes()
-                             : QuantizedActivations{x[0], x[1], nullptr}.bytes();
+                             : codes_of(call).bytes();
   }
   return 0;
 }

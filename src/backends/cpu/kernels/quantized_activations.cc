@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds activations to 8 bits, block by block.
+// Rounds activations to 8 or 16 bits, block by block.
 #include "backends/cpu/kernels/quantized_activations.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -23,12 +23,48 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 HWY_INLINE float widened(float value) { return value; }
 HWY_INLINE float widened(uint16_t bits) { return bf16_to_float(bits); }
 
+// Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low byte of the bits.
+constexpr float kMagic = 12582912.0f;
+HWY_INLINE int8_t low_byte(float shifted) {
+  return static_cast<int8_t>(std::bit_cast<int32_t>(shifted) & 0xff);
+}
+
+// Where a block's part goes.
+struct BlockPart {
+  BlockPart(const QuantizedActivations& x, int64_t n, int64_t block)
+      : codes(x.codes(n) + block * kActivationBlock),
+        scale(x.scales(n) + block),
+        sum(x.sums(n) + block),
+        halves(x.half_sums(n) + 2 * block) {}
+
+  // `values` in units of `unit`; the codes are the nearest integers.
+  HWY_INLINE void store(const float* values, float unit) const {
+    int32_t sums[2] = {0, 0};
+    for (int half = 0; half < 2; ++half) {
+      int32_t total = 0;
+      for (int i = 16 * half; i < 16 * half + 16; ++i) {
+        codes[i] = low_byte(values[i] + kMagic);
+        total += codes[i];
+      }
+      sums[half] = total;
+    }
+    *scale = unit;
+    halves[0] = unit * static_cast<float>(sums[0]);
+    halves[1] = unit * static_cast<float>(sums[1]);
+    *sum = unit * static_cast<float>(sums[0] + sums[1]);
+  }
+
+  int8_t* codes;
+  float *scale, *sum, *halves;
+};
+
 // Plain loops of 32, which the compiler vectorizes. The largest magnitude is found on the bits as
-// integers, where an infinity exceeds every number and a NaN an infinity. Adding 1.5 * 2^23 rounds
-// to nearest even and leaves the integer in the low byte of the bits.
+// integers, where an infinity exceeds every number and a NaN an infinity.
 template <typename T>
-HWY_INLINE void quantize_block(const T* x, int8_t* codes, float* scale, float* sum, float* halves) {
-  constexpr float kMagic = 12582912.0f;
+HWY_INLINE void quantize_block(const T* x,
+                               const QuantizedActivations& out,
+                               int64_t n,
+                               int64_t block) {
   float values[kActivationBlock];
   int32_t largest = 0;
   for (int i = 0; i < kActivationBlock; ++i) {
@@ -39,31 +75,21 @@ HWY_INLINE void quantize_block(const T* x, int8_t* codes, float* scale, float* s
   const float top = std::bit_cast<float>(largest);
   // A block of numbers below 2^-120 is as good as zero, and its inverse would overflow.
   const float inverse = top > 0x1p-120f ? 127.0f / top : 0.0f;
-  int32_t sums[2] = {0, 0};
-  for (int half = 0; half < 2; ++half) {
-    int32_t total = 0;
-    for (int i = 16 * half; i < 16 * half + 16; ++i) {
-      const int32_t code =
-          static_cast<int8_t>(std::bit_cast<int32_t>(values[i] * inverse + kMagic) & 0xff);
-      codes[i] = static_cast<int8_t>(code);
-      total += code;
-    }
-    sums[half] = total;
-  }
-  *scale = top * (1.0f / 127.0f);
-  halves[0] = *scale * static_cast<float>(sums[0]);
-  halves[1] = *scale * static_cast<float>(sums[1]);
-  *sum = *scale * static_cast<float>(sums[0] + sums[1]);
+  for (float& value : values) value *= inverse;
+  const float unit = top * (1.0f / 127.0f);
+  const BlockPart first(out, n, block);
+  first.store(values, unit);
+  if (out.parts == 1) return;
+  for (int i = 0; i < kActivationBlock; ++i)
+    values[i] = (values[i] - static_cast<float>(first.codes[i])) * kPartRatio;
+  BlockPart(out.part(1), n, block).store(values, unit * (1.0f / kPartRatio));
 }
 
 template <typename T>
 HWY_INLINE void quantize_rows(Rows<const T> x, const QuantizedActivations& out, Range range) {
-  for (int64_t n = range.begin; n < range.end; ++n) {
-    for (int64_t b = 0; b < out.blocks(); ++b) {
-      quantize_block(x[n] + b * kActivationBlock, out.codes(n) + b * kActivationBlock,
-                     out.scales(n) + b, out.sums(n) + b, out.half_sums(n) + 2 * b);
-    }
-  }
+  for (int64_t n = range.begin; n < range.end; ++n)
+    for (int64_t b = 0; b < out.blocks(); ++b)
+      quantize_block(x[n] + b * kActivationBlock, out, n, b);
 }
 
 void quantize_rows_f32(Rows<const float> x, const QuantizedActivations& out, Range range) {

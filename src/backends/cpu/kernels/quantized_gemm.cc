@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8-bit products of many tokens: the split into tasks, the choice of the inner loop, and its
-// portable form. The fast inner loops lie in files named for their ISA.
+// 8- and 16-bit products of many tokens: the split into tasks, the choice of the inner loop, and
+// its portable form. The fast inner loops lie in files named for their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized_gemm.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -74,15 +74,18 @@ void multiply_panel(PanelTimesVectors kernel,
   call.panel = &panel;
   call.format = code_format(product.weight.dtype);
   call.rows = std::min(kPanelRows, product.weight.out - row);
-  call.x = &x;
   call.tokens = tokens;
   call.y = {product.y.data + row, product.y.stride};
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    call.accumulate = product.accumulate || column > 0;
     unpack_codes(product.weight, row, column, call.depth, panel);
-    kernel(call);
+    for (int p = 0; p < x.parts; ++p) {
+      const QuantizedActivations part = x.part(p);
+      call.x = &part;
+      call.accumulate = product.accumulate || column > 0 || p > 0;
+      kernel(call);
+    }
   }
 }
 

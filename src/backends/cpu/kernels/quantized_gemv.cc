@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8-bit products of few tokens: the split of rows over threads, the choice of the inner loop, and
-// its portable form. The fast inner loops lie in files named for their ISA.
+// 8- and 16-bit products of few tokens: the split of rows over threads, the choice of the inner
+// loop, and its portable form. The fast inner loops lie in files named for their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized_gemv.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -59,23 +59,26 @@ void gemv_portable(const QuantizedMatrix& weight,
   const int64_t group = code_format(weight.dtype).group;
   uint8_t codes[kStep];
   float scales[kStep / 16], offsets[kStep / 16];
-  for (int64_t n = 0; n < x.tokens; ++n) {
-    const float* sums = group == 16 ? x.half_sums(n) : x.sums(n);
+  for (int64_t v = 0; v < x.vectors(); ++v) {
+    const int64_t n = x.token_of(v);
+    const QuantizedActivations vector = x.part(x.part_of(v));
+    const float* sums = group == 16 ? vector.half_sums(n) : vector.sums(n);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       float total = 0;
       for (int64_t column = 0; column < x.in; column += kStep) {
         const int64_t depth = std::min(kStep, x.in - column);
         unpack_codes(weight, row, column, depth, codes, scales, offsets);
         for (int64_t g = 0; g < depth / group; ++g) {
-          const int8_t* part = x.codes(n) + column + g * group;
+          const int8_t* part = vector.codes(n) + column + g * group;
           int32_t dot = 0;
           for (int64_t i = 0; i < group; ++i) dot += codes[g * group + i] * part[i];
-          const float scale = x.scales(n)[(column + g * group) / kActivationBlock];
+          const float scale = vector.scales(n)[(column + g * group) / kActivationBlock];
           total += scales[g] * scale * static_cast<float>(dot);
           total += offsets[g] * sums[column / group + g];
         }
       }
-      y[n][row] = accumulate ? y[n][row] + total : total;
+      const bool adds = accumulate || x.part_of(v) != 0;
+      y[n][row] = adds ? y[n][row] + total : total;
     }
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // 8-bit products of few tokens for AVX2: rows of W one after another, as memory brings them, each
 // block unpacked in registers. Not for many tokens: quantized_gemm_avx2.cc.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -37,7 +38,7 @@ inline __m256i load(const void* from) {
 // GB/s, into L2 2 KiB ahead 11, 4 KiB 22, 8 KiB 27.
 inline constexpr int64_t kFetchBytes = 8192;
 
-// What one token brings to a block.
+// What one vector of codes brings to a block.
 struct Token {
   const int8_t* codes;
   const float* scales;     // per 32
@@ -306,98 +307,110 @@ inline void multiply_rows(const Block* blocks,
   }
 }
 
-template <typename Block, int kRows, int kTokens>
-inline void multiply_store(const QuantizedMatrix& weight,
-                           int64_t row,
-                           const float* halves,
-                           const Token* tokens,
-                           int64_t token,
-                           Rows<float> y,
-                           bool accumulate,
-                           const ReadPath& path) {
+// What all rows of a call share.
+struct Strip {
+  const QuantizedMatrix& weight;
+  const QuantizedActivations& x;
+  Rows<float> y;
+  bool accumulate;
+  const float* halves;  // half_table()
+  ReadPath path;
+
+  Token vector(int64_t v) const {
+    const QuantizedActivations part = x.part(x.part_of(v));
+    const int64_t n = x.token_of(v);
+    return {part.codes(n), part.scales(n), part.sums(n), part.half_sums(n)};
+  }
+  // Sums of a row's columns, or of some columns behind others.
+  void add(int64_t v, int64_t row, float dot, bool behind = false) const {
+    float& to = y[x.token_of(v)][row];
+    to = accumulate || behind || x.part_of(v) != 0 ? to + dot : dot;
+  }
+};
+
+// kRows rows from `row`, kVectors vectors from `first`.
+template <typename Block, int kRows, int kVectors>
+inline void multiply_store(const Strip& strip, int64_t row, const Token* vectors, int64_t first) {
   constexpr int64_t kElements = sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
-  const int64_t blocks_per_row = weight.in / kElements;
-  const Block* blocks = reinterpret_cast<const Block*>(weight.data) + row * blocks_per_row;
-  float dots[kRows][kTokens];
-  fetch_ahead(blocks, kRows * blocks_per_row * static_cast<int64_t>(sizeof(Block)), path);
-  multiply_rows<Block, kRows, kTokens>(blocks, blocks_per_row, halves, tokens, dots);
-  for (int r = 0; r < kRows; ++r) {
-    for (int t = 0; t < kTokens; ++t) {
-      float& to = y[token + t][row + r];
-      to = accumulate ? to + dots[r][t] : dots[r][t];
+  const int64_t blocks_per_row = strip.weight.in / kElements;
+  const Block* blocks = reinterpret_cast<const Block*>(strip.weight.data) + row * blocks_per_row;
+  float dots[kRows][kVectors];
+  if (first == 0)
+    fetch_ahead(blocks, kRows * blocks_per_row * static_cast<int64_t>(sizeof(Block)), strip.path);
+  multiply_rows<Block, kRows, kVectors>(blocks, blocks_per_row, strip.halves, vectors, dots);
+  for (int r = 0; r < kRows; ++r)
+    for (int v = 0; v < kVectors; ++v) strip.add(first + v, row + r, dots[r][v]);
+}
+
+// Some rows and up to four vectors, which share a block's unpacking; one vector alone takes two
+// rows, so that enough additions are under way.
+template <typename Block>
+void multiply_vectors(const Strip& strip, Range rows, int64_t first) {
+  const int64_t count = std::min<int64_t>(strip.x.vectors() - first, 4);
+  Token vectors[4] = {};
+  for (int64_t v = 0; v < count; ++v) vectors[v] = strip.vector(first + v);
+  int64_t row = rows.begin;
+  if (count == 1) {
+    for (; row + 2 <= rows.end; row += 2) multiply_store<Block, 2, 1>(strip, row, vectors, first);
+  }
+  for (; row < rows.end; ++row) {
+    switch (count) {
+      case 1:
+        multiply_store<Block, 1, 1>(strip, row, vectors, first);
+        break;
+      case 2:
+        multiply_store<Block, 1, 2>(strip, row, vectors, first);
+        break;
+      case 3:
+        multiply_store<Block, 1, 3>(strip, row, vectors, first);
+        break;
+      default:
+        multiply_store<Block, 1, 4>(strip, row, vectors, first);
     }
   }
 }
 
-// Up to four tokens at once share a block's unpacking; one token alone takes two rows, so that
-// enough additions are under way.
+// More than four vectors come back to rows that are in L1 still.
 template <typename Block>
 void multiply_range(const QuantizedMatrix& weight,
                     const RowStream& stream,
                     const QuantizedActivations& x,
                     Rows<float> y,
                     bool accumulate) {
-  const float* halves = half_table();
+  constexpr int64_t kRowsAtOnce = 16;
   const Range rows = stream.rows;
   const int64_t row_bytes = storage_bytes(weight.dtype, weight.in);
-  const ReadPath path{weight.data + rows.end * row_bytes, stream.then};
-  for (int64_t n = 0; n < x.tokens; n += 4) {
-    const int64_t count = x.tokens - n < 4 ? x.tokens - n : 4;
-    Token tokens[4] = {};
-    for (int64_t t = 0; t < count; ++t) {
-      tokens[t] = {x.codes(n + t), x.scales(n + t), x.sums(n + t), x.half_sums(n + t)};
-    }
-    int64_t row = rows.begin;
-    if (count == 1) {
-      for (; row + 2 <= rows.end; row += 2) {
-        multiply_store<Block, 2, 1>(weight, row, halves, tokens, n, y, accumulate, path);
-      }
-    }
-    for (; row < rows.end; ++row) {
-      switch (count) {
-        case 1:
-          multiply_store<Block, 1, 1>(weight, row, halves, tokens, n, y, accumulate, path);
-          break;
-        case 2:
-          multiply_store<Block, 1, 2>(weight, row, halves, tokens, n, y, accumulate, path);
-          break;
-        case 3:
-          multiply_store<Block, 1, 3>(weight, row, halves, tokens, n, y, accumulate, path);
-          break;
-        default:
-          multiply_store<Block, 1, 4>(weight, row, halves, tokens, n, y, accumulate, path);
-      }
-    }
-  }
+  const Strip strip{
+      weight, x, y, accumulate, half_table(), {weight.data + rows.end * row_bytes, stream.then}};
+  const int64_t step = x.vectors() <= 4 ? rows.end - rows.begin : kRowsAtOnce;
+  for (int64_t row = rows.begin; row < rows.end; row += step)
+    for (int64_t first = 0; first < x.vectors(); first += 4)
+      multiply_vectors<Block>(strip, {row, std::min(row + step, rows.end)}, first);
 }
 
 // Formats without a form of their own (Q2_K, Q3_K), through codes in L1, 16 a group.
-void multiply_unpacked(const QuantizedMatrix& weight,
-                       Range rows,
-                       const QuantizedActivations& x,
-                       Rows<float> y,
-                       bool accumulate) {
+void multiply_unpacked(const Strip& strip, Range rows) {
+  const QuantizedMatrix& weight = strip.weight;
   alignas(32) uint8_t codes[kSuperBlockElements];
   float scales[16], offsets[16];
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t b = 0; b < weight.in / kSuperBlockElements; ++b) {
       unpack_codes(weight, row, b * kSuperBlockElements, kSuperBlockElements, codes, scales,
                    offsets);
-      for (int64_t n = 0; n < x.tokens; ++n) {
-        const float* sums = x.half_sums(n) + 16 * b;
+      for (int64_t v = 0; v < strip.x.vectors(); ++v) {
+        const Token x = strip.vector(v);
+        const float* sums = x.half_sums + 16 * b;
         __m256 total = _mm256_mul_ps(_mm256_loadu_ps(offsets), _mm256_loadu_ps(sums));
         total = _mm256_fmadd_ps(_mm256_loadu_ps(offsets + 8), _mm256_loadu_ps(sums + 8), total);
         for (int64_t part = 0; part < 8; ++part) {
-          const __m256i values = load(x.codes(n) + b * kSuperBlockElements + 32 * part);
+          const __m256i values = x.block(8 * b + part);
           const __m256i dots = pair_sums(_mm256_maddubs_epi16(load(codes + 32 * part), values));
           const __m256 scale = _mm256_set_m128(_mm_broadcast_ss(scales + 2 * part + 1),
                                                _mm_broadcast_ss(scales + 2 * part));
-          const __m256 both = _mm256_mul_ps(scale, broadcast(x.scales(n) + 8 * b + part));
+          const __m256 both = _mm256_mul_ps(scale, broadcast(x.scales + 8 * b + part));
           total = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), both, total);
         }
-        const float sum = sum_of_lanes(total);
-        float& to = y[n][row];
-        to = accumulate || b > 0 ? to + sum : sum;
+        strip.add(v, row, sum_of_lanes(total), b > 0);
       }
     }
   }
@@ -405,7 +418,7 @@ void multiply_unpacked(const QuantizedMatrix& weight,
 
 }  // namespace
 
-// Bound: memory for one token. Per block of 32 and token about 7 vector instructions (Q8_0) to 13
+// Bound: memory for one token. Per block of 32 and vector about 7 vector instructions (Q8_0) to 13
 // (Q5_0), at four a cycle 1.8 to 3.3 cycles for 34 and 22 bytes.
 void gemv_avx2(const QuantizedMatrix& weight,
                const RowStream& stream,
@@ -430,7 +443,7 @@ void gemv_avx2(const QuantizedMatrix& weight,
     case DType::kQ6_K:
       return multiply_range<BlockQ6_K>(weight, stream, x, y, accumulate);
     default:
-      return multiply_unpacked(weight, stream.rows, x, y, accumulate);
+      return multiply_unpacked({weight, x, y, accumulate, nullptr, {}}, stream.rows);
   }
 }
 

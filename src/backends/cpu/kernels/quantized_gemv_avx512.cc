@@ -2,6 +2,7 @@
 // Products with weights in panels of 16 rows for AVX-512 with VNNI: of few tokens straight from the
 // panels, a row of W in each lane; for many tokens the panels' codes where the panel product wants
 // them. Weights as a file has them: quantized_gemv_avx2.cc, quantized_unpack.cc.
+#include <algorithm>
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized_kernels.h"
@@ -42,11 +43,11 @@ struct NibblePanels {
   using Panel = PanelQ4_0;
   static constexpr float kOffset = 8;
 
-  // Sums of codes times each token's. High nibbles stay where they are: their sums are 16 times as
+  // Sums of codes times each vector's. High nibbles stay where they are: their sums are 16 times as
   // large.
-  template <int kTokens>
+  template <int kVectors>
   static void add_dots(const Panel& panel, int half, const int8_t* const* x, __m512i* dots) {
-    __m512i high[kTokens];
+    __m512i high[kVectors];
     for (__m512i& each : high) each = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int group = 0; group < 4; ++group) {
@@ -54,12 +55,12 @@ struct NibblePanels {
       const __m512i low_codes = _mm512_and_si512(both, _mm512_set1_epi8(15));
       const __m512i high_codes = _mm512_and_si512(both, _mm512_set1_epi8(-16));
 #pragma GCC unroll 4
-      for (int t = 0; t < kTokens; ++t) {
+      for (int t = 0; t < kVectors; ++t) {
         dots[t] = _mm512_dpbusd_epi32(dots[t], low_codes, four_codes(x[t], group));
         high[t] = _mm512_dpbusd_epi32(high[t], high_codes, four_codes(x[t], 4 + group));
       }
     }
-    for (int t = 0; t < kTokens; ++t)
+    for (int t = 0; t < kVectors; ++t)
       dots[t] = _mm512_add_epi32(dots[t], _mm512_srai_epi32(high[t], 4));
   }
 
@@ -82,20 +83,20 @@ struct BytePanels {
     return _mm512_xor_si512(load(panel.quants[half][group]), _mm512_set1_epi8(-128));
   }
 
-  template <int kTokens>
+  template <int kVectors>
   static void add_dots(const Panel& panel, int half, const int8_t* const* x, __m512i* dots) {
-    __m512i odd[kTokens];
+    __m512i odd[kVectors];
     for (__m512i& each : odd) each = _mm512_setzero_si512();
 #pragma GCC unroll 4
     for (int group = 0; group < 8; group += 2) {
       const __m512i first = codes(panel, half, group), second = codes(panel, half, group + 1);
 #pragma GCC unroll 4
-      for (int t = 0; t < kTokens; ++t) {
+      for (int t = 0; t < kVectors; ++t) {
         dots[t] = _mm512_dpbusd_epi32(dots[t], first, four_codes(x[t], group));
         odd[t] = _mm512_dpbusd_epi32(odd[t], second, four_codes(x[t], group + 1));
       }
     }
-    for (int t = 0; t < kTokens; ++t) dots[t] = _mm512_add_epi32(dots[t], odd[t]);
+    for (int t = 0; t < kVectors; ++t) dots[t] = _mm512_add_epi32(dots[t], odd[t]);
   }
 
   static void store_codes(const Panel& panel, int half, uint8_t* to) {
@@ -104,23 +105,38 @@ struct BytePanels {
   }
 };
 
-// What the tokens of one step bring.
-struct Tokens {
-  const int8_t* codes[4];
-  const float* scales[4];
-  const float* sums[4];  // scale times the sum of a block's codes
+// Up to four of x's vectors from `first` on, and where their products go.
+struct Vectors {
+  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to, bool accumulate)
+      : count(std::min<int64_t>(x.vectors() - first, 4)) {
+    for (int64_t v = 0; v < count; ++v) {
+      const int64_t n = x.token_of(first + v);
+      const int p = x.part_of(first + v);
+      const QuantizedActivations part = x.part(p);
+      codes[v] = part.codes(n);
+      scales[v] = part.scales(n);
+      sums[v] = part.sums(n);
+      y[v] = to[n];
+      adds[v] = accumulate || p > 0;
+    }
+  }
+
+  int64_t count;
+  const int8_t* codes[4] = {};
+  const float* scales[4] = {};
+  const float* sums[4] = {};  // scale times the sum of a block's codes
+  float* y[4] = {};
+  bool adds[4] = {};  // to what is there
 };
 
 // 16 rows of W, all columns: sum s_w (s_x sum (c c_x) - o s_x sum c_x) over the blocks. The two
 // blocks of a panel have totals of their own, so that an addition need not wait for the one before.
-template <typename Form, int kTokens>
+template <typename Form, int kVectors>
 void multiply_strip(const typename Form::Panel* panels,
                     int64_t across,
-                    const Tokens& x,
-                    float* const* y,
-                    bool accumulate,
+                    const Vectors& x,
                     const ReadPath& path) {
-  __m512 totals[2][kTokens];
+  __m512 totals[2][kVectors];
   for (auto& half : totals)
     for (__m512& total : half) total = _mm512_setzero_ps();
   for (int64_t p = 0; p < across; ++p) {
@@ -128,16 +144,16 @@ void multiply_strip(const typename Form::Panel* panels,
 #pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
       const int64_t block = 2 * p + half;
-      const int8_t* codes[kTokens];
-      __m512i dots[kTokens];
-      for (int t = 0; t < kTokens; ++t) {
+      const int8_t* codes[kVectors];
+      __m512i dots[kVectors];
+      for (int t = 0; t < kVectors; ++t) {
         codes[t] = x.codes[t] + block * kActivationBlock;
         dots[t] = _mm512_setzero_si512();
       }
-      Form::template add_dots<kTokens>(panels[p], half, codes, dots);
+      Form::template add_dots<kVectors>(panels[p], half, codes, dots);
       const __m512 scales = scales_of(panels[p].scales[half]);
 #pragma GCC unroll 4
-      for (int t = 0; t < kTokens; ++t) {
+      for (int t = 0; t < kVectors; ++t) {
         const __m512 offset =
             _mm512_mul_ps(_mm512_set1_ps(x.sums[t][block]), _mm512_set1_ps(Form::kOffset));
         const __m512 both = _mm512_fmsub_ps(_mm512_cvtepi32_ps(dots[t]),
@@ -146,10 +162,10 @@ void multiply_strip(const typename Form::Panel* panels,
       }
     }
   }
-  for (int t = 0; t < kTokens; ++t) {
+  for (int t = 0; t < kVectors; ++t) {
     __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
-    if (accumulate) sum = _mm512_add_ps(_mm512_loadu_ps(y[t]), sum);
-    _mm512_storeu_ps(y[t], sum);
+    if (x.adds[t]) sum = _mm512_add_ps(_mm512_loadu_ps(x.y[t]), sum);
+    _mm512_storeu_ps(x.y[t], sum);
   }
 }
 
@@ -164,30 +180,22 @@ void multiply_range(const QuantizedMatrix& weight,
   const auto* panels = reinterpret_cast<const typename Form::Panel*>(weight.data);
   const ReadPath path{reinterpret_cast<const std::byte*>(panels + rows.end / kPanelRows * across),
                       stream.then};
-  for (int64_t n = 0; n < x.tokens; n += 4) {
-    const int64_t count = x.tokens - n < 4 ? x.tokens - n : 4;
-    Tokens tokens = {};
-    for (int64_t t = 0; t < count; ++t) {
-      tokens.codes[t] = x.codes(n + t);
-      tokens.scales[t] = x.scales(n + t);
-      tokens.sums[t] = x.sums(n + t);
-    }
-    for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
-      const auto* strip = panels + row / kPanelRows * across;
-      float* to[4] = {};
-      for (int64_t t = 0; t < count; ++t) to[t] = y[n + t] + row;
-      switch (count) {
+  for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
+    const auto* strip = panels + row / kPanelRows * across;
+    for (int64_t first = 0; first < x.vectors(); first += 4) {
+      const Vectors vectors(x, first, {y.data + row, y.stride}, accumulate);
+      switch (vectors.count) {
         case 1:
-          multiply_strip<Form, 1>(strip, across, tokens, to, accumulate, path);
+          multiply_strip<Form, 1>(strip, across, vectors, path);
           break;
         case 2:
-          multiply_strip<Form, 2>(strip, across, tokens, to, accumulate, path);
+          multiply_strip<Form, 2>(strip, across, vectors, path);
           break;
         case 3:
-          multiply_strip<Form, 3>(strip, across, tokens, to, accumulate, path);
+          multiply_strip<Form, 3>(strip, across, vectors, path);
           break;
         default:
-          multiply_strip<Form, 4>(strip, across, tokens, to, accumulate, path);
+          multiply_strip<Form, 4>(strip, across, vectors, path);
       }
     }
   }

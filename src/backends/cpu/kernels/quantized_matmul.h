@@ -5,8 +5,8 @@
 // Which form to choose:
 //   fast mode   quantize_activations once for all products that read the same x, then
 //               quantized_gemv for N <= kGemvTokens, else quantized_gemm (both take any N). Error:
-//               that of x rounded to 8 bits; the integer sums are exact. Where there are tiles of
-//               bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
+//               that of x rounded to 8 bits, or to 16 in two parts; the integer sums are exact.
+//               Where there are tiles of bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
 //               and sums in fp32.
 // A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
@@ -57,14 +57,14 @@ bool supports_fast(DType dtype);
 // Whether the instruction set in force multiplies panels of rows: it reads them faster than rows.
 bool takes_panels();
 
-// Bound: memory, the bytes of W at the read bandwidth, to about N = 2. `next` is the weight that is
-// multiplied after these, whose first bytes are asked for with their last; without data: none is
-// known.
+// Bound: memory, the bytes of W at the read bandwidth, to about two parts of tokens. `next` is the
+// weight that is multiplied after these, whose first bytes are asked for with their last; without
+// data: none is known.
 void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
 
-// Bound: 8-bit multiply-adds; W is unpacked once, to a panel of 16 rows in L1.
+// Bound: 8-bit multiply-adds, for each part again; W is unpacked once, to a panel of 16 rows in L1.
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
