@@ -45,6 +45,7 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   blocks.peak_flops_per_ns = 4 * f32;
   c.products.push_back(blocks);
   EXPECT_NEAR(exact / compute_ns("i8", c), 4, 1e-9);
+  EXPECT_NEAR(exact / compute_ns("i16", c), 2, 1e-9);  // two codes of 8 bits
 }
 
 // A kernel reads what another wrote before a long product. All distances are those of a cache, ten

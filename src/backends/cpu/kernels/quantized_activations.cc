@@ -82,7 +82,11 @@ HWY_INLINE void quantize_block(const T* x,
   if (out.parts == 1) return;
   for (int i = 0; i < kActivationBlock; ++i)
     values[i] = (values[i] - static_cast<float>(first.codes[i])) * kPartRatio;
-  BlockPart(out.part(1), n, block).store(values, unit * (1.0f / kPartRatio));
+  const BlockPart second(out.part(1), n, block);
+  second.store(values, unit * (1.0f / kPartRatio));
+  int16_t* words = out.words(n) + block * kActivationBlock;
+  for (int i = 0; i < kActivationBlock; ++i)
+    words[i] = static_cast<int16_t>(kPartRatio * first.codes[i] + second.codes[i]);
 }
 
 template <typename T>
