@@ -105,20 +105,18 @@ struct BytePanels {
   }
 };
 
-// Up to four of x's vectors from `first` on, and where their products go.
+// Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
 struct Vectors {
-  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to, bool accumulate)
+  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to)
       : count(std::min<int64_t>(x.vectors() - first, 4)) {
     for (int64_t v = 0; v < count; ++v) {
       const int64_t n = x.token_of(first + v);
-      const int p = x.part_of(first + v);
-      const QuantizedActivations part = x.part(p);
+      const QuantizedActivations part = x.part(x.part_of(first + v));
       codes[v] = part.codes(n);
       scales[v] = part.scales(n);
       sums[v] = part.sums(n);
-      y[v] = to[n];
-      adds[v] = accumulate || p > 0;
     }
+    for (int64_t t = 0; t < count / x.parts; ++t) y[t] = to[x.token_of(first) + t];
   }
 
   int64_t count;
@@ -126,17 +124,32 @@ struct Vectors {
   const float* scales[4] = {};
   const float* sums[4] = {};  // scale times the sum of a block's codes
   float* y[4] = {};
-  bool adds[4] = {};  // to what is there
 };
+
+// Of kParts vectors of one token, from v on: s_x sum (c c_x) - o s_x sum c_x, added up.
+template <typename Form, int kParts>
+inline __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t block) {
+  const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };
+  const auto scale = [&](int p) { return _mm512_set1_ps(x.scales[v + p][block]); };
+  const auto sum = [&](int p) { return _mm512_set1_ps(x.sums[v + p][block]); };
+  const __m512 code_offset = _mm512_set1_ps(Form::kOffset);
+  __m512 offset = _mm512_mul_ps(sum(0), code_offset);
+  if constexpr (kParts == 2) offset = _mm512_fmadd_ps(sum(1), code_offset, offset);
+  const __m512 first = _mm512_fmsub_ps(dot(0), scale(0), offset);
+  if constexpr (kParts == 2) return _mm512_fmadd_ps(dot(1), scale(1), first);
+  return first;
+}
 
 // 16 rows of W, all columns: sum s_w (s_x sum (c c_x) - o s_x sum c_x) over the blocks. The two
 // blocks of a panel have totals of their own, so that an addition need not wait for the one before.
-template <typename Form, int kVectors>
+template <typename Form, int kTokens, int kParts>
 void multiply_strip(const typename Form::Panel* panels,
                     int64_t across,
                     const Vectors& x,
+                    bool accumulate,
                     const ReadPath& path) {
-  __m512 totals[2][kVectors];
+  constexpr int kVectors = kTokens * kParts;
+  __m512 totals[2][kTokens];
   for (auto& half : totals)
     for (__m512& total : half) total = _mm512_setzero_ps();
   for (int64_t p = 0; p < across; ++p) {
@@ -146,26 +159,43 @@ void multiply_strip(const typename Form::Panel* panels,
       const int64_t block = 2 * p + half;
       const int8_t* codes[kVectors];
       __m512i dots[kVectors];
-      for (int t = 0; t < kVectors; ++t) {
-        codes[t] = x.codes[t] + block * kActivationBlock;
-        dots[t] = _mm512_setzero_si512();
+      for (int v = 0; v < kVectors; ++v) {
+        codes[v] = x.codes[v] + block * kActivationBlock;
+        dots[v] = _mm512_setzero_si512();
       }
       Form::template add_dots<kVectors>(panels[p], half, codes, dots);
       const __m512 scales = scales_of(panels[p].scales[half]);
 #pragma GCC unroll 4
-      for (int t = 0; t < kVectors; ++t) {
-        const __m512 offset =
-            _mm512_mul_ps(_mm512_set1_ps(x.sums[t][block]), _mm512_set1_ps(Form::kOffset));
-        const __m512 both = _mm512_fmsub_ps(_mm512_cvtepi32_ps(dots[t]),
-                                            _mm512_set1_ps(x.scales[t][block]), offset);
-        totals[half][t] = _mm512_fmadd_ps(scales, both, totals[half][t]);
-      }
+      for (int t = 0; t < kTokens; ++t)
+        totals[half][t] = _mm512_fmadd_ps(
+            scales, unscaled<Form, kParts>(dots, x, t * kParts, block), totals[half][t]);
     }
   }
-  for (int t = 0; t < kVectors; ++t) {
+  for (int t = 0; t < kTokens; ++t) {
     __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
-    if (x.adds[t]) sum = _mm512_add_ps(_mm512_loadu_ps(x.y[t]), sum);
+    if (accumulate) sum = _mm512_add_ps(_mm512_loadu_ps(x.y[t]), sum);
     _mm512_storeu_ps(x.y[t], sum);
+  }
+}
+
+template <typename Form, int kParts>
+void multiply_vectors(const typename Form::Panel* strip,
+                      int64_t across,
+                      const Vectors& x,
+                      bool accumulate,
+                      const ReadPath& path) {
+  switch (x.count / kParts) {
+    case 1:
+      return multiply_strip<Form, 1, kParts>(strip, across, x, accumulate, path);
+    case 2:
+      return multiply_strip<Form, 2, kParts>(strip, across, x, accumulate, path);
+    case 3:
+      if constexpr (kParts == 1)
+        return multiply_strip<Form, 3, kParts>(strip, across, x, accumulate, path);
+      break;
+    default:
+      if constexpr (kParts == 1)
+        return multiply_strip<Form, 4, kParts>(strip, across, x, accumulate, path);
   }
 }
 
@@ -180,25 +210,11 @@ void multiply_range(const QuantizedMatrix& weight,
   const auto* panels = reinterpret_cast<const typename Form::Panel*>(weight.data);
   const ReadPath path{reinterpret_cast<const std::byte*>(panels + rows.end / kPanelRows * across),
                       stream.then};
-  for (int64_t row = rows.begin; row < rows.end; row += kPanelRows) {
-    const auto* strip = panels + row / kPanelRows * across;
-    for (int64_t first = 0; first < x.vectors(); first += 4) {
-      const Vectors vectors(x, first, {y.data + row, y.stride}, accumulate);
-      switch (vectors.count) {
-        case 1:
-          multiply_strip<Form, 1>(strip, across, vectors, path);
-          break;
-        case 2:
-          multiply_strip<Form, 2>(strip, across, vectors, path);
-          break;
-        case 3:
-          multiply_strip<Form, 3>(strip, across, vectors, path);
-          break;
-        default:
-          multiply_strip<Form, 4>(strip, across, vectors, path);
-      }
-    }
-  }
+  const auto multiply = x.parts == 1 ? multiply_vectors<Form, 1> : multiply_vectors<Form, 2>;
+  for (int64_t row = rows.begin; row < rows.end; row += kPanelRows)
+    for (int64_t first = 0; first < x.vectors(); first += 4)
+      multiply(panels + row / kPanelRows * across, across,
+               Vectors(x, first, {y.data + row, y.stride}), accumulate, path);
 }
 
 template <typename Form>
