@@ -3,6 +3,7 @@
 #include "base/row_panels.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "base/bf16.h"
 #include "base/block_formats.h"
@@ -17,12 +18,17 @@ namespace {
 template <typename Panel, typename Block>
 void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
   constexpr size_t kGroups = sizeof(Block::quants) / 4;
+  constexpr uint32_t kFlipped = std::is_same_v<Block, BlockQ8_0> ? 0x80808080 : 0;
   for (int64_t r = 0; r < kPanelRowCount; ++r)
     for (int64_t b = 0; b < 2 * panels; ++b, rows += sizeof(Block)) {
       Panel& panel = to[b / 2];
       std::memcpy(&panel.scales[b % 2][r], rows, 2);
-      for (size_t g = 0; g < kGroups; ++g)
-        std::memcpy(panel.quants[b % 2][g][r], rows + offsetof(Block, quants) + 4 * g, 4);
+      for (size_t g = 0; g < kGroups; ++g) {
+        uint32_t four;
+        std::memcpy(&four, rows + offsetof(Block, quants) + 4 * g, 4);
+        four ^= kFlipped;
+        std::memcpy(panel.quants[b % 2][g][r], &four, 4);
+      }
     }
 }
 
@@ -48,7 +54,7 @@ void add_codes(const PanelQ4_0& panel, int64_t half, int64_t row, float scale, f
 
 void add_codes(const PanelQ8_0& panel, int64_t half, int64_t row, float scale, float* out) {
   for (int64_t i = 0; i < 32; ++i)
-    out[i] = scale * static_cast<float>(panel.quants[half][i / 4][row][i % 4]);
+    out[i] = scale * static_cast<float>(panel.quants[half][i / 4][row][i % 4] - 128);
 }
 
 template <typename Panel>

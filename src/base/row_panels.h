@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices of Q4_0 and Q8_0 with the blocks of 16 rows side by side, so that a vector holds what 16
 // rows have in the same columns and a product reads one stream from front to back. The blocks'
-// bytes are GGUF's, in another order: same values, same size. A form in memory, not a file's.
+// bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values, same size. A form
+// in memory, not a file's.
 //
 // A matrix [out, in] is panels [out / 16, in / 64]; out is a multiple of 16 and in of 64.
 #pragma once
@@ -27,7 +28,8 @@ struct PanelQ4_0 {
 
 struct PanelQ8_0 {
   uint16_t scales[2][16];
-  int8_t quants[2][8][16][4];
+  uint8_t quants[2][8][16]
+                [4];  // plus 128: products multiply unsigned weights by signed activations
 };
 
 static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ8_0) == 1088);

@@ -62,9 +62,7 @@ inline void make_tile(const PanelQ4_0& panel, int half, uint16_t* to) {
 inline void make_tile(const PanelQ8_0& panel, int half, uint16_t* to) {
   const Scaling by = scaling(panel.scales[half], 128);
   for (int group = 0; group < 8; ++group, to += 2 * kTileDepth)
-    store_pairs(
-        _mm512_xor_si512(_mm512_loadu_si512(panel.quants[half][group]), _mm512_set1_epi8(-128)), by,
-        to);
+    store_pairs(_mm512_loadu_si512(panel.quants[half][group]), by, to);
 }
 
 template <typename Panel>
