@@ -37,14 +37,15 @@ struct BlockPart {
         sum(x.sums(n) + block),
         halves(x.half_sums(n) + 2 * block) {}
 
-  // `values` in units of `unit`; the codes are the nearest integers.
-  HWY_INLINE void store(const float* values, float unit) const {
+  // The codes are the integers nearest to values times `inverse`, in units of `unit`.
+  HWY_INLINE void store(const float* values, float inverse, float unit) const {
     int32_t sums[2] = {0, 0};
     for (int half = 0; half < 2; ++half) {
       int32_t total = 0;
       for (int i = 16 * half; i < 16 * half + 16; ++i) {
-        codes[i] = low_byte(values[i] + kMagic);
-        total += codes[i];
+        const int32_t code = low_byte(values[i] * inverse + kMagic);
+        codes[i] = static_cast<int8_t>(code);
+        total += code;
       }
       sums[half] = total;
     }
@@ -75,15 +76,14 @@ HWY_INLINE void quantize_block(const T* x,
   const float top = std::bit_cast<float>(largest);
   // A block of numbers below 2^-120 is as good as zero, and its inverse would overflow.
   const float inverse = top > 0x1p-120f ? 127.0f / top : 0.0f;
-  for (float& value : values) value *= inverse;
   const float unit = top * (1.0f / 127.0f);
   const BlockPart first(out, n, block);
-  first.store(values, unit);
+  first.store(values, inverse, unit);
   if (out.parts == 1) return;
   for (int i = 0; i < kActivationBlock; ++i)
-    values[i] = (values[i] - static_cast<float>(first.codes[i])) * kPartRatio;
+    values[i] = values[i] * inverse - static_cast<float>(first.codes[i]);
   const BlockPart second(out.part(1), n, block);
-  second.store(values, unit * (1.0f / kPartRatio));
+  second.store(values, kPartRatio, unit * (1.0f / kPartRatio));
   int16_t* words = out.words(n) + block * kActivationBlock;
   for (int i = 0; i < kActivationBlock; ++i)
     words[i] = static_cast<int16_t>(kPartRatio * first.codes[i] + second.codes[i]);
