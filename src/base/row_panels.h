@@ -28,8 +28,8 @@ struct PanelQ4_0 {
 
 struct PanelQ8_0 {
   uint16_t scales[2][16];
-  uint8_t quants[2][8][16]
-                [4];  // plus 128: products multiply unsigned weights by signed activations
+  // Plus 128: products multiply unsigned weights by signed activations.
+  uint8_t quants[2][8][16][4];
 };
 
 static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ8_0) == 1088);
