@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products and attention with fp32 operands in TF32 against the double reference; attention at the
-// head sizes that models have, in every arithmetic; and products in fp32 and norms' gradients at
-// sizes that have kernels of their own.
+// head sizes that models have, in every arithmetic; and products in fp32, losses, and norms'
+// gradients at sizes that have kernels of their own.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -155,9 +155,12 @@ Sample norm_gradient(const char* name, Shape shape, bool residual) {
 
 // Rows that lie in vectors: few of them, whose weight's gradient has blocks of its own, and many.
 std::vector<Sample> norm_gradients() {
-  return {norm_gradient("few", {40, 72}, false), norm_gradient("few_residual", {300, 200}, true),
+  return {norm_gradient("few", {40, 72}, false),
+          norm_gradient("few_residual", {300, 200}, true),
           norm_gradient("many", {2050, 40}, false),
-          norm_gradient("many_residual", {2050, 520}, true)};
+          norm_gradient("many_residual", {2050, 520}, true),
+          norm_gradient("groups_of_a_block", {2051, 1024}, true),
+          norm_gradient("two_vectors", {2051, 2048}, false)};
 }
 
 class GpuNorms : public testing::TestWithParam<Sample> {};
@@ -172,6 +175,49 @@ TEST_P(GpuNorms, GradientMatchesTheReference) {
   }
 }
 
+// Rows that a warp holds in one to four vectors a lane, one or several of them or more than it has
+// lanes; and longer ones.
+std::vector<Sample> losses() {
+  std::vector<Sample> all;
+  for (const Shape& shape : {Shape{40, 1000}, Shape{9000, 40}, Shape{140'000, 8}, Shape{300, 200},
+                             Shape{300, 600}, Shape{60, 5000}}) {
+    CaseInput labels{{DType::kI32, {shape[0]}}, {Fill::kIds, static_cast<double>(shape[1]), false}};
+    all.push_back(
+        {&ops::table().at("softmax_cross_entropy"),
+         {fmt::format("{}x{}", shape[0], shape[1]), {{{DType::kF32, shape}}, labels}, {}}});
+  }
+  return all;
+}
+
+class GpuLosses : public testing::TestWithParam<Sample> {};
+
+TEST_P(GpuLosses, MatchTheReference) {
+  const auto& [op, sample] = GetParam();
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    Variant variant{Feed::kPlain, dtype, true, false};
+    SCOPED_TRACE(variant.str());
+    EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(),
+                               precision_of(*op, sample, variant)));
+  }
+}
+
+TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
+  const auto& [op, sample] = GetParam();
+  SampleGraph built(*op, sample, ops::table(), {Feed::kPlain, DType::kBF16, true, false});
+  for (auto& [name, tensor] : built.named())
+    if (tensor.type.shape.rank() == 1)
+      for (size_t row = 0; row < tensor.data.size(); row += 3) tensor.data[row] = -1;
+  std::vector<Tensor64> want = ops::ReferenceRun(built.graph(), built.named()).outputs();
+  GraphRun run(tested_backend(), lower(built.graph(), ops::table(), tested_backend()));
+  run.write(built.named());
+  for (int turn = 0; turn < 2; ++turn) {  // the blocks' counter is as it was
+    run.run();
+    EXPECT_NEAR(run.outputs()[0].data[0], want[0].data[0], 1e-3 * want[0].data[0]);
+    EXPECT_EQ(run.outputs()[2].data[0], want[2].data[0]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, GpuLosses, testing::ValuesIn(losses()), sample_name);
 INSTANTIATE_TEST_SUITE_P(Rows, GpuNorms, testing::ValuesIn(norm_gradients()), sample_name);
 INSTANTIATE_TEST_SUITE_P(Large, GpuProducts, testing::ValuesIn(large_products()), sample_name);
 INSTANTIATE_TEST_SUITE_P(ModelSizes, GpuAttention, testing::ValuesIn(model_sizes()), sample_name);

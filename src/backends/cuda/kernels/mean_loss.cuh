@@ -14,30 +14,30 @@ struct LossSum {
   int32_t count;
 };
 
-// By every thread of a block of kThreads; thread 0's result is all of it.
-template <int kThreads>
-__device__ __forceinline__ LossSum reduce_losses(LossSum part) {
-  constexpr int kWarps = kThreads / kLanes;
-  __shared__ double sums[kWarps];
-  __shared__ int32_t counts[kWarps];
-#pragma unroll
-  for (int mask = kLanes / 2; mask > 0; mask /= 2) {
-    part.sum += shuffle_xor(part.sum, mask);
-    part.count += shuffle_xor(part.count, mask);
-  }
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  if (lane == 0) {
-    sums[threadIdx.x / kLanes] = part.sum;
-    counts[threadIdx.x / kLanes] = part.count;
-  }
-  __syncthreads();
-  part = lane < kWarps ? LossSum{sums[lane], counts[lane]} : LossSum{0.0, 0};
+// All lanes have the result.
+__device__ __forceinline__ LossSum reduce_lanes(LossSum part) {
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) {
     part.sum += shuffle_xor(part.sum, mask);
     part.count += shuffle_xor(part.count, mask);
   }
   return part;
+}
+
+// By every thread of a block of kThreads, which all have the result.
+template <int kThreads>
+__device__ __forceinline__ LossSum reduce_losses(LossSum part) {
+  constexpr int kWarps = kThreads / kLanes;
+  __shared__ double sums[kWarps];
+  __shared__ int32_t counts[kWarps];
+  part = reduce_lanes(part);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (lane == 0) {
+    sums[threadIdx.x / kLanes] = part.sum;
+    counts[threadIdx.x / kLanes] = part.count;
+  }
+  __syncthreads();
+  return reduce_lanes(lane < kWarps ? LossSum{sums[lane], counts[lane]} : LossSum{0.0, 0});
 }
 
 // By every thread of a block; what thread 0 has is all of it.

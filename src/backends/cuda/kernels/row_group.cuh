@@ -3,6 +3,7 @@
 // in a fixed order. A group is 32 lanes (a row a warp, no barrier) or the whole block.
 #pragma once
 
+#include "backends/cuda/kernels/thread_groups.cuh"
 #include "backends/cuda/kernels/vector_io.cuh"
 
 namespace ridge::backends::cuda {
@@ -22,6 +23,13 @@ __device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) value = combine(value, shuffle_xor(value, mask));
   return value;
+}
+
+// As reduce_lanes(x, Max{}) of what is no NaN, in fewer instructions. Floats of one sign lie in the
+// order of their bits as integers, negative ones the other way round.
+__device__ __forceinline__ float max_of_lanes(float x) {
+  auto turn = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+  return __int_as_float(turn(max_of_lanes(turn(__float_as_int(x)))));
 }
 
 // Scratch of a block's reductions, one half for every other of them, so that one barrier each is
@@ -57,6 +65,43 @@ struct RowGroup {
       if (lane == 0) values[threadIdx.x / kLanes] = value;
       __syncthreads();
       value = reduce_lanes(lane < kGroup / kLanes ? values[lane] : Combine::kNothing, combine);
+    }
+    return value;
+  }
+};
+
+// Groups of more than 32 lanes, several to a block of kBlock threads, each with a barrier of its
+// own: what a block adds up at its end is then of many rows, and blocks are few. All of a block's
+// groups must reduce equally often.
+template <int kGroup, int kBlock>
+struct PartGroup {
+  static_assert(kGroup % kLanes == 0 && kBlock % kGroup == 0 && kBlock <= 1024);
+  static constexpr bool kWhole = kGroup == kBlock;
+  static constexpr int kThreads = kBlock;
+  static constexpr int kRows = kThreads / kGroup;
+  static_assert(kGroup == kLanes || kRows < 16, "barriers of a block");
+  struct Scratch {
+    float values[2][kBlock / kLanes];
+  };
+
+  static __device__ __forceinline__ int number() { return static_cast<int>(threadIdx.x) / kGroup; }
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
+
+  // As RowGroup's.
+  template <typename Combine>
+  static __device__ __forceinline__ float reduce(float value,
+                                                 Combine combine,
+                                                 Scratch& scratch,
+                                                 int turn) {
+    value = reduce_lanes(value, combine);
+    if constexpr (kGroup > kLanes) {
+      constexpr int kWarps = kGroup / kLanes;
+      float* values = scratch.values[turn & 1] + number() * kWarps;
+      const int lane_of_warp = static_cast<int>(threadIdx.x) % kLanes;
+      if (lane_of_warp == 0) values[lane() / kLanes] = value;
+      sync_threads_of(number(), kGroup);
+      value =
+          reduce_lanes(lane_of_warp < kWarps ? values[lane_of_warp] : Combine::kNothing, combine);
     }
     return value;
   }

@@ -18,10 +18,6 @@ namespace {
 constexpr int64_t most_blocks(int threads) { return int64_t{132} * 1024 / threads; }
 constexpr int64_t kMostPartials = most_blocks(128);
 
-// Groups of 32 lanes in large blocks: the fewer partial sums, the sooner they are added up.
-template <int kGroup>
-using LossGroup = RowGroup<kGroup, 512>;
-
 // Vectors of a row that a thread holds at a time.
 constexpr int kPieceVectors = 4;
 
@@ -48,16 +44,22 @@ struct RowPiece {
 template <typename T>
 using CrossEntropyCall = Ticketed<Watched<SoftmaxCrossEntropy<T>>>;
 
-// By every thread: the blocks' sums, added up by the last block to come.
+// By every thread, of which the first has its block's sum: all blocks' sums, added up by the last
+// block to come.
 template <int kThreads>
 __device__ __forceinline__ void write_mean_of_partials(LossSum part,
                                                        LossSum* partials,
-                                                       int32_t* tickets,
+                                                       int32_t* ticket,
                                                        float* loss,
                                                        int32_t* count) {
+  __shared__ bool is_last;
   const int blocks = static_cast<int>(gridDim.x);
-  if (threadIdx.x == 0) partials[blockIdx.x] = part;
-  if (join_last_blocks(tickets, blocks, 1) < 0) return;
+  if (threadIdx.x == 0) {
+    partials[blockIdx.x] = part;
+    is_last = comes_last(ticket, blocks);
+  }
+  __syncthreads();
+  if (!is_last) return;
   part = {0.0, 0};
 #pragma unroll 8
   for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kThreads) {
@@ -67,20 +69,19 @@ __device__ __forceinline__ void write_mean_of_partials(LossSum part,
     part.count += other->count;
   }
   write_mean_loss(reduce_losses<kThreads>(part), loss, count);
-  leave_last_blocks(tickets, 1);
 }
 
 // Mapping: groups walk rows gridDim apart, with the next piece on its way. Bound: memory,
-// N V sizeof(T) read, once however long a row is; in bf16 the exponentials take about two thirds of
-// that time of the special-function units.
+// N V sizeof(T), read once, however long a row is; in bf16 the exponentials take about two thirds
+// of that time of the special-function units.
 template <typename T, int kGroup, int kVector>
-__global__ void __launch_bounds__(LossGroup<kGroup>::kThreads, 1024 / LossGroup<kGroup>::kThreads)
+__global__ void __launch_bounds__(kGroup, 1024 / kGroup)
     softmax_cross_entropy_kernel(const __grid_constant__ CrossEntropyCall<T> p) {
-  using Group = LossGroup<kGroup>;
+  using Group = RowGroup<kGroup>;
   using Piece = RowPiece<T, kGroup, kVector>;
+  static_assert(Group::kWhole);
   __shared__ ReduceScratch scratch;
-  __shared__ LossSum sums[Group::kRows];
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * Group::kRows;
+  const int64_t stride = gridDim.x;
   const int vectors = static_cast<int>(p.vocabulary / kVector);
   LossSum part{0.0, 0};
   Piece next;
@@ -99,7 +100,7 @@ __global__ void __launch_bounds__(LossGroup<kGroup>::kThreads, 1024 / LossGroup<
     OnlineSum seen;
     for (int end = Piece::kVectors;; end += Piece::kVectors) {
       const Piece held = next;
-      const bool is_last = kGroup == kLanes || end >= vectors;
+      const bool is_last = end >= vectors;
       fetch(is_last ? row + stride : row, is_last ? 0 : end);
       gather_lanes();  // else the compiler puts these loads behind the arithmetic
       seen.add(held.raw, kLog2OfE);
@@ -114,14 +115,81 @@ __global__ void __launch_bounds__(LossGroup<kGroup>::kThreads, 1024 / LossGroup<
     part.sum += lse - static_cast<double>(at_label);
     ++part.count;
   }
-  if constexpr (Group::kRows > 1) {  // the block's groups in order
-    if (Group::lane() == 0) sums[threadIdx.x / kGroup] = part;
-    __syncthreads();
-    part = {0.0, 0};
-    for (const LossSum& each : sums) part.sum += each.sum, part.count += each.count;
+  write_mean_of_partials<kGroup>(part, reinterpret_cast<LossSum*>(p.workspace), p.tickets, p.loss,
+                                 p.count);
+}
+
+constexpr int kShortThreads = 512;
+constexpr int kShortWarps = kShortThreads / kLanes;
+
+// A row that 32 lanes hold, kCount vectors each. Columns past its end are -infinity, which changes
+// neither maximum nor sum.
+template <typename T, int kVector, int kCount>
+__device__ __forceinline__ void load_short_row(Packed<T, kVector> (&raw)[kCount],
+                                               const T* x,
+                                               int vectors,
+                                               int lane) {
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+    const int vector = lane + k * kLanes;
+    if (k + 1 < kCount || vector < vectors) {
+      raw[k] = load_packed<kVector>(x + vector * kVector);
+    } else {
+      float nothing[kVector];
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) nothing[i] = kMinusInfinity;
+      raw[k] = pack<T, kVector>(nothing);
+    }
   }
-  write_mean_of_partials<Group::kThreads>(part, reinterpret_cast<LossSum*>(p.workspace), p.tickets,
-                                          p.loss, p.count);
+}
+
+// Mapping: a warp a row, no row ahead: the multiprocessor's other warps load meanwhile. A block
+// takes `turns` rows a warp that follow each other. Lane t keeps what the warp's row t came to, so
+// that logarithms and labels are seen to for 32 rows at a time. Bound: memory, N V sizeof(T); of
+// 1000 bf16 columns some 190 instructions and 32 exponentials a lane for 2000 bytes, 40% of what
+// the schedulers issue in that time. The blocks' end takes 2 us.
+template <typename T, int kVector, int kCount>
+__global__ void __launch_bounds__(kShortThreads, 1024 / kShortThreads)
+    softmax_cross_entropy_short_kernel(const __grid_constant__ CrossEntropyCall<T> p,
+                                       const int turns) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int vectors = static_cast<int>(p.vocabulary / kVector);
+  const auto tokens = static_cast<uint32_t>(p.tokens);  // below 2^31
+  const uint32_t first =
+      blockIdx.x * (static_cast<uint32_t>(turns) * kShortWarps) + threadIdx.x / kLanes;
+  const T* x = p.logits[first];
+  LossSum part{0.0, 0};
+  wait_for_grids();
+  for (int begin = 0; begin < turns; begin += kLanes) {
+    const uint32_t next = first + static_cast<uint32_t>(begin) * kShortWarps,
+                   own = next + static_cast<uint32_t>(lane) * kShortWarps;
+    const uint32_t left = next < tokens ? (tokens - next + kShortWarps - 1) / kShortWarps : 0;
+    const int rows = static_cast<int>(min(left, static_cast<uint32_t>(min(kLanes, turns - begin))));
+    const int32_t given = lane < rows ? p.labels[own] : -1,
+                  label = checked_index(given, p.vocabulary);
+    float top = 0.0f, sum = 1.0f, at_label = 0.0f;
+#pragma unroll 1
+    for (int turn = 0; turn < rows; ++turn, x += kShortWarps * p.logits.stride) {
+      Packed<T, kVector> raw[kCount];
+      load_short_row(raw, x, vectors, lane);
+      const float of_row = max_of_lanes(fmaxf(max_element(raw), kMinusInfinity));
+      if (turn == lane && label >= 0) at_label = to_float(x[label]);
+      OnlineSum seen{of_row, 0.0f};
+      seen.add(raw, kLog2OfE, of_row);
+      const float all = reduce_lanes(seen.sum, Sum{});
+      if (turn == lane) top = of_row, sum = all;
+    }
+    if (lane >= rows) continue;
+    note_bad_row(given, p.vocabulary, own, p.bad_row);
+    const double lse = static_cast<double>(top) + static_cast<double>(logf(sum));
+    p.lse[own] = static_cast<float>(lse);
+    if (label < 0) continue;
+    part.sum += lse - static_cast<double>(at_label);
+    ++part.count;
+  }
+  write_mean_of_partials<kShortThreads>(reduce_losses<kShortThreads>(part),
+                                        reinterpret_cast<LossSum*>(p.workspace), p.tickets, p.loss,
+                                        p.count);
 }
 
 // Bound: memory, 2 N V sizeof(T).
@@ -161,20 +229,35 @@ struct CrossEntropyBackwardBody {
 
 template <int kGroup, int kVector, typename T>
 void launch_rows(const CrossEntropyCall<T>& call, cudaStream_t stream) {
-  using Group = LossGroup<kGroup>;
-  const int64_t blocks = std::clamp<int64_t>((call.tokens + Group::kRows - 1) / Group::kRows, 1,
-                                             most_blocks(Group::kThreads));
+  const int64_t blocks = std::clamp<int64_t>(call.tokens, 1, most_blocks(kGroup));
   launch_early(softmax_cross_entropy_kernel<T, kGroup, kVector>, static_cast<unsigned>(blocks),
-               Group::kThreads, 0, stream, call);
+               kGroup, 0, stream, call);
 }
 
-// 32 lanes for rows that are one piece of theirs; else groups whose threads take up to 32 vectors,
-// since rows that are reduced and rows that load must be on a multiprocessor together.
+template <int kVector, int kCount, typename T>
+void launch_short_rows(const CrossEntropyCall<T>& call, cudaStream_t stream) {
+  const int64_t rows_at_once = most_blocks(kShortThreads) * kShortWarps;
+  const int64_t turns = std::max<int64_t>((call.tokens + rows_at_once - 1) / rows_at_once, 1);
+  const int64_t rows = turns * kShortWarps;  // of a block
+  const int64_t blocks = std::max<int64_t>((call.tokens + rows - 1) / rows, 1);
+  launch_early(softmax_cross_entropy_short_kernel<T, kVector, kCount>,
+               static_cast<unsigned>(blocks), kShortThreads, 0, stream, call,
+               static_cast<int>(turns));
+}
+
+// A warp for rows that it holds; else groups whose threads take up to 32 vectors, since rows that
+// are reduced and rows that load must be on a multiprocessor together.
 template <int kVector, typename T>
 void launch_forward(const CrossEntropyCall<T>& call, cudaStream_t stream) {
   const int64_t vectors = call.vocabulary / kVector;
-  if (vectors <= kPieceVectors * kLanes) {
-    launch_rows<kLanes, kVector>(call, stream);
+  if (vectors <= kLanes) {
+    launch_short_rows<kVector, 1>(call, stream);
+  } else if (vectors <= 2 * kLanes) {
+    launch_short_rows<kVector, 2>(call, stream);
+  } else if (vectors <= 3 * kLanes) {
+    launch_short_rows<kVector, 3>(call, stream);
+  } else if (vectors <= 4 * kLanes) {
+    launch_short_rows<kVector, 4>(call, stream);
   } else if (vectors <= 4096) {
     launch_rows<128, kVector>(call, stream);
   } else {

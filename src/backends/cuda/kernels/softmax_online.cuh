@@ -52,7 +52,14 @@ struct OnlineSum {
   // has others on their way has no registers to spare.
   template <typename T, int kCount, int kVectors>
   __device__ __forceinline__ void add(const Packed<T, kCount> (&x)[kVectors], float to_log2) {
-    const float next = fmaxf(top, max_element(x));
+    add(x, to_log2, fmaxf(top, max_element(x)));
+  }
+
+  // Of vectors none of whose elements is above `next`, nor what was seen before.
+  template <typename T, int kCount, int kVectors>
+  __device__ __forceinline__ void add(const Packed<T, kCount> (&x)[kVectors],
+                                      float to_log2,
+                                      float next) {
     const float base = exponent_base(next);
     sum *= exp_difference<float>(top, base, to_log2);
     top = next;

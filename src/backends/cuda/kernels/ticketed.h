@@ -7,7 +7,7 @@
 
 namespace ridge::backends::cuda {
 
-inline constexpr int kTicketWords = 2;  // what kernels of last_blocks.cuh take
+inline constexpr int kTicketWords = 1;  // what kernels of last_blocks.cuh take
 
 template <typename Call>
 struct Ticketed : Call {
