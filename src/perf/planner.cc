@@ -48,7 +48,7 @@ class Planner {
   // else.
   void find_releases() {
     release_.resize(graph_.nodes.size() + 1);
-    const BranchSlack slack = target_.branch_slack();
+    const BranchSlack slack = target_.branch_slack(graph_);
     std::vector<NodeId> later;  // nodes with kernels, the nearest last
     for (size_t i = graph_.nodes.size() + 1; i-- > 0;) {
       bool is_node = i < graph_.nodes.size();

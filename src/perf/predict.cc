@@ -301,7 +301,7 @@ double predict_run_ns(const Graph& graph,
                       const Target& target,
                       const Ceilings& ceilings) {
   double limits = 0;
-  if (!target.branch_slack().any()) {
+  if (!target.branch_slack(graph).any()) {
     return target.replays() ? total_ns(predictions)
                             : streamed_ns(graph, costs, predictions, ceilings);
   }

@@ -17,9 +17,9 @@ struct FlashScores {
   int64_t backward = 0;
 };
 
-// Where nodes without a path between them run side by side: the kernels that may start while the
-// last user of a buffer still runs, before its bytes hold something else. None: one kernel runs at
-// a time.
+// Where a graph's nodes without a path between them run side by side: the kernels that may start
+// while the last user of a buffer still runs, before its bytes hold something else. None: one
+// kernel runs at a time.
 struct BranchSlack {
   int kernels = 0;
   int updates =
@@ -86,7 +86,8 @@ class Target {
   // none.
   virtual int transposed_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
 
-  virtual BranchSlack branch_slack() const { return {}; }
+  // None where each kernel of the graph fills the target.
+  virtual BranchSlack branch_slack(const Graph&) const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;
 };

@@ -87,7 +87,7 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
   // A concat whose parts all lie in its output has nothing to do.
   for (size_t i = 0; i < has_launch.size(); ++i) has_launch[i] = stage.costs[i].launches > 0;
   std::optional<perf::Schedule> branches;
-  if (backend_.branch_slack().any())
+  if (backend_.branch_slack(stage.graph).any())
     branches = perf::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
   const std::vector<NodeId> next = next_of_op(stage.graph, has_launch);
   std::vector<int> index(has_launch.size(), -1);

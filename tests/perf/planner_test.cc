@@ -118,7 +118,9 @@ class GreedyTarget final : public Target {
     return node.op->name == "softmax" ? 100 : node.op->name == "matmul" ? 64 : 0;
   }
   int launches(const Graph&, const Node&) const override { return 1; }
-  BranchSlack branch_slack() const override { return {branch_slack_, 3 * branch_slack_}; }
+  BranchSlack branch_slack(const Graph&) const override {
+    return {branch_slack_, 3 * branch_slack_};
+  }
   FlashScores flash_scores(const Call&) const override { return {}; }
 
  private:

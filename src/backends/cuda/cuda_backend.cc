@@ -2,6 +2,8 @@
 // The CUDA backend's answers to the passes, its memory and its streams.
 #include "backends/cuda/cuda_backend.h"
 
+#include <algorithm>
+
 #include "backends/cuda/copies_out.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/device_memory.h"
@@ -12,6 +14,7 @@
 #include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
+#include "backends/cuda/short_product.h"
 #include "backends/cuda/transposed_operand.h"
 #include "backends/table_backend.h"
 #include "base/error.h"
@@ -53,9 +56,14 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   bool owns_weights() const override { return true; }
 
   // The products of weights' gradients lag behind by some kernels, and updates by about a layer's.
-  perf::BranchSlack branch_slack() const override {
+  // Beside products that fill the GPU anyway they only wait for each other's caches.
+  perf::BranchSlack branch_slack(const Graph& graph) const override {
     constexpr perf::BranchSlack kSlack{3, 16};
-    return options_.capture && options_.branches ? kSlack : perf::BranchSlack{};
+    const bool are_wanted =
+        options_.capture && options_.branches &&
+        std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                    [&](const Node& node) { return is_short_product(graph, node); });
+    return are_wanted ? kSlack : perf::BranchSlack{};
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {
@@ -131,6 +139,13 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   }
 
  private:
+  bool is_short_product(const Graph& graph, const Node& node) const {
+    if (node.op->name != "matmul") return false;
+    const CallTypes types(graph, node);
+    return cuda::is_short_product(node.op->work(types.call()).macs, types.call().inputs[0].dtype,
+                                  device_.facts(), options_.tf32);
+  }
+
   CudaOptions options_;
   Device device_;
   StagingRing ring_;

@@ -13,6 +13,7 @@
 #include "backends/cuda/own_products.h"
 #include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
+#include "backends/cuda/short_product.h"
 #include "backends/cuda/strided_copy.h"
 #include "backends/product_plan.h"
 #include "base/error.h"
@@ -55,14 +56,11 @@ Launch bind_strided(const GemmShape& g,
 // tiles or partial sums, and it is mostly latency. A long one may outlast its neighbours. 0: all
 // multiprocessors.
 int share_of(const GemmShape& shape, int beside, const BindContext& context) {
-  constexpr double kShortNs = 12'000;  // at the makers' rate
-  if (beside < 2) return 0;
   const DeviceFacts& facts = context.device.facts();
-  double rate =
-      facts.multiprocessors * facts.clock_ghz * flops_per_clock(facts, shape.input, context.tf32);
-  double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) *
-                 static_cast<double>(shape.k);
-  return flops < kShortNs * rate ? facts.multiprocessors / beside : 0;
+  return beside >= 2 &&
+                 is_short_product(shape.m * shape.n * shape.k, shape.input, facts, context.tf32)
+             ? facts.multiprocessors / beside
+             : 0;
 }
 
 Launch bind_gemm(const GemmShape& shape,

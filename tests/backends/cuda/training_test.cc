@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "backends/cuda/cuda_backend.h"
+#include "ops/registry.h"
+#include "train/step.h"
 #include "train/trainer.h"
 
 namespace ridge::train {
@@ -47,6 +49,20 @@ void expect_published(const std::vector<double>& losses, double tolerance) {
   EXPECT_NEAR(losses[kWarmup + 10], kStep10, tolerance);
   EXPECT_NEAR(std::accumulate(losses.begin() + kWarmup, losses.end(), 0.0) / kSteps, kMean,
               tolerance);
+}
+
+// Beside products that fill the GPU nothing is gained.
+TEST(GpuBranches, AreForShortProducts) {
+  passes::Selection selection("compiled", "+autocast_bf16");
+  auto backend = backends::cuda::make_cuda_backend({false, true, true, false, ""});
+  for (const auto& [name, expected] : {std::pair{"small", true}, {"medium", false}}) {
+    const models::Preset& p = models::preset(name);
+    StepOptions options;
+    options.batch_size = p.batch_size;
+    options.sequence = p.sequence;
+    TrainingStep step = build_step(p.config, options, selection, ops::table(), *backend);
+    EXPECT_EQ(backend->branch_slack(step.graphs[0].graph).any(), expected) << name;
+  }
 }
 
 class GpuTraining : public testing::TestWithParam<const char*> {};
