@@ -79,11 +79,11 @@ class Recording {
 class Instrument {
  public:
   virtual ~Instrument() = default;
-  // From here on the device's work is written down: that of launches, or that of a recording which
-  // is replayed. It costs time that is not the run's. True: the device waits for `release`, and
-  // what is launched before waits with it, so that the host's part of tracing a recording is over
-  // when the run begins.
-  virtual bool start(bool replays) = 0;
+  // From here on the device's work is written down: that of `launches`, in their order, or of a
+  // recording of them that is replayed. It costs time that is not the run's. True: the device waits
+  // for `release`, and what is launched before waits with it, so that the host's part of tracing a
+  // recording is over when the run begins. The launches must outlive the instrument.
+  virtual bool start(std::span<const NodeLaunch> launches, bool replays) = 0;
   virtual void release() {}
   // Launches, made or recorded, belong to this node until the next call.
   virtual void mark(NodeId node) = 0;

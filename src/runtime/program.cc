@@ -187,7 +187,7 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   perf::ProfiledRun run;
   double begin = now_ns();
   offer_recording(bound);
-  bool is_held = instrument->start(bound.recording != nullptr);
+  bool is_held = instrument->start(bound.launches, bound.recording != nullptr);
   if (is_held) launch_held(bound, *instrument);
   double start = now_ns();
   if (is_held)

@@ -25,7 +25,7 @@ class EventClock final : public Instrument {
       for (const Stamp& stamp : *stamps) cudaEventDestroy(stamp.event);
   }
 
-  bool start(bool) override {
+  bool start(std::span<const NodeLaunch>, bool) override {
     used_ = 0;
     check(cudaEventRecord(origin_, device_.stream()), "timing the step");
     check(cudaEventSynchronize(origin_), "timing the step");

@@ -128,7 +128,38 @@ void append(Ends& all, const Ends& more) {
   }
 }
 
+// Ended whatever happens.
+cudaGraph_t capture_one(cudaStream_t stream, const Launch& launch) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "counting kernels");
+  cudaGraph_t graph = nullptr;
+  try {
+    launch();
+  } catch (...) {
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &graph), "counting kernels");
+  return graph;
+}
+
 }  // namespace
+
+size_t count_kernels(const Device& device, const Launch& launch) {
+  cudaGraph_t graph = capture_one(device.stream(), launch);
+  size_t count = 0;
+  cudaError_t status = cudaGraphGetNodes(graph, nullptr, &count);
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (status == cudaSuccess) status = cudaGraphGetNodes(graph, nodes.data(), &count);
+  count = 0;
+  for (cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    if (status == cudaSuccess) status = cudaGraphNodeGetType(node, &type);
+    count += type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemset ? 1 : 0;
+  }
+  cudaGraphDestroy(graph);
+  check(status, "counting kernels");
+  return count;
+}
 
 std::unique_ptr<Recording> record_graph(Device& device,
                                         std::span<const NodeLaunch> launches,

@@ -16,4 +16,7 @@ std::unique_ptr<Recording> record_graph(Device& device,
                                         std::span<const NodeLaunch> launches,
                                         Instrument* instrument);
 
+// The kernels and clearings that a launch brings, which is not made: a library's may be several.
+size_t count_kernels(const Device& device, const Launch& launch);
+
 }  // namespace ridge::backends::cuda
