@@ -247,11 +247,12 @@ double streamed_ns(const Graph& graph,
   double told_ns = 0, done_ns = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
     const Node& node = graph.nodes[i];
-    const bool by_library =
-        time_law(*node.op) == TimeLaw::kProduct && costs[i].rounds == 0 && !node.attrs.flag("own");
-    told_ns += costs[i].launches * (by_library && ceilings.stream_product_ns > 0
-                                        ? ceilings.stream_product_ns
-                                        : ceilings.stream_launch_ns);
+    const bool by_library = time_law(*node.op) == TimeLaw::kProduct && costs[i].launches > 0 &&
+                            costs[i].rounds == 0 && !node.attrs.flag("own");
+    told_ns += costs[i].launches * ceilings.stream_launch_ns;
+    // The others of its launches are copies of operands.
+    if (by_library && ceilings.stream_product_ns > 0)
+      told_ns += ceilings.stream_product_ns - ceilings.stream_launch_ns;
     done_ns =
         std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
   }

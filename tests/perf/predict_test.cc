@@ -104,6 +104,8 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   c.stream_launch_ns = 1e9;  // far longer than any of the kernels
   c.stream_product_ns = 2e9;
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
+  costs[1].launches = 3;  // copies of its operands are no products
+  EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
 }
 
 }  // namespace
