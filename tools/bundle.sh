@@ -33,10 +33,12 @@ for program in ridge run-tests; do
 # Unpacks the payload at first use, then runs what this file is named for.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-if [ ! -e "$here/unpacked/complete" ]; then
-  mkdir -p "$here/unpacked"
-  tar -C "$here/unpacked" -xf "$here/payload.tar.xz"
-  touch "$here/unpacked/complete"
+if [ ! -d "$here/unpacked" ]; then
+  fresh=$(mktemp -d "$here/unpacking.XXXXXX")
+  tar -C "$fresh" -xf "$here/payload.tar.xz"
+  chmod 755 "$fresh"
+  # Whoever is second finds the folder there and leaves it.
+  mv -T "$fresh" "$here/unpacked" 2>/dev/null || rm -rf "$fresh"
 fi
 export LD_LIBRARY_PATH="$here/unpacked/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 export RIDGE_TEST_DATA="$here/unpacked/tests"
