@@ -35,7 +35,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ ! -d "$here/unpacked" ]; then
   fresh=$(mktemp -d "$here/unpacking.XXXXXX")
-  tar -C "$fresh" -xf "$here/payload.tar.xz"
+  tar -C "$fresh" -xf "$here/payload.tar.xz" || { rm -rf "$fresh"; exit 1; }
   chmod 755 "$fresh"
   # Whoever is second finds the folder there and leaves it.
   mv -T "$fresh" "$here/unpacked" 2>/dev/null || rm -rf "$fresh"
