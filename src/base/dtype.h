@@ -38,6 +38,7 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,
   kQ4_0x16,  // in panels of 16 rows and 64 columns (row_panels.h); files have none
+  kQ4_1x16,
   kQ8_0x16,
 };
 

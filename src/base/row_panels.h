@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of Q4_0 and Q8_0 with the blocks of 16 rows side by side, so that a vector holds what 16
-// rows have in the same columns and a product reads one stream from front to back. The blocks'
-// bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values, same size. A form
-// in memory, not a file's.
+// Matrices of Q4_0, Q4_1 and Q8_0 with the blocks of 16 rows side by side, so that a vector holds
+// what 8 or 16 rows have in the same columns and a product reads one stream from front to back. The
+// blocks' bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values, same
+// size. A form in memory, not a file's.
 //
 // A matrix [out, in] is panels [out / 16, in / 64]; out is a multiple of 16 and in of 64.
 #pragma once
@@ -10,8 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
+#include "base/block_formats.h"
 #include "base/dtype.h"
+#include "base/error.h"
 #include "base/shape.h"
 
 namespace ridge {
@@ -20,23 +23,51 @@ inline namespace base {
 inline constexpr int64_t kPanelRowCount = 16;
 inline constexpr int64_t kPanelColumns = 64;  // two blocks of each row
 
-// The low nibbles are a block's columns 0..15, the high ones 16..31, four columns a group.
+// The low nibbles are a block's columns 0..15, the high ones 16..31, four columns a group. Codes
+// are kOffset above the numbers that scales multiply.
 struct PanelQ4_0 {
+  using Block = BlockQ4_0;
+  static constexpr int kOffset = 8;
   uint16_t scales[2][16];
   uint8_t quants[2][4][16][4];  // [block, group, row, column]
 };
 
-struct PanelQ8_0 {
+struct PanelQ4_1 {
+  using Block = BlockQ4_1;
+  static constexpr int kOffset = 0;
   uint16_t scales[2][16];
-  // Plus 128: products multiply unsigned weights by signed activations.
+  uint16_t mins[2][16];
+  uint8_t quants[2][4][16][4];  // as PanelQ4_0's
+};
+
+struct PanelQ8_0 {
+  using Block = BlockQ8_0;
+  static constexpr int kOffset = 128;
+  uint16_t scales[2][16];
   uint8_t quants[2][8][16][4];
 };
 
-static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ8_0) == 1088);
+static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(PanelQ8_0) == 1088);
+
+// Calls body(std::type_identity<Panel>()) with the panel of a type that is one.
+template <typename Body>
+decltype(auto) with_panel(DType panels, const Body& body) {
+  switch (panels) {
+    case DType::kQ4_0x16:
+      return body(std::type_identity<PanelQ4_0>());
+    case DType::kQ4_1x16:
+      return body(std::type_identity<PanelQ4_1>());
+    default:
+      RIDGE_CHECK(panels == DType::kQ8_0x16, "{} is no type of panels", name(panels));
+      return body(std::type_identity<PanelQ8_0>());
+  }
+}
 
 // The type of such a matrix in panels; `dtype` itself where there is none.
 DType panel_dtype(DType dtype, const Shape& shape);
-inline bool is_panels(DType dtype) { return dtype == DType::kQ4_0x16 || dtype == DType::kQ8_0x16; }
+inline bool is_panels(DType dtype) {
+  return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ8_0x16;
+}
 
 // Rows of blocks of width `in`, a multiple of 16 of them, into panels of type `to`; as many bytes.
 void pack_panels(DType to,

@@ -20,12 +20,12 @@ std::vector<std::byte> some_blocks(DType dtype) {
   std::vector<std::byte> bytes(static_cast<size_t>(storage_bytes(dtype, kRows * kWidth)));
   for (std::byte& byte : bytes) byte = static_cast<std::byte>(255 * random.uniform());
   for (size_t at = 0; at < bytes.size(); at += static_cast<size_t>(info(dtype).bytes_per_block))
-    bytes[at + 1] = std::byte{0x2c};  // a scale about 1/16
+    bytes[at + 1] = bytes[at + 3] = std::byte{0x2c};  // a scale, or a min, about 1/16
   return bytes;
 }
 
 TEST(RowPanels, HoldTheBlocksOfTheirRows) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ8_0}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
     const std::vector<std::byte> rows = some_blocks(dtype);
     const DType packed = panel_dtype(dtype, {kRows, kWidth});
     ASSERT_TRUE(is_panels(packed));
@@ -43,12 +43,13 @@ TEST(RowPanels, HoldTheBlocksOfTheirRows) {
   }
 }
 
-TEST(RowPanels, AreOfWholePanelsAndTwoTypes) {
+TEST(RowPanels, AreOfWholePanelsAndThreeTypes) {
   EXPECT_EQ(panel_dtype(DType::kQ4_0, {16, 64}), DType::kQ4_0x16);
+  EXPECT_EQ(panel_dtype(DType::kQ4_1, {16, 64}), DType::kQ4_1x16);
   EXPECT_EQ(panel_dtype(DType::kQ8_0, {32, 128}), DType::kQ8_0x16);
   for (const Shape& shape : {Shape{15, 64}, Shape{16, 96}, Shape{0, 64}, Shape{64}})
     EXPECT_EQ(panel_dtype(DType::kQ4_0, shape), DType::kQ4_0) << shape.str();
-  for (DType dtype : {DType::kQ4_1, DType::kQ6_K, DType::kBF16, DType::kQ8_0x16})
+  for (DType dtype : {DType::kQ5_1, DType::kQ6_K, DType::kBF16, DType::kQ8_0x16})
     EXPECT_EQ(panel_dtype(dtype, {16, 256}), dtype);
   std::vector<std::byte> bytes(18 * 16 * 2 + 1);
   EXPECT_THROW(pack_panels(DType::kQ4_0x16, 64, bytes, bytes), InternalError);

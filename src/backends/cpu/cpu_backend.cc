@@ -62,7 +62,8 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   }
 
   DType packed_weight(DType stored, const Shape& shape) const override {
-    return takes_panels() ? panel_dtype(stored, shape) : stored;
+    const DType packed = panel_dtype(stored, shape);
+    return takes_panels(packed) ? packed : stored;
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {

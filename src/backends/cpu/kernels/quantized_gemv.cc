@@ -29,13 +29,22 @@ RowsTimesVectors gemv_of_target() {
 #endif
 }
 
-bool target_takes_panels() {
+bool uses_vnni() {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2
   return false;
 #else
   static const bool vnni = has_vnni();
   return vnni;
 #endif
+}
+
+RowsTimesVectors panels_gemv_of_target() {
+  return uses_vnni() ? gemv_panels_avx512 : gemv_panels_avx2;
+}
+
+bool target_takes_panels(DType dtype) {
+  const bool has_vectors = HWY_TARGET != HWY_SCALAR;
+  return is_panels(dtype) && has_vectors && (dtype != DType::kQ8_0x16 || uses_vnni());
 }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -45,9 +54,10 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 HWY_EXPORT(gemv_of_target);
+HWY_EXPORT(panels_gemv_of_target);
 HWY_EXPORT(target_takes_panels);
 
-bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
+bool takes_panels(DType dtype) { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(dtype); }
 
 void gemv_portable(const QuantizedMatrix& weight,
                    const RowStream& stream,
@@ -131,11 +141,12 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
     bytes += weight_bytes(weight);
   }
   const int64_t parts = parts_for(bytes);
-  const RowsTimesVectors kernel = HWY_DYNAMIC_DISPATCH(gemv_of_target)();
+  const RowsTimesVectors of_rows = HWY_DYNAMIC_DISPATCH(gemv_of_target)(),
+                         of_panels = HWY_DYNAMIC_DISPATCH(panels_gemv_of_target)();
   const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
     if (stream.rows.begin < stream.rows.end)
-      (is_panels(product.weight.dtype) ? gemv_panels_avx512 : kernel)(
-          product.weight, stream, x, product.y, product.accumulate);
+      (is_panels(product.weight.dtype) ? of_panels : of_rows)(product.weight, stream, x, product.y,
+                                                              product.accumulate);
   };
   std::atomic<int64_t> dealt = 0;  // pieces, of all products
   for_each_part(parts, [&](int64_t index) {

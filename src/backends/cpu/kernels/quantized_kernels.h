@@ -102,17 +102,18 @@ void gemm_panel_avx2(const PanelProduct& call);
 
 // AVX-512 with VNNI.
 bool has_vnni();
-// Weights in panels of rows (base/row_panels.h); rows are whole panels.
+void gemm_panel_avx512(const PanelProduct& call);
+
+// Weights in panels of rows (base/row_panels.h); rows are whole panels. AVX2 takes those of 4 bits.
+void gemv_panels_avx2(const QuantizedMatrix& weight,
+                      const RowStream& stream,
+                      const QuantizedActivations& x,
+                      Rows<float> y,
+                      bool accumulate);
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,
                         Rows<float> y,
                         bool accumulate);
-void unpack_panels_avx512(const QuantizedMatrix& weight,
-                          int64_t row,
-                          int64_t column,
-                          int64_t depth,
-                          CodePanel& panel);
-void gemm_panel_avx512(const PanelProduct& call);
 
 }  // namespace ridge::backends::cpu

@@ -27,10 +27,15 @@ struct Scaling {
   }
 };
 
-inline Scaling scaling(const uint16_t* halves, float offset) {
-  const __m512 scale =
-      _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
-  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-offset))};
+inline __m512 floats(const uint16_t* halves) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+
+template <typename Panel>
+inline Scaling scaling(const Panel& panel, int half) {
+  const __m512 scale = floats(panel.scales[half]);
+  if constexpr (requires { panel.mins; }) return {scale, floats(panel.mins[half])};
+  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset))};
 }
 
 // Four columns, a byte of each lane: two pairs of columns of a tile.
@@ -49,8 +54,9 @@ inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
   }
 }
 
-inline void make_tile(const PanelQ4_0& panel, int half, uint16_t* to) {
-  const Scaling by = scaling(panel.scales[half], 8);
+template <typename Panel>
+inline void make_tile(const Panel& panel, int half, uint16_t* to) {
+  const Scaling by = scaling(panel, half);
   const __m512i mask = _mm512_set1_epi8(15);
   for (int group = 0; group < 4; ++group, to += 2 * kTileDepth) {
     const __m512i both = _mm512_loadu_si512(panel.quants[half][group]);
@@ -60,7 +66,7 @@ inline void make_tile(const PanelQ4_0& panel, int half, uint16_t* to) {
 }
 
 inline void make_tile(const PanelQ8_0& panel, int half, uint16_t* to) {
-  const Scaling by = scaling(panel.scales[half], 128);
+  const Scaling by = scaling(panel, half);
   for (int group = 0; group < 8; ++group, to += 2 * kTileDepth)
     store_pairs(_mm512_loadu_si512(panel.quants[half][group]), by, to);
 }
@@ -87,8 +93,8 @@ void unpack_panel_tiles(const QuantizedMatrix& weight,
                         int64_t depth,
                         WeightTiles& tiles) {
   tiles.depth_tiles = depth / kTileDepth;
-  if (weight.dtype == DType::kQ4_0x16) return unpack<PanelQ4_0>(weight, row, column, tiles);
-  unpack<PanelQ8_0>(weight, row, column, tiles);
+  with_panel(weight.dtype,
+             [&](auto type) { unpack<typename decltype(type)::type>(weight, row, column, tiles); });
 }
 
 }  // namespace ridge::backends::cpu

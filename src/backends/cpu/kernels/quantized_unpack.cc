@@ -90,6 +90,57 @@ void unpack_code_panel(const QuantizedMatrix& weight,
   }
 }
 
+HWY_INLINE void unpack_halves(const uint16_t* halves, float by, float* to) {
+  for (int64_t r = 0; r < kPanelRows; ++r) to[r] = by * half_to_float(halves[r]);
+}
+
+// A panel's codes lie as CodePanel's do but for their width.
+template <typename Panel>
+HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
+  const HWY_CAPPED(uint8_t, 64) d;
+  for (const auto& group : panel.quants[half]) {
+    const uint8_t* from = &group[0][0];
+    for (size_t i = 0; i < sizeof(group); i += hn::Lanes(d), from += hn::Lanes(d)) {
+      const auto codes = hn::LoadU(d, from);
+      if constexpr (sizeof(panel.quants[half]) == kPanelRows * kBlockElements) {
+        hn::Store(codes, d, to + i);
+      } else {
+        hn::Store(hn::And(codes, hn::Set(d, uint8_t{15})), d, to + i);
+        hn::Store(hn::ShiftRight<4>(codes), d, to + 16 * kPanelRows + i);
+      }
+    }
+    to += sizeof(group);
+  }
+}
+
+template <typename Panel>
+HWY_INLINE void panels_to_codes(const std::byte* from, int64_t depth, CodePanel& to) {
+  const Panel* panel = reinterpret_cast<const Panel*>(from);
+  for (int64_t block = 0; block < depth / kBlockElements; ++block) {
+    const Panel& at = panel[block / 2];
+    const int half = static_cast<int>(block % 2);
+    float *scales = to.scales + block * kPanelRows, *offsets = to.offsets + block * kPanelRows;
+    panel_codes(at, half, to.codes + block * kBlockElements * kPanelRows);
+    unpack_halves(at.scales[half], 1, scales);
+    if constexpr (requires { at.mins; })
+      unpack_halves(at.mins[half], 1, offsets);
+    else
+      unpack_halves(at.scales[half], -Panel::kOffset, offsets);
+  }
+}
+
+void unpack_panels(const QuantizedMatrix& weight,
+                   int64_t row,
+                   int64_t column,
+                   int64_t depth,
+                   CodePanel& panel) {
+  with_panel(weight.dtype, [&](auto type) HWY_ATTR {
+    using Panel = typename decltype(type)::type;
+    const int64_t at = row / kPanelRowCount * (weight.in / kPanelColumns) + column / kPanelColumns;
+    panels_to_codes<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
+  });
+}
+
 template <typename Block>
 HWY_INLINE void row_floats(const std::byte* from, int64_t depth, int64_t group, float* floats) {
   constexpr int64_t kElements = block_elements<Block>();
@@ -155,6 +206,7 @@ namespace ridge::backends::cpu {
 
 HWY_EXPORT(unpack_row_codes);
 HWY_EXPORT(unpack_code_panel);
+HWY_EXPORT(unpack_panels);
 HWY_EXPORT(unpack_row_floats);
 
 CodeFormat code_format(DType dtype) {
@@ -162,6 +214,7 @@ CodeFormat code_format(DType dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:
     case DType::kQ4_1:
+    case DType::kQ4_1x16:
     case DType::kQ4_K:
       return {32, 15};
     case DType::kQ5_0:
@@ -193,8 +246,10 @@ void unpack_codes(const QuantizedMatrix& weight,
                   int64_t column,
                   int64_t depth,
                   CodePanel& panel) {
-  if (is_panels(weight.dtype)) return unpack_panels_avx512(weight, row, column, depth, panel);
-  HWY_DYNAMIC_DISPATCH(unpack_code_panel)(weight, row, column, depth, panel);
+  if (is_panels(weight.dtype))
+    HWY_DYNAMIC_DISPATCH(unpack_panels)(weight, row, column, depth, panel);
+  else
+    HWY_DYNAMIC_DISPATCH(unpack_code_panel)(weight, row, column, depth, panel);
 }
 
 void unpack_codes(const QuantizedMatrix& weight,

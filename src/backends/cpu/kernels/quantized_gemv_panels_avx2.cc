@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of few tokens with 4-bit weights in panels of 16 rows for AVX2: a row of W in each of
+// two vectors' lanes, so that a block's sums need no shuffle and its rows share every load of x.
+// 8-bit weights are as fast in rows, which memory bounds: quantized_gemv_avx2.cc.
+#include <cstdint>
+
+#include "backends/cpu/kernels/quantized_gemv_panels-inl.h"
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,f16c")
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// How far ahead of its reads a stream of panels is asked for, into L2.
+inline constexpr int64_t kFetchBytes = 8192;
+
+template <typename Panel>
+inline void fetch_after(const Panel* panel, const ReadPath& path) {
+  const std::byte* ahead = path.ahead_of(panel, kFetchBytes);
+#pragma GCC unroll 10
+  for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+}
+
+// Rows 0..7 or 8..15 of a panel.
+inline __m256i load(const uint8_t (&group)[16][4], int rows) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(group[8 * rows]));
+}
+inline __m256 floats(const uint16_t* halves) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves)));
+}
+inline __m256i four_codes(const int8_t* x, int group) {
+  return _mm256_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
+}
+inline __m256 broadcast(const float* from) { return _mm256_broadcast_ss(from); }
+
+// The sum as written: GCC would reassociate a chain of vector additions into a tree, which takes
+// more registers than there are.
+inline __m256i in_order(__m256i sum) {
+  asm("" : "+x"(sum));
+  return sum;
+}
+
+// A block's sums of codes times each vector's, of eight rows. A pair of products is at most 2 * 15
+// * 127, so a row's eight fit in 16 bits.
+template <int kVectors, typename Panel>
+inline void set_dots(const Panel& panel,
+                     int half,
+                     int rows,
+                     const int8_t* const* x,
+                     __m256i* dots) {
+  const __m256i mask = _mm256_set1_epi8(15);
+  __m256i pairs[kVectors];
+#pragma GCC unroll 4
+  for (int group = 0; group < 4; ++group) {
+    const __m256i both = load(panel.quants[half][group], rows);
+    const __m256i low = _mm256_and_si256(both, mask);
+    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256i a = _mm256_maddubs_epi16(low, four_codes(x[v], group));
+      const __m256i b = _mm256_maddubs_epi16(high, four_codes(x[v], 4 + group));
+      pairs[v] = group == 0 ? a : in_order(_mm256_add_epi16(pairs[v], a));
+      pairs[v] = in_order(_mm256_add_epi16(pairs[v], b));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) dots[v] = _mm256_madd_epi16(pairs[v], _mm256_set1_epi16(1));
+}
+
+// Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the blocks, o what codes are
+// above their numbers.
+template <typename P>
+struct PanelForm {
+  using Panel = P;
+
+  // Of kParts vectors of one token, from v on.
+  template <int kParts>
+  static __m256 added(const Panel& panel,
+                      int half,
+                      int rows,
+                      const __m256i* dots,
+                      const Vectors& x,
+                      int v,
+                      int64_t block,
+                      __m256 total) {
+    __m256 dot = _mm256_mul_ps(_mm256_cvtepi32_ps(dots[v]), broadcast(x.scales[v] + block));
+    __m256 sum = broadcast(x.sums[v] + block);
+    if constexpr (kParts == 2) {
+      dot =
+          _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[v + 1]), broadcast(x.scales[v + 1] + block), dot);
+      sum = _mm256_add_ps(sum, broadcast(x.sums[v + 1] + block));
+    }
+    if constexpr (Panel::kOffset != 0)
+      dot = _mm256_fnmadd_ps(sum, _mm256_set1_ps(Panel::kOffset), dot);
+    total = _mm256_fmadd_ps(floats(panel.scales[half] + 8 * rows), dot, total);
+    if constexpr (requires { panel.mins; })
+      total = _mm256_fmadd_ps(floats(panel.mins[half] + 8 * rows), sum, total);
+    return total;
+  }
+
+  template <int kTokens, int kParts>
+  static void multiply(const Strip<Panel>& strip, const Vectors& x) {
+    constexpr int kVectors = kTokens * kParts;
+    __m256 totals[2][kTokens];
+    for (auto& rows : totals)
+      for (__m256& total : rows) total = _mm256_setzero_ps();
+    for (int64_t p = 0; p < strip.across; ++p) {
+      const Panel& panel = strip.panels[p];
+      fetch_after(&panel, strip.path);
+      for (int half = 0; half < 2; ++half) {
+        const int64_t block = 2 * p + half;
+        const int8_t* codes[kVectors];
+        for (int v = 0; v < kVectors; ++v) codes[v] = x.codes[v] + block * kActivationBlock;
+#pragma GCC unroll 2
+        for (int rows = 0; rows < 2; ++rows) {
+          __m256i dots[kVectors];
+          set_dots<kVectors>(panel, half, rows, codes, dots);
+#pragma GCC unroll 4
+          for (int t = 0; t < kTokens; ++t)
+            totals[rows][t] =
+                added<kParts>(panel, half, rows, dots, x, t * kParts, block, totals[rows][t]);
+        }
+      }
+    }
+    for (int t = 0; t < kTokens; ++t)
+      for (int rows = 0; rows < 2; ++rows) {
+        float* y = x.y[t] + strip.row + 8 * rows;
+        __m256 sum = totals[rows][t];
+        if (strip.accumulate) sum = _mm256_add_ps(_mm256_loadu_ps(y), sum);
+        _mm256_storeu_ps(y, sum);
+      }
+  }
+};
+
+}  // namespace
+
+// Bound: memory for one token. A block of 8 rows takes about 37 vector instructions for 144 (Q4_0)
+// or 160 bytes (Q4_1), some three a cycle.
+void gemv_panels_avx2(const QuantizedMatrix& weight,
+                      const RowStream& stream,
+                      const QuantizedActivations& x,
+                      Rows<float> y,
+                      bool accumulate) {
+  if (weight.dtype == DType::kQ4_0x16)
+    return multiply_strips<PanelForm<PanelQ4_0>>(weight, stream, x, y, accumulate);
+  RIDGE_CHECK(weight.dtype == DType::kQ4_1x16, "no panels of {}", name(weight.dtype));
+  multiply_strips<PanelForm<PanelQ4_1>>(weight, stream, x, y, accumulate);
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options
