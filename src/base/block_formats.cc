@@ -217,6 +217,7 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
       return decode_blocks<BlockQ6_K>(bytes, out);
     case DType::kQ4_0x16:
     case DType::kQ4_1x16:
+    case DType::kQ5_0x16:
     case DType::kQ8_0x16:
       break;  // their elements do not lie in order: row_panels.h
   }

@@ -38,6 +38,7 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ6_K, "q6_k", 256, 210},
     DTypeInfo{DType::kQ4_0x16, "q4_0x16", 1024, 576},
     DTypeInfo{DType::kQ4_1x16, "q4_1x16", 1024, 640},
+    DTypeInfo{DType::kQ5_0x16, "q5_0x16", 1024, 704},
     DTypeInfo{DType::kQ8_0x16, "q8_0x16", 1024, 1088},
 };
 

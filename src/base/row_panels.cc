@@ -11,6 +11,14 @@ namespace ridge {
 inline namespace base {
 namespace {
 
+// Bits k, k + 4, .. k + 28 of a word side by side.
+uint32_t every_fourth_bit(uint32_t word, int k) {
+  uint32_t bits = (word >> k) & 0x11111111;
+  bits = (bits | bits >> 3) & 0x03030303;
+  bits = (bits | bits >> 6) & 0x000f000f;
+  return (bits | bits >> 12) & 0xff;
+}
+
 // Row by row, as memory brings them; the strip's panels stay in L1 meanwhile. A file may have
 // blocks at odd addresses.
 template <typename Panel>
@@ -24,6 +32,12 @@ void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
       std::memcpy(&panel.scales[b % 2][r], rows, 2);
       if constexpr (requires { panel.mins; })
         std::memcpy(&panel.mins[b % 2][r], rows + offsetof(Block, min), 2);
+      if constexpr (requires { panel.high_bits; }) {
+        uint32_t word;
+        std::memcpy(&word, rows + offsetof(Block, high_bits), 4);
+        for (int k = 0; k < 4; ++k)
+          panel.high_bits[b % 2][r][k] = static_cast<uint8_t>(every_fourth_bit(word, k));
+      }
       for (size_t g = 0; g < kGroups; ++g) {
         uint32_t four;
         std::memcpy(&four, rows + offsetof(Block, quants) + 4 * g, 4);
@@ -39,17 +53,19 @@ void unpack_block(const Panel& panel, int64_t half, int64_t row, float* out) {
   const float scale = f16_to_float(panel.scales[half][row]);
   float min = 0;
   if constexpr (requires { panel.mins; }) min = f16_to_float(panel.mins[half][row]);
-  const auto value = [&](int code) {
-    return scale * static_cast<float>(code - Panel::kOffset) + min;
+  const auto set = [&](int64_t column, int code) {
+    if constexpr (requires { panel.high_bits; })
+      code |= (panel.high_bits[half][row][column % 4] >> column / 4 & 1) << 4;
+    out[column] = scale * static_cast<float>(code - Panel::kOffset) + min;
   };
   constexpr int64_t kCodes = 4 * std::extent_v<decltype(Panel::quants), 1>;
   for (int64_t i = 0; i < kCodes; ++i) {
     const uint8_t code = panel.quants[half][i / 4][row][i % 4];
     if constexpr (kCodes == kBlockElements) {
-      out[i] = value(code);
+      set(i, code);
     } else {
-      out[i] = value(code & 15);
-      out[16 + i] = value(code >> 4);
+      set(i, code & 15);
+      set(16 + i, code >> 4);
     }
   }
 }
@@ -61,6 +77,7 @@ DType panel_dtype(DType dtype, const Shape& shape) {
                     shape[1] % kPanelColumns == 0 && shape.elements() > 0;
   if (fits && dtype == DType::kQ4_0) return DType::kQ4_0x16;
   if (fits && dtype == DType::kQ4_1) return DType::kQ4_1x16;
+  if (fits && dtype == DType::kQ5_0) return DType::kQ5_0x16;
   if (fits && dtype == DType::kQ8_0) return DType::kQ8_0x16;
   return dtype;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of Q4_0, Q4_1 and Q8_0 with the blocks of 16 rows side by side, so that a vector holds
-// what 8 or 16 rows have in the same columns and a product reads one stream from front to back. The
-// blocks' bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values, same
-// size. A form in memory, not a file's.
+// Matrices of Q4_0, Q4_1, Q5_0 and Q8_0 with the blocks of 16 rows side by side, so that a vector
+// holds what 8 or 16 rows have in the same columns and a product reads one stream from front to
+// back. The blocks' bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values,
+// same size. A form in memory, not a file's.
 //
 // A matrix [out, in] is panels [out / 16, in / 64]; out is a multiple of 16 and in of 64.
 #pragma once
@@ -40,6 +40,16 @@ struct PanelQ4_1 {
   uint8_t quants[2][4][16][4];  // as PanelQ4_0's
 };
 
+// Bit g of a byte of `high_bits` is bit 4 of the code that this byte of group g has; groups 4..7
+// are the high nibbles.
+struct PanelQ5_0 {
+  using Block = BlockQ5_0;
+  static constexpr int kOffset = 16;
+  uint16_t scales[2][16];
+  uint8_t high_bits[2][16][4];  // [block, row, column]
+  uint8_t quants[2][4][16][4];  // as PanelQ4_0's
+};
+
 struct PanelQ8_0 {
   using Block = BlockQ8_0;
   static constexpr int kOffset = 128;
@@ -47,7 +57,8 @@ struct PanelQ8_0 {
   uint8_t quants[2][8][16][4];
 };
 
-static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(PanelQ8_0) == 1088);
+static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(PanelQ5_0) == 704 &&
+              sizeof(PanelQ8_0) == 1088);
 
 // Calls body(std::type_identity<Panel>()) with the panel of a type that is one.
 template <typename Body>
@@ -57,6 +68,8 @@ decltype(auto) with_panel(DType panels, const Body& body) {
       return body(std::type_identity<PanelQ4_0>());
     case DType::kQ4_1x16:
       return body(std::type_identity<PanelQ4_1>());
+    case DType::kQ5_0x16:
+      return body(std::type_identity<PanelQ5_0>());
     default:
       RIDGE_CHECK(panels == DType::kQ8_0x16, "{} is no type of panels", name(panels));
       return body(std::type_identity<PanelQ8_0>());
@@ -66,7 +79,8 @@ decltype(auto) with_panel(DType panels, const Body& body) {
 // The type of such a matrix in panels; `dtype` itself where there is none.
 DType panel_dtype(DType dtype, const Shape& shape);
 inline bool is_panels(DType dtype) {
-  return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ8_0x16;
+  return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ5_0x16 ||
+         dtype == DType::kQ8_0x16;
 }
 
 // Rows of blocks of width `in`, a multiple of 16 of them, into panels of type `to`; as many bytes.

@@ -123,17 +123,11 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
   }
 }
 
-// Of the instruction set in force.
-std::vector<DType> panel_types() {
-  std::vector<DType> types;
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0})
-    if (takes_panels(panel_dtype(dtype, {16, 64}))) types.push_back(dtype);
-  return types;
-}
+constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0};
 
 TEST_P(CpuQuantized, FastProductsOfPanels) {
-  if (panel_types().empty()) GTEST_SKIP() << "needs AVX2";
-  for (DType dtype : panel_types()) {
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
+  for (DType dtype : kPanelTypes) {
     for (int64_t in : {64, 192, 576, 1088, 2048}) {
       for (int64_t out : {16, 48, 192}) {
         const PanelWeights w(dtype, out, in, 3);
@@ -149,13 +143,13 @@ TEST_P(CpuQuantized, FastProductsOfPanels) {
 
 // Added to what is there, beside rows of blocks in one call; a token alone gives the same bits.
 TEST_P(CpuQuantized, PanelsStandBesideRows) {
-  if (panel_types().empty()) GTEST_SKIP() << "needs AVX2";
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
   for (int parts : {1, 2}) {
     const Activations a(x, tokens, in, parts);
     const Weights other(DType::kQ5_1, 19, in, 37);
-    for (DType dtype : panel_types()) {
+    for (DType dtype : kPanelTypes) {
       const PanelWeights w(dtype, out, in, 31);
       for (FastProduct product : kFast) {
         std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
@@ -200,7 +194,8 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
       EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
     };
     expect_same(Weights(DType::kQ8_0, out, in, 43));
-    for (DType dtype : panel_types()) expect_same(PanelWeights(dtype, out, in, 43));
+    if (takes_panels())
+      for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
   }
 }
 
@@ -324,7 +319,7 @@ TEST_P(CpuQuantized, ExactBitsDependOnNothingElseInTheCall) {
 }
 
 TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
-  if (panel_types().empty()) GTEST_SKIP() << "needs AVX2";
+  if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 3, in = 512, out = 16;
   for (float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -332,7 +327,7 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
     x[static_cast<size_t>(in + 300)] = bad;
     for (int parts : {1, 2}) {
       const Activations a(x, tokens, in, parts);
-      for (DType dtype : panel_types()) {
+      for (DType dtype : kPanelTypes) {
         const PanelWeights w(dtype, out, in, 43);
         for (FastProduct product : kFast) {
           std::vector<float> y(static_cast<size_t>(tokens * out));

@@ -25,7 +25,7 @@ std::vector<std::byte> some_blocks(DType dtype) {
 }
 
 TEST(RowPanels, HoldTheBlocksOfTheirRows) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0}) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0}) {
     const std::vector<std::byte> rows = some_blocks(dtype);
     const DType packed = panel_dtype(dtype, {kRows, kWidth});
     ASSERT_TRUE(is_panels(packed));
@@ -43,9 +43,10 @@ TEST(RowPanels, HoldTheBlocksOfTheirRows) {
   }
 }
 
-TEST(RowPanels, AreOfWholePanelsAndThreeTypes) {
+TEST(RowPanels, AreOfWholePanelsAndFourTypes) {
   EXPECT_EQ(panel_dtype(DType::kQ4_0, {16, 64}), DType::kQ4_0x16);
   EXPECT_EQ(panel_dtype(DType::kQ4_1, {16, 64}), DType::kQ4_1x16);
+  EXPECT_EQ(panel_dtype(DType::kQ5_0, {16, 64}), DType::kQ5_0x16);
   EXPECT_EQ(panel_dtype(DType::kQ8_0, {32, 128}), DType::kQ8_0x16);
   for (const Shape& shape : {Shape{15, 64}, Shape{16, 96}, Shape{0, 64}, Shape{64}})
     EXPECT_EQ(panel_dtype(DType::kQ4_0, shape), DType::kQ4_0) << shape.str();

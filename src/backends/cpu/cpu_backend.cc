@@ -62,8 +62,7 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   }
 
   DType packed_weight(DType stored, const Shape& shape) const override {
-    const DType packed = panel_dtype(stored, shape);
-    return takes_panels(packed) ? packed : stored;
+    return takes_panels() ? panel_dtype(stored, shape) : stored;
   }
 
   perf::FlashScores flash_scores(const Call& attention) const override {

@@ -26,9 +26,8 @@ std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only tiles (AMX) multiply blocks in bf16";
   for (const Type& weight : call.inputs.subspan(1)) {
-    if (is_panels(weight.dtype) &&
-        (!takes_panels(weight.dtype) || call.attrs.text("activations") == "f32"))
-      return "panels of rows are multiplied in codes or in tiles, by AVX2 (4 bits) or AVX-512 VNNI";
+    if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
+      return "panels of rows are multiplied in codes or in tiles, with AVX2";
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
   }

@@ -84,9 +84,6 @@ HWY_INLINE void quantize_block(const T* x,
     values[i] = values[i] * inverse - static_cast<float>(first.codes[i]);
   const BlockPart second(out.part(1), n, block);
   second.store(values, kPartRatio, unit * (1.0f / kPartRatio));
-  int16_t* words = out.words(n) + block * kActivationBlock;
-  for (int i = 0; i < kActivationBlock; ++i)
-    words[i] = static_cast<int16_t>(kPartRatio * first.codes[i] + second.codes[i]);
 }
 
 template <typename T>

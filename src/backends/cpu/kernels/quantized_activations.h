@@ -32,9 +32,7 @@ struct QuantizedActivations {
 
   int64_t blocks() const { return in / kActivationBlock; }
   int64_t part_bytes() const { return (in + in / 2 + 63) / 64 * 64; }
-  int64_t row_bytes() const {
-    return parts == 1 ? part_bytes() : 2 * part_bytes() + (2 * in + 63) / 64 * 64;
-  }
+  int64_t row_bytes() const { return parts * part_bytes(); }
   int64_t bytes() const { return tokens * row_bytes(); }
   int8_t* codes(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }
   float* scales(int64_t n) const { return reinterpret_cast<float*>(data + n * row_bytes() + in); }
@@ -44,11 +42,6 @@ struct QuantizedActivations {
   // The same rows at part p: what codes(n) and the others give is that part's.
   QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), parts}; }
 
-  // In units of the second part's scales.
-  int16_t* words(int64_t n) const {
-    return reinterpret_cast<int16_t*>(data + n * row_bytes() + 2 * part_bytes());
-  }
-
   // Vectors of 8-bit codes: the tokens' parts, one token's after the other's.
   int64_t vectors() const { return tokens * parts; }
   int64_t token_of(int64_t vector) const { return parts == 1 ? vector : vector / 2; }
@@ -56,7 +49,7 @@ struct QuantizedActivations {
 };
 
 // Fills `out` from x [out.tokens, out.in]; T is float or uint16_t (bf16). Bound: memory, one read
-// of x and 1.5 bytes an element written, or 5 of two parts.
+// of x and 1.5 bytes an element written, or 3 of two parts.
 template <typename T>
 void quantize_activations(Rows<const T> x, const QuantizedActivations& out);
 

@@ -29,23 +29,16 @@ RowsTimesVectors gemv_of_target() {
 #endif
 }
 
-bool uses_vnni() {
+RowsTimesVectors panels_gemv_of_target() {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2
-  return false;
+  return gemv_panels_avx2;
 #else
   static const bool vnni = has_vnni();
-  return vnni;
+  return vnni ? gemv_panels_avx512 : gemv_panels_avx2;
 #endif
 }
 
-RowsTimesVectors panels_gemv_of_target() {
-  return uses_vnni() ? gemv_panels_avx512 : gemv_panels_avx2;
-}
-
-bool target_takes_panels(DType dtype) {
-  const bool has_vectors = HWY_TARGET != HWY_SCALAR;
-  return is_panels(dtype) && has_vectors && (dtype != DType::kQ8_0x16 || uses_vnni());
-}
+bool target_takes_panels() { return HWY_TARGET != HWY_SCALAR; }
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -57,7 +50,7 @@ HWY_EXPORT(gemv_of_target);
 HWY_EXPORT(panels_gemv_of_target);
 HWY_EXPORT(target_takes_panels);
 
-bool takes_panels(DType dtype) { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(dtype); }
+bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
 void gemv_portable(const QuantizedMatrix& weight,
                    const RowStream& stream,

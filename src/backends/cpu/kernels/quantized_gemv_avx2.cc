@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8- and 16-bit products of few tokens for AVX2: rows of W one after another, as memory brings
+// Products of few tokens for AVX2: rows of W one after another, as memory brings
 // them, each block unpacked in registers. Not for many tokens: quantized_gemm_avx2.cc.
 #include <algorithm>
 #include <cstdint>
@@ -46,16 +46,6 @@ struct Token {
   const float* half_sums;  // per 16
 
   __m256i block(int64_t b) const { return load(codes + b * kActivationBlock); }
-};
-
-// What a token in two parts brings to a block of 32 as words: as many instructions as its first
-// part alone takes.
-struct Words {
-  const int16_t* codes;
-  const float* scales;   // per 32, of the words
-  const float* sums[2];  // per 32, of the parts
-
-  __m256i half(int64_t b, int h) const { return load(codes + b * kActivationBlock + 16 * h); }
 };
 
 inline __m256 broadcast(const float* from) { return _mm256_broadcast_ss(from); }
@@ -129,60 +119,6 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
       const __m256 sum =
           _mm256_mul_ps(first_lane(tokens[t].sums + b), _mm256_set1_ps(kOffset<Block>));
       totals[t] = _mm256_fnmadd_ps(scale, sum, totals[t]);
-    }
-  }
-}
-
-inline __m256i widened(const void* bytes) {
-  return _mm256_cvtepu8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(bytes)));
-}
-
-// A block's codes of 16 bits, 16 elements each.
-struct CodeWords {
-  __m256i half[2];
-};
-inline CodeWords words_of(const BlockQ8_0& block) {
-  const auto half = [&](int h) {
-    return _mm256_cvtepi8_epi16(
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(block.quants + 16 * h)));
-  };
-  return {{half(0), half(1)}};
-}
-template <typename Block>
-requires(sizeof(Block) <= 20) inline CodeWords words_of(const Block& block) {
-  const __m256i both = widened(block.quants);
-  return {{_mm256_and_si256(both, _mm256_set1_epi16(15)), _mm256_srli_epi16(both, 4)}};
-}
-template <typename Block>
-requires(sizeof(Block) > 20 && sizeof(Block) <= 24) inline CodeWords words_of(const Block& block) {
-  const __m256i codes = codes_of(block);
-  return {{_mm256_cvtepu8_epi16(_mm256_castsi256_si128(codes)),
-           _mm256_cvtepu8_epi16(_mm256_extracti128_si256(codes, 1))}};
-}
-
-// The same of words: sums of 16 pairs of products are below 2^27.
-template <typename Block, int kTokens>
-requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
-                                                    const float* halves,
-                                                    const Words* tokens,
-                                                    int64_t b,
-                                                    __m256* totals) {
-  const CodeWords codes = words_of(block);
-  const __m256 scale = broadcast(halves + block.scale);
-#pragma GCC unroll 4
-  for (int t = 0; t < kTokens; ++t) {
-    const __m256i dots = _mm256_add_epi32(_mm256_madd_epi16(codes.half[0], tokens[t].half(b, 0)),
-                                          _mm256_madd_epi16(codes.half[1], tokens[t].half(b, 1)));
-    const __m256 both = _mm256_mul_ps(scale, broadcast(tokens[t].scales + b));
-    totals[t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots), both, totals[t]);
-    if constexpr (!std::is_same_v<Block, BlockQ8_0>) {
-      const __m256 sum =
-          _mm256_add_ps(first_lane(tokens[t].sums[0] + b), first_lane(tokens[t].sums[1] + b));
-      if constexpr (kHasMin<Block>)
-        totals[t] = _mm256_fmadd_ps(broadcast(halves + block.min), sum, totals[t]);
-      else
-        totals[t] =
-            _mm256_fnmadd_ps(_mm256_mul_ps(scale, _mm256_set1_ps(kOffset<Block>)), sum, totals[t]);
     }
   }
 }
@@ -336,11 +272,11 @@ inline float sum_of_lanes(__m256 v) {
 
 // kRows rows from `row`. Even and odd blocks have totals of their own, so that an addition need not
 // wait for the one before it.
-template <typename Block, int kRows, int kTokens, typename Vector>
+template <typename Block, int kRows, int kTokens>
 inline void multiply_rows(const Block* blocks,
                           int64_t blocks_per_row,
                           const float* halves,
-                          const Vector* tokens,
+                          const Token* tokens,
                           float (*y)[kTokens]) {
   __m256 totals[2][kRows][kTokens];
   for (auto& parity : totals) {
@@ -371,7 +307,7 @@ inline void multiply_rows(const Block* blocks,
   }
 }
 
-// What all rows of a call share.
+// What all rows of a call share. Products of a token's parts add up.
 struct RowsCall {
   const QuantizedMatrix& weight;
   const QuantizedActivations& x;
@@ -379,11 +315,7 @@ struct RowsCall {
   bool accumulate;
   const float* halves;  // half_table()
   ReadPath path;
-};
 
-// Rows times vectors of 8-bit codes: products of a token's parts add up.
-struct ByteRows : RowsCall {
-  int64_t vectors() const { return x.vectors(); }
   Token vector(int64_t v) const {
     const QuantizedActivations part = x.part(x.part_of(v));
     const int64_t n = x.token_of(v);
@@ -396,22 +328,9 @@ struct ByteRows : RowsCall {
   }
 };
 
-// Rows times words.
-struct WordRows : RowsCall {
-  int64_t vectors() const { return x.tokens; }
-  Words vector(int64_t n) const {
-    const QuantizedActivations fine = x.part(1);
-    return {x.words(n), fine.scales(n), {x.sums(n), fine.sums(n)}};
-  }
-  void add(int64_t n, int64_t row, float dot) const {
-    float& to = y[n][row];
-    to = accumulate ? to + dot : dot;
-  }
-};
-
 // kRows rows from `row`, kVectors vectors from `first`.
-template <typename Block, int kRows, int kVectors, typename Call, typename Vector>
-inline void multiply_store(const Call& call, int64_t row, const Vector* vectors, int64_t first) {
+template <typename Block, int kRows, int kVectors>
+inline void multiply_store(const RowsCall& call, int64_t row, const Token* vectors, int64_t first) {
   constexpr int64_t kElements = sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
   const int64_t blocks_per_row = call.weight.in / kElements;
   const Block* blocks = reinterpret_cast<const Block*>(call.weight.data) + row * blocks_per_row;
@@ -425,10 +344,10 @@ inline void multiply_store(const Call& call, int64_t row, const Vector* vectors,
 
 // Some rows and up to four vectors, which share a block's unpacking; one vector alone takes two
 // rows, so that enough additions are under way.
-template <typename Block, typename Call>
-void multiply_vectors(const Call& call, Range rows, int64_t first) {
-  const int64_t count = std::min<int64_t>(call.vectors() - first, 4);
-  decltype(call.vector(0)) vectors[4] = {};
+template <typename Block>
+void multiply_vectors(const RowsCall& call, Range rows, int64_t first) {
+  const int64_t count = std::min<int64_t>(call.x.vectors() - first, 4);
+  Token vectors[4] = {};
   for (int64_t v = 0; v < count; ++v) vectors[v] = call.vector(first + v);
   int64_t row = rows.begin;
   if (count == 1) {
@@ -452,12 +371,12 @@ void multiply_vectors(const Call& call, Range rows, int64_t first) {
 }
 
 // More than four vectors come back to rows that are in L1 still.
-template <typename Block, typename Call>
-void multiply_all(const Call& call, Range rows) {
+template <typename Block>
+void multiply_all(const RowsCall& call, Range rows) {
   constexpr int64_t kRowsAtOnce = 16;
-  const int64_t step = call.vectors() <= 4 ? rows.end - rows.begin : kRowsAtOnce;
+  const int64_t step = call.x.vectors() <= 4 ? rows.end - rows.begin : kRowsAtOnce;
   for (int64_t row = rows.begin; row < rows.end; row += step)
-    for (int64_t first = 0; first < call.vectors(); first += 4)
+    for (int64_t first = 0; first < call.x.vectors(); first += 4)
       multiply_vectors<Block>(call, {row, std::min(row + step, rows.end)}, first);
 }
 
@@ -468,20 +387,12 @@ void multiply_range(const QuantizedMatrix& weight,
                     Rows<float> y,
                     bool accumulate) {
   const int64_t row_bytes = storage_bytes(weight.dtype, weight.in);
-  const RowsCall call{weight,
-                      x,
-                      y,
-                      accumulate,
-                      half_table(),
-                      {weight.data + stream.rows.end * row_bytes, stream.then}};
-  if constexpr (sizeof(Block) <= 34) {
-    if (x.parts == 2) return multiply_all<Block>(WordRows{call}, stream.rows);
-  }
-  multiply_all<Block>(ByteRows{call}, stream.rows);
+  const ReadPath path{weight.data + stream.rows.end * row_bytes, stream.then};
+  multiply_all<Block>({weight, x, y, accumulate, half_table(), path}, stream.rows);
 }
 
 // Formats without a form of their own (Q2_K, Q3_K), through codes in L1, 16 a group.
-void multiply_unpacked(const ByteRows& call, Range rows) {
+void multiply_unpacked(const RowsCall& call, Range rows) {
   const QuantizedMatrix& weight = call.weight;
   alignas(32) uint8_t codes[kSuperBlockElements];
   float scales[16], offsets[16];
@@ -489,7 +400,7 @@ void multiply_unpacked(const ByteRows& call, Range rows) {
     for (int64_t b = 0; b < weight.in / kSuperBlockElements; ++b) {
       unpack_codes(weight, row, b * kSuperBlockElements, kSuperBlockElements, codes, scales,
                    offsets);
-      for (int64_t v = 0; v < call.vectors(); ++v) {
+      for (int64_t v = 0; v < call.x.vectors(); ++v) {
         const Token x = call.vector(v);
         const float* sums = x.half_sums + 16 * b;
         __m256 total = _mm256_mul_ps(_mm256_loadu_ps(offsets), _mm256_loadu_ps(sums));
@@ -535,7 +446,7 @@ void gemv_avx2(const QuantizedMatrix& weight,
     case DType::kQ6_K:
       return multiply_range<BlockQ6_K>(weight, stream, x, y, accumulate);
     default:
-      return multiply_unpacked({{weight, x, y, accumulate, nullptr, {}}}, stream.rows);
+      return multiply_unpacked({weight, x, y, accumulate, nullptr, {}}, stream.rows);
   }
 }
 

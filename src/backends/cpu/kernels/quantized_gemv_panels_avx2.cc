@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens with 4-bit weights in panels of 16 rows for AVX2: a row of W in each of
-// two vectors' lanes, so that a block's sums need no shuffle and its rows share every load of x.
-// 8-bit weights are as fast in rows, which memory bounds: quantized_gemv_avx2.cc.
+// Products of few tokens with weights in panels of 16 rows for AVX2: a row of W in each lane of two
+// vectors, so that a block's sums need no shuffle and its rows share every load of x. Weights as a
+// file has them: quantized_gemv_avx2.cc.
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/cpu/kernels/quantized_gemv_panels-inl.h"
 #include "base/row_panels.h"
@@ -20,7 +21,7 @@ inline constexpr int64_t kFetchBytes = 8192;
 template <typename Panel>
 inline void fetch_after(const Panel* panel, const ReadPath& path) {
   const std::byte* ahead = path.ahead_of(panel, kFetchBytes);
-#pragma GCC unroll 10
+#pragma GCC unroll 17
   for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
@@ -43,30 +44,72 @@ inline __m256i in_order(__m256i sum) {
   return sum;
 }
 
-// A block's sums of codes times each vector's, of eight rows. A pair of products is at most 2 * 15
-// * 127, so a row's eight fit in 16 bits.
+inline __m256i pair_sums(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+
+// Bit `group` of each byte moved to bit 4.
+inline __m256i fifth_bit(__m256i bits, int group) {
+  const __m256i moved =
+      group < 4 ? _mm256_slli_epi16(bits, 4 - group) : _mm256_srli_epi16(bits, group - 4);
+  return _mm256_and_si256(moved, _mm256_set1_epi8(16));
+}
+
+// A block's sums of codes times each vector's, of eight rows. A pair of products of 4 bits is at
+// most 2 * 15 * 127, of 5 bits 2 * 31 * 127, so a row's eight or its first and last four fit in 16
+// bits.
 template <int kVectors, typename Panel>
 inline void set_dots(const Panel& panel,
                      int half,
                      int rows,
                      const int8_t* const* x,
                      __m256i* dots) {
+  constexpr bool kFiveBits = requires { panel.high_bits; };
   const __m256i mask = _mm256_set1_epi8(15);
+  __m256i bits = mask;
+  if constexpr (kFiveBits) bits = load(panel.high_bits[half], rows);
   __m256i pairs[kVectors];
 #pragma GCC unroll 4
   for (int group = 0; group < 4; ++group) {
     const __m256i both = load(panel.quants[half][group], rows);
-    const __m256i low = _mm256_and_si256(both, mask);
-    const __m256i high = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
+    __m256i low = _mm256_and_si256(both, mask);
+    __m256i high = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
+    if constexpr (kFiveBits) {
+      low = _mm256_or_si256(low, fifth_bit(bits, group));
+      high = _mm256_or_si256(high, fifth_bit(bits, 4 + group));
+    }
+    const bool begins = group == 0 || (kFiveBits && group == 2);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const __m256i a = _mm256_maddubs_epi16(low, four_codes(x[v], group));
       const __m256i b = _mm256_maddubs_epi16(high, four_codes(x[v], 4 + group));
-      pairs[v] = group == 0 ? a : in_order(_mm256_add_epi16(pairs[v], a));
+      if (kFiveBits && group == 2) dots[v] = pair_sums(pairs[v]);
+      pairs[v] = begins ? a : in_order(_mm256_add_epi16(pairs[v], a));
       pairs[v] = in_order(_mm256_add_epi16(pairs[v], b));
     }
   }
-  for (int v = 0; v < kVectors; ++v) dots[v] = _mm256_madd_epi16(pairs[v], _mm256_set1_epi16(1));
+  for (int v = 0; v < kVectors; ++v)
+    dots[v] = kFiveBits ? _mm256_add_epi32(dots[v], pair_sums(pairs[v])) : pair_sums(pairs[v]);
+}
+
+// Codes of 8 bits would overflow 16: |w| times x with w's sign, widened at once, at most 2 * 128 *
+// 127. Flipping the top bit undoes what codes are above their numbers.
+template <int kVectors>
+inline void set_dots(const PanelQ8_0& panel,
+                     int half,
+                     int rows,
+                     const int8_t* const* x,
+                     __m256i* dots) {
+#pragma GCC unroll 8
+  for (int group = 0; group < 8; ++group) {
+    const __m256i w =
+        _mm256_xor_si256(load(panel.quants[half][group], rows), _mm256_set1_epi8(-128));
+    const __m256i magnitude = _mm256_abs_epi8(w);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const __m256i four = _mm256_sign_epi8(four_codes(x[v], group), w);
+      const __m256i dot = pair_sums(_mm256_maddubs_epi16(magnitude, four));
+      dots[v] = group == 0 ? dot : in_order(_mm256_add_epi32(dots[v], dot));
+    }
+  }
 }
 
 // Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the blocks, o what codes are
@@ -74,6 +117,7 @@ inline void set_dots(const Panel& panel,
 template <typename P>
 struct PanelForm {
   using Panel = P;
+  static constexpr int kOffset = std::is_same_v<Panel, PanelQ8_0> ? 0 : Panel::kOffset;
 
   // Of kParts vectors of one token, from v on.
   template <int kParts>
@@ -92,8 +136,7 @@ struct PanelForm {
           _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[v + 1]), broadcast(x.scales[v + 1] + block), dot);
       sum = _mm256_add_ps(sum, broadcast(x.sums[v + 1] + block));
     }
-    if constexpr (Panel::kOffset != 0)
-      dot = _mm256_fnmadd_ps(sum, _mm256_set1_ps(Panel::kOffset), dot);
+    if constexpr (kOffset != 0) dot = _mm256_fnmadd_ps(sum, _mm256_set1_ps(kOffset), dot);
     total = _mm256_fmadd_ps(floats(panel.scales[half] + 8 * rows), dot, total);
     if constexpr (requires { panel.mins; })
       total = _mm256_fmadd_ps(floats(panel.mins[half] + 8 * rows), sum, total);
@@ -137,16 +180,15 @@ struct PanelForm {
 }  // namespace
 
 // Bound: memory for one token. A block of 8 rows takes about 37 vector instructions for 144 (Q4_0)
-// or 160 bytes (Q4_1), some three a cycle.
+// or 160 bytes (Q4_1), 64 for 176 (Q5_0), 53 for 272 (Q8_0, in two parts 90), some three a cycle.
 void gemv_panels_avx2(const QuantizedMatrix& weight,
                       const RowStream& stream,
                       const QuantizedActivations& x,
                       Rows<float> y,
                       bool accumulate) {
-  if (weight.dtype == DType::kQ4_0x16)
-    return multiply_strips<PanelForm<PanelQ4_0>>(weight, stream, x, y, accumulate);
-  RIDGE_CHECK(weight.dtype == DType::kQ4_1x16, "no panels of {}", name(weight.dtype));
-  multiply_strips<PanelForm<PanelQ4_1>>(weight, stream, x, y, accumulate);
+  with_panel(weight.dtype, [&](auto type) {
+    multiply_strips<PanelForm<typename decltype(type)::type>>(weight, stream, x, y, accumulate);
+  });
 }
 
 }  // namespace ridge::backends::cpu

@@ -55,6 +55,33 @@ inline void add_dots(const Panel& panel, int half, const int8_t* const* x, __m51
     dots[v] = _mm512_add_epi32(dots[v], _mm512_srai_epi32(high[v], 4));
 }
 
+// Bit `group` of each byte moved to bit 4, and 15 kept of the code.
+inline __m512i with_fifth_bit(__m512i code, __m512i bits, int group) {
+  const __m512i moved =
+      group < 4 ? _mm512_slli_epi16(bits, 4 - group) : _mm512_srli_epi16(bits, group - 4);
+  const __m512i low = _mm512_and_si512(code, _mm512_set1_epi8(15));
+  return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(16)));
+}
+
+template <int kVectors>
+inline void add_dots(const PanelQ5_0& panel, int half, const int8_t* const* x, __m512i* dots) {
+  const __m512i bits = load(panel.high_bits[half]);
+  __m512i high[kVectors];
+  for (__m512i& each : high) each = _mm512_setzero_si512();
+#pragma GCC unroll 4
+  for (int group = 0; group < 4; ++group) {
+    const __m512i both = load(panel.quants[half][group]);
+    const __m512i low_codes = with_fifth_bit(both, bits, group),
+                  high_codes = with_fifth_bit(_mm512_srli_epi16(both, 4), bits, 4 + group);
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      dots[v] = _mm512_dpbusd_epi32(dots[v], low_codes, four_codes(x[v], group));
+      high[v] = _mm512_dpbusd_epi32(high[v], high_codes, four_codes(x[v], 4 + group));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_add_epi32(dots[v], high[v]);
+}
+
 template <int kVectors>
 inline void add_dots(const PanelQ8_0& panel, int half, const int8_t* const* x, __m512i* dots) {
   __m512i odd[kVectors];
@@ -142,7 +169,7 @@ struct PanelForm {
 }  // namespace
 
 // Bound: memory for one token. A block of 16 rows takes 24 instructions of 512 bits (Q4_0, 288
-// bytes; Q4_1, 320) or 15 (Q8_0, 544), in two parts 36 or 26, two a cycle.
+// bytes; Q4_1, 320), 45 (Q5_0, 352) or 15 (Q8_0, 544), in two parts 36, 57 or 26, two a cycle.
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,

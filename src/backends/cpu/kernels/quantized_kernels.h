@@ -104,7 +104,7 @@ void gemm_panel_avx2(const PanelProduct& call);
 bool has_vnni();
 void gemm_panel_avx512(const PanelProduct& call);
 
-// Weights in panels of rows (base/row_panels.h); rows are whole panels. AVX2 takes those of 4 bits.
+// Weights in panels of rows (base/row_panels.h); rows are whole panels.
 void gemv_panels_avx2(const QuantizedMatrix& weight,
                       const RowStream& stream,
                       const QuantizedActivations& x,

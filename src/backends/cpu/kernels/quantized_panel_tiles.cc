@@ -35,7 +35,7 @@ template <typename Panel>
 inline Scaling scaling(const Panel& panel, int half) {
   const __m512 scale = floats(panel.scales[half]);
   if constexpr (requires { panel.mins; }) return {scale, floats(panel.mins[half])};
-  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-Panel::kOffset))};
+  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
 }
 
 // Four columns, a byte of each lane: two pairs of columns of a tile.
@@ -55,13 +55,26 @@ inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
 }
 
 template <typename Panel>
+inline __m512i fifth_bits(const Panel& panel, int half, int group) {
+  if constexpr (requires { panel.high_bits; }) {
+    const __mmask64 set = _mm512_test_epi8_mask(_mm512_loadu_si512(panel.high_bits[half]),
+                                                _mm512_set1_epi8(static_cast<char>(1 << group)));
+    return _mm512_maskz_set1_epi8(set, 16);
+  } else {
+    return _mm512_setzero_si512();
+  }
+}
+
+template <typename Panel>
 inline void make_tile(const Panel& panel, int half, uint16_t* to) {
   const Scaling by = scaling(panel, half);
   const __m512i mask = _mm512_set1_epi8(15);
   for (int group = 0; group < 4; ++group, to += 2 * kTileDepth) {
     const __m512i both = _mm512_loadu_si512(panel.quants[half][group]);
-    store_pairs(_mm512_and_si512(both, mask), by, to);
-    store_pairs(_mm512_and_si512(_mm512_srli_epi16(both, 4), mask), by, to + 8 * kTileDepth);
+    const __m512i low = _mm512_and_si512(both, mask),
+                  high = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
+    store_pairs(_mm512_or_si512(low, fifth_bits(panel, half, group)), by, to);
+    store_pairs(_mm512_or_si512(high, fifth_bits(panel, half, 4 + group)), by, to + 8 * kTileDepth);
   }
 }
 

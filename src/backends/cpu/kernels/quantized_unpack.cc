@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "backends/cpu/kernels/quantized_codes-inl.h"
 #include "backends/cpu/kernels/quantized_kernels.h"
@@ -98,18 +99,29 @@ HWY_INLINE void unpack_halves(const uint16_t* halves, float by, float* to) {
 template <typename Panel>
 HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
   const HWY_CAPPED(uint8_t, 64) d;
-  for (const auto& group : panel.quants[half]) {
-    const uint8_t* from = &group[0][0];
-    for (size_t i = 0; i < sizeof(group); i += hn::Lanes(d), from += hn::Lanes(d)) {
-      const auto codes = hn::LoadU(d, from);
-      if constexpr (sizeof(panel.quants[half]) == kPanelRows * kBlockElements) {
+  constexpr size_t kGroupBytes = 4 * kPanelRows;
+  const auto fifth_bits = [&](size_t i, int group) HWY_ATTR {
+    if constexpr (requires { panel.high_bits; }) {
+      const auto bits = hn::LoadU(d, &panel.high_bits[half][0][0] + i);
+      const auto bit = hn::And(bits, hn::Set(d, static_cast<uint8_t>(1 << group)));
+      return hn::IfThenElseZero(hn::Ne(bit, hn::Zero(d)), hn::Set(d, uint8_t{16}));
+    } else {
+      return hn::Zero(d);
+    }
+  };
+  constexpr int kGroups = static_cast<int>(std::extent_v<decltype(Panel::quants), 1>);
+  for (int group = 0; group < kGroups; ++group, to += kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; i += hn::Lanes(d)) {
+      const auto codes = hn::LoadU(d, &panel.quants[half][group][0][0] + i);
+      if constexpr (kGroups == 8) {
         hn::Store(codes, d, to + i);
       } else {
-        hn::Store(hn::And(codes, hn::Set(d, uint8_t{15})), d, to + i);
-        hn::Store(hn::ShiftRight<4>(codes), d, to + 16 * kPanelRows + i);
+        const auto low = hn::And(codes, hn::Set(d, uint8_t{15}));
+        hn::Store(hn::Or(low, fifth_bits(i, group)), d, to + i);
+        hn::Store(hn::Or(hn::ShiftRight<4>(codes), fifth_bits(i, 4 + group)), d,
+                  to + 4 * kGroupBytes + i);
       }
     }
-    to += sizeof(group);
   }
 }
 
@@ -125,7 +137,7 @@ HWY_INLINE void panels_to_codes(const std::byte* from, int64_t depth, CodePanel&
     if constexpr (requires { at.mins; })
       unpack_halves(at.mins[half], 1, offsets);
     else
-      unpack_halves(at.scales[half], -Panel::kOffset, offsets);
+      unpack_halves(at.scales[half], -static_cast<float>(Panel::kOffset), offsets);
   }
 }
 
@@ -218,6 +230,7 @@ CodeFormat code_format(DType dtype) {
     case DType::kQ4_K:
       return {32, 15};
     case DType::kQ5_0:
+    case DType::kQ5_0x16:
     case DType::kQ5_1:
     case DType::kQ5_K:
       return {32, 31};
