@@ -7,13 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
 
@@ -35,26 +30,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-constexpr size_t kHugePageBytes = size_t{2} << 20;
-// What is held twice while it is copied.
-constexpr size_t kSettledBytes = size_t{4} << 20;
-
-// Address space for `size` bytes from a huge page's boundary on; null where there is none.
-std::byte* reserve_aligned(size_t size) {
-  void* found = ::mmap(nullptr, size + kHugePageBytes, PROT_NONE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (found == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(found);
-  const size_t before =
-      (kHugePageBytes - reinterpret_cast<uintptr_t>(begin) % kHugePageBytes) % kHugePageBytes;
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
-               kept = (size + page - 1) / page * page;
-  if (before > 0) ::munmap(begin, before);
-  if (before + kept < size + kHugePageBytes)
-    ::munmap(begin + before + kept, size + kHugePageBytes - before - kept);
-  return begin + before;
-}
 
 }  // namespace
 
@@ -80,9 +55,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
   if (!S_ISREG(status.st_mode)) throw file_error("[{}] expected a regular file", source_);
   if (status.st_size == 0) throw file_error("[{}] the file is empty", source_);
   size_ = static_cast<size_t>(status.st_size);
-  std::byte* place = reserve_aligned(size_);
-  void* data = ::mmap(place, size_, PROT_READ, MAP_PRIVATE | (place == nullptr ? 0 : MAP_FIXED),
-                      file.get(), 0);
+  void* data = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED)
     throw file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
   data_ =
@@ -93,54 +66,12 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
   ::munmap(const_cast<std::byte*>(data), size);
 }
 
-// Two threads: one alone is bound by clearing and copying, not by memory.
-void MappedFile::settle(std::span<const std::span<const std::byte>> needed) const {
-  if (is_settled_) return;
-  is_settled_ = true;
-  std::vector<size_t> wanted((size_ + kSettledBytes - 1) / kSettledBytes, 0);
-  for (std::span<const std::byte> part : needed) {
-    if (part.data() < data_.get() || part.data() >= data_.get() + size_) continue;
-    size_t begin = static_cast<size_t>(part.data() - data_.get()),
-           end = std::min(begin + part.size(), size_);
-    for (; begin < end; begin = (begin / kSettledBytes + 1) * kSettledBytes)
-      wanted[begin / kSettledBytes] +=
-          std::min(end, (begin / kSettledBytes + 1) * kSettledBytes) - begin;
-  }
-  std::atomic<size_t> next = 0;
-  auto copy = [&] {
-    for (size_t piece = 0; (piece = next.fetch_add(1)) < wanted.size();) {
-      size_t begin = piece * kSettledBytes, end = std::min(begin + kSettledBytes, size_);
-      if (2 * wanted[piece] >= end - begin) settle_part(begin, end);
-    }
-  };
-  std::jthread second(copy);
-  copy();
-}
-
-void MappedFile::settle_part(size_t begin, size_t end) const {
-  const size_t page = static_cast<size_t>(::sysconf(_SC_PAGESIZE)),
-               kept = (end - begin + page - 1) / page * page;
-  std::byte* copy = reserve_aligned(end - begin);
-  if (copy == nullptr) return;
-  if (::mprotect(copy, kept, PROT_READ | PROT_WRITE) != 0) {
-    ::munmap(copy, kept);
-    return;
-  }
-  ::madvise(copy, kept, MADV_HUGEPAGE);  // a hint: failure is fine
-  std::memcpy(copy, data_.get() + begin, end - begin);
-  ::mprotect(copy, kept, PROT_READ);
-  std::byte* place = const_cast<std::byte*>(data_.get()) + begin;
-  if (::mremap(copy, kept, kept, MREMAP_MAYMOVE | MREMAP_FIXED, place) == MAP_FAILED)
-    ::munmap(copy, kept);
-}
-
 void MappedFile::prefetch(std::span<const std::byte> part) const {
   advise(part, MADV_WILLNEED, false);
 }
 
-// Settled bytes could not be read again.
 void MappedFile::release(std::span<const std::byte> part) const {
-  if (!is_settled_) advise(part, MADV_DONTNEED, true);
+  advise(part, MADV_DONTNEED, true);
 }
 
 // A page shared with a neighbour may be prefetched but must not be dropped.

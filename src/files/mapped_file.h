@@ -38,25 +38,17 @@ class MappedFile {
   // again).
   void prefetch(std::span<const std::byte> part) const;
   void release(std::span<const std::byte> part) const;
-  // Copies the bytes around `needed` into memory of this process, in 2 MiB pages where the system
-  // has them, at the addresses that they have: products read weights from there faster than from
-  // the file's 4 KiB pages (two cores 33 GB/s against 25). What finds no memory stays mapped, and
-  // so does a piece of 4 MiB that is needed by less than half. Parts outside the file are passed
-  // over.
-  void settle(std::span<const std::span<const std::byte>> needed) const;
 
  private:
   struct Unmap {
     size_t size;
     void operator()(const std::byte* data) const;
   };
-  void settle_part(size_t begin, size_t end) const;
   void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) const;
 
   std::string source_;
   std::unique_ptr<const std::byte, Unmap> data_;
   size_t size_ = 0;
-  mutable bool is_settled_ = false;  // some pages are no longer the file's
 };
 
 }  // namespace ridge::files

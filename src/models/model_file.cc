@@ -92,10 +92,6 @@ std::vector<std::span<const std::byte>> ModelFile::file_parts() const {
   return parts;
 }
 
-void ModelFile::settle(std::span<const std::span<const std::byte>> needed) const {
-  for (const auto& mapping : mappings()) mapping->settle(needed);
-}
-
 void ModelFile::release(std::span<const std::byte> part) const {
   for (const auto& mapping : mappings()) {
     std::span<const std::byte> all = mapping->bytes();

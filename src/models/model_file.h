@@ -50,7 +50,6 @@ class ModelFile {
   // files::MappedFile.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;
-  void settle(std::span<const std::span<const std::byte>> needed) const;
   void release(std::span<const std::byte> part) const;
 
  private:

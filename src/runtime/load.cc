@@ -61,11 +61,13 @@ std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, 
   return made;
 }
 
-std::vector<std::byte> stored_bytes(const LoadGraph& load, ValueId value, const ByteSource& source);
+std::vector<std::byte> stored_bytes(const LoadGraph& load,
+                                    ValueId value,
+                                    const StoredSource& source);
 
 std::vector<std::byte> joined_bytes(const LoadGraph& load,
                                     const Node& concat,
-                                    const ByteSource& source) {
+                                    const StoredSource& source) {
   std::vector<std::byte> joined;
   for (ValueId part : concat.inputs) {
     std::vector<std::byte> rows = stored_bytes(load, part, source);
@@ -76,10 +78,10 @@ std::vector<std::byte> joined_bytes(const LoadGraph& load,
 
 std::vector<std::byte> stored_bytes(const LoadGraph& load,
                                     ValueId value,
-                                    const ByteSource& source) {
+                                    const StoredSource& source) {
   const Node* node = load.graph.producer(value);
   if (node == nullptr) {
-    std::span<const std::byte> bytes = source(load.graph.value(value).name);
+    std::span<const std::byte> bytes = source.bytes(load.graph.value(value).name);
     return {bytes.begin(), bytes.end()};
   }
   if (joins_rows(*node)) return joined_bytes(load, *node, source);
@@ -88,38 +90,51 @@ std::vector<std::byte> stored_bytes(const LoadGraph& load,
   DType dtype = load.graph.type(from).dtype;
   const Type& to = load.graph.type(value);
   if (load.graph.producer(from) == nullptr)  // read where the source has it
-    return cast_bytes(dtype, source(load.graph.value(from).name), to);
+    return cast_bytes(dtype, source.bytes(load.graph.value(from).name), to);
   return cast_bytes(dtype, stored_bytes(load, from, source), to);
 }
 
-// What panels take of a store's reserve.
-int64_t panel_bytes(const LoadGraph& load) {
+// Whether a value's bytes are written run by run where the store has them.
+bool is_written_in_runs(const LoadGraph& load, ValueId value, const StoredSource& source) {
+  return load.graph.producer(value) == nullptr ? source.copies
+                                               : is_panels(load.graph.type(value).dtype);
+}
+
+// What such values take of a store's reserve.
+int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   int64_t bytes = 0;
   for (const auto& [name, value] : load.stored) {
     const Type& type = load.graph.type(value);
-    if (is_panels(type.dtype))
+    if (is_written_in_runs(load, value, source))
       bytes += round_up(storage_bytes(type.dtype, type.shape.elements()), kAlignmentBytes);
   }
   return bytes;
 }
 
-// Only kernels of the host read panels, so the store's bytes are written where they lie. A run at a
-// time, whose source is then let go: a table of embeddings is most of some models. Each thread has
-// runs side by side, because two that touch one large page first both clear it.
-void write_panels(std::span<const std::byte> rows,
-                  const ByteRelease& release,
-                  const Type& type,
-                  std::byte* panels) {
+// Only kernels of the host read panels and what is copied, so the store's bytes are written where
+// they lie. A run at a time, whose source is then let go: a table of embeddings is most of some
+// models. Each thread has runs side by side, because two that touch one large page first both clear
+// it.
+void write_in_runs(std::span<const std::byte> from,
+                   const StoredSource& source,
+                   const Type& type,
+                   std::byte* to) {
   constexpr int64_t kRunBytes = int64_t{2} << 20;
-  int64_t strip = storage_bytes(type.dtype, kPanelRowCount * type.shape[1]),
-          bytes = static_cast<int64_t>(rows.size()),
-          run = std::max(kRunBytes / strip, int64_t{1}) * strip;
+  const int64_t bytes = static_cast<int64_t>(from.size());
+  int64_t run = kRunBytes;
+  if (is_panels(type.dtype)) {
+    int64_t strip = storage_bytes(type.dtype, kPanelRowCount * type.shape[1]);
+    run = std::max(kRunBytes / strip, int64_t{1}) * strip;
+  }
 #pragma omp parallel for schedule(static)
   for (int64_t begin = 0; begin < bytes; begin += run) {
     auto part =
-        rows.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(run, bytes - begin)));
-    pack_panels(type.dtype, type.shape[1], part, {panels + begin, part.size()});
-    release(part);
+        from.subspan(static_cast<size_t>(begin), static_cast<size_t>(std::min(run, bytes - begin)));
+    if (is_panels(type.dtype))
+      pack_panels(type.dtype, type.shape[1], part, {to + begin, part.size()});
+    else
+      std::copy(part.begin(), part.end(), to + begin);
+    source.release(part);
   }
 }
 
@@ -162,27 +177,23 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
   }
 }
 
-void load_stored(const LoadGraph& load,
-                 const ByteSource& source,
-                 const ByteRelease& release,
-                 Store& store) {
-  store.reserve(panel_bytes(load));
+void load_stored(const LoadGraph& load, const StoredSource& source, Store& store) {
+  store.reserve(reserve_bytes(load, source));
   for (const auto& [name, value] : load.stored) {
     const Type& type = load.graph.type(value);
     const Node* node = load.graph.producer(value);
-    if (node == nullptr) {
-      store.adopt(name, type, source(load.graph.value(value).name));
-      continue;
+    if (is_written_in_runs(load, value, source)) {
+      const ValueId from = node == nullptr ? value : node->inputs[0];
+      RIDGE_CHECK(load.graph.producer(from) == nullptr, "'{}' is packed last", name);
+      write_in_runs(source.bytes(load.graph.value(from).name), source, type,
+                    store.require(name, type));
+    } else if (node == nullptr) {
+      store.adopt(name, type, source.bytes(load.graph.value(value).name));
+    } else {
+      std::vector<std::byte> bytes = stored_bytes(load, value, source);
+      store.require(name, type);
+      store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
     }
-    if (is_panels(type.dtype)) {
-      RIDGE_CHECK(load.graph.producer(node->inputs[0]) == nullptr, "'{}' is packed last", name);
-      write_panels(source(load.graph.value(node->inputs[0]).name), release, type,
-                   store.require(name, type));
-      continue;
-    }
-    std::vector<std::byte> bytes = stored_bytes(load, value, source);
-    store.require(name, type);
-    store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
   }
 }
 

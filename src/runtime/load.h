@@ -22,17 +22,19 @@ using TensorSink =
 // again.
 void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
 
-// The bytes of a tensor by its file name, as the file has them; they must outlive the store.
-using ByteSource = std::function<std::span<const std::byte>(const std::string& name)>;
-// Hears of parts of a tensor that are not read again.
-using ByteRelease = std::function<void(std::span<const std::byte> bytes)>;
+// Where stored parameters come from.
+struct StoredSource {
+  // The bytes of a tensor by its file name, as the file has them; they must outlive the store.
+  std::function<std::span<const std::byte>(const std::string& name)> bytes;
+  // Hears of parts of a tensor that are not read again.
+  std::function<void(std::span<const std::byte> part)> release;
+  // Whether what is stored as the file has it is copied all the same.
+  bool copies = false;
+};
 // Fills every stored parameter in the type that the load graph gives it. What is stored as the file
-// has it lies where the source has it; what joins rows is copied, what changes type is computed in
-// fp32, and blocks are put into panels a few MiB at a time.
-void load_stored(const LoadGraph& load,
-                 const ByteSource& source,
-                 const ByteRelease& release,
-                 Store& store);
+// has it lies where the source has it or is copied; what joins rows is copied, what changes type is
+// computed in fp32, and blocks are put into panels, a few MiB at a time.
+void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 
 // Fills every stored parameter with numbers that mean nothing: ones where it is a vector, else
 // normal ones of standard deviation 0.02, which repeat.

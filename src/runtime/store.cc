@@ -12,8 +12,7 @@ namespace ridge::runtime {
 
 void Store::reserve(int64_t bytes) {
   RIDGE_CHECK(reserved_ == nullptr, "the store has a reserve of {} bytes", reserved_->bytes());
-  if (bytes > 0 && backend_.borrow({}) != nullptr)
-    reserved_ = backend_.allocate(bytes, "weights in another order");
+  if (bytes > 0 && backend_.borrow({}) != nullptr) reserved_ = backend_.allocate(bytes, "weights");
 }
 
 std::unique_ptr<backends::Memory> Store::allocate(const std::string& name, int64_t bytes) {

@@ -19,49 +19,9 @@ TEST(MappedFile, ShowsTheBytes) {
   EXPECT_EQ(file.part(12, 0, "end").size(), 0u);
   file.prefetch(part);
   file.release(file.bytes());
+  EXPECT_EQ(file.text(), "hello, bytes");
   const MappedFile moved = std::move(file);
   EXPECT_EQ(moved.text(), "hello, bytes");
-}
-
-// Sizes around pages and around what is settled at once.
-TEST(MappedFile, SettlesInPlace) {
-  const ScratchFolder folder;
-  for (size_t size :
-       {size_t{1}, size_t{4096}, size_t{4097}, size_t{9} << 20, (size_t{4} << 20) + 5}) {
-    std::string want(size, 'x');
-    for (size_t i = 0; i < size; i += 61) want[i] = static_cast<char>(i % 251);
-    write_plain(folder / "x", want);
-    const MappedFile file(folder / "x");
-    const auto* before = file.bytes().data();
-    const std::span<const std::byte> all[] = {file.bytes()};
-    file.settle(all);
-    file.settle(all);
-    EXPECT_EQ(file.bytes().data(), before);
-    EXPECT_TRUE(file.text() == want) << size;
-    file.release(file.bytes());
-    EXPECT_TRUE(file.text() == want) << size << " bytes released";
-  }
-}
-
-// Of three pieces of 4 MiB the first is needed whole, the second by a byte less than half, the last
-// from its middle on.
-TEST(MappedFile, SettlesWhatIsNeeded) {
-  const ScratchFolder folder;
-  const size_t piece = size_t{4} << 20;
-  std::string want(3 * piece, 'x');
-  for (size_t i = 0; i < want.size(); i += 61) want[i] = static_cast<char>(i % 251);
-  write_plain(folder / "x", want);
-  const MappedFile file(folder / "x");
-  const auto bytes = file.bytes();
-  const std::span<const std::byte> needed[] = {bytes.first(piece + piece / 2 - 1),
-                                               bytes.subspan(2 * piece + piece / 2),
-                                               std::as_bytes(std::span(want)).first(piece)};
-  file.settle(needed);
-  EXPECT_TRUE(file.text() == want);
-  write_plain(folder / "x", std::string(3 * piece, 'y'));
-  EXPECT_EQ(file.text()[piece - 1], want[piece - 1]);
-  EXPECT_EQ(file.text()[piece], 'y') << "stays the file's";
-  EXPECT_EQ(file.text()[2 * piece], want[2 * piece]);
 }
 
 TEST(MappedFile, RefusesPartsOutside) {

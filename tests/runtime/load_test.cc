@@ -120,13 +120,13 @@ TEST_F(LoadTest, UnpacksBlocks) {
   load.stored["rows"] = ops::concat(
       b, {ops::cast(b, packed, DType::kBF16), ops::cast(b, input("plain", {1, 32}), DType::kBF16)},
       0);
-  load_stored(
-      load,
-      [&](const std::string& name) -> std::span<const std::byte> {
-        if (name == "packed") return std::as_bytes(std::span(blocks));
-        return std::as_bytes(std::span(plain));
-      },
-      [](std::span<const std::byte>) {}, store);
+  load_stored(load,
+              {.bytes = [&](const std::string& name) -> std::span<const std::byte> {
+                 if (name == "packed") return std::as_bytes(std::span(blocks));
+                 return std::as_bytes(std::span(plain));
+               },
+               .release = [](std::span<const std::byte>) {}},
+              store);
   std::vector<uint16_t> bits(96);
   store.read("rows", bits.data(), 192);
   for (size_t i = 0; i < 32; ++i) {
@@ -147,12 +147,12 @@ TEST_F(LoadTest, PacksPanels) {
       ops::cast(b, b.input("large", {DType::kQ8_0, {kRows, kWidth}}), DType::kQ8_0x16);
   load.stored["small"] = ops::cast(b, b.input("small", {DType::kQ4_0, {16, 64}}), DType::kQ4_0x16);
   std::atomic<size_t> released = 0;
-  load_stored(
-      load,
-      [&](const std::string& name) -> std::span<const std::byte> {
-        return name == "large" ? large : small;
-      },
-      [&](std::span<const std::byte> part) { released += part.size(); }, store);
+  load_stored(load,
+              {.bytes = [&](const std::string& name) -> std::span<const std::byte> {
+                 return name == "large" ? large : small;
+               },
+               .release = [&](std::span<const std::byte> part) { released += part.size(); }},
+              store);
   EXPECT_EQ(released, large.size() + small.size());
   for (const auto& [name, rows, type, width] :
        {std::tuple{"large", &large, DType::kQ8_0x16, kWidth},
@@ -163,6 +163,28 @@ TEST_F(LoadTest, PacksPanels) {
     EXPECT_EQ(want, got) << name;
   }
   EXPECT_EQ(store.bytes(), static_cast<int64_t>(large.size() + small.size()));
+}
+
+// What is stored as the file has it lies there, or is copied and let go where that is asked for.
+TEST_F(LoadTest, CopiesWhatItIsAskedTo) {
+  constexpr int64_t kElements = (int64_t{5} << 20) / 4 + 3;  // more than two runs
+  std::vector<float> values(static_cast<size_t>(kElements));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1021);
+  load.stored["x"] = input("x", {kElements});
+  const auto bytes = std::as_bytes(std::span(values));
+  for (bool copies : {false, true}) {
+    Store kept(*backend);
+    std::atomic<size_t> released = 0;
+    load_stored(load,
+                {.bytes = [&](const std::string&) { return bytes; },
+                 .release = [&](std::span<const std::byte> part) { released += part.size(); },
+                 .copies = copies},
+                kept);
+    EXPECT_EQ(released, copies ? bytes.size() : 0);
+    EXPECT_EQ(kept.read_floats("x"), values);
+    values[7] += 1;  // seen where it lies
+    EXPECT_EQ(kept.read_floats("x") == values, !copies);
+  }
 }
 
 // Numbers that nobody stored: matrices that are not constant, and norms of one.
