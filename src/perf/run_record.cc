@@ -59,9 +59,15 @@ double ModuleRecord::flops_per_ns() const {
 
 Summary RunRecord::profiling_cost() const {
   std::vector<double> shares;
-  for (size_t i = 0; i < std::min(plain_wall_ns.size(), step.wall_samples_ns.size()); ++i)
-    if (plain_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / plain_wall_ns[i] - 1);
+  for (size_t i = 0; i < std::min(beside_wall_ns.size(), step.wall_samples_ns.size()); ++i)
+    if (beside_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / beside_wall_ns[i] - 1);
   return summarize(shares);
+}
+
+double RunRecord::profiling_cost_of_run() const {
+  const auto instrumented = static_cast<double>(step.wall_samples_ns.size());
+  const auto plain = static_cast<double>(plain_wall_ns.size());
+  return instrumented > 0 ? profiling_cost().median * instrumented / (instrumented + plain) : 0;
 }
 
 double RunRecord::clock_cost() const {

@@ -91,7 +91,12 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
        [](const auto& r) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
        }},
-      {"  measured", [](const auto& r) { return profiling_cost(r); }}};
+      {"  measured", [](const auto& r) { return profiling_cost(r); }},
+      {"  of this run", [](const auto& r) {
+         return r.step.wall_samples_ns.empty()
+                    ? "-"
+                    : fmt::format("{:+.1f}%", 100 * r.profiling_cost_of_run());
+       }}};
 }
 
 }  // namespace

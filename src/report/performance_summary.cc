@@ -111,7 +111,8 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                 {{"counted", run.clock_cost()},
                  {"measured", cost.median},
                  {"measured_low", cost.low},
-                 {"measured_high", cost.high}}},
+                 {"measured_high", cost.high},
+                 {"of_run", run.profiling_cost_of_run()}}},
                {"attribution", attribution(run.step)},
                {"step_samples_ns", run.plain_wall_ns}};
   if (run.setting.task != "train") add_inference(lab, run, json);

@@ -73,9 +73,13 @@ RunningExperiment::RunningExperiment(const Experiment& e,
   record_.memory.allocated_bytes = trainer_.owned_bytes();
 }
 
+bool RunningExperiment::is_sampled(int64_t step) const {
+  return experiment_.instrument && step >= 0 && (step < 16 || step % 64 < 4);
+}
+
 bool RunningExperiment::is_instrumented(int64_t step) const {
   const bool is_inner = step % 4 == 1 || step % 4 == 2;
-  return experiment_.instrument && step >= 0 && is_inner == (step % 8 < 4);
+  return is_sampled(step) && is_inner == (step % 8 < 4);
 }
 
 void RunningExperiment::finish(StepResult result) {
@@ -84,10 +88,12 @@ void RunningExperiment::finish(StepResult result) {
   if (listener_) listener_({index, instrumented, result});
   if (index < 0) return;
   record_.losses.push_back(result.loss);
-  if (instrumented)
+  if (instrumented) {
     instrumented_.push_back({std::move(result.profiles), result.elapsed_ns});
-  else
+  } else {
     record_.plain_wall_ns.push_back(result.elapsed_ns);
+    if (is_sampled(index)) record_.beside_wall_ns.push_back(result.elapsed_ns);
+  }
 }
 
 void RunningExperiment::take_pace() {

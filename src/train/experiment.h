@@ -42,8 +42,9 @@ using StepListener = std::function<void(const StepEvent&)>;
 using TrainedListener = std::function<void(Trainer&)>;
 
 // An experiment under way, so that several can run by turns: what disturbs the machine for a while
-// hits all of them. The steps of each four go plain, instrumented, instrumented, plain, those of
-// the next four the other way round: drift and the first step of a turn hit both kinds alike. Only
+// hits all of them. The first 16 steps go plain, instrumented, instrumented, plain, and the next
+// four the other way round: drift and the first step of a turn hit both kinds alike. After them
+// only the first four of each 64 do, so that a long run is hardly slowed by what it records. Only
 // where backends have no instrument can more than one be under way.
 class RunningExperiment {
  public:
@@ -60,6 +61,7 @@ class RunningExperiment {
   Trainer& trainer() { return trainer_; }
 
  private:
+  bool is_sampled(int64_t step) const;  // two of four such steps are instrumented
   bool is_instrumented(int64_t step) const;
   void take_pace();
   void finish(StepResult result);

@@ -58,6 +58,23 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   EXPECT_EQ(run.losses, losses(trainer, 9));  // to the bit
 }
 
+// Half of the first 16 steps, then two of 64, each beside a plain one.
+TEST(Experiment, LongRunsAreSampled) {
+  Experiment e = small_experiment("baseline");
+  e.steps = 131;
+  auto backend = cpu_backend(1);
+  std::string kinds;
+  perf::RunRecord run = run_experiment(e, *backend, nullptr, [&](const StepEvent& event) {
+    if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
+  });
+  EXPECT_EQ(kinds,
+            "piipippipiipippi" + std::string(48, 'p') + "piip" + std::string(60, 'p') + "pii");
+  EXPECT_EQ(run.step.wall_samples_ns.size(), 12u);
+  EXPECT_EQ(run.plain_wall_ns.size(), 119u);
+  EXPECT_EQ(run.beside_wall_ns.size(), 11u);
+  EXPECT_DOUBLE_EQ(run.profiling_cost_of_run(), run.profiling_cost().median * 12 / 131);
+}
+
 TEST(Experiment, TurnsMakeTheSameStepsAsOneRun) {
   auto backend = cpu_backend(1), other = cpu_backend(1);
   perf::Ceilings limits = ceilings();
