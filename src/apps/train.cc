@@ -112,6 +112,7 @@ class Training {
     experiment_.warmup_steps = o_.warmup;
     experiment_.steps = o_.steps;
     experiment_.instrument = o_.profile || o_.out;
+    experiment_.waits = false;
     expect_steps(o_.steps, experiment_.instrument ? 2 : 1, o_.warmup);
   }
 

@@ -82,6 +82,14 @@ bool RunningExperiment::is_instrumented(int64_t step) const {
   return is_sampled(step) && is_inner == (step % 8 < 4);
 }
 
+bool RunningExperiment::may_begin() const {
+  const auto is_alone = [&](int64_t step) {
+    return experiment_.instrument && (experiment_.waits || is_sampled(step));
+  };
+  const int64_t under_way = begun_ - finished_;
+  return under_way == 0 || (under_way == 1 && !is_alone(finished_) && !is_alone(begun_));
+}
+
 void RunningExperiment::finish(StepResult result) {
   int64_t index = finished_++;
   bool instrumented = is_instrumented(index);
@@ -109,17 +117,15 @@ void RunningExperiment::take_turn(int64_t steps) {
     settled_memory(backend_);
     record_.memory.peak_was_reset = perf::reset_peak_memory();
   }
-  // The device never waits for the host between plain steps. Steps that others are compared with
-  // begin when the one before is done, as those do.
-  const int64_t ahead = experiment_.instrument ? 1 : 2;
+  // The device never waits for the host between plain steps that nothing is compared with.
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
-    if (is_instrumented(begun_)) {
+    if (is_instrumented(begun_) && begun_ == finished_) {
       ++begun_;
       finish(trainer_.step(true));
       continue;
     }
-    for (; begun_ < end && begun_ - finished_ < ahead; ++begun_) trainer_.begin_step();
+    for (; begun_ < end && may_begin(); ++begun_) trainer_.begin_step();
     finish(trainer_.finish_step());
   }
   if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);

@@ -27,6 +27,9 @@ struct Experiment {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
   bool instrument = true;  // false: all steps are plain, and the record's step is empty
+  // Whether steps begin when the one before is done, all or only those that are compared with
+  // instrumented ones; others are told the device while one is under way.
+  bool waits = true;
   // Resident memory that is no experiment's; empty: all that is there when this one begins. What
   // others hold beyond it is left out of the record.
   std::optional<int64_t> foreign_bytes;
@@ -63,6 +66,7 @@ class RunningExperiment {
  private:
   bool is_sampled(int64_t step) const;  // two of four such steps are instrumented
   bool is_instrumented(int64_t step) const;
+  bool may_begin() const;  // the next step
   void take_pace();
   void finish(StepResult result);
 

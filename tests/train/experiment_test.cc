@@ -62,6 +62,7 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
 TEST(Experiment, LongRunsAreSampled) {
   Experiment e = small_experiment("baseline");
   e.steps = 131;
+  e.waits = false;
   auto backend = cpu_backend(1);
   std::string kinds;
   perf::RunRecord run = run_experiment(e, *backend, nullptr, [&](const StepEvent& event) {
