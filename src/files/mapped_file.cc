@@ -66,25 +66,17 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
   ::munmap(const_cast<std::byte*>(data), size);
 }
 
-void MappedFile::prefetch(std::span<const std::byte> part) const {
-  advise(part, MADV_WILLNEED, false);
-}
-
+// A page shared with a neighbour must not be dropped.
 void MappedFile::release(std::span<const std::byte> part) const {
-  advise(part, MADV_DONTNEED, true);
-}
-
-// A page shared with a neighbour may be prefetched but must not be dropped.
-void MappedFile::advise(std::span<const std::byte> part, int advice, bool whole_pages_only) const {
   RIDGE_CHECK(part.data() >= data_.get() && part.data() + part.size() <= data_.get() + size_,
               "the span is not part of {}", source_);
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   uint64_t begin = static_cast<uint64_t>(part.data() - data_.get()), end = begin + part.size();
-  begin = whole_pages_only ? (begin + page - 1) / page * page : begin / page * page;
-  if (whole_pages_only && end != size_) end = end / page * page;
+  begin = (begin + page - 1) / page * page;
+  if (end != size_) end = end / page * page;
   if (begin >= end) return;
   ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin,
-            advice);  // a hint: failure is fine
+            MADV_DONTNEED);  // a hint: failure is fine
 }
 
 }  // namespace ridge::files

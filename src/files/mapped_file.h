@@ -34,9 +34,7 @@ class MappedFile {
   }
   const std::string& source() const { return source_; }  // the path, as messages name it
 
-  // Hints: start reading the pages of `part` now; or drop them from memory (they can be read
-  // again).
-  void prefetch(std::span<const std::byte> part) const;
+  // A hint: drop the whole pages of `part` from memory (they can be read again).
   void release(std::span<const std::byte> part) const;
 
  private:
@@ -44,7 +42,6 @@ class MappedFile {
     size_t size;
     void operator()(const std::byte* data) const;
   };
-  void advise(std::span<const std::byte> part, int advice, bool whole_pages_only) const;
 
   std::string source_;
   std::unique_ptr<const std::byte, Unmap> data_;

@@ -46,7 +46,7 @@ class ModelFile {
     return tensors().at(name).bytes;
   }
   int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
-  // Of all files; where each is mapped; and hints of what is read from them or no more, as of
+  // Of all files; where each is mapped; and a hint of what is read no more, as of
   // files::MappedFile.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;

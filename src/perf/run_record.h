@@ -108,9 +108,8 @@ struct ModuleRecord {
 struct RunRecord {
   Setting setting;
   int64_t parameters = 0;
-  std::vector<double> losses;  // one per measured step
-  std::vector<double>
-      plain_wall_ns;  // un-instrumented steps, interleaved with the instrumented ones
+  std::vector<double> losses;          // one per measured step
+  std::vector<double> plain_wall_ns;   // un-instrumented steps
   std::vector<double> beside_wall_ns;  // those of them beside the instrumented ones, one each
   StepRecord step;
   ModelTotals model;  // of a step: all micro-batches
@@ -150,7 +149,7 @@ struct RunRecord {
   // What instrumenting costs as a share of a step, measured: each instrumented step over the plain
   // step beside it in time, less 1. Mostly the machine's own unrest.
   Summary profiling_cost() const;
-  // Of it, what the whole run paid: its instrumented steps are a part of all.
+  // profiling_cost() times the share of steps that were instrumented: what the run paid.
   double profiling_cost_of_run() const;
   // The same, counted: the time of the clock readings that an instrumented step makes.
   double clock_cost() const;

@@ -68,7 +68,7 @@ class Target {
   // Whether a run is recorded once and replayed: then the host's share of a launch does not count.
   virtual bool replays() const { return false; }
 
-  // Whether weights are copied into memory of its own: then stacking them costs nothing more.
+  // Whether weights never stay where the file has them: then stacking them costs nothing more.
   virtual bool owns_weights() const { return false; }
 
   // What products of so many tokens with weights in blocks best round their activations to:

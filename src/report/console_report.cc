@@ -87,9 +87,9 @@ std::string operations_text(const perf::LabRecord& lab,
       "\nTimes: means over the middle half of {} instrumented steps, so that rows add up; +-: half "
       "the 95% interval of "
       "the median{}.\nReading the clock costs {:.3f}% of a step (readings times the cost of one); "
-      "instrumented against plain steps, interleaved: {}; of this run {:+.1f}%.\n",
+      "instrumented against plain steps, interleaved: {}; over all steps of this run {}.\n",
       run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
-      profiling_cost(run), 100 * run.profiling_cost_of_run());
+      profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty()) text += note + "\n";
   if (run.step.dropped > 0) text += fmt::format("{} records were dropped.\n", run.step.dropped);
   for (const std::string& each : warnings) text += warning(each, options);

@@ -92,11 +92,7 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
        }},
       {"  measured", [](const auto& r) { return profiling_cost(r); }},
-      {"  of this run", [](const auto& r) {
-         return r.step.wall_samples_ns.empty()
-                    ? "-"
-                    : fmt::format("{:+.1f}%", 100 * r.profiling_cost_of_run());
-       }}};
+      {"  of this run", [](const auto& r) { return profiling_cost_of_run(r); }}};
 }
 
 }  // namespace
@@ -122,6 +118,11 @@ std::string profiling_cost(const perf::RunRecord& run) {
   if (cost.count == 0) return "-";
   return fmt::format("{:+.1f}% ({:+.1f}% - {:+.1f}%)", 100 * cost.median, 100 * cost.low,
                      100 * cost.high);
+}
+
+std::string profiling_cost_of_run(const perf::RunRecord& run) {
+  if (run.step.wall_samples_ns.empty()) return "-";
+  return fmt::format("{:+.1f}%", 100 * run.profiling_cost_of_run());
 }
 
 Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs) {

@@ -82,9 +82,10 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
       "+- column is half "
       "the 95% interval of the median{}. Reading the clock costs {:.3f}% of a step (readings times "
       "the "
-      "cost of one); instrumented against plain steps, interleaved: {}; of this run {:+.1f}%.\n",
+      "cost of one); instrumented against plain steps, interleaved: {}; over all steps of this run "
+      "{}.\n",
       run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
-      profiling_cost(run), 100 * run.profiling_cost_of_run());
+      profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty())
     text += "\n" + plain(note) + "\n";
   const perf::Ceilings* limits = lab.limits();

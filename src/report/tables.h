@@ -23,6 +23,7 @@ Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs);
 
 // "+0.4% (-0.3% - +1.1%)": what instrumented steps took beyond the plain ones beside them.
 std::string profiling_cost(const perf::RunRecord& run);
+std::string profiling_cost_of_run(const perf::RunRecord& run);
 
 // A row a run: for several batch sizes or lengths.
 Table sweep_table(const perf::LabRecord& lab);

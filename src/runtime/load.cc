@@ -121,6 +121,8 @@ void write_in_runs(std::span<const std::byte> from,
                    std::byte* to) {
   constexpr int64_t kRunBytes = int64_t{2} << 20;
   const int64_t bytes = static_cast<int64_t>(from.size());
+  RIDGE_CHECK(bytes == storage_bytes(type.dtype, type.shape.elements()), "{} has {} bytes",
+              type.str(), bytes);
   int64_t run = kRunBytes;
   if (is_panels(type.dtype)) {
     int64_t strip = storage_bytes(type.dtype, kPanelRowCount * type.shape[1]);
@@ -183,6 +185,7 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
     const Type& type = load.graph.type(value);
     const Node* node = load.graph.producer(value);
     if (is_written_in_runs(load, value, source)) {
+      RIDGE_CHECK(!store.has(name), "'{}' is stored already", name);
       const ValueId from = node == nullptr ? value : node->inputs[0];
       RIDGE_CHECK(load.graph.producer(from) == nullptr, "'{}' is packed last", name);
       write_in_runs(source.bytes(load.graph.value(from).name), source, type,

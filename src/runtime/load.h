@@ -24,16 +24,18 @@ void load_parameters(const LoadGraph& load, const TensorSource& source, Store& s
 
 // Where stored parameters come from.
 struct StoredSource {
-  // The bytes of a tensor by its file name, as the file has them; they must outlive the store.
+  // The bytes of a tensor by its file name, as the file has them; they must outlive the store
+  // unless it copies.
   std::function<std::span<const std::byte>(const std::string& name)> bytes;
-  // Hears of parts of a tensor that are not read again.
-  std::function<void(std::span<const std::byte> part)> release;
-  // Whether what is stored as the file has it is copied all the same.
+  // Hears of parts of a tensor that are not read again, from several threads at once.
+  std::function<void(std::span<const std::byte> part)> release = [](std::span<const std::byte>) {};
+  // Whether what is stored as the file has it is copied all the same; only for a backend whose
+  // memory the host writes.
   bool copies = false;
 };
 // Fills every stored parameter in the type that the load graph gives it. What is stored as the file
 // has it lies where the source has it or is copied; what joins rows is copied, what changes type is
-// computed in fp32, and blocks are put into panels, a few MiB at a time.
+// computed in fp32; blocks are put into panels and copies made a few MiB at a time.
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 
 // Fills every stored parameter with numbers that mean nothing: ones where it is a vector, else

@@ -107,12 +107,16 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
+  const bool copies = is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes();
   runtime::load_stored(
       load,
       {.bytes = [this](const std::string& name) { return file_.bytes(name); },
        .release = [this](std::span<const std::byte> bytes) { file_.release(bytes); },
-       .copies = is_read_in_place && backend_.available_bytes() > 2 * file_.file_bytes()},
+       .copies = copies},
       store_);
+  if (!copies) return;
+  // Nothing of the file is read where it lies: pages that two tensors share go too.
+  for (std::span<const std::byte> part : file_.file_parts()) file_.release(part);
 }
 
 int64_t BucketCache::arena_bytes() const {

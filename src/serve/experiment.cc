@@ -101,8 +101,8 @@ class Measurement {
   std::vector<double> plain_;
 };
 
-// What an earlier session left of the file in memory: weights where kernels read them, which the
-// store counts as its own.
+// What is in memory of the file: weights that the store counts as its own where they are read in
+// place, pages that go where they are copied.
 int64_t resident_weights(const models::ModelFile& file) {
   int64_t bytes = 0;
   for (std::span<const std::byte> part : file.file_parts()) bytes += perf::resident_bytes(part);

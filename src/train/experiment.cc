@@ -73,13 +73,17 @@ RunningExperiment::RunningExperiment(const Experiment& e,
   record_.memory.allocated_bytes = trainer_.owned_bytes();
 }
 
+// Enough samples for medians; after them a recorded launch's cost is spread over a long run.
+constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
+
 bool RunningExperiment::is_sampled(int64_t step) const {
-  return experiment_.instrument && step >= 0 && (step < 16 || step % 64 < 4);
+  return experiment_.instrument && step >= 0 && (step < kDenseSteps || step % kSampledEvery < 4);
 }
 
 bool RunningExperiment::is_instrumented(int64_t step) const {
   const bool is_inner = step % 4 == 1 || step % 4 == 2;
-  return is_sampled(step) && is_inner == (step % 8 < 4);
+  const int64_t four = step < kDenseSteps ? step / 4 : step / kSampledEvery;
+  return is_sampled(step) && is_inner == (four % 2 == 0);
 }
 
 bool RunningExperiment::may_begin() const {

@@ -45,10 +45,10 @@ using StepListener = std::function<void(const StepEvent&)>;
 using TrainedListener = std::function<void(Trainer&)>;
 
 // An experiment under way, so that several can run by turns: what disturbs the machine for a while
-// hits all of them. The first 16 steps go plain, instrumented, instrumented, plain, and the next
-// four the other way round: drift and the first step of a turn hit both kinds alike. After them
-// only the first four of each 64 do, so that a long run is hardly slowed by what it records. Only
-// where backends have no instrument can more than one be under way.
+// hits all of them. Steps are sampled in fours: plain, instrumented, instrumented, plain, and the
+// next sampled four the other way round: drift and the first step of a turn hit both kinds alike.
+// All of the first 16 steps are sampled, then four of each 64, so that a long run is hardly slowed
+// by what it records. Only where backends have no instrument can more than one be under way.
 class RunningExperiment {
  public:
   // Builds the trainer. `ceilings` may be null: then nothing is predicted.

@@ -69,7 +69,7 @@ TEST(Experiment, LongRunsAreSampled) {
     if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
   });
   EXPECT_EQ(kinds,
-            "piipippipiipippi" + std::string(48, 'p') + "piip" + std::string(60, 'p') + "pii");
+            "piipippipiipippi" + std::string(48, 'p') + "ippi" + std::string(60, 'p') + "pii");
   EXPECT_EQ(run.step.wall_samples_ns.size(), 12u);
   EXPECT_EQ(run.plain_wall_ns.size(), 119u);
   EXPECT_EQ(run.beside_wall_ns.size(), 11u);

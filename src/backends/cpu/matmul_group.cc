@@ -27,7 +27,7 @@ std::string unsupported(const Call& call) {
     return "only tiles (AMX) multiply blocks in bf16";
   for (const Type& weight : call.inputs.subspan(1)) {
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
-      return "panels of rows are multiplied in codes or in tiles, with AVX2";
+      return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
     std::string missing = unsupported_weight(weight.dtype);
     if (!missing.empty()) return missing;
   }

@@ -29,7 +29,7 @@ RowsTimesVectors gemv_of_target() {
 #endif
 }
 
-RowsTimesVectors panels_gemv_of_target() {
+RowsTimesVectors gemv_panels_of_target() {
 #if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2
   return gemv_panels_avx2;
 #else
@@ -47,7 +47,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 HWY_EXPORT(gemv_of_target);
-HWY_EXPORT(panels_gemv_of_target);
+HWY_EXPORT(gemv_panels_of_target);
 HWY_EXPORT(target_takes_panels);
 
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
@@ -131,11 +131,13 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
     const QuantizedMatrix& weight = product.weight;
     RIDGE_CHECK(weight.in == x.in && supports_fast(weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
+    RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
+                name(weight.dtype));
     bytes += weight_bytes(weight);
   }
   const int64_t parts = parts_for(bytes);
   const RowsTimesVectors of_rows = HWY_DYNAMIC_DISPATCH(gemv_of_target)(),
-                         of_panels = HWY_DYNAMIC_DISPATCH(panels_gemv_of_target)();
+                         of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();
   const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
     if (stream.rows.begin < stream.rows.end)
       (is_panels(product.weight.dtype) ? of_panels : of_rows)(product.weight, stream, x, product.y,

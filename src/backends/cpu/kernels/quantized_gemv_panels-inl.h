@@ -15,7 +15,15 @@
 namespace ridge::backends::cpu {
 namespace {
 
-static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
+static_assert(kPanelRows == kPanelRowCount);
+
+// Asks for what a stream of panels reads kDistance bytes after `panel`, into L2.
+template <int64_t kDistance, typename Panel>
+inline void fetch_after(const Panel* panel, const ReadPath& path) {
+  const std::byte* ahead = path.ahead_of(panel, kDistance);
+#pragma GCC unroll 17
+  for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+}
 
 // Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
 struct Vectors {
@@ -68,7 +76,7 @@ void multiply_strips(const QuantizedMatrix& weight,
                      Rows<float> y,
                      bool accumulate) {
   using Panel = typename Form::Panel;
-  constexpr int64_t kAtOnce = 4;  // groups of vectors
+  constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens in two parts
   const Range rows = stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);

@@ -54,7 +54,7 @@ inline constexpr int64_t kGemvTokens = 4;
 // Every block dtype, and f32, f16, bf16 (exact only).
 bool supports_quantized(DType dtype);
 bool supports_fast(DType dtype);
-// Whether the instruction set in force multiplies panels of rows: faster than rows.
+// Whether the instruction set in force multiplies panels of rows, which is faster than rows.
 bool takes_panels();
 
 // Bound: memory, the bytes of W at the read bandwidth, to about two parts of tokens. `next` is the

@@ -27,14 +27,14 @@ struct Scaling {
   }
 };
 
-inline __m512 floats(const uint16_t* halves) {
+inline __m512 floats_of_halves(const uint16_t* halves) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
 }
 
 template <typename Panel>
 inline Scaling scaling(const Panel& panel, int half) {
-  const __m512 scale = floats(panel.scales[half]);
-  if constexpr (requires { panel.mins; }) return {scale, floats(panel.mins[half])};
+  const __m512 scale = floats_of_halves(panel.scales[half]);
+  if constexpr (requires { panel.mins; }) return {scale, floats_of_halves(panel.mins[half])};
   return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
 }
 

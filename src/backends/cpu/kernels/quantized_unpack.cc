@@ -91,7 +91,7 @@ void unpack_code_panel(const QuantizedMatrix& weight,
   }
 }
 
-HWY_INLINE void unpack_halves(const uint16_t* halves, float by, float* to) {
+HWY_INLINE void floats_of_halves(const uint16_t* halves, float by, float* to) {
   for (int64_t r = 0; r < kPanelRows; ++r) to[r] = by * half_to_float(halves[r]);
 }
 
@@ -133,13 +133,15 @@ HWY_INLINE void panels_to_codes(const std::byte* from, int64_t depth, CodePanel&
     const int half = static_cast<int>(block % 2);
     float *scales = to.scales + block * kPanelRows, *offsets = to.offsets + block * kPanelRows;
     panel_codes(at, half, to.codes + block * kBlockElements * kPanelRows);
-    unpack_halves(at.scales[half], 1, scales);
+    floats_of_halves(at.scales[half], 1, scales);
     if constexpr (requires { at.mins; })
-      unpack_halves(at.mins[half], 1, offsets);
+      floats_of_halves(at.mins[half], 1, offsets);
     else
-      unpack_halves(at.scales[half], -static_cast<float>(Panel::kOffset), offsets);
+      floats_of_halves(at.scales[half], -static_cast<float>(Panel::kOffset), offsets);
   }
 }
+
+static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
 
 void unpack_panels(const QuantizedMatrix& weight,
                    int64_t row,

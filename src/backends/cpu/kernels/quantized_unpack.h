@@ -31,7 +31,7 @@ struct CodePanel {
 };
 
 // Columns column .. column + depth - 1 of the kPanelRows rows from `row`; rows past the last are
-// zeros. column and depth are whole blocks, depth <= kPanelDepth.
+// zeros. column and depth are whole blocks, of panels of rows whole panels; depth <= kPanelDepth.
 void unpack_codes(const QuantizedMatrix& weight,
                   int64_t row,
                   int64_t column,
