@@ -83,7 +83,6 @@ class ModelBench {
     begin = now_ns();
     model_ = open_model(std::move(file), o_.inference, most, true, o_.batch);
     open_ns_ = now_ns() - begin;
-    if (o_.operations) model_->backend->instrument();  // or it would not see inside recordings
     begin = now_ns();
     prefill(1);
     first_token_ns_ = now_ns() - begin;

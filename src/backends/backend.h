@@ -79,6 +79,9 @@ class Recording {
 class Instrument {
  public:
   virtual ~Instrument() = default;
+  // A recording of the launches inside which it sees, for one run: `start`, a replay and `stop`
+  // follow. A recording that no instrument made stays as fast as it is.
+  virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) = 0;
   // From here on the device's work is written down: that of `launches`, in their order, or of a
   // recording of them that is replayed. It costs time that is not the run's. True: the device waits
   // for `release`, and what is launched before waits with it, so that the host's part of tracing a
@@ -145,8 +148,7 @@ class Backend : public perf::Target {
   // Null where launches are best made one by one. What does not wait for each other may run side by
   // side. What the launches refer to must outlive the recording.
   virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }
-  // Null where a launch returns when its work is done: a clock around each tells its time. An
-  // instrument that is to see inside recordings must be asked for before they are made.
+  // Null where a launch returns when its work is done: a clock around each tells its time.
   virtual Instrument* instrument() { return nullptr; }
 
   // How fast the machine is now, for other programs and heat slow it down: the rate of a product

@@ -151,9 +151,11 @@ void Program::launch_together(const Bound& bound, const Body& body) {
     backend_.together(std::cref(body));
 }
 
-void Program::launch(Bound& bound, backends::Instrument* instrument) {
-  if (bound.recording != nullptr) {
-    bound.recording->replay();
+void Program::launch(const Bound& bound,
+                     backends::Recording* recording,
+                     backends::Instrument* instrument) {
+  if (recording != nullptr) {
+    recording->replay();
     return;
   }
   launch_together(bound, [&] {
@@ -165,9 +167,11 @@ void Program::launch(Bound& bound, backends::Instrument* instrument) {
 }
 
 // A device that waits must not wait for ever.
-void Program::launch_held(Bound& bound, backends::Instrument& instrument) {
+void Program::launch_held(const Bound& bound,
+                          backends::Recording& recording,
+                          backends::Instrument& instrument) {
   try {
-    launch(bound, &instrument);
+    launch(bound, &recording, &instrument);
   } catch (...) {
     instrument.release();
     throw;
@@ -177,7 +181,7 @@ void Program::launch_held(Bound& bound, backends::Instrument& instrument) {
 void Program::run(int stage) {
   Bound& bound = bound_[static_cast<size_t>(stage)];
   offer_recording(bound);
-  launch(bound, nullptr);
+  launch(bound, bound.recording.get(), nullptr);
 }
 
 perf::ProfiledRun Program::run_profiled(int stage) {
@@ -187,13 +191,15 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   perf::ProfiledRun run;
   double begin = now_ns();
   offer_recording(bound);
-  bool is_held = instrument->start(bound.launches, bound.recording != nullptr);
-  if (is_held) launch_held(bound, *instrument);
+  std::unique_ptr<backends::Recording> traced;
+  if (bound.recording != nullptr) traced = instrument->record(bound.launches);
+  bool is_held = instrument->start(bound.launches, traced != nullptr);
+  if (is_held) launch_held(bound, *traced, *instrument);
   double start = now_ns();
   if (is_held)
     instrument->release();
   else
-    launch(bound, instrument);
+    launch(bound, traced.get(), instrument);
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
   run.spans = instrument->stop(run.dropped);

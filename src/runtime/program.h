@@ -77,9 +77,12 @@ class Program {
   // Calls body, which launches the stage's nodes, in the backend's `together` where that may be.
   template <typename Body>
   void launch_together(const Bound& bound, const Body& body);
-  // Tells the device; `instrument` (or null) hears which node each launch belongs to.
-  void launch(Bound& bound, backends::Instrument* instrument);
-  void launch_held(Bound& bound, backends::Instrument& instrument);
+  // Tells the device: by the recording, or where it is null launch by launch; `instrument` (or
+  // null) hears which node each belongs to.
+  void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
+  void launch_held(const Bound& bound,
+                   backends::Recording& recording,
+                   backends::Instrument& instrument);
   perf::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;

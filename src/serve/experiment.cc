@@ -151,7 +151,7 @@ PhaseRecords measure_phases(const models::ModelFile& file,
                             const Experiment& e,
                             backends::Backend& backend,
                             const perf::Ceilings* ceilings) {
-  // An instrument that is to see inside recordings attaches before they are made.
+  // What an instrument takes for itself is not the run's.
   backend.instrument();
   perf::ProcessMemory before = backend.taken_memory();
   int64_t foreign_bytes =

@@ -43,7 +43,7 @@ const Experiment& checked(const Experiment& e) {
 }
 
 perf::ProcessMemory memory_before(const Experiment& e, backends::Backend& backend) {
-  // An instrument that is to see inside recordings attaches before they are made.
+  // What an instrument takes for itself is not the run's.
   if (e.instrument) backend.instrument();
   return settled_memory(backend);
 }

@@ -130,7 +130,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   }
 
   std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
-    return options_.capture ? record_graph(device_, launches, instrument_.get()) : nullptr;
+    return options_.capture ? record_graph(device_, launches, nullptr) : nullptr;
   }
 
   Instrument* instrument() override {

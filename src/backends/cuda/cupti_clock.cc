@@ -2,7 +2,8 @@
 // Kernel times by CUPTI. On a stream, kernels are told apart by their order: what each launch
 // brings is counted once, by capturing it, so that kernels are all that is recorded. In a graph
 // they are told apart by graph nodes: a callback notes which nodes each binding added while it was
-// captured, another maps the clones that instantiation makes to them.
+// captured, another maps the clones that instantiation makes to them. CUPTI is attached for a run
+// alone, and the graph that it sees into is one of its own: plain runs know nothing of it.
 #include <cupti.h>
 
 #include <algorithm>
@@ -117,14 +118,26 @@ class CuptiClock final : public Instrument {
     return "";
   }
 
+  void detach() {
+    if (subscriber_ == nullptr) return;
+    cupti().unsubscribe(subscriber_);
+    cupti().finalize();
+    subscriber_ = nullptr;
+    attached = nullptr;
+  }
+
+  std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
+    expect_attached();
+    node_of_graph_node_.clear();
+    return record_graph(device_, launches, this);
+  }
+
   // Tracing makes the launch of a graph some 0.1 ms longer on the host, and the first one much
   // longer; between its kernels it adds next to nothing. So the launch is made while a kernel holds
   // the stream. On a stream, which the host must feed, it adds some 1 us to each launch.
   bool start(std::span<const NodeLaunch> launches, bool replays) override {
     streamed_ = replays ? nullptr : &kernels_of(launches);
-    if (subscriber_ == nullptr)
-      if (std::string failure = attach(); !failure.empty())
-        throw Error("[cuda] " + failure, ExitCode::kDevice);
+    expect_attached();
     for (CUpti_ActivityKind kind : kKinds) expect(cupti().enable(kind), "starting to record");
     // Of a run on a stream a kernel before it, which waits for nothing: what the first launch after
     // attaching takes, up to 2 ms, is not the run's.
@@ -155,8 +168,7 @@ class CuptiClock final : public Instrument {
     dropped += dropped_;
     dropped_ = 0;
     records_.clear();
-    // Calls that have been traced stay slower; those of a stream are many, and plain steps follow.
-    if (streamed_ != nullptr) detach();
+    detach();  // calls stay slower while it listens, and plain runs follow
     return spans;
   }
 
@@ -170,6 +182,12 @@ class CuptiClock final : public Instrument {
   static constexpr size_t kBufferAlignment = 8;
 
   static const Cupti& cupti() { return opened().cupti; }
+
+  void expect_attached() {
+    if (subscriber_ != nullptr) return;
+    if (std::string failure = attach(); !failure.empty())
+      throw Error("[cuda] " + failure, ExitCode::kDevice);
+  }
 
   static std::string words(CUptiResult status) {
     const char* text = nullptr;
@@ -272,14 +290,6 @@ class CuptiClock final : public Instrument {
       dropped_ += static_cast<int64_t>(lost);
   }
 
-  void detach() {
-    if (subscriber_ == nullptr) return;
-    cupti().unsubscribe(subscriber_);
-    cupti().finalize();
-    subscriber_ = nullptr;
-    attached = nullptr;
-  }
-
   Device& device_;
   int32_t* gate_ = nullptr;  // pinned: 0 holds the stream
   CUpti_SubscriberHandle subscriber_ = nullptr;
@@ -300,6 +310,7 @@ std::unique_ptr<Instrument> make_cupti_clock(Device& device, std::string& failur
   auto clock = std::make_unique<CuptiClock>(device);
   failure = clock->attach();
   if (!failure.empty()) return nullptr;
+  clock->detach();
   return clock;
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of nodes by events between them: coarser than CUPTI's records, but nothing else is needed.
-// A graph that is recorded holds its events, and each replay stamps them anew.
+// A graph that it records holds its events, which the replay stamps.
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/kernel_clock.h"
+#include "backends/cuda/recording.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -21,8 +22,13 @@ class EventClock final : public Instrument {
   }
   ~EventClock() override {
     cudaEventDestroy(origin_);
-    for (const auto* stamps : {&streamed_, &recorded_})
-      for (const Stamp& stamp : *stamps) cudaEventDestroy(stamp.event);
+    forget(streamed_);
+    forget(recorded_);
+  }
+
+  std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
+    forget(recorded_);
+    return record_graph(device_, launches, this);
   }
 
   bool start(std::span<const NodeLaunch>, bool) override {
@@ -72,6 +78,10 @@ class EventClock final : public Instrument {
   }
 
  private:
+  static void forget(std::vector<Stamp>& stamps) {
+    for (const Stamp& stamp : stamps) cudaEventDestroy(stamp.event);
+    stamps.clear();
+  }
   static cudaEvent_t make_event() {
     cudaEvent_t event = nullptr;
     check(cudaEventCreate(&event), "making an event");
@@ -88,7 +98,7 @@ class EventClock final : public Instrument {
   std::string failure_;
   cudaEvent_t origin_ = nullptr;
   std::vector<Stamp> streamed_;
-  std::vector<Stamp> recorded_;  // of all recordings
+  std::vector<Stamp> recorded_;  // of the last recording
   size_t used_ = 0;
 };
 
