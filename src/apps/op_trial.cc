@@ -241,8 +241,8 @@ std::vector<Case> stored_cases(const Op& op) {
   for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0, DType::kQ4_K,
                       DType::kQ6_K, DType::kBF16})
     for (int64_t tokens : {1, 512})
-      for (const char* activations : {"f32", "i8"}) {
-        if (!is_block(dtype) && std::string_view(activations) == "i8") continue;
+      for (const char* activations : {"f32", "i16"}) {
+        if (!is_block(dtype) && std::string_view(activations) == "i16") continue;
         CaseInput x{{DType::kF32, {tokens, 1024}}, {}, false};
         CaseInput weight{{dtype, {8192, 1024}}, {Fill::kNormal, 0.03, false}, false};
         cases.push_back({fmt::format("{} {} tokens {}", name(dtype), tokens, activations),

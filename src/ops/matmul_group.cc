@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_group: products of one x[N,in] by several weights W[out,in] that stay as a file stores
-// them, of any mix of types, one result [N,out] each. With activations "i8" the products with
-// weights in blocks see x rounded to 8 bits, 32 elements to a scale; with "i16" to 16, in two codes
-// of 8 bits that are multiplied one after the other; with "bf16" they see x and the weights rounded
-// to that. Sums are in fp32 in any case. A weight stays whole: nothing is stacked. Inference only:
-// it has no gradient.
+// them, of any mix of types, one result [N,out] each. With activations "i16" the products with
+// weights in blocks see x rounded to 16 bits, 32 elements to a scale; with "bf16" they see x and
+// the weights rounded to that. Sums are in fp32 in any case. A weight stays whole: nothing is
+// stacked. Inference only: it has no gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -22,8 +21,8 @@ std::vector<Type> infer(const Call& call) {
   expect_rank(kOp, x, 2, "x");
   expect_dtype(kOp, x, DType::kF32, "x");
   const std::string& activations = call.attrs.text("activations");
-  if (activations != "f32" && activations != "i8" && activations != "i16" && activations != "bf16")
-    throw usage_error("[{}] expected activations f32, i8, i16 or bf16, got '{}'", kOp, activations);
+  if (activations != "f32" && activations != "i16" && activations != "bf16")
+    throw usage_error("[{}] expected activations f32, i16 or bf16, got '{}'", kOp, activations);
   std::vector<Type> products;
   for (const Type& weight : call.inputs.subspan(1)) {
     expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
@@ -35,27 +34,25 @@ std::vector<Type> infer(const Call& call) {
   return products;
 }
 
-// The multiply-adds of x by the weights; those in blocks `codes` times.
-Work work_of(const Call& call, int64_t codes) {
+Work work(const Call& call) {
   Work sum;
   for (const Type& weight : call.inputs.subspan(1))
-    sum += products((is_block(weight.dtype) ? codes : 1) * call.inputs[0].shape[0] *
-                    weight.shape.elements());
+    sum += products(call.inputs[0].shape[0] * weight.shape.elements());
   return sum;
 }
-Work work(const Call& call) {
-  return work_of(call, call.attrs.text("activations") == "i16" ? 2 : 1);
-}
-ModelWork model_work(const Call& call) { return {work_of(call, 1), {}}; }
 
-// Each block of 32: the nearest multiples of its largest magnitude / steps.
-std::vector<double> rounded_to_codes(std::vector<double> x, double steps) {
+ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+// Each block of 32: the nearest multiples of its largest magnitude / 32258, which is 127 steps of a
+// first code times 254 of a second.
+std::vector<double> rounded_to_words(std::vector<double> x) {
   constexpr size_t kBlock = 32;
+  constexpr double kSteps = 127 * 254;
   for (size_t begin = 0; begin < x.size(); begin += kBlock) {
     double top = 0;
     for (size_t i = begin; i < begin + kBlock; ++i) top = std::max(top, std::abs(x[i]));
     if (top == 0) continue;
-    double unit = top / steps;
+    double unit = top / kSteps;
     for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
   }
   return x;
@@ -74,11 +71,9 @@ void reference(const Call& call,
   const std::string& activations = call.attrs.text("activations");
   bool to_bf16 = activations == "bf16";
   const std::vector<double>& exact = inputs[0]->data;
-  // A second code counts 254 steps of the first one's.
-  std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
-                               : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
-                               : to_bf16              ? rounded_to_bf16(exact)
-                                                      : exact;
+  std::vector<double> coarse = activations == "i16" ? rounded_to_words(exact)
+                               : to_bf16            ? rounded_to_bf16(exact)
+                                                    : exact;
   for (size_t w = 0; w < outputs.size(); ++w) {
     bool in_blocks = is_block(call.inputs[w + 1].dtype);
     const std::vector<double>& x = in_blocks ? coarse : exact;
@@ -120,7 +115,7 @@ const Op& matmul_group_op() {
                      .min_inputs = 2,
                      .max_inputs = -1,
                      .attrs = {{"activations", std::string("f32"), false}},
-                     .formula = "MACs = N in times the weights' outs, twice for codes of 16 bits",
+                     .formula = "MACs = N in times the weights' outs",
                      .infer = infer,
                      .work = work,
                      .model_work = model_work,

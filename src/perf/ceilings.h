@@ -74,8 +74,8 @@ struct ProductSample {
   double ns = 0;
 };
 
-// The products of one element type; of i8 those of weights in blocks, whose activations are rounded
-// to 8 bits on the way.
+// The products of one element type; of i16 those of weights in blocks, whose activations are
+// rounded to 16 bits on the way.
 struct ProductRates {
   DType dtype = DType::kF32;
   bool is_own = false;  // where kernels of the backend's own may run (matmul's attribute)

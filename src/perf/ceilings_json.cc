@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 9;
+constexpr int kFormat = 10;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},

@@ -50,7 +50,7 @@ struct LabRecord {
   const Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }
 };
 
-// The dtype that a setting's products run in: "bf16", "i8" or f32.
+// The dtype that a setting's products run in: "bf16", "i16" or f32.
 DType product_dtype(const Setting& setting);
 // The measured peak of that dtype's products; 0 where no ceilings are known.
 double peak_flops_per_ns(const LabRecord& lab, const Setting& setting);

@@ -263,7 +263,6 @@ double streamed_ns(const Graph& graph,
 
 std::optional<DType> rounded_to(const Node& node) {
   if (!node.attrs.has("activations") || node.attrs.text("activations") == "f32") return {};
-  if (node.attrs.text("activations") == "i16") return DType::kI8;  // two codes
   return parse_dtype(node.attrs.text("activations"));
 }
 

@@ -23,7 +23,7 @@ struct Setting {
   std::string model;  // preset or file
   std::string level;
   std::string switches;  // of --pass, empty for none
-  std::string dtype;     // of the products: "fp32", "tf32", "bf16" or "i8"
+  std::string dtype;     // of the products: "fp32", "tf32", "bf16" or "i16"
   std::string device;    // "cpu"
   std::string isa;
   int threads = 0;

@@ -16,8 +16,8 @@ namespace ridge::backends::cpu {
 namespace {
 
 struct Activations {
-  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, int parts = 1)
-      : x{tokens, in, nullptr, parts} {
+  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, bool in_words)
+      : x{tokens, in, nullptr, in_words} {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
     x.data = storage.get();
     quantize_activations(Rows<const float>{values.data(), in}, x);
@@ -25,12 +25,16 @@ struct Activations {
   // What element k of token n was rounded to.
   float rounded(int64_t n, int64_t k) const {
     double sum = 0;
-    for (int p = 0; p < x.parts; ++p)
-      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * x.part(p).codes(n)[k];
+    for (int p = 0; p < x.parts(); ++p)
+      sum += static_cast<double>(x.part(p).scales(n)[k / 32]) * code(x.part(p), n, k);
     return static_cast<float>(sum);
   }
+  static int code(const QuantizedActivations& part, int64_t n, int64_t k) {
+    constexpr int64_t kOrder[] = {0, 2, 1, 3};
+    return part.in_words ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
+  }
   // Between two numbers that an element of its block may be rounded to.
-  float step(int64_t n, int64_t k) const { return x.part(x.parts - 1).scales(n)[k / 32]; }
+  float step(int64_t n, int64_t k) const { return x.part(x.parts() - 1).scales(n)[k / 32]; }
 
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
@@ -43,13 +47,19 @@ using FastProduct = void (*)(std::span<const QuantizedProduct>, const QuantizedA
 void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
   quantized_gemv(products, x);
 }
-constexpr FastProduct kFast[] = {gemv, quantized_gemm};
+struct Fast {
+  FastProduct product;
+  bool in_words;  // of its activations
+  const char* name;
+};
+constexpr Fast kFast[] = {{gemv, false, "gemv"}, {quantized_gemm, true, "gemm"}};
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
-  for (int64_t k = 0; k < x.in; ++k) EXPECT_LE(std::abs(x.codes(n)[k]), 127);
+  for (int64_t k = 0; k < x.in; ++k)
+    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.in_words ? 127 * 254 : 127);
   for (int64_t g = 0; g < x.in / 16; ++g) {
     int sum = 0;
-    for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += x.codes(n)[k];
+    for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
     EXPECT_EQ(x.half_sums(n)[g], x.scales(n)[g / 2] * static_cast<float>(sum));
   }
   for (int64_t b = 0; b < x.in / 32; ++b) {
@@ -64,45 +74,46 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   const int64_t tokens = 3, in = 96;
   std::vector<float> values = random_values<float>(tokens * in, 5);
   for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-  for (int parts : {1, 2}) {
-    const Activations a(values, tokens, in, parts);
+  const Activations words(values, tokens, in, true), bytes(values, tokens, in, false);
+  for (const Activations* a : {&words, &bytes}) {
     for (int64_t n = 0; n < tokens; ++n) {
       for (int64_t k = 0; k < in; ++k) {
         const float value = values[static_cast<size_t>(n * in + k)];
         // The last bits of a number of 16 are about those of its fp32 arithmetic.
-        EXPECT_NEAR(a.rounded(n, k), value,
-                    0.5001f * a.step(n, k) + (parts == 1 ? 0 : 2e-7f * std::abs(value)));
+        EXPECT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value));
+        EXPECT_EQ(Activations::code(words.x, n, k), 254 * Activations::code(bytes.x, n, k) +
+                                                        Activations::code(bytes.x.part(1), n, k));
       }
-      for (int p = 0; p < parts; ++p) expect_sums(a.x.part(p), n);
+      for (int p = 0; p < a->x.parts(); ++p) expect_sums(a->x.part(p), n);
     }
   }
 }
 
 // Apart from the rounding of activations, which is taken out of the reference, the products are
 // fp32.
-void expect_fast_products(const Weights& w, int64_t tokens, int parts, Bits bits) {
+void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   const DType dtype = w.matrix.dtype;
   const int64_t out = w.matrix.out, in = w.matrix.in;
   std::vector<float> x = random_values<float>(tokens * in, 7);
-  // Codes of -127; in two parts those behind the first of a block are -126 and -127.
+  // Codes of -127 in the first part; in the second behind the first of a block -126 and -127.
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
-    x[i] = parts == 1 || i % 32 == 0 ? -127.0f : -126.499f;
-  const Activations a(x, tokens, in, parts);
-  std::vector<float> rounded(x.size());
-  for (int64_t n = 0; n < tokens; ++n)
-    for (int64_t k = 0; k < in; ++k) rounded[static_cast<size_t>(n * in + k)] = a.rounded(n, k);
-  for (FastProduct product : kFast) {
+    x[i] = i % 32 == 0 ? -127.0f : -126.499f;
+  for (const Fast& fast : kFast) {
+    const Activations a(x, tokens, in, fast.in_words);
+    std::vector<float> rounded(x.size());
+    for (int64_t n = 0; n < tokens; ++n)
+      for (int64_t k = 0; k < in; ++k) rounded[static_cast<size_t>(n * in + k)] = a.rounded(n, k);
     const int64_t stride = out + 3;
     std::vector<float> y(static_cast<size_t>(tokens * stride), -7.0f);
     const QuantizedProduct call{w.matrix, {y.data(), stride}, false};
-    product({&call, 1}, a.x);
+    fast.product({&call, 1}, a.x);
     for (int64_t n = 0; n < tokens; ++n) {
       for (int64_t r = 0; r < out; ++r) {
         const float* token = &rounded[static_cast<size_t>(n * in)];
         ASSERT_NEAR(y[static_cast<size_t>(n * stride + r)], dot(w.row(r), token, in),
                     fp32_slack(w.row(r), token, in))
-            << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " out " << out
-            << " in " << in << " N " << tokens << " in " << parts << " at " << n << ", " << r;
+            << name(dtype) << ' ' << fast.name << " out " << out << " in " << in << " N " << tokens
+            << " at " << n << ", " << r;
       }
       for (int64_t r = out; r < stride; ++r) {
         ASSERT_EQ(y[static_cast<size_t>(n * stride + r)], -7.0f) << "written past the row";
@@ -117,7 +128,7 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
       for (int64_t out : {1, 15, 37}) {
         const Weights w(dtype, out, in, 3);
         for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})
-          for (int parts : {1, 2}) expect_fast_products(w, tokens, parts, Bits::kRandom);
+          expect_fast_products(w, tokens, Bits::kRandom);
       }
     }
   }
@@ -132,12 +143,11 @@ TEST_P(CpuQuantized, FastProductsOfPanels) {
       for (int64_t out : {16, 48, 192}) {
         const PanelWeights w(dtype, out, in, 3);
         for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})
-          for (int parts : {1, 2}) expect_fast_products(w, tokens, parts, Bits::kRandom);
+          expect_fast_products(w, tokens, Bits::kRandom);
       }
     }
     for (Bits bits : {Bits::kOnes, Bits::kTop})
-      for (int parts : {1, 2})
-        expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, parts, bits);
+      expect_fast_products(PanelWeights(dtype, 32, 768, 3, bits), 5, bits);
   }
 }
 
@@ -146,29 +156,27 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (int parts : {1, 2}) {
-    const Activations a(x, tokens, in, parts);
+  for (const Fast& fast : kFast) {
+    const Activations a(x, tokens, in, fast.in_words);
     const Weights other(DType::kQ5_1, 19, in, 37);
     for (DType dtype : kPanelTypes) {
       const PanelWeights w(dtype, out, in, 31);
-      for (FastProduct product : kFast) {
-        std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
-        std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
-        const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
-                                          {w.matrix, {together.data(), out}, true}};
-        product(std::span<const QuantizedProduct>(calls, 2), a.x);
-        const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
-        product({&lone, 1}, a.x);
-        EXPECT_TRUE(same_bits(beside, alone));
-        for (int64_t n = 0; n < tokens; ++n) {
-          QuantizedActivations one = a.x;
-          one.tokens = 1;
-          one.data += n * one.row_bytes();
-          const QuantizedProduct call{w.matrix, {&plain[static_cast<size_t>(n * out)], out}, true};
-          product({&call, 1}, one);
-        }
-        EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
+      std::vector<float> together(static_cast<size_t>(tokens * out), 0.5f), plain(together);
+      std::vector<float> beside(static_cast<size_t>(tokens * 19)), alone(beside);
+      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                        {w.matrix, {together.data(), out}, true}};
+      fast.product(std::span<const QuantizedProduct>(calls, 2), a.x);
+      const QuantizedProduct lone{other.matrix, {alone.data(), 19}, false};
+      fast.product({&lone, 1}, a.x);
+      EXPECT_TRUE(same_bits(beside, alone));
+      for (int64_t n = 0; n < tokens; ++n) {
+        QuantizedActivations one = a.x;
+        one.tokens = 1;
+        one.data += n * one.row_bytes();
+        const QuantizedProduct call{w.matrix, {&plain[static_cast<size_t>(n * out)], out}, true};
+        fast.product({&call, 1}, one);
       }
+      EXPECT_TRUE(same_bits(together, plain)) << name(dtype);
     }
   }
 }
@@ -178,33 +186,31 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
 TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
-  for (int parts : {1, 2}) {
-    const Activations a(x, tokens, in, parts);
-    const auto expect_same = [&](const Weights& w) {
-      std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
-      const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
-      quantized_gemv({&whole, 1}, a.x, w.matrix);
-      QuantizedMatrix top = w.matrix, rest = w.matrix;
-      top.out = out / 32 * 16;
-      rest.out = out - top.out;
-      rest.data += storage_bytes(top.dtype, top.out * in);
-      const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
-                                         {rest, {even.data() + top.out, out}, false}};
-      quantized_gemv(halves, a.x);
-      EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
-    };
-    expect_same(Weights(DType::kQ8_0, out, in, 43));
-    if (takes_panels())
-      for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
-  }
+  const Activations a(x, tokens, in, false);
+  const auto expect_same = [&](const Weights& w) {
+    std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
+    const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
+    quantized_gemv({&whole, 1}, a.x, w.matrix);
+    QuantizedMatrix top = w.matrix, rest = w.matrix;
+    top.out = out / 32 * 16;
+    rest.out = out - top.out;
+    rest.data += storage_bytes(top.dtype, top.out * in);
+    const QuantizedProduct halves[] = {{top, {even.data(), out}, false},
+                                       {rest, {even.data() + top.out, out}, false}};
+    quantized_gemv(halves, a.x);
+    EXPECT_TRUE(same_bits(dealt, even)) << name(w.matrix.dtype);
+  };
+  expect_same(Weights(DType::kQ8_0, out, in, 43));
+  if (takes_panels())
+    for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
 }
 
-// The largest and the smallest codes times activations of -127: no 16-bit sum may saturate.
+// The largest and the smallest codes times activations of -127 in each part: no 16-bit sum may
+// saturate.
 TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
     for (Bits bits : {Bits::kOnes, Bits::kTop})
-      for (int parts : {1, 2})
-        expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, parts, bits);
+      expect_fast_products(Weights(dtype, 18, 768, 3, bits), 5, bits);
   }
 }
 
@@ -212,13 +218,13 @@ TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
 TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
-  for (int parts : {1, 2}) {
-    const Activations a(x, tokens, in, parts);
+  for (const Fast& fast : kFast) {
+    const Activations a(x, tokens, in, fast.in_words);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, out, in, 13);
       std::vector<float> y(static_cast<size_t>(tokens * out));
       const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-      quantized_gemm({&call, 1}, a.x);
+      fast.product({&call, 1}, a.x);
       for (int64_t n = 0; n < tokens; ++n) {
         for (int64_t r = 0; r < out; ++r) {
           const float* token = &x[static_cast<size_t>(n * in)];
@@ -271,30 +277,28 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
 TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
-  for (int parts : {1, 2}) {
-    const Activations a(x, tokens, in, parts);
+  for (const Fast& fast : kFast) {
+    const Activations a(x, tokens, in, fast.in_words);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
-      for (FastProduct product : kFast) {
-        std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
-        std::vector<float> beside(static_cast<size_t>(tokens * 19));
-        const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
-                                          {w.matrix, {together.data(), 530}, true}};
-        product(std::span<const QuantizedProduct>(calls, 2), a.x);
-        const int threads = omp_get_max_threads();
-        omp_set_num_threads(2);
-        for (int64_t n : {0, 1, 36}) {
-          std::vector<float> alone(530, 0.5f);
-          QuantizedActivations one = a.x;
-          one.tokens = 1;
-          one.data += n * one.row_bytes();
-          const QuantizedProduct call{w.matrix, {alone.data(), 530}, true};
-          product({&call, 1}, one);
-          ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(n * 530)], 530 * 4), 0)
-              << name(dtype) << (product == quantized_gemm ? " gemm" : " gemv") << " token " << n;
-        }
-        omp_set_num_threads(threads);
+      std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
+      std::vector<float> beside(static_cast<size_t>(tokens * 19));
+      const QuantizedProduct calls[] = {{other.matrix, {beside.data(), 19}, false},
+                                        {w.matrix, {together.data(), 530}, true}};
+      fast.product(std::span<const QuantizedProduct>(calls, 2), a.x);
+      const int threads = omp_get_max_threads();
+      omp_set_num_threads(2);
+      for (int64_t n : {0, 1, 36}) {
+        std::vector<float> alone(530, 0.5f);
+        QuantizedActivations one = a.x;
+        one.tokens = 1;
+        one.data += n * one.row_bytes();
+        const QuantizedProduct call{w.matrix, {alone.data(), 530}, true};
+        fast.product({&call, 1}, one);
+        ASSERT_EQ(std::memcmp(alone.data(), &together[static_cast<size_t>(n * 530)], 530 * 4), 0)
+            << name(dtype) << ' ' << fast.name << " token " << n;
       }
+      omp_set_num_threads(threads);
     }
   }
 }
@@ -325,17 +329,15 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(in + 300)] = bad;
-    for (int parts : {1, 2}) {
-      const Activations a(x, tokens, in, parts);
+    for (const Fast& fast : kFast) {
+      const Activations a(x, tokens, in, fast.in_words);
       for (DType dtype : kPanelTypes) {
         const PanelWeights w(dtype, out, in, 43);
-        for (FastProduct product : kFast) {
-          std::vector<float> y(static_cast<size_t>(tokens * out));
-          const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-          product({&call, 1}, a.x);
-          for (size_t i = 0; i < y.size(); ++i)
-            ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 1) << name(dtype) << i;
-        }
+        std::vector<float> y(static_cast<size_t>(tokens * out));
+        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+        fast.product({&call, 1}, a.x);
+        for (size_t i = 0; i < y.size(); ++i)
+          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 1) << name(dtype) << i;
       }
     }
   }
@@ -347,17 +349,15 @@ TEST_P(CpuQuantized, NotANumberStaysInItsToken) {
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(2 * in + 300)] = bad;
-    for (int parts : {1, 2}) {
-      const Activations a(x, tokens, in, parts);
+    for (const Fast& fast : kFast) {
+      const Activations a(x, tokens, in, fast.in_words);
       for (DType dtype : kBlockTypes) {
         const Weights w(dtype, out, in, 43);
-        for (FastProduct product : kFast) {
-          std::vector<float> y(static_cast<size_t>(tokens * out));
-          const QuantizedProduct call{w.matrix, {y.data(), out}, false};
-          product({&call, 1}, a.x);
-          for (size_t i = 0; i < y.size(); ++i) {
-            ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << name(dtype) << i;
-          }
+        std::vector<float> y(static_cast<size_t>(tokens * out));
+        const QuantizedProduct call{w.matrix, {y.data(), out}, false};
+        fast.product({&call, 1}, a.x);
+        for (size_t i = 0; i < y.size(); ++i) {
+          ASSERT_EQ(std::isfinite(y[i]), static_cast<int64_t>(i) / out != 2) << name(dtype) << i;
         }
       }
     }
@@ -366,11 +366,11 @@ TEST_P(CpuQuantized, NotANumberStaysInItsToken) {
 
 TEST_P(CpuQuantized, TakesEmptyExtents) {
   const Weights w(DType::kQ4_0, 3, 64, 1);
-  const Activations a({}, 0, 64);
   const QuantizedProduct call{w.matrix, {nullptr, 3}, false};
-  for (FastProduct product : kFast) {
-    product({&call, 1}, a.x);
-    product({}, a.x);
+  for (const Fast& fast : kFast) {
+    const Activations a({}, 0, 64, fast.in_words);
+    fast.product({&call, 1}, a.x);
+    fast.product({}, a.x);
   }
   quantized_gemv_exact({}, {nullptr, 64}, 1);
   quantized_gemm_exact({&call, 1}, {nullptr, 64}, 0);

@@ -42,7 +42,7 @@ Graph tied_head(const std::string& activations) {
 
 TEST(PackWeights, PacksWhatRoundedProductsRead) {
   PackingTarget packing;
-  Graph before = tied_head("i8");
+  Graph before = tied_head("i16");
   LoadGraph load = identity_load(before);
   Graph after = try_pass(pack_weights_pass(), before, load, packing);
   EXPECT_EQ(after.type(after.find("table")).dtype, DType::kQ8_0x16);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: products with quantized weights round their input; the others keep it.
-#include <map>
 #include <string>
 
 #include "passes/pass_trial.h"
@@ -31,8 +30,8 @@ TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
       << "the pass does not come to an end";
 }
 
-// In the meaning of the ops too: each rounded element of the first product is off by half a unit,
-// one in 254 of its block's largest, at most; of the last, next to nothing.
+// In the meaning of the ops too: each rounded element is off by half a unit, one in 64,516 of its
+// block's largest, at most.
 TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
   Graph after = run_pass(quantize_activations_pass(), before);
@@ -46,8 +45,8 @@ TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   }
   EXPECT_GT(distance, 0);
   // Of a normal block of 32 the largest is about 2.1, so a rounding error is uniform with a
-  // deviation of 0.0048.
-  EXPECT_LT(std::sqrt(distance / squares), 1.2 * 0.0048);
+  // deviation of 0.0048 / 254; of two products in a row the second rounds again.
+  EXPECT_LT(std::sqrt(distance / squares), 1.2 * std::sqrt(2.0) * 0.0048 / 254);
 }
 
 TEST(QuantizeActivations, FollowsGroupProducts) {
@@ -59,33 +58,8 @@ TEST(QuantizeActivations, FollowsGroupProducts) {
         ops::matmul(b, "nd,fd->nf", x, b.parameter(name, {DType::kQ4_1, {8, 32}})));
   Graph after = run_pass(quantize_activations_pass(), run_pass(group_products_pass(), graph));
   ASSERT_EQ(count(after, "matmul_group"), 1);
-  EXPECT_EQ(after.nodes[0].attrs.text("activations"), "i16") << "no product follows";
+  EXPECT_EQ(after.nodes[0].attrs.text("activations"), "i16");
   EXPECT_FALSE(quantize_activations_pass().trade.empty());
-}
-
-// Beside one product another gives a result too: both are last. What goes through attention is not.
-TEST(QuantizeActivations, KeepsMoreBitsBeforeTheLastProduct) {
-  Graph graph;
-  Builder b(graph, ops::table());
-  const auto product = [&](ValueId x, const char* name, int64_t out) {
-    return ops::matmul(b, "nd,fd->nf", x, b.parameter(name, {DType::kQ8_0, {out, b.shape(x)[1]}}));
-  };
-  ValueId x = b.input("x", {DType::kF32, {4, 64}});
-  std::vector<ValueId> heads;
-  for (const char* name : {"q", "k", "v"})
-    heads.push_back(ops::reshape(b, product(x, name, 64), {4, 2, 32}));
-  ValueId mixed =
-      b.call("attention", heads, {{"sequence", int64_t{4}}, {"causal", true}, {"scale", 1.0}});
-  ValueId head = product(ops::reshape(b, mixed, {4, 64}), "head", 96);
-  graph.outputs = {b.call("softmax", {head}), product(x, "aside", 32)};
-  Graph after = run_pass(quantize_activations_pass(), graph);
-  std::map<std::string, std::string> activations;
-  for (const Node& node : after.nodes)
-    if (node.op->name == "matmul_group")
-      activations[after.value(node.inputs[1]).name] = node.attrs.text("activations");
-  EXPECT_EQ(activations,
-            (std::map<std::string, std::string>{
-                {"q", "i8"}, {"k", "i8"}, {"v", "i8"}, {"head", "i16"}, {"aside", "i16"}}));
 }
 
 }  // namespace

@@ -39,13 +39,12 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   ASSERT_GT(bf16, f32);
   double exact = compute_ns("f32", c);
   EXPECT_NEAR(exact / compute_ns("bf16", c), bf16 / f32, 1e-9 * bf16 / f32);
-  EXPECT_EQ(compute_ns("i8", c), exact);  // not measured: the fp32 peak holds
+  EXPECT_EQ(compute_ns("i16", c), exact);  // not measured: the fp32 peak holds
   ProductRates blocks;
-  blocks.dtype = DType::kI8;
+  blocks.dtype = DType::kI16;
   blocks.peak_flops_per_ns = 4 * f32;
   c.products.push_back(blocks);
-  EXPECT_NEAR(exact / compute_ns("i8", c), 4, 1e-9);
-  EXPECT_NEAR(exact / compute_ns("i16", c), 2, 1e-9);  // two codes of 8 bits
+  EXPECT_NEAR(exact / compute_ns("i16", c), 4, 1e-9);
 }
 
 // A kernel reads what another wrote before a long product. All distances are those of a cache, ten

@@ -58,7 +58,7 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   int launches(const Graph&, const Node&) const override { return 1; }
 
   std::string_view rounded_activations(int64_t tokens) const override {
-    return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i8";
+    return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i16";
   }
 
   DType packed_weight(DType stored, const Shape& shape) const override {

@@ -82,7 +82,7 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
 // Of no data yet.
 QuantizedActivations codes_of(const Call& call) {
   const Shape& x = call.inputs[0].shape;
-  return {x[0], x[1], nullptr, call.attrs.text("activations") == "i16" ? 2 : 1};
+  return {x[0], x[1], nullptr, x[0] > kGemvTokens};
 }
 
 Launch bind_rounded(std::vector<QuantizedProduct> products,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8- and 16-bit products of many tokens: the split into tasks, the choice of the inner loop, and
+// 16-bit products of many tokens: the split into tasks, the choice of the inner loop, and
 // its portable form. The fast inner loops lie in files named for their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized_gemm.cc"
@@ -41,7 +41,7 @@ HWY_EXPORT(gemm_panel_of_target);
 void gemm_panel_portable(const PanelProduct& call) {
   const int64_t group = call.format.group;
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {
-    const int8_t* x = call.x->codes(n) + call.column;
+    const int16_t* x = call.x->words(n) + call.column;
     const float* scales = call.x->scales(n) + call.column / kActivationBlock;
     const float* sums = group == 16 ? call.x->half_sums(n) : call.x->sums(n);
     sums += call.column / group;
@@ -49,12 +49,11 @@ void gemm_panel_portable(const PanelProduct& call) {
       float total = 0;
       for (int64_t g = 0; g < call.depth / group; ++g) {
         int32_t dot = 0;
-        for (int64_t k = g * group; k < (g + 1) * group; ++k) {
-          dot += call.panel->codes[k / 4 * 4 * kPanelRows + 4 * r + k % 4] * x[k];
-        }
+        for (int64_t k = g * group; k < (g + 1) * group; ++k)
+          dot += call.panel->words[k / 2 * 2 * kPanelRows + 2 * r + k % 2] * x[k];
         const float scale = call.panel->scales[g * kPanelRows + r];
         total += scale * scales[g * group / kActivationBlock] * static_cast<float>(dot);
-        total += call.panel->offsets[g * kPanelRows + r] * sums[g];
+        if (call.format.has_min) total += call.panel->offsets[g * kPanelRows + r] * sums[g];
       }
       float& y = call.y[n][r];
       y = call.accumulate ? y + total : total;
@@ -69,9 +68,10 @@ void multiply_panel(PanelTimesVectors kernel,
                     int64_t row,
                     const QuantizedActivations& x,
                     Range tokens) {
-  CodePanel panel;
+  WordPanel panel;
   PanelProduct call;
   call.panel = &panel;
+  call.x = &x;
   call.format = code_format(product.weight.dtype);
   call.rows = std::min(kPanelRows, product.weight.out - row);
   call.tokens = tokens;
@@ -79,19 +79,16 @@ void multiply_panel(PanelTimesVectors kernel,
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    unpack_codes(product.weight, row, column, call.depth, panel);
-    for (int p = 0; p < x.parts; ++p) {
-      const QuantizedActivations part = x.part(p);
-      call.x = &part;
-      call.accumulate = product.accumulate || column > 0 || p > 0;
-      kernel(call);
-    }
+    unpack_words(product.weight, row, column, call.depth, panel);
+    call.accumulate = product.accumulate || column > 0;
+    kernel(call);
   }
 }
 
 }  // namespace
 
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
+  RIDGE_CHECK(x.in_words, "expected activations in words");
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,

@@ -37,7 +37,7 @@ struct Vectors {
       scales[v] = part.scales(n);
       sums[v] = part.sums(n);
     }
-    for (int64_t t = 0; t < count / x.parts; ++t) y[t] = to[x.token_of(first) + t];
+    for (int64_t t = 0; t < count / x.parts(); ++t) y[t] = to[x.token_of(first) + t];
   }
 
   int64_t count = 0;
@@ -90,7 +90,7 @@ void multiply_strips(const QuantizedMatrix& weight,
     size_t groups = 0;
     for (int64_t v = first; groups < kAtOnce && v < x.vectors(); v += 4, ++groups) {
       vectors[groups] = Vectors(x, v, y);
-      products[groups] = strip_product<Form>(vectors[groups].count / x.parts, x.parts);
+      products[groups] = strip_product<Form>(vectors[groups].count / x.parts(), x.parts());
     }
     for (strip.row = rows.begin; strip.row < rows.end; strip.row += kPanelRows) {
       strip.panels = strip_of(strip.row);

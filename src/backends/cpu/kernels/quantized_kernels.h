@@ -74,7 +74,7 @@ using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
 // One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
 // depth - 1, which the panel holds.
 struct PanelProduct {
-  const CodePanel* panel = nullptr;
+  const WordPanel* panel = nullptr;
   CodeFormat format;
   int64_t column = 0;
   int64_t depth = 0;

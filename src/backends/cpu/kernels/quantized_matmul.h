@@ -4,9 +4,9 @@
 //
 // Which form to choose:
 //   fast mode   quantize_activations once for all products that read the same x, then
-//               quantized_gemv for N <= kGemvTokens, else quantized_gemm (both take any N). Error:
-//               that of x rounded to 8 bits, or to 16 in two parts; the integer sums are exact.
-//               Where there are tiles of bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
+//               quantized_gemv (x in two parts) for N <= kGemvTokens, else quantized_gemm (x in
+//               words); both take any N. Error: that of x rounded to 16 bits; the integer sums are
+//               exact. Where there are tiles of bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
 //               and sums in fp32.
 // A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
@@ -64,7 +64,7 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next = {});
 
-// Bound: 8-bit multiply-adds, for each part again; W is unpacked once, to a panel of 16 rows in L1.
+// Bound: 16-bit multiply-adds; W is unpacked once, to a panel of 16 rows in L1.
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,

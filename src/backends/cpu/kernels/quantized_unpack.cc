@@ -65,37 +65,55 @@ void unpack_row_codes(const QuantizedMatrix& weight,
   });
 }
 
+// 64 bytes of codes, four columns of 16 rows, as words less `zero`: even columns, then odd ones.
+HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* words) {
+  const HWY_CAPPED(uint16_t, 32) d;
+  const hn::RebindToSigned<decltype(d)> signed_d;
+  const auto store = [&](auto wide, int16_t* to) HWY_ATTR {
+    const auto less = hn::Set(signed_d, static_cast<int16_t>(zero));
+    hn::Store(hn::Sub(hn::BitCast(signed_d, wide), less), signed_d, to);
+  };
+  for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
+    const auto pair = hn::Load(d, reinterpret_cast<const uint16_t*>(codes) + i);
+    store(hn::And(pair, hn::Set(d, 0xff)), words + i);
+    store(hn::ShiftRight<8>(pair), words + 32 + i);
+  }
+}
+
 // Row by row through a linear copy that stays in L1.
-void unpack_code_panel(const QuantizedMatrix& weight,
+void unpack_word_panel(const QuantizedMatrix& weight,
                        int64_t row,
                        int64_t column,
                        int64_t depth,
-                       CodePanel& panel) {
-  const int64_t group = code_format(weight.dtype).group;
-  alignas(64) uint8_t codes[kPanelDepth];
+                       WordPanel& panel) {
+  const CodeFormat format = code_format(weight.dtype);
+  const int64_t groups = depth / format.group;
+  alignas(64) uint8_t codes[kPanelDepth], bytes[kPanelRows * kPanelDepth];
   alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
       unpack_row_codes(weight, row + r, column, depth, codes, scales, offsets);
     } else {
-      std::fill_n(codes, depth, uint8_t{0});
-      std::fill_n(scales, depth / group, 0.0f);
-      std::fill_n(offsets, depth / group, 0.0f);
+      std::fill_n(codes, depth, static_cast<uint8_t>(format.zero));
+      std::fill_n(scales, groups, 0.0f);
+      std::fill_n(offsets, groups, 0.0f);
     }
-    uint8_t* to = panel.codes + 4 * r;
-    for (int64_t k = 0; k < depth; k += 4) std::memcpy(to + kPanelRows * k, codes + k, 4);
-    for (int64_t g = 0; g < depth / group; ++g) {
+    for (int64_t k = 0; k < depth; k += 4)
+      std::memcpy(bytes + kPanelRows * k + 4 * r, codes + k, 4);
+    for (int64_t g = 0; g < groups; ++g) {
       panel.scales[kPanelRows * g + r] = scales[g];
       panel.offsets[kPanelRows * g + r] = offsets[g];
     }
   }
+  for (int64_t k = 0; k < kPanelRows * depth; k += 4 * kPanelRows)
+    widen_four_columns(bytes + k, format.zero, panel.words + k);
 }
 
-HWY_INLINE void floats_of_halves(const uint16_t* halves, float by, float* to) {
-  for (int64_t r = 0; r < kPanelRows; ++r) to[r] = by * half_to_float(halves[r]);
+HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
+  for (int64_t r = 0; r < kPanelRows; ++r) to[r] = half_to_float(halves[r]);
 }
 
-// A panel's codes lie as CodePanel's do but for their width.
+// The codes of a block of a panel: [8, 16 rows, 4 columns].
 template <typename Panel>
 HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
   const HWY_CAPPED(uint8_t, 64) d;
@@ -126,18 +144,19 @@ HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
 }
 
 template <typename Panel>
-HWY_INLINE void panels_to_codes(const std::byte* from, int64_t depth, CodePanel& to) {
+HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel& to) {
   const Panel* panel = reinterpret_cast<const Panel*>(from);
+  alignas(64) uint8_t codes[kBlockElements * kPanelRows];
   for (int64_t block = 0; block < depth / kBlockElements; ++block) {
     const Panel& at = panel[block / 2];
     const int half = static_cast<int>(block % 2);
-    float *scales = to.scales + block * kPanelRows, *offsets = to.offsets + block * kPanelRows;
-    panel_codes(at, half, to.codes + block * kBlockElements * kPanelRows);
-    floats_of_halves(at.scales[half], 1, scales);
+    panel_codes(at, half, codes);
+    int16_t* words = to.words + block * kBlockElements * kPanelRows;
+    for (int64_t k = 0; k < kPanelRows * kBlockElements; k += 4 * kPanelRows)
+      widen_four_columns(codes + k, Panel::kOffset, words + k);
+    floats_of_halves(at.scales[half], to.scales + block * kPanelRows);
     if constexpr (requires { at.mins; })
-      floats_of_halves(at.mins[half], 1, offsets);
-    else
-      floats_of_halves(at.scales[half], -static_cast<float>(Panel::kOffset), offsets);
+      floats_of_halves(at.mins[half], to.offsets + block * kPanelRows);
   }
 }
 
@@ -147,11 +166,11 @@ void unpack_panels(const QuantizedMatrix& weight,
                    int64_t row,
                    int64_t column,
                    int64_t depth,
-                   CodePanel& panel) {
+                   WordPanel& panel) {
   with_panel(weight.dtype, [&](auto type) HWY_ATTR {
     using Panel = typename decltype(type)::type;
     const int64_t at = row / kPanelRowCount * (weight.in / kPanelColumns) + column / kPanelColumns;
-    panels_to_codes<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
+    panels_to_words<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
   });
 }
 
@@ -219,7 +238,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 
 HWY_EXPORT(unpack_row_codes);
-HWY_EXPORT(unpack_code_panel);
+HWY_EXPORT(unpack_word_panel);
 HWY_EXPORT(unpack_panels);
 HWY_EXPORT(unpack_row_floats);
 
@@ -227,26 +246,27 @@ CodeFormat code_format(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
     case DType::kQ4_0x16:
-    case DType::kQ4_1:
-    case DType::kQ4_1x16:
-    case DType::kQ4_K:
-      return {32, 15};
+      return {32, 8, false};
     case DType::kQ5_0:
     case DType::kQ5_0x16:
-    case DType::kQ5_1:
-    case DType::kQ5_K:
-      return {32, 31};
+      return {32, 16, false};
     case DType::kQ8_0:
     case DType::kQ8_0x16:
-      return {32, 255};
+      return {32, 128, false};
+    case DType::kQ4_1:
+    case DType::kQ4_1x16:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {32, 0, true};
     case DType::kQ2_K:
-      return {16, 3};
+      return {16, 0, true};
     case DType::kQ3_K:
-      return {16, 7};
+      return {16, 4, false};
     case DType::kQ6_K:
-      return {16, 63};
+      return {16, 32, false};
     default:
-      return {1, 0};
+      return {1, 0, false};
   }
 }
 
@@ -256,15 +276,15 @@ bool supports_quantized(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-void unpack_codes(const QuantizedMatrix& weight,
+void unpack_words(const QuantizedMatrix& weight,
                   int64_t row,
                   int64_t column,
                   int64_t depth,
-                  CodePanel& panel) {
+                  WordPanel& panel) {
   if (is_panels(weight.dtype))
     HWY_DYNAMIC_DISPATCH(unpack_panels)(weight, row, column, depth, panel);
   else
-    HWY_DYNAMIC_DISPATCH(unpack_code_panel)(weight, row, column, depth, panel);
+    HWY_DYNAMIC_DISPATCH(unpack_word_panel)(weight, row, column, depth, panel);
 }
 
 void unpack_codes(const QuantizedMatrix& weight,
