@@ -249,7 +249,7 @@ void add_lab_options(Command app, LabOptions& o) {
   app.add_option("--seq-lens", o.lengths,
                  "tokens a sequence: one or several (default: the preset's)");
   app.add_option("--steps", o.steps,
-                 "measured steps; every other one of the first 16 is instrumented, then one in 32")
+                 "measured steps; every other one of the first 32 is instrumented, then two in 64")
       .show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_option("--out", o.out,

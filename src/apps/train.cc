@@ -202,7 +202,7 @@ void add_options(Command app, TrainOptions& o) {
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_flag(
       "--profile", o.profile,
-      "print the operation tables, of every other step of the first 16 and of one in 32 after");
+      "print the operation tables, of every other step of the first 32 and of two in 64 after");
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");

@@ -75,18 +75,25 @@ class Recording {
   virtual void replay() = 0;
 };
 
+// What an instrument must know of launches before they run.
+struct Observed {
+  // The one inside which it sees, where they are replayed. Others, which it has not touched, stay
+  // as fast as they are.
+  std::unique_ptr<Recording> recording;
+  std::vector<NodeId> kernels;  // the node of each in order, where they are made one by one
+};
+
 // Tells when the kernels of each node ran on a device that works on while the host goes on.
 class Instrument {
  public:
   virtual ~Instrument() = default;
-  // A recording of the launches inside which it sees, for one run: `start`, a replay and `stop`
-  // follow. A recording that no instrument made stays as fast as it is.
-  virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) = 0;
-  // From here on the device's work is written down: that of `launches`, in their order, or of a
-  // recording of them that is replayed. It costs time that is not the run's. True: the device waits
-  // for `release`, and what is launched before waits with it, so that the host's part of tracing a
-  // recording is over when the run begins. The launches must outlive the instrument.
-  virtual bool start(std::span<const NodeLaunch> launches, bool replays) = 0;
+  // Made once for some launches, kept while they are.
+  virtual Observed observe(std::span<const NodeLaunch> launches, bool replays) = 0;
+  // From here on the device's work is written down: the launches that were observed, made in their
+  // order, or a replay of their recording. It costs time that is not the run's. True: the device
+  // waits for `release`, and what is launched before waits with it, so that the host's part of
+  // tracing a recording is over when the run begins.
+  virtual bool start(const Observed& launches) = 0;
   virtual void release() {}
   // Launches, made or recorded, belong to this node until the next call.
   virtual void mark(NodeId node) = 0;
@@ -96,6 +103,9 @@ class Instrument {
   // reads 0 at `start`'s return, or at `release`. `dropped` is raised by the records that were
   // lost.
   virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
+  // Until the next `start` nothing of it slows launches. The first run after that start is slower
+  // than those behind it: one to warm up with.
+  virtual void rest() {}
   // What a reader of the times should know; empty for nothing.
   virtual std::string doubt() const { return ""; }
 };

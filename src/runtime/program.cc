@@ -191,15 +191,17 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   perf::ProfiledRun run;
   double begin = now_ns();
   offer_recording(bound);
-  std::unique_ptr<backends::Recording> traced;
-  if (bound.recording != nullptr) traced = instrument->record(bound.launches);
-  bool is_held = instrument->start(bound.launches, traced != nullptr);
+  const bool replays = bound.recording != nullptr;
+  if (!bound.observed || (bound.observed->recording != nullptr) != replays)
+    bound.observed = instrument->observe(bound.launches, replays);
+  backends::Recording* traced = bound.observed->recording.get();
+  bool is_held = instrument->start(*bound.observed);
   if (is_held) launch_held(bound, *traced, *instrument);
   double start = now_ns();
   if (is_held)
     instrument->release();
   else
-    launch(bound, traced.get(), instrument);
+    launch(bound, traced, instrument);
   backend_.synchronize();
   run.wall_ns = now_ns() - start;
   run.spans = instrument->stop(run.dropped);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -68,8 +69,9 @@ class Program {
     std::vector<backends::NodeLaunch> launches;
     bool brings_threads = false;  // some launch does
     std::unique_ptr<backends::Recording> recording;
-    bool is_first = true;      // nothing has run yet
-    bool was_offered = false;  // the backend had the choice to record
+    std::optional<backends::Observed> observed;  // by the backend's instrument
+    bool is_first = true;                        // nothing has run yet
+    bool was_offered = false;                    // the backend had the choice to record
   };
   backends::Operand operand(const Stage& stage, ValueId value) const;
   void bind_stage(const Stage& stage, Bound& bound);

@@ -32,11 +32,12 @@ struct Prompts {
   std::vector<int32_t> tokens;
 };
 
-// Plain and instrumented runs of one thing.
+// Plain and instrumented runs of one thing. `instrument` may be null; else the first of its runs
+// after plain ones warms it up and is not counted.
 class Measurement {
  public:
-  Measurement(Session& session, std::function<void()> once)
-      : session_(session), once_(std::move(once)) {}
+  Measurement(Session& session, backends::Instrument* instrument, std::function<void()> once)
+      : session_(session), instrument_(instrument), once_(std::move(once)) {}
 
   void run(const Repeats& repeats) {
     take(true);  // warm-up; it tells which graphs run
@@ -44,8 +45,10 @@ class Measurement {
     plain_.clear();
     double begin = now_ns();
     for (int64_t i = 0;
-         i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i)
+         i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
       take(i % 4 == 1 || i % 4 == 2);
+      if (instrument_ != nullptr && i % 4 == 1) steps_.pop_back();
+    }
   }
 
   // The graphs of a run in order; those that follow themselves are repeated.
@@ -76,6 +79,7 @@ class Measurement {
  private:
   void take(bool instrumented) {
     std::vector<SessionRun> runs;
+    if (instrument_ != nullptr && !instrumented) instrument_->rest();
     session_.observe(instrumented ? &runs : nullptr);
     double begin = now_ns();
     once_();
@@ -95,6 +99,7 @@ class Measurement {
   }
 
   Session& session_;
+  backends::Instrument* instrument_;
   std::function<void()> once_;
   std::vector<SessionRun> runs_;
   std::vector<perf::InstrumentedStep> steps_;
@@ -168,12 +173,12 @@ PhaseRecords measure_phases(const models::ModelFile& file,
     record.memory.peak_was_reset = was_reset;
     return record;
   };
-  Measurement prefill(session, [&] { p.tokens = session.start(p.prompts); });
+  Measurement prefill(session, backend.instrument(), [&] { p.tokens = session.start(p.prompts); });
   prefill.run(e.repeats);
   records.prefill = finish("prefill", prefill);
   records.prefill.logits = session.logits(e.batch - 1);
   records.prefill.chosen = p.tokens;
-  Measurement decode(session, [&] {
+  Measurement decode(session, backend.instrument(), [&] {
     for (int64_t slot : p.slots) session.rewind(slot, e.length - 1);
     session.step(p.slots, p.tokens);
   });
@@ -223,7 +228,7 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
     Session session(file, options, backend);
     session.start(p.prompts);
     logits = session.logits(0);
-    Measurement decode(session, [&] {
+    Measurement decode(session, backend.instrument(), [&] {
       session.rewind(0, e.length - 1);
       session.step(p.slots, p.tokens);
     });
@@ -236,7 +241,7 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
   }
   options.cached = false;
   Session session(file, options, backend);
-  Measurement whole(session, [&] { session.start(p.prompts); });
+  Measurement whole(session, backend.instrument(), [&] { session.start(p.prompts); });
   whole.run(e.repeats);
   record.without = perf::summarize(whole.plain());
   std::vector<float> other = session.logits(0);

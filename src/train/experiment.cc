@@ -42,12 +42,6 @@ const Experiment& checked(const Experiment& e) {
   return e;
 }
 
-perf::ProcessMemory memory_before(const Experiment& e, backends::Backend& backend) {
-  // What an instrument takes for itself is not the run's.
-  if (e.instrument) backend.instrument();
-  return settled_memory(backend);
-}
-
 }  // namespace
 
 RunningExperiment::RunningExperiment(const Experiment& e,
@@ -58,7 +52,8 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       backend_(backend),
       ceilings_(ceilings),
       listener_(std::move(listener)),
-      before_(memory_before(e, backend)),
+      instrument_(e.instrument ? backend.instrument() : nullptr),
+      before_(settled_memory(backend)),  // what an instrument takes for itself is not the run's
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
       trainer_(e.config, e.step, e.selection, backend, ceilings),
       record_(begin_record(e.setting, e.config, e.step, trainer_.graphs().passes)),
@@ -74,7 +69,7 @@ RunningExperiment::RunningExperiment(const Experiment& e,
 }
 
 // Enough samples for medians; after them a recorded launch's cost is spread over a long run.
-constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
+constexpr int64_t kDenseSteps = 32, kSampledEvery = 64;
 
 bool RunningExperiment::is_sampled(int64_t step) const {
   return experiment_.instrument && step >= 0 && (step < kDenseSteps || step % kSampledEvery < 4);
@@ -83,7 +78,11 @@ bool RunningExperiment::is_sampled(int64_t step) const {
 bool RunningExperiment::is_instrumented(int64_t step) const {
   const bool is_inner = step % 4 == 1 || step % 4 == 2;
   const int64_t four = step < kDenseSteps ? step / 4 : step / kSampledEvery;
-  return is_sampled(step) && is_inner == (four % 2 == 0);
+  return is_sampled(step) && is_inner == (instrument_ != nullptr || four % 2 == 0);
+}
+
+bool RunningExperiment::is_warming(int64_t step) const {
+  return instrument_ != nullptr && is_instrumented(step) && step % 4 == 1;
 }
 
 bool RunningExperiment::may_begin() const {
@@ -100,6 +99,8 @@ void RunningExperiment::finish(StepResult result) {
   if (listener_) listener_({index, instrumented, result});
   if (index < 0) return;
   record_.losses.push_back(result.loss);
+  if (instrument_ != nullptr && instrumented && !is_instrumented(finished_)) instrument_->rest();
+  if (is_warming(index)) return;
   if (instrumented) {
     instrumented_.push_back({std::move(result.profiles), result.elapsed_ns});
   } else {

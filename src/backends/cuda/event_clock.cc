@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of nodes by events between them: coarser than CUPTI's records, but nothing else is needed.
-// A graph that it records holds its events, which the replay stamps.
+// A graph that it records holds its events, and each replay stamps them anew.
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/device_error.h"
@@ -22,16 +22,16 @@ class EventClock final : public Instrument {
   }
   ~EventClock() override {
     cudaEventDestroy(origin_);
-    forget(streamed_);
-    forget(recorded_);
+    for (const auto* stamps : {&streamed_, &recorded_})
+      for (const Stamp& stamp : *stamps) cudaEventDestroy(stamp.event);
   }
 
-  std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
-    forget(recorded_);
-    return record_graph(device_, launches, this);
+  Observed observe(std::span<const NodeLaunch> launches, bool replays) override {
+    if (!replays) return {};
+    return {record_graph(device_, launches, this), {}};
   }
 
-  bool start(std::span<const NodeLaunch>, bool) override {
+  bool start(const Observed&) override {
     used_ = 0;
     check(cudaEventRecord(origin_, device_.stream()), "timing the step");
     check(cudaEventSynchronize(origin_), "timing the step");
@@ -78,10 +78,6 @@ class EventClock final : public Instrument {
   }
 
  private:
-  static void forget(std::vector<Stamp>& stamps) {
-    for (const Stamp& stamp : stamps) cudaEventDestroy(stamp.event);
-    stamps.clear();
-  }
   static cudaEvent_t make_event() {
     cudaEvent_t event = nullptr;
     check(cudaEventCreate(&event), "making an event");
@@ -98,7 +94,7 @@ class EventClock final : public Instrument {
   std::string failure_;
   cudaEvent_t origin_ = nullptr;
   std::vector<Stamp> streamed_;
-  std::vector<Stamp> recorded_;  // of the last recording
+  std::vector<Stamp> recorded_;  // of all recordings
   size_t used_ = 0;
 };
 
