@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul_group: products of one x[N,in] by several weights W[out,in] that stay as a file stores
-// them, of any mix of types, one result [N,out] each. With activations "i16" the products with
-// weights in blocks see x rounded to 16 bits, 32 elements to a scale; with "bf16" they see x and
-// the weights rounded to that. Sums are in fp32 in any case. A weight stays whole: nothing is
-// stacked. Inference only: it has no gradient.
+// them, of any mix of types, one result [N,out] each. With activations "i16" or "i8" the
+// products with weights in blocks see x rounded to 16 or 8 bits, 32 elements to a scale; with
+// "bf16" they see x and the weights rounded to that. Sums are in fp32 in any case. A weight stays
+// whole: nothing is stacked. Inference only: it has no gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -21,8 +21,8 @@ std::vector<Type> infer(const Call& call) {
   expect_rank(kOp, x, 2, "x");
   expect_dtype(kOp, x, DType::kF32, "x");
   const std::string& activations = call.attrs.text("activations");
-  if (activations != "f32" && activations != "i16" && activations != "bf16")
-    throw usage_error("[{}] expected activations f32, i16 or bf16, got '{}'", kOp, activations);
+  if (activations != "f32" && activations != "i8" && activations != "i16" && activations != "bf16")
+    throw usage_error("[{}] expected activations f32, i8, i16 or bf16, got '{}'", kOp, activations);
   std::vector<Type> products;
   for (const Type& weight : call.inputs.subspan(1)) {
     expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
@@ -43,16 +43,14 @@ Work work(const Call& call) {
 
 ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-// Each block of 32: the nearest multiples of its largest magnitude / 32258, which is 127 steps of a
-// first code times 254 of a second.
-std::vector<double> rounded_to_words(std::vector<double> x) {
+// Each block of 32: the nearest multiples of its largest magnitude / steps.
+std::vector<double> rounded_to_codes(std::vector<double> x, double steps) {
   constexpr size_t kBlock = 32;
-  constexpr double kSteps = 127 * 254;
   for (size_t begin = 0; begin < x.size(); begin += kBlock) {
     double top = 0;
     for (size_t i = begin; i < begin + kBlock; ++i) top = std::max(top, std::abs(x[i]));
     if (top == 0) continue;
-    double unit = top / kSteps;
+    double unit = top / steps;
     for (size_t i = begin; i < begin + kBlock; ++i) x[i] = unit * std::nearbyint(x[i] / unit);
   }
   return x;
@@ -71,9 +69,11 @@ void reference(const Call& call,
   const std::string& activations = call.attrs.text("activations");
   bool to_bf16 = activations == "bf16";
   const std::vector<double>& exact = inputs[0]->data;
-  std::vector<double> coarse = activations == "i16" ? rounded_to_words(exact)
-                               : to_bf16            ? rounded_to_bf16(exact)
-                                                    : exact;
+  // 16 bits are 127 steps of a first code times 254 of a second.
+  std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
+                               : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
+                               : to_bf16              ? rounded_to_bf16(exact)
+                                                      : exact;
   for (size_t w = 0; w < outputs.size(); ++w) {
     bool in_blocks = is_block(call.inputs[w + 1].dtype);
     const std::vector<double>& x = in_blocks ? coarse : exact;

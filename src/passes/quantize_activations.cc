@@ -42,9 +42,9 @@ Graph run(const Graph& graph, PassContext& context) {
 const Pass& quantize_activations_pass() {
   static const Pass pass{
       "quantize_activations", Stage::kForward,
-      "round what is multiplied with quantized weights to 16 bits or bf16",
-      "precision: one part in 64,516 of each block's largest, in bf16 one in 512 "
-      "of each number",
+      "round what is multiplied with quantized weights to 16 bits, beside AMX to 8 bits or bf16",
+      "precision: one part in 64,516 of each block's largest, beside AMX one in 254, in bf16 one "
+      "in 512 of each number",
       run};
   return pass;
 }

@@ -72,7 +72,7 @@ class Target {
   virtual bool owns_weights() const { return false; }
 
   // What products of so many tokens with weights in blocks best round their activations to:
-  // matmul_group's "i16" or "bf16".
+  // matmul_group's "i8", "i16" or "bf16".
   virtual std::string_view rounded_activations(int64_t /*tokens*/) const { return "i16"; }
 
   // The type that kernels best read a stored matrix in which products and look-ups alone read: the

@@ -97,19 +97,26 @@ class GroupRun {
 
 // Sums of 512 products in fp32.
 constexpr double kRounding = 1e-5;
-// Here and there a quotient lies so close to the middle of two words that fp32 and double round it
-// apart: then the sum is off by a unit (1/32258 of about 3) times a weight of about 3, of a sum
-// whose root mean square is the root of 512. Of the elements in a hundred are so.
-constexpr double kWord = 2 * 3.0 / 32258 * 4 / 22.6;
+// Here and there a quotient lies so close to the middle of two codes that fp32 and double round it
+// apart: then the sum is off by a unit (1/127 of about 3) times a weight of about 3, of a sum whose
+// root mean square is the root of 512.
+constexpr double kCode = 3.0 / 127 * 4 / 22.6;
 
 TEST(MatmulGroup, KeepsActivationsInExactMode) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "f32").distance(), kRounding) << tokens << " tokens";
 }
 
+TEST(MatmulGroup, RoundsToEightBitsAsTheReferenceDoes) {
+  for (int64_t tokens : {1, 3})
+    EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
+}
+
+// The same of units 254 times as small, of which some elements in a hundred are off by one.
 TEST(MatmulGroup, RoundsToSixteenBitsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3, 70})
-    EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + kWord) << tokens << " tokens";
+    EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kCode / 254)
+        << tokens << " tokens";
 }
 
 // A weight that fp32 and double round apart from the middle of two is off by 2^-8 of itself.

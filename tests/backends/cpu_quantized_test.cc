@@ -16,8 +16,8 @@ namespace ridge::backends::cpu {
 namespace {
 
 struct Activations {
-  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, bool in_words)
-      : x{tokens, in, nullptr, in_words} {
+  Activations(const std::vector<float>& values, int64_t tokens, int64_t in, Codes form)
+      : x{tokens, in, nullptr, form} {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
     x.data = storage.get();
     quantize_activations(Rows<const float>{values.data(), in}, x);
@@ -31,7 +31,7 @@ struct Activations {
   }
   static int code(const QuantizedActivations& part, int64_t n, int64_t k) {
     constexpr int64_t kOrder[] = {0, 2, 1, 3};
-    return part.in_words ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
+    return part.in_words() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
   }
   // Between two numbers that an element of its block may be rounded to.
   float step(int64_t n, int64_t k) const { return x.part(x.parts() - 1).scales(n)[k / 32]; }
@@ -49,14 +49,16 @@ void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations
 }
 struct Fast {
   FastProduct product;
-  bool in_words;  // of its activations
+  Codes form;  // of its activations
   const char* name;
 };
-constexpr Fast kFast[] = {{gemv, false, "gemv"}, {quantized_gemm, true, "gemm"}};
+constexpr Fast kFast[] = {{gemv, Codes::kByte, "gemv in 8 bits"},
+                          {gemv, Codes::kTwoBytes, "gemv in 16 bits"},
+                          {quantized_gemm, Codes::kWord, "gemm in 16 bits"}};
 
 void expect_sums(const QuantizedActivations& x, int64_t n) {
   for (int64_t k = 0; k < x.in; ++k)
-    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.in_words ? 127 * 254 : 127);
+    EXPECT_LE(std::abs(Activations::code(x, n, k)), x.in_words() ? 127 * 254 : 127);
   for (int64_t g = 0; g < x.in / 16; ++g) {
     int sum = 0;
     for (int64_t k = 16 * g; k < 16 * g + 16; ++k) sum += Activations::code(x, n, k);
@@ -74,15 +76,16 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   const int64_t tokens = 3, in = 96;
   std::vector<float> values = random_values<float>(tokens * in, 5);
   for (int64_t k = 32; k < 64; ++k) values[static_cast<size_t>(k)] = 0;
-  const Activations words(values, tokens, in, true), bytes(values, tokens, in, false);
-  for (const Activations* a : {&words, &bytes}) {
+  const Activations words(values, tokens, in, Codes::kWord),
+      two(values, tokens, in, Codes::kTwoBytes), one(values, tokens, in, Codes::kByte);
+  for (const Activations* a : {&words, &two, &one}) {
     for (int64_t n = 0; n < tokens; ++n) {
       for (int64_t k = 0; k < in; ++k) {
         const float value = values[static_cast<size_t>(n * in + k)];
         // The last bits of a number of 16 are about those of its fp32 arithmetic.
         EXPECT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value));
-        EXPECT_EQ(Activations::code(words.x, n, k), 254 * Activations::code(bytes.x, n, k) +
-                                                        Activations::code(bytes.x.part(1), n, k));
+        EXPECT_EQ(Activations::code(words.x, n, k),
+                  254 * Activations::code(two.x, n, k) + Activations::code(two.x.part(1), n, k));
       }
       for (int p = 0; p < a->x.parts(); ++p) expect_sums(a->x.part(p), n);
     }
@@ -99,7 +102,8 @@ void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
     x[i] = i % 32 == 0 ? -127.0f : -126.499f;
   for (const Fast& fast : kFast) {
-    const Activations a(x, tokens, in, fast.in_words);
+    if (fast.form == Codes::kByte && bits != Bits::kRandom) std::fill(x.begin(), x.end(), -127.0f);
+    const Activations a(x, tokens, in, fast.form);
     std::vector<float> rounded(x.size());
     for (int64_t n = 0; n < tokens; ++n)
       for (int64_t k = 0; k < in; ++k) rounded[static_cast<size_t>(n * in + k)] = a.rounded(n, k);
@@ -157,7 +161,7 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   const int64_t tokens = 7, in = 1280, out = 528;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
   for (const Fast& fast : kFast) {
-    const Activations a(x, tokens, in, fast.in_words);
+    const Activations a(x, tokens, in, fast.form);
     const Weights other(DType::kQ5_1, 19, in, 37);
     for (DType dtype : kPanelTypes) {
       const PanelWeights w(dtype, out, in, 31);
@@ -186,7 +190,7 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
 TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
-  const Activations a(x, tokens, in, false);
+  const Activations a(x, tokens, in, Codes::kTwoBytes);
   const auto expect_same = [&](const Weights& w) {
     std::vector<float> dealt(static_cast<size_t>(tokens * out)), even(dealt);
     const QuantizedProduct whole{w.matrix, {dealt.data(), out}, false};
@@ -219,7 +223,7 @@ TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
   for (const Fast& fast : kFast) {
-    const Activations a(x, tokens, in, fast.in_words);
+    const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, out, in, 13);
       std::vector<float> y(static_cast<size_t>(tokens * out));
@@ -278,7 +282,7 @@ TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
   for (const Fast& fast : kFast) {
-    const Activations a(x, tokens, in, fast.in_words);
+    const Activations a(x, tokens, in, fast.form);
     for (DType dtype : kBlockTypes) {
       const Weights w(dtype, 530, in, 31), other(DType::kQ4_1, 19, in, 37);
       std::vector<float> together(static_cast<size_t>(tokens * 530), 0.5f);
@@ -330,7 +334,7 @@ TEST_P(CpuQuantized, NotANumberStaysInItsTokenOfPanels) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(in + 300)] = bad;
     for (const Fast& fast : kFast) {
-      const Activations a(x, tokens, in, fast.in_words);
+      const Activations a(x, tokens, in, fast.form);
       for (DType dtype : kPanelTypes) {
         const PanelWeights w(dtype, out, in, 43);
         std::vector<float> y(static_cast<size_t>(tokens * out));
@@ -350,7 +354,7 @@ TEST_P(CpuQuantized, NotANumberStaysInItsToken) {
     std::vector<float> x = random_values<float>(tokens * in, 41);
     x[static_cast<size_t>(2 * in + 300)] = bad;
     for (const Fast& fast : kFast) {
-      const Activations a(x, tokens, in, fast.in_words);
+      const Activations a(x, tokens, in, fast.form);
       for (DType dtype : kBlockTypes) {
         const Weights w(dtype, out, in, 43);
         std::vector<float> y(static_cast<size_t>(tokens * out));
@@ -368,7 +372,7 @@ TEST_P(CpuQuantized, TakesEmptyExtents) {
   const Weights w(DType::kQ4_0, 3, 64, 1);
   const QuantizedProduct call{w.matrix, {nullptr, 3}, false};
   for (const Fast& fast : kFast) {
-    const Activations a({}, 0, 64, fast.in_words);
+    const Activations a({}, 0, 64, fast.form);
     fast.product({&call, 1}, a.x);
     fast.product({}, a.x);
   }

@@ -58,7 +58,10 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   int launches(const Graph&, const Node&) const override { return 1; }
 
   std::string_view rounded_activations(int64_t tokens) const override {
-    return has_bf16_tiles() && tokens > kGemvTokens ? "bf16" : "i16";
+    // Beside tiles, which round prompts to 8 bits of each number, a token's 8 bits of each block
+    // are in keeping; half as many multiplications are worth 10% of its time there.
+    if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
+    return "i16";
   }
 
   DType packed_weight(DType stored, const Shape& shape) const override {

@@ -25,6 +25,8 @@ std::string unsupported_weight(DType weight) {
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
     return "only tiles (AMX) multiply blocks in bf16";
+  if (call.attrs.text("activations") == "i8" && call.inputs[0].shape[0] > kGemvTokens)
+    return fmt::format("8-bit activations are for up to {} tokens", kGemvTokens);
   for (const Type& weight : call.inputs.subspan(1)) {
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
       return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
@@ -82,7 +84,10 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
 // Of no data yet.
 QuantizedActivations codes_of(const Call& call) {
   const Shape& x = call.inputs[0].shape;
-  return {x[0], x[1], nullptr, x[0] > kGemvTokens};
+  const Codes form = call.attrs.text("activations") == "i8" ? Codes::kByte
+                     : x[0] <= kGemvTokens                  ? Codes::kTwoBytes
+                                                            : Codes::kWord;
+  return {x[0], x[1], nullptr, form};
 }
 
 Launch bind_rounded(std::vector<QuantizedProduct> products,

@@ -313,7 +313,8 @@ Finish measure_blocks(Rounds& rounds) {
     std::vector<BlockQ4_0> weight = std::vector<BlockQ4_0>(kOut * kIn / 32);
     std::vector<float> x = std::vector<float>(kTokens * kIn),
                        y = std::vector<float>(kTokens * kOut);
-    Arena codes{QuantizedActivations{kTokens, kIn, nullptr, true}.bytes(), "rounded activations"};
+    Arena codes{QuantizedActivations{kTokens, kIn, nullptr, Codes::kWord}.bytes(),
+                "rounded activations"};
   };
   auto o = std::make_shared<Operands>();
   Random random(1);
@@ -323,7 +324,7 @@ Finish measure_blocks(Rounds& rounds) {
     for (uint8_t& pair : block.quants) pair = static_cast<uint8_t>(random.below(256));
   }
   const Timing& timing = rounds.add([o] {
-    const QuantizedActivations codes{kTokens, kIn, o->codes.data(), true};
+    const QuantizedActivations codes{kTokens, kIn, o->codes.data(), Codes::kWord};
     const QuantizedProduct product{
         {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
         {o->y.data(), kOut}};

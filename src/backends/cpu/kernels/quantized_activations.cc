@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds activations to 16 bits, block by block.
+// Rounds activations, block by block.
 #include "backends/cpu/kernels/quantized_activations.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -49,7 +49,7 @@ HWY_INLINE void store_codes(const int32_t* codes,
   x.half_sums(n)[2 * block] = unit * static_cast<float>(sums[0]);
   x.half_sums(n)[2 * block + 1] = unit * static_cast<float>(sums[1]);
   x.sums(n)[block] = unit * static_cast<float>(sums[0] + sums[1]);
-  if (x.in_words)
+  if (x.in_words())
     store_words(codes, x.words(n) + block * kActivationBlock);
   else
     for (int i = 0; i < kActivationBlock; ++i)
@@ -72,13 +72,13 @@ HWY_INLINE void quantize_block(const float* x,
     largest = std::max(largest, magnitude);
   }
   const float top = std::bit_cast<float>(largest);
-  constexpr float kSteps = 127 * kPartRatio;
+  const float steps = out.form == Codes::kByte ? 127 : 127 * kPartRatio;
   // A block of numbers below 2^-110 is as good as zero, and its inverse would overflow.
-  const float inverse = top > 0x1p-110f ? kSteps / top : 0.0f;
-  const float unit = top / kSteps;
+  const float inverse = top > 0x1p-110f ? steps / top : 0.0f;
+  const float unit = top / steps;
   int32_t codes[kActivationBlock];
   for (int i = 0; i < kActivationBlock; ++i) codes[i] = nearest(x[i] * inverse);
-  if (out.in_words) return store_codes(codes, unit, out, n, block);
+  if (out.parts() == 1) return store_codes(codes, unit, out, n, block);
   int32_t coarse[kActivationBlock];
   for (int i = 0; i < kActivationBlock; ++i) {
     coarse[i] = nearest(static_cast<float>(codes[i]) * (1.0f / kPartRatio));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations rounded to 16 bits for products with quantized weights: their layout and the
+// Activations rounded to 16 or 8 bits for products with quantized weights: their layout and the
 // rounding. Not the products: quantized_matmul.h.
 //
 // Each row is cut into blocks of 32: x_i is about unit * q_i with unit = max |x| / 32258 and q_i
 // the nearest integer. Products of many tokens read q as words. Those of few tokens, which multiply
-// bytes, read it in two parts: q_i = 254 c_i + d_i, with c_i and d_i from -127 to 127. Beside the
-// codes of a part lie its unit as `scale`, and scale * (sum of codes) of each block and each half
-// block, which weights with an offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum
-// q_i. A block that holds an infinity or a NaN has scale infinity or NaN, and so makes every
-// product with it NaN.
+// bytes, read it in two parts: q_i = 254 c_i + d_i, with c_i and d_i from -127 to 127. Or in one:
+// unit = max |x| / 127 and q_i from -127 to 127. Beside the codes of a part lie its unit as
+// `scale`, and scale * (sum of codes) of each block and each half block, which weights with an
+// offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum q_i. A block that holds an
+// infinity or a NaN has scale infinity or NaN, and so makes every product with it NaN.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +20,9 @@ namespace ridge::backends::cpu {
 
 inline constexpr int64_t kActivationBlock = 32;
 
+// An element's code: 8 bits, 16 in two parts, or 16.
+enum class Codes { kByte, kTwoBytes, kWord };
+
 // How much finer the second part's scale is than the first one's.
 inline constexpr int kPartRatio = 254;
 
@@ -30,12 +33,13 @@ struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
   std::byte* data = nullptr;  // [N, row_bytes()], aligned to 64 bytes
-  bool in_words = false;
+  Codes form = Codes::kTwoBytes;
 
   int64_t blocks() const { return in / kActivationBlock; }
-  int64_t code_bytes() const { return in_words ? 2 * in : in; }
+  bool in_words() const { return form == Codes::kWord; }
+  int64_t code_bytes() const { return in_words() ? 2 * in : in; }
   int64_t part_bytes() const { return (code_bytes() + in / 2 + 63) / 64 * 64; }
-  int parts() const { return in_words ? 1 : 2; }
+  int parts() const { return form == Codes::kTwoBytes ? 2 : 1; }
   int64_t row_bytes() const { return parts() * part_bytes(); }
   int64_t bytes() const { return tokens * row_bytes(); }
   int8_t* codes(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }
@@ -47,7 +51,7 @@ struct QuantizedActivations {
   float* half_sums(int64_t n) const { return scales(n) + 2 * blocks(); }
 
   // The same rows at part p: what codes(n) and the others give is that part's.
-  QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), in_words}; }
+  QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
 
   // Vectors of 8-bit codes: the tokens' parts, one token's after the other's.
   int64_t vectors() const { return tokens * parts(); }

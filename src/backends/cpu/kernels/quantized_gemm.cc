@@ -88,7 +88,7 @@ void multiply_panel(PanelTimesVectors kernel,
 }  // namespace
 
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x) {
-  RIDGE_CHECK(x.in_words, "expected activations in words");
+  RIDGE_CHECK(x.in_words(), "expected activations in words");
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
                 "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,

@@ -4,8 +4,8 @@
 //
 // Which form to choose:
 //   fast mode   quantize_activations once for all products that read the same x, then
-//               quantized_gemv (x in two parts) for N <= kGemvTokens, else quantized_gemm (x in
-//               words); both take any N. Error: that of x rounded to 16 bits; the integer sums are
+//               quantized_gemv (x in bytes) for N <= kGemvTokens, else quantized_gemm (x in words);
+//               both take any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
 //               exact. Where there are tiles of bf16 (AMX), quantized_tiles.h for N > kGemvTokens.
 //   exact mode  quantized_gemv_exact for N <= kGemvTokens, else quantized_gemm_exact: activations
 //               and sums in fp32.
