@@ -4,7 +4,8 @@
 // back. The blocks' bytes are GGUF's, in another order, Q8_0's codes as unsigned ones: same values,
 // same size. A form in memory, not a file's.
 //
-// A matrix [out, in] is panels [out / 16, in / 64]; out is a multiple of 16 and in of 64.
+// A matrix [out, in] is panels [out / 16, in / kColumns]; out is a multiple of 16 and in of the
+// panel's kColumns, of which kScaleColumns share a scale.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +22,12 @@ namespace ridge {
 inline namespace base {
 
 inline constexpr int64_t kPanelRowCount = 16;
-inline constexpr int64_t kPanelColumns = 64;  // two blocks of each row
 
 // The low nibbles are a block's columns 0..15, the high ones 16..31, four columns a group. Codes
 // are kOffset above the numbers that scales multiply.
 struct PanelQ4_0 {
   using Block = BlockQ4_0;
+  static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 8;
   uint16_t scales[2][16];
   uint8_t quants[2][4][16][4];  // [block, group, row, column]
@@ -34,6 +35,7 @@ struct PanelQ4_0 {
 
 struct PanelQ4_1 {
   using Block = BlockQ4_1;
+  static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 0;
   uint16_t scales[2][16];
   uint16_t mins[2][16];
@@ -44,6 +46,7 @@ struct PanelQ4_1 {
 // are the high nibbles.
 struct PanelQ5_0 {
   using Block = BlockQ5_0;
+  static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 16;
   uint16_t scales[2][16];
   uint8_t high_bits[2][16][4];  // [block, row, column]
@@ -52,6 +55,7 @@ struct PanelQ5_0 {
 
 struct PanelQ8_0 {
   using Block = BlockQ8_0;
+  static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 128;
   uint16_t scales[2][16];
   uint8_t quants[2][8][16][4];
@@ -59,6 +63,9 @@ struct PanelQ8_0 {
 
 static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(PanelQ5_0) == 704 &&
               sizeof(PanelQ8_0) == 1088);
+// Of a row in a panel.
+template <typename Panel>
+inline constexpr int kScaleCount = Panel::kColumns / Panel::kScaleColumns;
 
 // Calls body(std::type_identity<Panel>()) with the panel of a type that is one.
 template <typename Body>

@@ -19,8 +19,8 @@ static_assert(kPanelRows == kPanelRowCount);
 
 // Asks for what a stream of panels reads kDistance bytes after `panel`, into L2.
 template <int64_t kDistance, typename Panel>
-inline void fetch_after(const Panel* panel, const ReadPath& path) {
-  const std::byte* ahead = path.ahead_of(panel, kDistance);
+inline void fetch_after(const Panel& panel, const ReadPath& path) {
+  const std::byte* ahead = path.ahead_of(&panel, kDistance);
 #pragma GCC unroll 17
   for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
@@ -80,7 +80,7 @@ void multiply_strips(const QuantizedMatrix& weight,
   const Range rows = stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);
-  Strip<Panel> strip{nullptr, weight.in / kPanelColumns, 0, accumulate, {}};
+  Strip<Panel> strip{nullptr, weight.in / Panel::kColumns, 0, accumulate, {}};
   const Panel* panels = reinterpret_cast<const Panel*>(weight.data);
   const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
   strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), stream.then};

@@ -160,7 +160,7 @@ HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel&
   }
 }
 
-static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
+static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kSuperBlockElements == 0);
 
 void unpack_panels(const QuantizedMatrix& weight,
                    int64_t row,
@@ -169,7 +169,7 @@ void unpack_panels(const QuantizedMatrix& weight,
                    WordPanel& panel) {
   with_panel(weight.dtype, [&](auto type) HWY_ATTR {
     using Panel = typename decltype(type)::type;
-    const int64_t at = row / kPanelRowCount * (weight.in / kPanelColumns) + column / kPanelColumns;
+    const int64_t at = (row / kPanelRowCount * weight.in + column) / Panel::kColumns;
     panels_to_words<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
   });
 }
