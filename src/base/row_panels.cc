@@ -13,7 +13,10 @@ inline namespace base {
 namespace {
 
 template <typename Panel>
-constexpr int64_t kBlocks = Panel::kColumns / kBlockElements;
+constexpr int64_t kBlockColumns =
+    Panel::kColumns == kSuperBlockElements ? kSuperBlockElements : kBlockElements;
+template <typename Panel>
+constexpr int64_t kBlocks = Panel::kColumns / kBlockColumns<Panel>;
 
 uint32_t load_word(const std::byte* from) {
   uint32_t word;
@@ -46,6 +49,36 @@ void pack_block(const std::byte* from, int64_t b, int64_t r, Panel& panel) {
   }
   for (size_t g = 0; g < kGroups; ++g)
     store_word(load_word(from + offsetof(Block, quants) + 4 * g) ^ kFlipped, panel.quants[b][g][r]);
+}
+
+void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ4_K& panel) {
+  std::memcpy(&panel.scales[r], from + offsetof(BlockQ4_K, scale), 2);
+  std::memcpy(&panel.mins[r], from + offsetof(BlockQ4_K, min), 2);
+  for (size_t i = 0; i < 12; ++i)
+    panel.sub_scales[i][r] = static_cast<uint8_t>(from[offsetof(BlockQ4_K, scales) + i]);
+  for (size_t g = 0; g < 32; ++g)
+    store_word(load_word(from + offsetof(BlockQ4_K, quants) + 4 * g),
+               panel.quants[g / 8][g % 8][r]);
+}
+
+// Four codes at once, their low and high bits from where BlockQ6_K has them.
+void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ6_K& panel) {
+  std::memcpy(&panel.scales[r], from + offsetof(BlockQ6_K, scale), 2);
+  for (size_t s = 0; s < 16; ++s)
+    panel.sub_scales[s][r] = static_cast<int8_t>(from[offsetof(BlockQ6_K, scales) + s]);
+  for (size_t s = 0; s < 16; ++s) {
+    const size_t half = s / 8, group = s % 8 / 2;
+    const std::byte *low_bits = from + 64 * half + 32 * (group % 2) + 16 * (s % 2),
+                    *high_bits = from + offsetof(BlockQ6_K, high_bits) + 32 * half + 16 * (s % 2);
+    uint32_t low[4], high = 0;
+    for (size_t g = 0; g < 4; ++g) {
+      low[g] = load_word(low_bits + 4 * g) >> group / 2 * 4 & 0x0f0f0f0f;
+      high |= (load_word(high_bits + 4 * g) >> 2 * group & 0x03030303) << 2 * g;
+    }
+    store_word(low[0] | low[1] << 4, panel.low_bits[s][0][r]);
+    store_word(low[2] | low[3] << 4, panel.low_bits[s][1][r]);
+    store_word(high, panel.high_bits[s][r]);
+  }
 }
 
 // Row by row, as memory brings them; the strip's panels stay in L1 meanwhile.
@@ -81,13 +114,36 @@ void unpack_block(const Panel& panel, int64_t b, int64_t row, float* out) {
   }
 }
 
+void unpack_block(const PanelQ4_K& panel, int64_t, int64_t row, float* out) {
+  const float scale = f16_to_float(panel.scales[row]), min = f16_to_float(panel.mins[row]);
+  for (int s = 0; s < 8; ++s) {
+    const ScaleMin sub = k_scale_min(&panel.sub_scales[0][row], s, kPanelRowCount);
+    for (int i = 0; i < 32; ++i) {
+      const int code = panel.quants[s / 2][i / 4][row][i % 4] >> s % 2 * 4 & 15;
+      *out++ = scale * static_cast<float>(sub.scale) * static_cast<float>(code) -
+               min * static_cast<float>(sub.min);
+    }
+  }
+}
+
+void unpack_block(const PanelQ6_K& panel, int64_t, int64_t row, float* out) {
+  const float scale = f16_to_float(panel.scales[row]);
+  for (int s = 0; s < 16; ++s)
+    for (int i = 0; i < 16; ++i) {
+      const int low = panel.low_bits[s][i / 8][row][i % 4] >> i / 4 % 2 * 4 & 15;
+      const int high = panel.high_bits[s][row][i % 4] >> i / 4 * 2 & 3;
+      *out++ = scale * static_cast<float>(panel.sub_scales[s][row]) *
+               static_cast<float>((low | high << 4) - PanelQ6_K::kOffset);
+    }
+}
+
 }  // namespace
 
 DType panel_dtype(DType dtype, const Shape& shape) {
-  constexpr std::pair<DType, DType> kPanels[] = {{DType::kQ4_0, DType::kQ4_0x16},
-                                                 {DType::kQ4_1, DType::kQ4_1x16},
-                                                 {DType::kQ5_0, DType::kQ5_0x16},
-                                                 {DType::kQ8_0, DType::kQ8_0x16}};
+  constexpr std::pair<DType, DType> kPanels[] = {
+      {DType::kQ4_0, DType::kQ4_0x16}, {DType::kQ4_1, DType::kQ4_1x16},
+      {DType::kQ5_0, DType::kQ5_0x16}, {DType::kQ8_0, DType::kQ8_0x16},
+      {DType::kQ4_K, DType::kQ4_Kx16}, {DType::kQ6_K, DType::kQ6_Kx16}};
   if (shape.rank() != 2 || shape.elements() == 0 || shape[0] % kPanelRowCount != 0) return dtype;
   for (const auto& [blocks, panels] : kPanels)
     if (dtype == blocks && shape[1] % (info(panels).elements_per_block / kPanelRowCount) == 0)
@@ -118,7 +174,7 @@ void dequantize_row(DType dtype, const std::byte* panels, int64_t row, std::span
     const Panel* strip = reinterpret_cast<const Panel*>(panels) + row / kPanelRowCount * across;
     float* to = out.data();
     for (int64_t p = 0; p < across; ++p)
-      for (int64_t b = 0; b < kBlocks<Panel>; ++b, to += kBlockElements)
+      for (int64_t b = 0; b < kBlocks<Panel>; ++b, to += kBlockColumns<Panel>)
         unpack_block(strip[p], b, row % kPanelRowCount, to);
   });
 }

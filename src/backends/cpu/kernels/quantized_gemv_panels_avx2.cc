@@ -26,6 +26,21 @@ inline __m256i load(const uint8_t (&group)[16][4], int rows) { return load(group
 inline __m256 floats_of_halves(const uint16_t* halves, int rows) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves) + rows));
 }
+inline __m256 floats_of_bytes(const uint8_t* bytes, int rows) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(bytes + 8 * rows)));
+}
+inline __m256 floats_of_bytes(const int8_t* bytes, int rows) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(bytes + 8 * rows)));
+}
+
+// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four and the top two of
+// another.
+inline __m256i low_six(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(0x3f)); }
+inline __m256i joined(__m256i low_four, __m256i top_two) {
+  return _mm256_or_si256(_mm256_and_si256(low_four, _mm256_set1_epi8(0x0f)),
+                         _mm256_and_si256(_mm256_srli_epi16(top_two, 2), _mm256_set1_epi8(0x30)));
+}
+
 inline __m256i four_codes(const int8_t* x, int group) {
   return _mm256_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
 }
@@ -58,12 +73,24 @@ inline __m256i codes(const Panel& panel, int s, int group, int rows) {
     return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - group, 16));
   return low;
 }
+inline __m256i codes(const PanelQ4_K& panel, int s, int group, int rows) {
+  const __m256i both = load(panel.quants[s / 2][group], rows);
+  return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+}
+inline __m256i codes(const PanelQ6_K& panel, int s, int group, int rows) {
+  const __m256i both = load(panel.low_bits[s][group / 2], rows),
+                low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+  return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - 2 * group, 48));
+}
+
 // How many pairs of products add up in 16 bits: of codes of b bits each is at most 2 * 127 * (2^b -
 // 1). None of 8 bits does.
 template <typename Panel>
 constexpr int kChain = 8;
 template <>
 constexpr int kChain<PanelQ5_0> = 4;
+template <>
+constexpr int kChain<PanelQ6_K> = 2;
 template <>
 constexpr int kChain<PanelQ8_0> = 0;
 
@@ -130,6 +157,47 @@ struct Scales {
   const Panel& panel;
 };
 
+// The sub-blocks' six bits are unpacked for all of them at once, as bytes.
+template <>
+struct Scales<PanelQ4_K> {
+  explicit Scales(const PanelQ4_K& panel) {
+    for (int half = 0; half < 2; ++half) {
+      all[half] = floats_of_halves(panel.scales, half);
+      all_min[half] = _mm256_sub_ps(_mm256_setzero_ps(), floats_of_halves(panel.mins, half));
+      const auto bytes = [&](int from) { return load(panel.sub_scales[from + 2 * half]); };
+      const auto store = [&](uint8_t(*to)[16], __m256i from) {
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to[2 * half]), from);
+      };
+      const __m256i first = bytes(0), second = bytes(4), third = bytes(8);
+      store(scales, low_six(first));
+      store(scales + 4, joined(third, first));
+      store(mins, low_six(second));
+      store(mins + 4, joined(_mm256_srli_epi16(third, 4), second));
+    }
+  }
+  __m256 scale(int s, int rows) const {
+    return _mm256_mul_ps(all[rows], floats_of_bytes(scales[s], rows));
+  }
+  __m256 min(int s, int rows) const {
+    return _mm256_mul_ps(all_min[rows], floats_of_bytes(mins[s], rows));
+  }
+
+  __m256 all[2], all_min[2];  // of the super-block
+  alignas(32) uint8_t scales[8][16];
+  alignas(32) uint8_t mins[8][16];
+};
+
+template <>
+struct Scales<PanelQ6_K> {
+  explicit Scales(const PanelQ6_K& of)
+      : panel(of), all{floats_of_halves(of.scales, 0), floats_of_halves(of.scales, 1)} {}
+  __m256 scale(int s, int rows) const {
+    return _mm256_mul_ps(all[rows], floats_of_bytes(panel.sub_scales[s], rows));
+  }
+  const PanelQ6_K& panel;
+  __m256 all[2];
+};
+
 // Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the columns that share a scale,
 // o what codes are above their numbers.
 template <typename P>
@@ -152,7 +220,7 @@ struct PanelForm {
     const auto scale_of = [&](int p) {
       return broadcast(x.scales[v + p] + part * kColumns / kActivationBlock);
     };
-    const auto sum_of = [&](int p) { return broadcast(x.sums[v + p] + part); };
+    const auto sum_of = [&](int p) { return broadcast(x.sums_of(kColumns, v + p) + part); };
     __m256 dot = _mm256_mul_ps(_mm256_cvtepi32_ps(dots[v]), scale_of(0));
     __m256 sum = sum_of(0);
     if constexpr (kParts == 2) {
@@ -194,9 +262,9 @@ struct PanelForm {
     int64_t part = 0;
     for (int64_t p = 0; p < strip.across; ++p) {
       const Panel& panel = strip.panels[p];
-      fetch_after<kFetchBytes>(panel, strip.path);
       const Scales<Panel> scales(panel);
       for (int s = 0; s < kScaleCount<Panel>; s += 2, part += 2) {
+        if (s % 4 == 0) fetch_after<kFetchBytes>(panel, s, strip.path);
 #pragma GCC unroll 2
         for (int odd = 0; odd < 2; ++odd)
           add_part<kTokens, kParts>(panel, scales, s + odd, x, part + odd, totals);
@@ -215,8 +283,8 @@ struct PanelForm {
 }  // namespace
 
 // Bound: memory for one token. 16 rows of 64 columns take 170 vector instructions for 576 bytes
-// (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0) and 162 for 1088 (Q8_0), in
-// two parts 262, 276, 377 and 383, some three a cycle.
+// (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0), 162 for 1088 (Q8_0), 194 for 576 (Q4_K) and 320
+// for 840 (Q6_K), in two parts 262, 276, 377, 383, 292 and 446, some three a cycle.
 void gemv_panels_avx2(const QuantizedMatrix& weight,
                       const RowStream& stream,
                       const QuantizedActivations& x,

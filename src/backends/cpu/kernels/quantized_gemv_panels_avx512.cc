@@ -54,7 +54,7 @@ struct PanelForm {
     const auto scale = [&](int p) {
       return _mm512_set1_ps(x.scales[v + p][part * kColumns / kActivationBlock]);
     };
-    const auto sum = [&](int p) { return _mm512_set1_ps(x.sums[v + p][part]); };
+    const auto sum = [&](int p) { return _mm512_set1_ps(x.sums_of(kColumns, v + p)[part]); };
     __m512 first;
     if constexpr (Panel::kOffset == 0) {
       first = _mm512_mul_ps(dot(0), scale(0));
@@ -86,7 +86,8 @@ struct PanelForm {
       totals[t] = _mm512_fmadd_ps(scale, unscaled<kParts>(dots, x, t * kParts, part), totals[t]);
       if constexpr (kHasMins)
         for (int v = t * kParts; v < (t + 1) * kParts; ++v)
-          totals[t] = _mm512_fmadd_ps(scales.min(s), _mm512_set1_ps(x.sums[v][part]), totals[t]);
+          totals[t] = _mm512_fmadd_ps(scales.min(s), _mm512_set1_ps(x.sums_of(kColumns, v)[part]),
+                                      totals[t]);
     }
   }
 
@@ -98,9 +99,9 @@ struct PanelForm {
     int64_t part = 0;
     for (int64_t p = 0; p < strip.across; ++p) {
       const Panel& panel = strip.panels[p];
-      fetch_after<kFetchBytes>(panel, strip.path);
       const Scales<Panel> scales(panel);
       for (int s = 0; s < kScaleCount<Panel>; s += 2, part += 2) {
+        if (s % 4 == 0) fetch_after<kFetchBytes>(panel, s, strip.path);
 #pragma GCC unroll 2
         for (int odd = 0; odd < 2; ++odd)
           add_part<kTokens, kParts>(panel, scales, s + odd, x, part + odd, totals[odd]);
@@ -118,8 +119,8 @@ struct PanelForm {
 }  // namespace
 
 // Bound: memory for one token. 16 rows of 64 columns take 70 instructions of 512 bits for 576 bytes
-// (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0) and 62 for 1088 (Q8_0), in two parts 110, 148 and 102,
-// two a cycle.
+// (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0), 62 for 1088 (Q8_0), 80 for 576 (Q4_K) and 128 for 840
+// (Q6_K), in two parts 110, 148, 102, 120 and 176, two a cycle.
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,
