@@ -219,6 +219,8 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ4_1x16:
     case DType::kQ5_0x16:
     case DType::kQ8_0x16:
+    case DType::kQ4_Kx16:
+    case DType::kQ6_Kx16:
       break;  // their elements do not lie in order: row_panels.h
   }
   RIDGE_CHECK(false, "unknown dtype {}", static_cast<int>(dtype));

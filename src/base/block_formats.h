@@ -115,14 +115,15 @@ struct ScaleMin {
   uint8_t min;    // 0..63
 };
 
-// Sub-block s (0..7) of Q4_K's and Q5_K's 12 scale bytes. Bytes 0..3 hold scales 0..3 and
-// bytes 4..7 mins 0..3 in their low 6 bits; bytes 8..11 hold the low nibbles of scales (low) and
-// mins (high) 4..7, whose top two bits are the top two bits of bytes 0..3 and 4..7.
-inline ScaleMin k_scale_min(const uint8_t* packed, int s) {
-  if (s < 4)
-    return {static_cast<uint8_t>(packed[s] & 63), static_cast<uint8_t>(packed[s + 4] & 63)};
-  return {static_cast<uint8_t>((packed[s + 4] & 15) | ((packed[s - 4] >> 6) << 4)),
-          static_cast<uint8_t>((packed[s + 4] >> 4) | ((packed[s] >> 6) << 4))};
+// Sub-block s (0..7) of Q4_K's and Q5_K's 12 scale bytes, which lie `stride` apart. Bytes 0..3 hold
+// scales 0..3 and bytes 4..7 mins 0..3 in their low 6 bits; bytes 8..11 hold the low nibbles of
+// scales (low) and mins (high) 4..7, whose top two bits are the top two bits of bytes 0..3
+// and 4..7.
+inline ScaleMin k_scale_min(const uint8_t* packed, int s, int64_t stride = 1) {
+  const auto byte = [&](int i) { return packed[i * stride]; };
+  if (s < 4) return {static_cast<uint8_t>(byte(s) & 63), static_cast<uint8_t>(byte(s + 4) & 63)};
+  return {static_cast<uint8_t>((byte(s + 4) & 15) | ((byte(s - 4) >> 6) << 4)),
+          static_cast<uint8_t>((byte(s + 4) >> 4) | ((byte(s) >> 6) << 4))};
 }
 
 // Sub-block s (0..15) of Q3_K's 12 scale bytes, in -32..31. Bytes 0..7 hold the low nibbles of

@@ -40,6 +40,8 @@ constexpr std::array kTable = {
     DTypeInfo{DType::kQ4_1x16, "q4_1x16", 1024, 640},
     DTypeInfo{DType::kQ5_0x16, "q5_0x16", 1024, 704},
     DTypeInfo{DType::kQ8_0x16, "q8_0x16", 1024, 1088},
+    DTypeInfo{DType::kQ4_Kx16, "q4_kx16", 4096, 2304},
+    DTypeInfo{DType::kQ6_Kx16, "q6_kx16", 4096, 3360},
 };
 
 }  // namespace

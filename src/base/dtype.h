@@ -37,10 +37,12 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kQ4_0x16,  // in panels of 16 rows and 64 columns (row_panels.h); files have none
+  kQ4_0x16,  // in panels of 16 rows (row_panels.h); files have none
   kQ4_1x16,
   kQ5_0x16,
   kQ8_0x16,
+  kQ4_Kx16,
+  kQ6_Kx16,
 };
 
 struct DTypeInfo {

@@ -4,12 +4,26 @@
 
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "base/bf16.h"
 
 namespace ridge {
 inline namespace base {
 namespace {
+
+template <typename Panel>
+constexpr int64_t kBlockColumns =
+    Panel::kColumns == kSuperBlockElements ? kSuperBlockElements : kBlockElements;
+template <typename Panel>
+constexpr int64_t kBlocks = Panel::kColumns / kBlockColumns<Panel>;
+
+uint32_t load_word(const std::byte* from) {
+  uint32_t word;
+  std::memcpy(&word, from, 4);
+  return word;
+}
+void store_word(uint32_t word, uint8_t* to) { std::memcpy(to, &word, 4); }
 
 // Bits k, k + 4, .. k + 28 of a word side by side.
 uint32_t every_fourth_bit(uint32_t word, int k) {
@@ -19,48 +33,78 @@ uint32_t every_fourth_bit(uint32_t word, int k) {
   return (bits | bits >> 12) & 0xff;
 }
 
-// Row by row, as memory brings them; the strip's panels stay in L1 meanwhile. A file may have
-// blocks at odd addresses.
+// Block b of those that a panel has of each row. A file may have blocks at odd addresses.
 template <typename Panel>
-void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
+void pack_block(const std::byte* from, int64_t b, int64_t r, Panel& panel) {
   using Block = typename Panel::Block;
   constexpr size_t kGroups = sizeof(Block::quants) / 4;
   constexpr uint32_t kFlipped = std::is_same_v<Block, BlockQ8_0> ? 0x80808080 : 0;
-  for (int64_t r = 0; r < kPanelRowCount; ++r)
-    for (int64_t b = 0; b < 2 * panels; ++b, rows += sizeof(Block)) {
-      Panel& panel = to[b / 2];
-      std::memcpy(&panel.scales[b % 2][r], rows, 2);
-      if constexpr (requires { panel.mins; })
-        std::memcpy(&panel.mins[b % 2][r], rows + offsetof(Block, min), 2);
-      if constexpr (requires { panel.high_bits; }) {
-        uint32_t word;
-        std::memcpy(&word, rows + offsetof(Block, high_bits), 4);
-        for (int k = 0; k < 4; ++k)
-          panel.high_bits[b % 2][r][k] = static_cast<uint8_t>(every_fourth_bit(word, k));
-      }
-      for (size_t g = 0; g < kGroups; ++g) {
-        uint32_t four;
-        std::memcpy(&four, rows + offsetof(Block, quants) + 4 * g, 4);
-        four ^= kFlipped;
-        std::memcpy(panel.quants[b % 2][g][r], &four, 4);
-      }
-    }
+  std::memcpy(&panel.scales[b][r], from, 2);
+  if constexpr (requires { panel.mins; })
+    std::memcpy(&panel.mins[b][r], from + offsetof(Block, min), 2);
+  if constexpr (requires { panel.high_bits; }) {
+    const uint32_t word = load_word(from + offsetof(Block, high_bits));
+    for (int k = 0; k < 4; ++k)
+      panel.high_bits[b][r][k] = static_cast<uint8_t>(every_fourth_bit(word, k));
+  }
+  for (size_t g = 0; g < kGroups; ++g)
+    store_word(load_word(from + offsetof(Block, quants) + 4 * g) ^ kFlipped, panel.quants[b][g][r]);
 }
 
-// A row's 32 columns of half a panel.
+void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ4_K& panel) {
+  std::memcpy(&panel.scales[r], from + offsetof(BlockQ4_K, scale), 2);
+  std::memcpy(&panel.mins[r], from + offsetof(BlockQ4_K, min), 2);
+  for (size_t i = 0; i < 12; ++i)
+    panel.sub_scales[i][r] = static_cast<uint8_t>(from[offsetof(BlockQ4_K, scales) + i]);
+  for (size_t g = 0; g < 32; ++g)
+    store_word(load_word(from + offsetof(BlockQ4_K, quants) + 4 * g),
+               panel.quants[g / 8][g % 8][r]);
+}
+
+// Four codes at once, their low and high bits from where BlockQ6_K has them.
+void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ6_K& panel) {
+  std::memcpy(&panel.scales[r], from + offsetof(BlockQ6_K, scale), 2);
+  for (size_t s = 0; s < 16; ++s)
+    panel.sub_scales[s][r] = static_cast<int8_t>(from[offsetof(BlockQ6_K, scales) + s]);
+  for (size_t s = 0; s < 16; ++s) {
+    const size_t half = s / 8, group = s % 8 / 2;
+    const std::byte *low_bits = from + 64 * half + 32 * (group % 2) + 16 * (s % 2),
+                    *high_bits = from + offsetof(BlockQ6_K, high_bits) + 32 * half + 16 * (s % 2);
+    uint32_t low[4], high = 0;
+    for (size_t g = 0; g < 4; ++g) {
+      low[g] = load_word(low_bits + 4 * g) >> group / 2 * 4 & 0x0f0f0f0f;
+      high |= (load_word(high_bits + 4 * g) >> 2 * group & 0x03030303) << 2 * g;
+    }
+    store_word(low[0] | low[1] << 4, panel.low_bits[s][0][r]);
+    store_word(low[2] | low[3] << 4, panel.low_bits[s][1][r]);
+    store_word(high, panel.high_bits[s][r]);
+  }
+}
+
+// Row by row, as memory brings them; the strip's panels stay in L1 meanwhile.
 template <typename Panel>
-void unpack_block(const Panel& panel, int64_t half, int64_t row, float* out) {
-  const float scale = f16_to_float(panel.scales[half][row]);
+void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
+  using Block = typename Panel::Block;
+  for (int64_t r = 0; r < kPanelRowCount; ++r)
+    for (int64_t p = 0; p < panels; ++p)
+      for (int64_t b = 0; b < kBlocks<Panel>; ++b, rows += sizeof(Block))
+        pack_block(rows, b, r, to[p]);
+}
+
+// Block b of a row in a panel.
+template <typename Panel>
+void unpack_block(const Panel& panel, int64_t b, int64_t row, float* out) {
+  const float scale = f16_to_float(panel.scales[b][row]);
   float min = 0;
-  if constexpr (requires { panel.mins; }) min = f16_to_float(panel.mins[half][row]);
+  if constexpr (requires { panel.mins; }) min = f16_to_float(panel.mins[b][row]);
   const auto set = [&](int64_t column, int code) {
     if constexpr (requires { panel.high_bits; })
-      code |= (panel.high_bits[half][row][column % 4] >> column / 4 & 1) << 4;
+      code |= (panel.high_bits[b][row][column % 4] >> column / 4 & 1) << 4;
     out[column] = scale * static_cast<float>(code - Panel::kOffset) + min;
   };
   constexpr int64_t kCodes = 4 * std::extent_v<decltype(Panel::quants), 1>;
   for (int64_t i = 0; i < kCodes; ++i) {
-    const uint8_t code = panel.quants[half][i / 4][row][i % 4];
+    const uint8_t code = panel.quants[b][i / 4][row][i % 4];
     if constexpr (kCodes == kBlockElements) {
       set(i, code);
     } else {
@@ -70,15 +114,40 @@ void unpack_block(const Panel& panel, int64_t half, int64_t row, float* out) {
   }
 }
 
+void unpack_block(const PanelQ4_K& panel, int64_t, int64_t row, float* out) {
+  const float scale = f16_to_float(panel.scales[row]), min = f16_to_float(panel.mins[row]);
+  for (int s = 0; s < 8; ++s) {
+    const ScaleMin sub = k_scale_min(&panel.sub_scales[0][row], s, kPanelRowCount);
+    for (int i = 0; i < 32; ++i) {
+      const int code = panel.quants[s / 2][i / 4][row][i % 4] >> s % 2 * 4 & 15;
+      *out++ = scale * static_cast<float>(sub.scale) * static_cast<float>(code) -
+               min * static_cast<float>(sub.min);
+    }
+  }
+}
+
+void unpack_block(const PanelQ6_K& panel, int64_t, int64_t row, float* out) {
+  const float scale = f16_to_float(panel.scales[row]);
+  for (int s = 0; s < 16; ++s)
+    for (int i = 0; i < 16; ++i) {
+      const int low = panel.low_bits[s][i / 8][row][i % 4] >> i / 4 % 2 * 4 & 15;
+      const int high = panel.high_bits[s][row][i % 4] >> i / 4 * 2 & 3;
+      *out++ = scale * static_cast<float>(panel.sub_scales[s][row]) *
+               static_cast<float>((low | high << 4) - PanelQ6_K::kOffset);
+    }
+}
+
 }  // namespace
 
 DType panel_dtype(DType dtype, const Shape& shape) {
-  const bool fits = shape.rank() == 2 && shape[0] % kPanelRowCount == 0 &&
-                    shape[1] % kPanelColumns == 0 && shape.elements() > 0;
-  if (fits && dtype == DType::kQ4_0) return DType::kQ4_0x16;
-  if (fits && dtype == DType::kQ4_1) return DType::kQ4_1x16;
-  if (fits && dtype == DType::kQ5_0) return DType::kQ5_0x16;
-  if (fits && dtype == DType::kQ8_0) return DType::kQ8_0x16;
+  constexpr std::pair<DType, DType> kPanels[] = {
+      {DType::kQ4_0, DType::kQ4_0x16}, {DType::kQ4_1, DType::kQ4_1x16},
+      {DType::kQ5_0, DType::kQ5_0x16}, {DType::kQ8_0, DType::kQ8_0x16},
+      {DType::kQ4_K, DType::kQ4_Kx16}, {DType::kQ6_K, DType::kQ6_Kx16}};
+  if (shape.rank() != 2 || shape.elements() == 0 || shape[0] % kPanelRowCount != 0) return dtype;
+  for (const auto& [blocks, panels] : kPanels)
+    if (dtype == blocks && shape[1] % (info(panels).elements_per_block / kPanelRowCount) == 0)
+      return panels;
   return dtype;
 }
 
@@ -88,10 +157,10 @@ void pack_panels(DType to,
                  std::span<std::byte> panels) {
   with_panel(to, [&](auto type) {
     using Panel = typename decltype(type)::type;
-    const int64_t across = in / kPanelColumns;
+    const int64_t across = in / Panel::kColumns;
     const size_t strip_bytes = static_cast<size_t>(across) * sizeof(Panel);
     RIDGE_CHECK(
-        in % kPanelColumns == 0 && rows.size() == panels.size() && rows.size() % strip_bytes == 0,
+        in % Panel::kColumns == 0 && rows.size() == panels.size() && rows.size() % strip_bytes == 0,
         "{} bytes of rows of {} are no panels", rows.size(), in);
     for (size_t at = 0; at < rows.size(); at += strip_bytes)
       pack_strip(rows.data() + at, across, reinterpret_cast<Panel*>(panels.data() + at));
@@ -101,10 +170,12 @@ void pack_panels(DType to,
 void dequantize_row(DType dtype, const std::byte* panels, int64_t row, std::span<float> out) {
   with_panel(dtype, [&](auto type) {
     using Panel = typename decltype(type)::type;
-    const int64_t across = static_cast<int64_t>(out.size()) / kPanelColumns;
+    const int64_t across = static_cast<int64_t>(out.size()) / Panel::kColumns;
     const Panel* strip = reinterpret_cast<const Panel*>(panels) + row / kPanelRowCount * across;
-    for (int64_t b = 0; b < 2 * across; ++b)
-      unpack_block(strip[b / 2], b % 2, row % kPanelRowCount, out.data() + b * kBlockElements);
+    float* to = out.data();
+    for (int64_t p = 0; p < across; ++p)
+      for (int64_t b = 0; b < kBlocks<Panel>; ++b, to += kBlockColumns<Panel>)
+        unpack_block(strip[p], b, row % kPanelRowCount, to);
   });
 }
 

@@ -138,12 +138,11 @@ TEST_P(CpuQuantized, FastProductsOfEveryFormat) {
   }
 }
 
-constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0};
-
 TEST_P(CpuQuantized, FastProductsOfPanels) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   for (DType dtype : kPanelTypes) {
-    for (int64_t in : {64, 192, 576, 1088, 2048}) {
+    for (int64_t in : {64, 192, 256, 576, 1088, 1280, 2048}) {
+      if (in % info(dtype).elements_per_block != 0) continue;
       for (int64_t out : {16, 48, 192}) {
         const PanelWeights w(dtype, out, in, 3);
         for (int64_t tokens : {1, 2, 3, 4, 5, 9, 17})

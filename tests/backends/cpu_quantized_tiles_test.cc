@@ -107,7 +107,7 @@ TEST_P(CpuQuantizedTiles, ProductsOfEveryFormat) {
 
 // Panels of rows make the tiles that their rows make, bit for bit.
 TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ8_0}) {
+  for (DType dtype : kPanelTypes) {
     for (int64_t out : {16, 32, 48}) {
       const int64_t in = 1280;
       const PanelWeights packed(dtype, out, in, 51);

@@ -20,6 +20,10 @@ inline constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0
                                         DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                         DType::kQ5_K, DType::kQ6_K};
 
+// Those that have panels of rows.
+inline constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
+                                        DType::kQ8_0, DType::kQ4_K, DType::kQ6_K};
+
 // Byte offsets of a block's halves: its scale, and its min or -1.
 struct HalfOffsets {
   int scale, min;

@@ -38,6 +38,8 @@ TEST(DType, BlocksHaveTheSizesOfTheirParts) {
   EXPECT_EQ(info(DType::kQ4_1x16).bytes_per_block, 16 * 2 * info(DType::kQ4_1).bytes_per_block);
   EXPECT_EQ(info(DType::kQ5_0x16).bytes_per_block, 16 * 2 * info(DType::kQ5_0).bytes_per_block);
   EXPECT_EQ(info(DType::kQ8_0x16).bytes_per_block, 16 * 2 * info(DType::kQ8_0).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ4_Kx16).bytes_per_block, 16 * info(DType::kQ4_K).bytes_per_block);
+  EXPECT_EQ(info(DType::kQ6_Kx16).bytes_per_block, 16 * info(DType::kQ6_K).bytes_per_block);
   EXPECT_EQ(info(DType::kQ2_K).bytes_per_block, 256 / 16 + 256 / 4 + 2 + 2);
   EXPECT_EQ(info(DType::kQ3_K).bytes_per_block, 256 / 8 + 256 / 4 + 12 + 2);
   EXPECT_EQ(info(DType::kQ4_K).bytes_per_block, 2 + 2 + 12 + 256 / 2);

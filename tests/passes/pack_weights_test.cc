@@ -23,7 +23,7 @@ class PackingTarget final : public perf::Target {
   }
 };
 
-// A tied head, and two more products of blocks of which one has a shape that is no panels.
+// A tied head, and more products of blocks of which one has a shape that is no panels.
 Graph tied_head(const std::string& activations) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -35,8 +35,12 @@ Graph tied_head(const std::string& activations) {
                                          {x, b.parameter("up.weight", {DType::kQ4_0, {64, 64}}),
                                           b.parameter("odd.weight", {DType::kQ4_0, {24, 64}})},
                                          {{"activations", activations}});
+  ValueId deep = b.call("matmul_group",
+                        {b.input("deep", {DType::kF32, {3, 256}}),
+                         b.parameter("down.weight", {DType::kQ6_K, {64, 256}})},
+                        {{"activations", activations}});
   graph.outputs = {b.call("matmul_group", {made[0], table}, {{"activations", activations}}),
-                   made[1]};
+                   made[1], deep};
   return graph;
 }
 
@@ -48,6 +52,7 @@ TEST(PackWeights, PacksWhatRoundedProductsRead) {
   EXPECT_EQ(after.type(after.find("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(after.type(after.find("up.weight")).dtype, DType::kQ4_0x16);
   EXPECT_EQ(after.type(after.find("odd.weight")).dtype, DType::kQ4_0);
+  EXPECT_EQ(after.type(after.find("down.weight")).dtype, DType::kQ6_Kx16);
   run_pass(pack_weights_pass(), before, load, packing);
   EXPECT_EQ(load.graph.type(load.stored.at("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(load.graph.producer(load.stored.at("odd.weight")), nullptr);

@@ -17,12 +17,15 @@ namespace {
 
 static_assert(kPanelRows == kPanelRowCount);
 
-// Asks for what a stream of panels reads kDistance bytes after `panel`, into L2.
+// Asks for what a stream of panels reads kDistance bytes after the part of `panel` that four scales
+// are for, from scale `s` on, into L2.
 template <int64_t kDistance, typename Panel>
-inline void fetch_after(const Panel* panel, const ReadPath& path) {
-  const std::byte* ahead = path.ahead_of(panel, kDistance);
-#pragma GCC unroll 17
-  for (size_t line = 0; line < sizeof(Panel); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
+  constexpr size_t kParts = (kScaleCount<Panel> + 3) / 4, kBytes = sizeof(Panel) / kParts;
+  const std::byte* from = reinterpret_cast<const std::byte*>(&panel) + s / 4 * kBytes;
+  const std::byte* ahead = path.ahead_of(from, kDistance);
+#pragma GCC unroll 18
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
 // Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
@@ -36,14 +39,21 @@ struct Vectors {
       codes[v] = part.codes(n);
       scales[v] = part.scales(n);
       sums[v] = part.sums(n);
+      half_sums[v] = part.half_sums(n);
     }
     for (int64_t t = 0; t < count / x.parts(); ++t) y[t] = to[x.token_of(first) + t];
+  }
+
+  // Of `columns` columns each.
+  const float* sums_of(int64_t columns, int v) const {
+    return columns == kActivationBlock ? sums[v] : half_sums[v];
   }
 
   int64_t count = 0;
   const int8_t* codes[4] = {};
   const float* scales[4] = {};
-  const float* sums[4] = {};  // scale times the sum of a block's codes
+  const float* sums[4] = {};       // scale times the sum of a block's codes
+  const float* half_sums[4] = {};  // or half a block's
   float* y[4] = {};
 };
 
@@ -80,7 +90,7 @@ void multiply_strips(const QuantizedMatrix& weight,
   const Range rows = stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);
-  Strip<Panel> strip{nullptr, weight.in / kPanelColumns, 0, accumulate, {}};
+  Strip<Panel> strip{nullptr, weight.in / Panel::kColumns, 0, accumulate, {}};
   const Panel* panels = reinterpret_cast<const Panel*>(weight.data);
   const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
   strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), stream.then};

@@ -3,6 +3,7 @@
 // panels: a row of W in each lane. Weights as a file has them: quantized_gemv_avx2.cc.
 #include <cstdint>
 
+#include "backends/cpu/kernels/panel_codes_avx512-inl.h"
 #include "backends/cpu/kernels/quantized_gemv_panels-inl.h"
 #include "base/row_panels.h"
 
@@ -19,135 +20,91 @@ namespace {
 // 178 MB of Q8_0: not at all 24 GB/s, 4 KiB 35, 8 KiB 41, 16 KiB 44.
 inline constexpr int64_t kFetchBytes = 16384;
 
-inline __m512i load(const void* from) { return _mm512_loadu_si512(from); }
 inline __m512i four_codes(const int8_t* x, int group) {
   return _mm512_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
 }
-inline __m512 floats_of_halves(const uint16_t* halves) {
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
-}
 
-// Sums of a block's codes times each vector's. High nibbles stay where they are: their sums are 16
-// times as large.
+// Sums of the codes that scale s is for times each vector's.
 template <int kVectors, typename Panel>
-inline void add_dots(const Panel& panel, int half, const int8_t* const* x, __m512i* dots) {
-  __m512i high[kVectors];
-  for (__m512i& each : high) each = _mm512_setzero_si512();
+inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i* dots) {
+  for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+  for (int group = 0; group < Panel::kScaleColumns / 4; ++group) {
+    const __m512i w = codes(panel, s, group);
 #pragma GCC unroll 4
-  for (int group = 0; group < 4; ++group) {
-    const __m512i both = load(panel.quants[half][group]);
-    const __m512i low_codes = _mm512_and_si512(both, _mm512_set1_epi8(15));
-    const __m512i high_codes = _mm512_and_si512(both, _mm512_set1_epi8(-16));
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      dots[v] = _mm512_dpbusd_epi32(dots[v], low_codes, four_codes(x[v], group));
-      high[v] = _mm512_dpbusd_epi32(high[v], high_codes, four_codes(x[v], 4 + group));
-    }
+    for (int v = 0; v < kVectors; ++v)
+      dots[v] = _mm512_dpbusd_epi32(dots[v], w, four_codes(x[v], group));
   }
-  for (int v = 0; v < kVectors; ++v)
-    dots[v] = _mm512_add_epi32(dots[v], _mm512_srai_epi32(high[v], 4));
 }
 
-// Bit `group` of each byte moved to bit 4, and 15 kept of the code.
-inline __m512i with_fifth_bit(__m512i code, __m512i bits, int group) {
-  const __m512i moved =
-      group < 4 ? _mm512_slli_epi16(bits, 4 - group) : _mm512_srli_epi16(bits, group - 4);
-  const __m512i low = _mm512_and_si512(code, _mm512_set1_epi8(15));
-  return _mm512_or_si512(low, _mm512_and_si512(moved, _mm512_set1_epi8(16)));
-}
-
-template <int kVectors>
-inline void add_dots(const PanelQ5_0& panel, int half, const int8_t* const* x, __m512i* dots) {
-  const __m512i bits = load(panel.high_bits[half]);
-  __m512i high[kVectors];
-  for (__m512i& each : high) each = _mm512_setzero_si512();
-#pragma GCC unroll 4
-  for (int group = 0; group < 4; ++group) {
-    const __m512i both = load(panel.quants[half][group]);
-    const __m512i low_codes = with_fifth_bit(both, bits, group),
-                  high_codes = with_fifth_bit(_mm512_srli_epi16(both, 4), bits, 4 + group);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      dots[v] = _mm512_dpbusd_epi32(dots[v], low_codes, four_codes(x[v], group));
-      high[v] = _mm512_dpbusd_epi32(high[v], high_codes, four_codes(x[v], 4 + group));
-    }
-  }
-  for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_add_epi32(dots[v], high[v]);
-}
-
-template <int kVectors>
-inline void add_dots(const PanelQ8_0& panel, int half, const int8_t* const* x, __m512i* dots) {
-  __m512i odd[kVectors];
-  for (__m512i& each : odd) each = _mm512_setzero_si512();
-#pragma GCC unroll 4
-  for (int group = 0; group < 8; group += 2) {
-    const __m512i first = load(panel.quants[half][group]),
-                  second = load(panel.quants[half][group + 1]);
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      dots[v] = _mm512_dpbusd_epi32(dots[v], first, four_codes(x[v], group));
-      odd[v] = _mm512_dpbusd_epi32(odd[v], second, four_codes(x[v], group + 1));
-    }
-  }
-  for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_add_epi32(dots[v], odd[v]);
-}
-
-// Of kParts vectors of one token, from v on: s_x sum (c c_x) - o s_x sum c_x, added up, where o is
-// what codes are above their numbers.
-template <int kOffset, int kParts>
-inline __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t block) {
-  const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };
-  const auto scale = [&](int p) { return _mm512_set1_ps(x.scales[v + p][block]); };
-  const auto sum = [&](int p) { return _mm512_set1_ps(x.sums[v + p][block]); };
-  __m512 first;
-  if constexpr (kOffset == 0) {
-    first = _mm512_mul_ps(dot(0), scale(0));
-  } else {
-    const __m512 code_offset = _mm512_set1_ps(kOffset);
-    __m512 offset = _mm512_mul_ps(sum(0), code_offset);
-    if constexpr (kParts == 2) offset = _mm512_fmadd_ps(sum(1), code_offset, offset);
-    first = _mm512_fmsub_ps(dot(0), scale(0), offset);
-  }
-  if constexpr (kParts == 2) return _mm512_fmadd_ps(dot(1), scale(1), first);
-  return first;
-}
-
-// Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the blocks. The two blocks of a
-// panel have totals of their own, so that an addition need not wait for the one before.
+// Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the columns that share a scale,
+// o what codes are above their numbers. Even and odd ones have totals of their own, so that an
+// addition need not wait for the one before.
 template <typename P>
 struct PanelForm {
   using Panel = P;
+  static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
+  static constexpr int64_t kColumns = Panel::kScaleColumns;
+
+  // Of kParts vectors of one token, from v on: s_x sum (c c_x) - o s_x sum c_x, added up; `part` is
+  // which of the row's kColumns columns.
+  template <int kParts>
+  static __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t part) {
+    const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };
+    const auto scale = [&](int p) {
+      return _mm512_set1_ps(x.scales[v + p][part * kColumns / kActivationBlock]);
+    };
+    const auto sum = [&](int p) { return _mm512_set1_ps(x.sums_of(kColumns, v + p)[part]); };
+    __m512 first;
+    if constexpr (Panel::kOffset == 0) {
+      first = _mm512_mul_ps(dot(0), scale(0));
+    } else {
+      const __m512 code_offset = _mm512_set1_ps(Panel::kOffset);
+      __m512 offset = _mm512_mul_ps(sum(0), code_offset);
+      if constexpr (kParts == 2) offset = _mm512_fmadd_ps(sum(1), code_offset, offset);
+      first = _mm512_fmsub_ps(dot(0), scale(0), offset);
+    }
+    if constexpr (kParts == 2) return _mm512_fmadd_ps(dot(1), scale(1), first);
+    return first;
+  }
+
+  template <int kTokens, int kParts>
+  static void add_part(const Panel& panel,
+                       const Scales<Panel>& scales,
+                       int s,
+                       const Vectors& x,
+                       int64_t part,
+                       __m512 (&totals)[kTokens]) {
+    constexpr int kVectors = kTokens * kParts;
+    const int8_t* codes[kVectors];
+    __m512i dots[kVectors];
+    for (int v = 0; v < kVectors; ++v) codes[v] = x.codes[v] + part * kColumns;
+    set_dots<kVectors>(panel, s, codes, dots);
+    const __m512 scale = scales.scale(s);
+#pragma GCC unroll 4
+    for (int t = 0; t < kTokens; ++t) {
+      totals[t] = _mm512_fmadd_ps(scale, unscaled<kParts>(dots, x, t * kParts, part), totals[t]);
+      if constexpr (kHasMins)
+        for (int v = t * kParts; v < (t + 1) * kParts; ++v)
+          totals[t] = _mm512_fmadd_ps(scales.min(s), _mm512_set1_ps(x.sums_of(kColumns, v)[part]),
+                                      totals[t]);
+    }
+  }
 
   template <int kTokens, int kParts>
   static void multiply(const Strip<Panel>& strip, const Vectors& x) {
-    constexpr int kVectors = kTokens * kParts;
     __m512 totals[2][kTokens];
     for (auto& half : totals)
       for (__m512& total : half) total = _mm512_setzero_ps();
+    int64_t part = 0;
     for (int64_t p = 0; p < strip.across; ++p) {
       const Panel& panel = strip.panels[p];
-      fetch_after<kFetchBytes>(&panel, strip.path);
+      const Scales<Panel> scales(panel);
+      for (int s = 0; s < kScaleCount<Panel>; s += 2, part += 2) {
+        if (s % 4 == 0) fetch_after<kFetchBytes>(panel, s, strip.path);
 #pragma GCC unroll 2
-      for (int half = 0; half < 2; ++half) {
-        const int64_t block = 2 * p + half;
-        const int8_t* codes[kVectors];
-        __m512i dots[kVectors];
-        for (int v = 0; v < kVectors; ++v) {
-          codes[v] = x.codes[v] + block * kActivationBlock;
-          dots[v] = _mm512_setzero_si512();
-        }
-        add_dots<kVectors>(panel, half, codes, dots);
-        const __m512 scales = floats_of_halves(panel.scales[half]);
-#pragma GCC unroll 4
-        for (int t = 0; t < kTokens; ++t) {
-          __m512& total = totals[half][t];
-          total = _mm512_fmadd_ps(
-              scales, unscaled<Panel::kOffset, kParts>(dots, x, t * kParts, block), total);
-          if constexpr (requires { panel.mins; })
-            for (int v = t * kParts; v < (t + 1) * kParts; ++v)
-              total = _mm512_fmadd_ps(floats_of_halves(panel.mins[half]),
-                                      _mm512_set1_ps(x.sums[v][block]), total);
-        }
+        for (int odd = 0; odd < 2; ++odd)
+          add_part<kTokens, kParts>(panel, scales, s + odd, x, part + odd, totals[odd]);
       }
     }
     for (int t = 0; t < kTokens; ++t) {
@@ -161,8 +118,9 @@ struct PanelForm {
 
 }  // namespace
 
-// Bound: memory for one token. A block of 16 rows takes 24 instructions of 512 bits (Q4_0, 288
-// bytes; Q4_1, 320), 45 (Q5_0, 352) or 15 (Q8_0, 544), in two parts 36, 57 or 26, two a cycle.
+// Bound: memory for one token. 16 rows of 64 columns take 70 instructions of 512 bits for 576 bytes
+// (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0), 62 for 1088 (Q8_0), 80 for 576 (Q4_K) and 128 for 840
+// (Q6_K), in two parts 110, 148, 102, 120 and 176, two a cycle.
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,

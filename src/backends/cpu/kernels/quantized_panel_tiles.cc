@@ -3,6 +3,7 @@
 // tile's rows already, so nothing is transposed. Rows of blocks: quantized_gemm_amx.cc.
 #include <cstdint>
 
+#include "backends/cpu/kernels/panel_codes_avx512-inl.h"
 #include "backends/cpu/kernels/quantized_tiles-inl.h"
 #include "backends/cpu/kernels/tile_filling-inl.h"
 #include "base/row_panels.h"
@@ -27,14 +28,10 @@ struct Scaling {
   }
 };
 
-inline __m512 floats_of_halves(const uint16_t* halves) {
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
-}
-
 template <typename Panel>
-inline Scaling scaling(const Panel& panel, int half) {
-  const __m512 scale = floats_of_halves(panel.scales[half]);
-  if constexpr (requires { panel.mins; }) return {scale, floats_of_halves(panel.mins[half])};
+inline Scaling scaling(const Scales<Panel>& scales, int s) {
+  const __m512 scale = scales.scale(s);
+  if constexpr (requires(const Panel& panel) { panel.mins; }) return {scale, scales.min(s)};
   return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
 }
 
@@ -54,50 +51,35 @@ inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
   }
 }
 
+// A tile of a panel's, from its scale `first` on.
 template <typename Panel>
-inline __m512i fifth_bits(const Panel& panel, int half, int group) {
-  if constexpr (requires { panel.high_bits; }) {
-    const __mmask64 set = _mm512_test_epi8_mask(_mm512_loadu_si512(panel.high_bits[half]),
-                                                _mm512_set1_epi8(static_cast<char>(1 << group)));
-    return _mm512_maskz_set1_epi8(set, 16);
-  } else {
-    return _mm512_setzero_si512();
+inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first, uint16_t* to) {
+  constexpr int kGroups = Panel::kScaleColumns / 4;
+  for (int s = first; s < first + kTileDepth / Panel::kScaleColumns; ++s) {
+    const Scaling by = scaling(scales, s);
+#pragma GCC unroll 8
+    for (int group = 0; group < kGroups; ++group, to += 2 * kTileDepth)
+      store_pairs(codes(panel, s, group), by, to);
   }
-}
-
-template <typename Panel>
-inline void make_tile(const Panel& panel, int half, uint16_t* to) {
-  const Scaling by = scaling(panel, half);
-  const __m512i mask = _mm512_set1_epi8(15);
-  for (int group = 0; group < 4; ++group, to += 2 * kTileDepth) {
-    const __m512i both = _mm512_loadu_si512(panel.quants[half][group]);
-    const __m512i low = _mm512_and_si512(both, mask),
-                  high = _mm512_and_si512(_mm512_srli_epi16(both, 4), mask);
-    store_pairs(_mm512_or_si512(low, fifth_bits(panel, half, group)), by, to);
-    store_pairs(_mm512_or_si512(high, fifth_bits(panel, half, 4 + group)), by, to + 8 * kTileDepth);
-  }
-}
-
-inline void make_tile(const PanelQ8_0& panel, int half, uint16_t* to) {
-  const Scaling by = scaling(panel, half);
-  for (int group = 0; group < 8; ++group, to += 2 * kTileDepth)
-    store_pairs(_mm512_loadu_si512(panel.quants[half][group]), by, to);
 }
 
 template <typename Panel>
 void unpack(const QuantizedMatrix& weight, int64_t row, int64_t column, WeightTiles& tiles) {
-  const int64_t across = weight.in / kPanelColumns;
-  const Panel* strip = reinterpret_cast<const Panel*>(weight.data) + row / kTileRows * across +
-                       column / kPanelColumns;
-  for (int64_t row_tile = 0; row_tile < 2 && row + row_tile * kTileRows < weight.out;
-       ++row_tile, strip += across)
-    for (int64_t k = 0; k < tiles.depth_tiles; ++k)
-      make_tile(strip[k / 2], static_cast<int>(k % 2), tiles.tile(row_tile, k));
+  constexpr int kTiles = Panel::kColumns / kTileDepth, kScales = kTileDepth / Panel::kScaleColumns;
+  for (int64_t row_tile = 0; row_tile < 2 && row < weight.out; ++row_tile, row += kTileRows) {
+    const Panel* panel = reinterpret_cast<const Panel*>(weight.data) +
+                         (row / kTileRows * weight.in + column) / Panel::kColumns;
+    for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++panel) {
+      const Scales<Panel> scales(*panel);
+      for (int tile = 0; tile < kTiles; ++tile)
+        make_tile(*panel, scales, tile * kScales, tiles.tile(row_tile, k + tile));
+    }
+  }
 }
 
 }  // namespace
 
-static_assert(kPanelRowCount == kTileRows && kPanelColumns == 2 * kTileDepth);
+static_assert(kPanelRowCount == kTileRows);
 
 // Bound: conversions, about 2.5 cycles per 32 columns of a row.
 void unpack_panel_tiles(const QuantizedMatrix& weight,

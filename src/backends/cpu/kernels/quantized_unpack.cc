@@ -113,14 +113,14 @@ HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
   for (int64_t r = 0; r < kPanelRows; ++r) to[r] = half_to_float(halves[r]);
 }
 
-// The codes of a block of a panel: [8, 16 rows, 4 columns].
+// What scale s of a panel is for: the codes, [kScaleColumns / 4, 16 rows, 4 columns].
 template <typename Panel>
-HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
+HWY_INLINE void panel_codes(const Panel& panel, int s, uint8_t* to) {
   const HWY_CAPPED(uint8_t, 64) d;
   constexpr size_t kGroupBytes = 4 * kPanelRows;
   const auto fifth_bits = [&](size_t i, int group) HWY_ATTR {
     if constexpr (requires { panel.high_bits; }) {
-      const auto bits = hn::LoadU(d, &panel.high_bits[half][0][0] + i);
+      const auto bits = hn::LoadU(d, &panel.high_bits[s][0][0] + i);
       const auto bit = hn::And(bits, hn::Set(d, static_cast<uint8_t>(1 << group)));
       return hn::IfThenElseZero(hn::Ne(bit, hn::Zero(d)), hn::Set(d, uint8_t{16}));
     } else {
@@ -130,7 +130,7 @@ HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
   constexpr int kGroups = static_cast<int>(std::extent_v<decltype(Panel::quants), 1>);
   for (int group = 0; group < kGroups; ++group, to += kGroupBytes) {
     for (size_t i = 0; i < kGroupBytes; i += hn::Lanes(d)) {
-      const auto codes = hn::LoadU(d, &panel.quants[half][group][0][0] + i);
+      const auto codes = hn::LoadU(d, &panel.quants[s][group][0][0] + i);
       if constexpr (kGroups == 8) {
         hn::Store(codes, d, to + i);
       } else {
@@ -143,24 +143,61 @@ HWY_INLINE void panel_codes(const Panel& panel, int half, uint8_t* to) {
   }
 }
 
-template <typename Panel>
-HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel& to) {
-  const Panel* panel = reinterpret_cast<const Panel*>(from);
-  alignas(64) uint8_t codes[kBlockElements * kPanelRows];
-  for (int64_t block = 0; block < depth / kBlockElements; ++block) {
-    const Panel& at = panel[block / 2];
-    const int half = static_cast<int>(block % 2);
-    panel_codes(at, half, codes);
-    int16_t* words = to.words + block * kBlockElements * kPanelRows;
-    for (int64_t k = 0; k < kPanelRows * kBlockElements; k += 4 * kPanelRows)
-      widen_four_columns(codes + k, Panel::kOffset, words + k);
-    floats_of_halves(at.scales[half], to.scales + block * kPanelRows);
-    if constexpr (requires { at.mins; })
-      floats_of_halves(at.mins[half], to.offsets + block * kPanelRows);
+HWY_INLINE void panel_codes(const PanelQ4_K& panel, int s, uint8_t* to) {
+  const uint8_t* both = &panel.quants[s / 2][0][0][0];
+  const int shift = s % 2 * 4;
+  for (int64_t i = 0; i < PanelQ4_K::kScaleColumns * kPanelRows; ++i) to[i] = both[i] >> shift & 15;
+}
+
+HWY_INLINE void panel_codes(const PanelQ6_K& panel, int s, uint8_t* to) {
+  constexpr int64_t kGroupBytes = 4 * kPanelRows;
+  const uint8_t* high = &panel.high_bits[s][0][0];
+  for (int group = 0; group < 4; ++group, to += kGroupBytes) {
+    const uint8_t* low = &panel.low_bits[s][group / 2][0][0];
+    for (int64_t i = 0; i < kGroupBytes; ++i)
+      to[i] =
+          static_cast<uint8_t>((low[i] >> group % 2 * 4 & 15) | (high[i] >> 2 * group & 3) << 4);
   }
 }
 
-static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kPanelColumns == 0);
+// And the scale and, where there are mins, the offset of each row.
+template <typename Panel>
+HWY_INLINE void panel_scales(const Panel& panel, int s, float* scales, float* offsets) {
+  floats_of_halves(panel.scales[s], scales);
+  if constexpr (requires { panel.mins; }) floats_of_halves(panel.mins[s], offsets);
+}
+
+HWY_INLINE void panel_scales(const PanelQ4_K& panel, int s, float* scales, float* offsets) {
+  floats_of_halves(panel.scales, scales);
+  floats_of_halves(panel.mins, offsets);
+  for (int64_t r = 0; r < kPanelRows; ++r) {
+    const ScaleMin sub = k_scale_min(&panel.sub_scales[0][r], s, kPanelRows);
+    scales[r] *= static_cast<float>(sub.scale);
+    offsets[r] *= -static_cast<float>(sub.min);
+  }
+}
+
+HWY_INLINE void panel_scales(const PanelQ6_K& panel, int s, float* scales, float*) {
+  floats_of_halves(panel.scales, scales);
+  for (int64_t r = 0; r < kPanelRows; ++r) scales[r] *= static_cast<float>(panel.sub_scales[s][r]);
+}
+
+template <typename Panel>
+HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel& to) {
+  constexpr int64_t kCodes = Panel::kScaleColumns * kPanelRows;
+  const Panel* panel = reinterpret_cast<const Panel*>(from);
+  alignas(64) uint8_t codes[kCodes];
+  int64_t at = 0;  // scales
+  for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
+    for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
+      panel_codes(*panel, s, codes);
+      for (int64_t k = 0; k < kCodes; k += 4 * kPanelRows)
+        widen_four_columns(codes + k, Panel::kOffset, to.words + at * kCodes + k);
+      panel_scales(*panel, s, to.scales + at * kPanelRows, to.offsets + at * kPanelRows);
+    }
+}
+
+static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kSuperBlockElements == 0);
 
 void unpack_panels(const QuantizedMatrix& weight,
                    int64_t row,
@@ -169,7 +206,7 @@ void unpack_panels(const QuantizedMatrix& weight,
                    WordPanel& panel) {
   with_panel(weight.dtype, [&](auto type) HWY_ATTR {
     using Panel = typename decltype(type)::type;
-    const int64_t at = row / kPanelRowCount * (weight.in / kPanelColumns) + column / kPanelColumns;
+    const int64_t at = (row / kPanelRowCount * weight.in + column) / Panel::kColumns;
     panels_to_words<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
   });
 }
@@ -257,6 +294,7 @@ CodeFormat code_format(DType dtype) {
     case DType::kQ4_1x16:
     case DType::kQ5_1:
     case DType::kQ4_K:
+    case DType::kQ4_Kx16:
     case DType::kQ5_K:
       return {32, 0, true};
     case DType::kQ2_K:
@@ -264,6 +302,7 @@ CodeFormat code_format(DType dtype) {
     case DType::kQ3_K:
       return {16, 4, false};
     case DType::kQ6_K:
+    case DType::kQ6_Kx16:
       return {16, 32, false};
     default:
       return {1, 0, false};

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Panels of 16 rows in vectors of 512 bits, a row of W in each lane: their scales and codes.
+// Private to the kernels that read panels with AVX-512.
+#pragma once
+
+#include <cstdint>
+
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx2,fma")
+// GCC 12 takes the header's deliberately undefined operands for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+inline __m512i load(const void* from) { return _mm512_loadu_si512(from); }
+inline __m512 floats_of_halves(const uint16_t* halves) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(halves)));
+}
+
+inline __m512 floats_of_bytes(const uint8_t* bytes) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+}
+inline __m512 floats_of_bytes(const int8_t* bytes) {
+  return _mm512_cvtepi32_ps(
+      _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+}
+
+// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four and the top two of
+// another.
+inline __m512i low_six(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(0x3f)); }
+inline __m512i joined(__m512i low_four, __m512i top_two) {
+  return _mm512_or_si512(_mm512_and_si512(low_four, _mm512_set1_epi8(0x0f)),
+                         _mm512_and_si512(_mm512_srli_epi16(top_two, 2), _mm512_set1_epi8(0x30)));
+}
+
+// What the codes of a panel are multiplied by, and what is added then.
+template <typename Panel>
+struct Scales {
+  explicit Scales(const Panel& of) : panel(of) {}
+  __m512 scale(int s) const { return floats_of_halves(panel.scales[s]); }
+  __m512 min(int s) const { return floats_of_halves(panel.mins[s]); }
+  const Panel& panel;
+};
+
+// The sub-blocks' six bits are unpacked for all of them at once, as bytes.
+template <>
+struct Scales<PanelQ4_K> {
+  explicit Scales(const PanelQ4_K& panel)
+      : all(floats_of_halves(panel.scales)),
+        all_min(_mm512_sub_ps(_mm512_setzero_ps(), floats_of_halves(panel.mins))) {
+    const __m512i first = load(panel.sub_scales[0]), second = load(panel.sub_scales[4]),
+                  third = load(panel.sub_scales[8]);
+    _mm512_store_si512(scales[0], low_six(first));
+    _mm512_store_si512(scales[4], joined(third, first));
+    _mm512_store_si512(mins[0], low_six(second));
+    _mm512_store_si512(mins[4], joined(_mm512_srli_epi16(third, 4), second));
+  }
+  __m512 scale(int s) const { return _mm512_mul_ps(all, floats_of_bytes(scales[s])); }
+  __m512 min(int s) const { return _mm512_mul_ps(all_min, floats_of_bytes(mins[s])); }
+
+  __m512 all, all_min;  // of the super-block
+  alignas(64) uint8_t scales[8][16];
+  alignas(64) uint8_t mins[8][16];
+};
+
+template <>
+struct Scales<PanelQ6_K> {
+  explicit Scales(const PanelQ6_K& of) : panel(of), all(floats_of_halves(of.scales)) {}
+  __m512 scale(int s) const { return _mm512_mul_ps(all, floats_of_bytes(panel.sub_scales[s])); }
+  const PanelQ6_K& panel;
+  __m512 all;
+};
+
+inline __m512i low_nibbles(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(15)); }
+inline __m512i high_nibbles(__m512i bytes) { return low_nibbles(_mm512_srli_epi16(bytes, 4)); }
+
+// What codes have in `mask`: bits moved to the left, or to the right where that is negative.
+inline __m512i moved_bits(__m512i bits, int left, int mask) {
+  const __m512i moved = left >= 0 ? _mm512_slli_epi16(bits, left) : _mm512_srli_epi16(bits, -left);
+  return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)));
+}
+
+// The group-th four columns of those that scale s is for.
+template <typename Panel>
+inline __m512i codes(const Panel& panel, int s, int group) {
+  const __m512i both = load(panel.quants[s][group % 4]);
+  const __m512i low = group < 4 ? low_nibbles(both) : high_nibbles(both);
+  if constexpr (requires { panel.high_bits; })
+    return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - group, 16));
+  return low;
+}
+inline __m512i codes(const PanelQ8_0& panel, int s, int group) {
+  return load(panel.quants[s][group]);
+}
+inline __m512i codes(const PanelQ4_K& panel, int s, int group) {
+  const __m512i both = load(panel.quants[s / 2][group]);
+  return s % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+}
+inline __m512i codes(const PanelQ6_K& panel, int s, int group) {
+  const __m512i both = load(panel.low_bits[s][group / 2]),
+                low = group % 2 == 0 ? low_nibbles(both) : high_nibbles(both);
+  return _mm512_or_si512(low, moved_bits(load(panel.high_bits[s]), 4 - 2 * group, 48));
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options
