@@ -200,9 +200,9 @@ void add_options(Command app, TrainOptions& o) {
       .show_default();
   app.add_option("--steps", o.steps, "measured steps").show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
-  app.add_flag(
-      "--profile", o.profile,
-      "print the operation tables, of every other step of the first 32 and of two in 64 after");
+  app.add_flag("--profile", o.profile,
+               "print the operation tables, of every other step of the first 16 and, on a CPU, of "
+               "two in 64 after");
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");

@@ -87,6 +87,8 @@ struct Observed {
 class Instrument {
  public:
   virtual ~Instrument() = default;
+  // Of one recording; more may slow the runs behind them.
+  static constexpr int64_t kMostRuns = 8;
   // Made once for some launches, kept while they are.
   virtual Observed observe(std::span<const NodeLaunch> launches, bool replays) = 0;
   // From here on the device's work is written down: the launches that were observed, made in their
@@ -103,8 +105,7 @@ class Instrument {
   // reads 0 at `start`'s return, or at `release`. `dropped` is raised by the records that were
   // lost.
   virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
-  // Until the next `start` nothing of it slows launches. The first run after that start is slower
-  // than those behind it: one to warm up with.
+  // Until the next `start` nothing of it slows launches.
   virtual void rest() {}
   // What a reader of the times should know; empty for nothing.
   virtual std::string doubt() const { return ""; }

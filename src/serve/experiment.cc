@@ -32,8 +32,7 @@ struct Prompts {
   std::vector<int32_t> tokens;
 };
 
-// Plain and instrumented runs of one thing. `instrument` may be null; else the first of its runs
-// after plain ones warms it up and is not counted.
+// Plain and instrumented runs of one thing. `instrument` may be null.
 class Measurement {
  public:
   Measurement(Session& session, backends::Instrument* instrument, std::function<void()> once)
@@ -46,8 +45,8 @@ class Measurement {
     double begin = now_ns();
     for (int64_t i = 0;
          i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
-      take(i % 4 == 1 || i % 4 == 2);
-      if (instrument_ != nullptr && i % 4 == 1) steps_.pop_back();
+      const bool may_observe = instrument_ == nullptr || steps_.size() + 1 < kMostObserved;
+      take(may_observe && (i % 4 == 1 || i % 4 == 2));
     }
   }
 
@@ -97,6 +96,8 @@ class Measurement {
     steps_.push_back(std::move(step));
     runs_ = std::move(runs);
   }
+
+  static constexpr size_t kMostObserved = backends::Instrument::kMostRuns;
 
   Session& session_;
   backends::Instrument* instrument_;

@@ -68,21 +68,20 @@ RunningExperiment::RunningExperiment(const Experiment& e,
   record_.memory.allocated_bytes = trainer_.owned_bytes();
 }
 
-// Enough samples for medians; after them a recorded launch's cost is spread over a long run.
-constexpr int64_t kDenseSteps = 32, kSampledEvery = 64;
+// Enough samples for medians. After them what a clock around launches costs is spread over a long
+// run.
+constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
+static_assert(kDenseSteps / 2 <= backends::Instrument::kMostRuns);
 
 bool RunningExperiment::is_sampled(int64_t step) const {
-  return experiment_.instrument && step >= 0 && (step < kDenseSteps || step % kSampledEvery < 4);
+  if (!experiment_.instrument || step < 0) return false;
+  return step < kDenseSteps || (instrument_ == nullptr && step % kSampledEvery < 4);
 }
 
 bool RunningExperiment::is_instrumented(int64_t step) const {
   const bool is_inner = step % 4 == 1 || step % 4 == 2;
   const int64_t four = step < kDenseSteps ? step / 4 : step / kSampledEvery;
   return is_sampled(step) && is_inner == (instrument_ != nullptr || four % 2 == 0);
-}
-
-bool RunningExperiment::is_warming(int64_t step) const {
-  return instrument_ != nullptr && is_instrumented(step) && step % 4 == 1;
 }
 
 bool RunningExperiment::may_begin() const {
@@ -100,7 +99,6 @@ void RunningExperiment::finish(StepResult result) {
   if (index < 0) return;
   record_.losses.push_back(result.loss);
   if (instrument_ != nullptr && instrumented && !is_instrumented(finished_)) instrument_->rest();
-  if (is_warming(index)) return;
   if (instrumented) {
     instrumented_.push_back({std::move(result.profiles), result.elapsed_ns});
   } else {

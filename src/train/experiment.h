@@ -47,10 +47,9 @@ using TrainedListener = std::function<void(Trainer&)>;
 // An experiment under way, so that several can run by turns: what disturbs the machine for a while
 // hits all of them. Steps are sampled in fours: plain, instrumented, instrumented, plain, and the
 // next sampled four the other way round: drift and the first step of a turn hit both kinds alike.
-// Where the backend has an instrument, all fours are the first way round, and the first
-// instrumented step of each warms it up and is not counted. All of the first 32 steps are sampled,
-// then four of each 64, so that a long run is hardly slowed by what it records. Only where backends
-// have no instrument can more than one be under way.
+// All of the first 16 steps are sampled, then four of each 64, so that a long run is hardly slowed
+// by what it records. Where the backend has an instrument, all fours are the first way round and
+// none follow the first 16 steps. Only where it has none can more than one experiment be under way.
 class RunningExperiment {
  public:
   // Builds the trainer. `ceilings` may be null: then nothing is predicted.
@@ -68,8 +67,7 @@ class RunningExperiment {
  private:
   bool is_sampled(int64_t step) const;  // two of four such steps are instrumented
   bool is_instrumented(int64_t step) const;
-  bool is_warming(int64_t step) const;  // the instrument
-  bool may_begin() const;               // the next step
+  bool may_begin() const;  // the next step
   void take_pace();
   void finish(StepResult result);
 
