@@ -20,72 +20,118 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low 16 bits.
-constexpr float kMagic = 12582912.0f;
+namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kHalf = kActivationBlock / 2;
+const HWY_CAPPED(float, 16) kFloats;
+using Floats = decltype(kFloats);
+const hn::RebindToSigned<Floats> kInts;
+using IntVector = hn::Vec<decltype(kInts)>;
+constexpr size_t kLanes = hn::MaxLanes(kFloats);
+constexpr size_t kBlock = kActivationBlock;
+static_assert(kBlock / 2 % kLanes == 0);
+
+// A block's codes, or those of a part.
+struct BlockCodes {
+  alignas(64) int32_t codes[kBlock];
+};
+
+// Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low 16 bits, whatever it
+// is added to.
+HWY_INLINE IntVector nearest(hn::Vec<Floats> values) {
+  const auto bits = hn::BitCast(kInts, hn::Add(values, hn::Set(kFloats, 12582912.0f)));
+  return hn::ShiftRight<16>(hn::ShiftLeft<16>(bits));
+}
+
+// On the bits as integers, where an infinity exceeds every number and a NaN an infinity.
+HWY_INLINE float largest_magnitude(const float* x) {
+  IntVector largest = hn::Zero(kInts);
+  for (size_t i = 0; i < kBlock; i += kLanes) {
+    const auto bits = hn::BitCast(kInts, hn::LoadU(kFloats, x + i));
+    largest = hn::Max(largest, hn::And(bits, hn::Set(kInts, 0x7fffffff)));
+  }
+  return std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(kInts, largest)));
+}
+
+HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
+  IntVector sum = hn::Zero(kInts);
+  for (size_t i = 0; i < count; i += kLanes) sum = hn::Add(sum, hn::Load(kInts, codes + i));
+  return hn::GetLane(hn::SumOfLanes(kInts, sum));
+}
 
 // Each four codes as 0, 2, 1, 3.
-HWY_INLINE void store_words(const int32_t* codes, int16_t* to) {
-  int16_t words[kActivationBlock];
-  for (int i = 0; i < kActivationBlock; ++i) words[i] = static_cast<int16_t>(codes[i]);
-  uint64_t fours[kActivationBlock / 4];
-  std::memcpy(fours, words, sizeof fours);
-  for (uint64_t& four : fours)
-    four = (four & 0xffff00000000ffffu) | (four & 0xffff0000u) << 16 | (four >> 16 & 0xffff0000u);
-  std::memcpy(to, fours, sizeof fours);
+HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
+  const hn::Rebind<int16_t, Floats> words;
+  if constexpr (kLanes >= 4) {
+    alignas(64) static constexpr int32_t kOrder[16] = {0, 2,  1, 3,  4,  6,  5,  7,
+                                                       8, 10, 9, 11, 12, 14, 13, 15};
+    const auto order = hn::SetTableIndices(kInts, kOrder);
+    for (size_t i = 0; i < kBlock; i += kLanes) {
+      const auto codes = hn::TableLookupLanes(hn::Load(kInts, block.codes + i), order);
+      hn::StoreU(hn::DemoteTo(words, codes), words, to + i);
+    }
+  } else {
+    for (size_t i = 0; i < kBlock; ++i)
+      to[i] = static_cast<int16_t>(block.codes[i / 4 * 4 + i % 2 * 2 + i / 2 % 2]);
+  }
+}
+
+HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
+  const hn::Rebind<int8_t, Floats> bytes;
+  for (size_t i = 0; i < kBlock; i += kLanes)
+    hn::StoreU(hn::DemoteTo(bytes, hn::Load(kInts, block.codes + i)), bytes, to + i);
 }
 
 // A block's codes of one part, in units of `unit`.
-HWY_INLINE void store_codes(const int32_t* codes,
-                            float unit,
-                            const QuantizedActivations& x,
-                            int64_t n,
-                            int64_t block) {
-  int32_t sums[2] = {0, 0};
-  for (int i = 0; i < kHalf; ++i) sums[0] += codes[i];
-  for (int i = kHalf; i < kActivationBlock; ++i) sums[1] += codes[i];
-  x.scales(n)[block] = unit;
-  x.half_sums(n)[2 * block] = unit * static_cast<float>(sums[0]);
-  x.half_sums(n)[2 * block + 1] = unit * static_cast<float>(sums[1]);
-  x.sums(n)[block] = unit * static_cast<float>(sums[0] + sums[1]);
+HWY_INLINE void store_part(const BlockCodes& block,
+                           float unit,
+                           const QuantizedActivations& x,
+                           int64_t n,
+                           int64_t at) {
+  const int32_t first = sum_of(block.codes, kBlock / 2),
+                second = sum_of(block.codes + kBlock / 2, kBlock / 2);
+  x.scales(n)[at] = unit;
+  x.half_sums(n)[2 * at] = unit * static_cast<float>(first);
+  x.half_sums(n)[2 * at + 1] = unit * static_cast<float>(second);
+  x.sums(n)[at] = unit * static_cast<float>(first + second);
   if (x.in_words())
-    store_words(codes, x.words(n) + block * kActivationBlock);
+    store_words(block, x.words(n) + at * kActivationBlock);
   else
-    for (int i = 0; i < kActivationBlock; ++i)
-      x.codes(n)[block * kActivationBlock + i] = static_cast<int8_t>(codes[i]);
+    store_bytes(block, x.codes(n) + at * kActivationBlock);
 }
 
-HWY_INLINE int32_t nearest(float value) {
-  return static_cast<int16_t>(std::bit_cast<int32_t>(value + kMagic) & 0xffff);
+// Takes the codes' first part out of them.
+HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
+  BlockCodes first;
+  for (size_t i = 0; i < kBlock; i += kLanes) {
+    const auto codes = hn::Load(kInts, block.codes + i);
+    const auto part =
+        nearest(hn::Mul(hn::ConvertTo(kFloats, codes), hn::Set(kFloats, 1.0f / kPartRatio)));
+    hn::Store(part, kInts, first.codes + i);
+    hn::Store(hn::Sub(codes, hn::Mul(part, hn::Set(kInts, kPartRatio))), kInts, block.codes + i);
+  }
+  return first;
 }
 
-// Plain loops of 32, which the compiler vectorizes. The largest magnitude is found on the bits as
-// integers, where an infinity exceeds every number and a NaN an infinity.
 HWY_INLINE void quantize_block(const float* x,
                                const QuantizedActivations& out,
                                int64_t n,
-                               int64_t block) {
-  int32_t largest = 0;
-  for (int i = 0; i < kActivationBlock; ++i) {
-    const int32_t magnitude = std::bit_cast<int32_t>(x[i]) & 0x7fffffff;
-    largest = std::max(largest, magnitude);
-  }
-  const float top = std::bit_cast<float>(largest);
+                               int64_t at) {
+  const float top = largest_magnitude(x);
   const float steps = out.form == Codes::kByte ? 127 : 127 * kPartRatio;
   // A block of numbers below 2^-110 is as good as zero, and its inverse would overflow.
   const float inverse = top > 0x1p-110f ? steps / top : 0.0f;
   const float unit = top / steps;
-  int32_t codes[kActivationBlock];
-  for (int i = 0; i < kActivationBlock; ++i) codes[i] = nearest(x[i] * inverse);
-  if (out.parts() == 1) return store_codes(codes, unit, out, n, block);
-  int32_t coarse[kActivationBlock];
-  for (int i = 0; i < kActivationBlock; ++i) {
-    coarse[i] = nearest(static_cast<float>(codes[i]) * (1.0f / kPartRatio));
-    codes[i] -= kPartRatio * coarse[i];
+  BlockCodes block;
+  for (size_t i = 0; i < kBlock; i += kLanes) {
+    const auto scaled = hn::Mul(hn::LoadU(kFloats, x + i), hn::Set(kFloats, inverse));
+    hn::Store(nearest(scaled), kInts, block.codes + i);
   }
-  store_codes(coarse, unit * kPartRatio, out, n, block);
-  store_codes(codes, unit, out.part(1), n, block);
+  if (out.parts() == 2) {
+    const BlockCodes first = take_first_part(block);
+    store_part(first, unit * kPartRatio, out, n, at);
+    return store_part(block, unit, out.part(1), n, at);
+  }
+  store_part(block, unit, out, n, at);
 }
 
 void quantize_rows(Rows<const float> x, const QuantizedActivations& out, Range range) {
