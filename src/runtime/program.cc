@@ -47,6 +47,16 @@ std::vector<NodeId> next_of_op(const Graph& graph, const std::vector<bool>& has_
   return next;
 }
 
+// A device that waits must not wait for ever.
+void replay_held(backends::Recording& recording, backends::Instrument& instrument) {
+  try {
+    recording.replay();
+  } catch (...) {
+    instrument.release();
+    throw;
+  }
+}
+
 }  // namespace
 
 Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target) {
@@ -166,18 +176,6 @@ void Program::launch(const Bound& bound,
   });
 }
 
-// A device that waits must not wait for ever.
-void Program::launch_held(const Bound& bound,
-                          backends::Recording& recording,
-                          backends::Instrument& instrument) {
-  try {
-    launch(bound, &recording, &instrument);
-  } catch (...) {
-    instrument.release();
-    throw;
-  }
-}
-
 void Program::run(int stage) {
   Bound& bound = bound_[static_cast<size_t>(stage)];
   offer_recording(bound);
@@ -196,7 +194,7 @@ perf::ProfiledRun Program::run_profiled(int stage) {
     bound.observed = instrument->observe(bound.launches, replays);
   backends::Recording* traced = bound.observed->recording.get();
   bool is_held = instrument->start(*bound.observed);
-  if (is_held) launch_held(bound, *traced, *instrument);
+  if (is_held) replay_held(*traced, *instrument);
   double start = now_ns();
   if (is_held)
     instrument->release();

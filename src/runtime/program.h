@@ -82,9 +82,6 @@ class Program {
   // Tells the device: by the recording, or where it is null launch by launch; `instrument` (or
   // null) hears which node each belongs to.
   void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
-  void launch_held(const Bound& bound,
-                   backends::Recording& recording,
-                   backends::Instrument& instrument);
   perf::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;

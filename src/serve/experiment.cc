@@ -45,7 +45,8 @@ class Measurement {
     double begin = now_ns();
     for (int64_t i = 0;
          i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
-      const bool may_observe = instrument_ == nullptr || steps_.size() + 1 < kMostObserved;
+      const int64_t observed = 1 + static_cast<int64_t>(steps_.size());  // the warm-up was one
+      const bool may_observe = instrument_ == nullptr || observed < backends::Instrument::kMostRuns;
       take(may_observe && (i % 4 == 1 || i % 4 == 2));
     }
   }
@@ -96,8 +97,6 @@ class Measurement {
     steps_.push_back(std::move(step));
     runs_ = std::move(runs);
   }
-
-  static constexpr size_t kMostObserved = backends::Instrument::kMostRuns;
 
   Session& session_;
   backends::Instrument* instrument_;

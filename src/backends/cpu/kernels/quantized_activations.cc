@@ -10,10 +10,7 @@
 // The order of these matters to Highway.
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 
 #include "backends/cpu/kernels/partition.h"
 

@@ -80,6 +80,11 @@ HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* word
   }
 }
 
+HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, int16_t* words) {
+  for (int64_t at = 0; at < columns * kPanelRows; at += 4 * kPanelRows)
+    widen_four_columns(codes + at, zero, words + at);
+}
+
 // Row by row through a linear copy that stays in L1.
 void unpack_word_panel(const QuantizedMatrix& weight,
                        int64_t row,
@@ -105,8 +110,7 @@ void unpack_word_panel(const QuantizedMatrix& weight,
       panel.offsets[kPanelRows * g + r] = offsets[g];
     }
   }
-  for (int64_t k = 0; k < kPanelRows * depth; k += 4 * kPanelRows)
-    widen_four_columns(bytes + k, format.zero, panel.words + k);
+  widen_columns(bytes, depth, format.zero, panel.words);
 }
 
 HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
@@ -191,8 +195,7 @@ HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel&
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
       panel_codes(*panel, s, codes);
-      for (int64_t k = 0; k < kCodes; k += 4 * kPanelRows)
-        widen_four_columns(codes + k, Panel::kOffset, to.words + at * kCodes + k);
+      widen_columns(codes, Panel::kScaleColumns, Panel::kOffset, to.words + at * kCodes);
       panel_scales(*panel, s, to.scales + at * kPanelRows, to.offsets + at * kPanelRows);
     }
 }
