@@ -162,7 +162,7 @@ class Backend : public perf::Target {
   // Null where a launch returns when its work is done: a clock around each tells its time.
   virtual Instrument* instrument() { return nullptr; }
 
-  // How fast the machine is now, for other programs and heat slow it down: the rate of a product
+  // How fast the machine is now, for other programs and heat slow it down: the rate of something
   // that the ceilings predict with, over the rate that they have of it. 0 where that is not known.
   virtual double present_pace(const perf::Ceilings&) const { return 0; }
 };

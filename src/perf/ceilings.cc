@@ -165,9 +165,6 @@ void validate(const Ceilings& ceilings) {
   expect_ns("stream_gap_ns", ceilings.stream_gap_ns);
   expect_ns("turn_ns", ceilings.turn_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
-  if (!(ceilings.exposed_update_share >= 0 && ceilings.exposed_update_share <= 1))
-    refuse("exposed_update_share",
-           fmt::format("expects 0 to 1, got {:g}", ceilings.exposed_update_share));
   if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
     refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));
   if (ceilings.parallel_threshold_bytes < 0)

@@ -133,10 +133,8 @@ struct Ceilings {
   double stream_product_ns =
       0;                     // the same of a product, which passes through a library; 0 = no more
   double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
-  // Of the time of an update, how much longer the kernels beside it take; 0 where none runs beside.
-  double exposed_update_share = 0;
-  double turn_ns = 0;      // a step that computes nothing, where the host waits for each
-  double parallel_ns = 0;  // opening and closing a parallel region; 0 where launches include it
+  double turn_ns = 0;        // a step that computes nothing, where the host waits for each
+  double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
   int64_t parallel_threshold_bytes = 0;  // kernels smaller than this stay on one thread
   std::vector<std::string> notes;        // assumptions, in words
 

@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 10;
+constexpr int kFormat = 11;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -137,7 +137,6 @@ void read_rates(const JsonField& r, Ceilings& c) {
   c.stream_launch_ns = r.at("stream_launch_ns").real();
   c.stream_product_ns = r.at("stream_product_ns").real();
   c.stream_gap_ns = r.at("stream_gap_ns").real();
-  c.exposed_update_share = r.at("exposed_update_share").real();
   c.turn_ns = r.at("turn_ns").real();
   c.parallel_ns = r.at("parallel_ns").real();
   c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
@@ -187,7 +186,6 @@ std::string to_json(const Ceilings& c) {
             {"stream_launch_ns", c.stream_launch_ns},
             {"stream_product_ns", c.stream_product_ns},
             {"stream_gap_ns", c.stream_gap_ns},
-            {"exposed_update_share", c.exposed_update_share},
             {"turn_ns", c.turn_ns},
             {"parallel_ns", c.parallel_ns},
             {"parallel_threshold_bytes", c.parallel_threshold_bytes},

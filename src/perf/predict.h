@@ -46,11 +46,10 @@ std::vector<NodePrediction> predict_nodes(const Graph& graph,
                                           const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
 
-// A run of the graph. Kernels come one after the other: one that fills the device gains nothing
-// from a neighbour. Where the target runs branches side by side, updates that nothing waits for run
-// beside the others, in a row of their own: they wait for memory while products compute, which take
-// longer by a measured share of the updates' time. No less than all nodes' limits. Where each
-// launch is made by itself, a kernel begins no sooner than the host has told it.
+// A run of the graph. Kernels come one after the other, or, where the target runs branches side by
+// side, as soon as what they wait for has ended: those at work at once share the device, and one
+// that is at its limit leaves no room. Where each launch is made by itself, a kernel begins no
+// sooner than the host has told it.
 double predict_run_ns(const Graph& graph,
                       const std::vector<Place>& places,
                       const MemoryPlan& plan,

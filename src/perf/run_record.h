@@ -161,8 +161,8 @@ inline constexpr const char* kMfuConvention =
     "recomputation left out";
 
 inline constexpr const char* kPaceConvention =
-    "the rate of a product between the steps, of the rate that `ridge machine` measured for it and "
-    "predictions take";
+    "the rate of a product between the steps, or beside a GPU of launches made one by one, of the "
+    "rate that `ridge machine` measured for it and predictions take";
 
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the keys and values in sight, each once a step, over the "

@@ -10,6 +10,7 @@
 #include "backends/null/null_backend.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
+#include "perf/greedy_target.h"
 #include "perf/hardware.h"
 
 namespace ridge::perf {
@@ -105,6 +106,31 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
   costs[1].launches = 3;  // copies of its operands are no products
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
+}
+
+// Two products that do not wait for each other, and a sum that waits for both.
+TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {64, 64}});
+  auto product = [&] { return b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}); };
+  ValueId first = product(), second = product();
+  graph.outputs = {b.call("add", {first, second})};
+  GreedyTarget target(3);
+  std::vector<Place> places = perf::places(graph, &target);
+  MemoryPlan plan = plan_memory(graph, places, target);
+  std::vector<NodeCost> costs = node_costs(graph, places, &target);
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  std::vector<NodePrediction> nodes(3);
+  nodes[0].ns = 60, nodes[1].ns = 100, nodes[2].ns = 10;
+  auto run_ns = [&](double part, double other_part) {
+    nodes[0].limit_ns = part * nodes[0].ns, nodes[1].limit_ns = other_part * nodes[1].ns;
+    return predict_run_ns(graph, places, plan, costs, nodes, target, c);
+  };
+  EXPECT_NEAR(run_ns(1, 1), 170, 1e-9);                  // each fills the device
+  EXPECT_NEAR(run_ns(0, 0), 110, 1e-9);                  // neither needs any of it
+  EXPECT_NEAR(run_ns(1. / 16, 1. / 16), 110, 1e-9);      // half of it each
+  EXPECT_NEAR(run_ns(1, 1. / 16), 60 * 1.5 + 50, 1e-9);  // one and a half while both run
 }
 
 }  // namespace

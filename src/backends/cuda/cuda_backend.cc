@@ -10,6 +10,7 @@
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
+#include "backends/cuda/measure_launches.h"
 #include "backends/cuda/nvtx_range.h"
 #include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
@@ -131,6 +132,11 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
 
   std::unique_ptr<Recording> record(std::span<const NodeLaunch> launches) override {
     return options_.capture ? record_graph(device_, launches, nullptr) : nullptr;
+  }
+
+  // Of the host's launches: they are what other programs slow down. A recording needs none.
+  double present_pace(const perf::Ceilings& ceilings) const override {
+    return options_.capture ? 0 : present_pace_of_launches(device_, ceilings);
   }
 
   Instrument* instrument() override {

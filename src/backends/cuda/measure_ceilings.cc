@@ -272,12 +272,6 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   tell(0.8, "products in bf16");
   measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
-  // The type that such a machine multiplies fast.
-  constexpr ProductExtents kOfLayers{1, 1152, 1536, 640};
-  const DType fast = tf32 ? DType::kF32 : DType::kBF16;
-  stand.fill(fast);
-  measure_updates_beside(stand, product(stand, kOfLayers, ProductForm::kNN, fast, {tf32, false}),
-                         c);
   tell(1, "done");
   c.notes.push_back(
       "times are medians of launches inside a graph; theoretical rates at the highest clock");

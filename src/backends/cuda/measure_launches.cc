@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/adamw.h"
+#include "backends/cuda/device_memory.h"
 #include "backends/cuda/kernels/ceilings.h"
 #include "backends/cuda/kernels/pointwise.h"
 
@@ -59,18 +59,18 @@ void measure_strides(MeasuringStand& stand, perf::Ceilings& c) {
   c.strided_writes_per_ns = rate(strided_ns(stand, 1, 2));
 }
 
+constexpr int64_t kSmallElements = 4096;
+
 // The least of the kernels that a step on a stream is made of, told as they are: with their
 // operands and ready early. The empty one, told without, takes the host up to a quarter longer.
-Launch small_step(MeasuringStand& stand) {
+Launch small_step(const Device& device, std::byte* operand, std::byte* result) {
   PointwiseCall call;
   call.function = Pointwise::kMul;
-  call.rank = 1, call.extents[0] = 4096;
-  for (auto* operand : {&call.a, &call.b, &call.y}) operand->strides[0] = 1;
-  call.a.data = call.b.data = stand.input();
-  call.y.data = stand.result();
-  return [&stand, call] {
-    check(launch_pointwise(call, stand.device().stream()), "measuring a launch");
-  };
+  call.rank = 1, call.extents[0] = kSmallElements;
+  for (auto* each : {&call.a, &call.b, &call.y}) each->strides[0] = 1;
+  call.a.data = call.b.data = operand;
+  call.y.data = result;
+  return [&device, call] { check(launch_pointwise(call, device.stream()), "measuring a launch"); };
 }
 
 // A chain of loads each of whose addresses is the last one's value, from memory.
@@ -93,7 +93,7 @@ void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
   constexpr int kStepKernels = 200, kTrips = 1000;
   c.launch_ns = stand.ns(nothing);
   c.turn_ns = stand.turn_ns(nothing, kStepKernels);
-  c.stream_launch_ns = stand.stream_ns(small_step(stand));
+  c.stream_launch_ns = stand.stream_ns(small_step(stand.device(), stand.input(), stand.result()));
   c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
   // Kernels that take longer than the host takes to tell the next one.
   const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);
@@ -105,35 +105,13 @@ void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
                   c.launch_ns, c.stream_launch_ns, c.stream_gap_ns, c.turn_ns));
 }
 
-void measure_updates_beside(MeasuringStand& stand, const Launch& product, perf::Ceilings& c) {
-  constexpr int kProducts = 120, kUpdates = 12;
-  constexpr int64_t kElements = 3'500'000, kSpacedBytes = int64_t{16} << 20;
-  std::byte* next = stand.result() + (int64_t{1} << 30);
-  auto take = [&next](auto*& operand) {
-    operand = reinterpret_cast<std::remove_reference_t<decltype(operand)>>(next);
-    next += kSpacedBytes;
-  };
-  const float scalars[] = {1e-4f, 10};
-  AdamwStep step;
-  float* on_device = nullptr;
-  take(on_device);
-  check(cudaMemcpy(on_device, scalars, sizeof scalars, cudaMemcpyHostToDevice), "measuring");
-  step.learning_rate = on_device, step.step = on_device + 1;
-  std::vector<Launch> alone, leaving_room;
-  for (int i = 0; i < kUpdates; ++i) {
-    AdamwTensor tensor;
-    tensor.elements = kElements;
-    tensor.bf16_gradient = reinterpret_cast<const uint16_t*>(stand.input() + i * kSpacedBytes);
-    take(tensor.parameter), take(tensor.m), take(tensor.v), take(tensor.bf16_parameter);
-    for (bool leaves_room : {false, true})
-      (leaves_room ? leaving_room : alone).push_back([&stand, tensor, step, leaves_room] {
-        check(launch_adamw_multi({&tensor, 1}, step, leaves_room, stand.device().stream()),
-              "measuring an update");
-      });
-  }
-  const std::vector<Launch> products(kProducts, product);
-  const double longer_ns = stand.rows_ns(products, leaving_room) - stand.rows_ns(products, {});
-  c.exposed_update_share = std::clamp(longer_ns / stand.rows_ns(alone, {}), 0.0, 1.0);
+double present_pace_of_launches(const Device& device, const perf::Ceilings& ceilings) {
+  constexpr int64_t kBytes = 4 * kSmallElements;
+  constexpr int kRounds = 16;  // 5 ms or so
+  const DeviceMemory operands(2 * kBytes, "operands of a launch");
+  return ceilings.stream_launch_ns /
+         ns_on_stream(device, small_step(device, operands.data(), operands.data() + kBytes),
+                      kRounds);
 }
 
 }  // namespace ridge::backends::cuda

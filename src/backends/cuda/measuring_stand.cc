@@ -3,6 +3,7 @@
 #include "backends/cuda/measuring_stand.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/gemm.h"
@@ -36,6 +37,17 @@ double timed_ns(cudaStream_t stream, const std::function<void()>& work) {
 
 }  // namespace
 
+double ns_on_stream(const Device& device, const Launch& launch, int rounds) {
+  constexpr int kLaunches = 200;
+  std::vector<double> samples;
+  for (int round = 0; round < rounds; ++round)
+    samples.push_back(timed_ns(device.stream(), [&] {
+      for (int i = 0; i < kLaunches; ++i) launch();
+    }));
+  std::sort(samples.begin(), samples.end());
+  return samples[samples.size() / 8] / kLaunches;
+}
+
 MeasuringStand::MeasuringStand()
     : inputs_(kBytes, "operands of measurements"),
       results_(kBytes, "results of measurements"),
@@ -57,20 +69,12 @@ double MeasuringStand::ns(const Launch& launch) {
   return graph_ns(launch, repeats) / repeats;
 }
 
-double MeasuringStand::rows_ns(std::span<const Launch> row, std::span<const Launch> beside) {
-  for (std::span<const Launch> each : {row, beside})
-    if (!each.empty()) each.front()();  // loads the kernel
-  device_.synchronize();
-  return replay_ns(*record(row, beside));
-}
-
 double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
   constexpr int kSteps = 50;
   constexpr int64_t kIdBytes = 4096;
   const std::vector<std::byte> ids(kIdBytes);
   float scalar = 0, result = 0;
-  std::unique_ptr<Recording> recording =
-      record(std::vector<Launch>(static_cast<size_t>(kernels), launch), {});
+  std::unique_ptr<Recording> recording = record(launch, kernels);
   const double graph_ns = replay_ns(*recording);
   StagingRing ring;
   std::vector<double> samples;
@@ -90,28 +94,15 @@ double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
   return std::max(0.0, perf::median(samples) - graph_ns);
 }
 
-double MeasuringStand::stream_ns(const Launch& launch) {
-  constexpr int kLaunches = 200, kRounds = 40;
-  std::vector<double> samples;
-  for (int round = 0; round < kRounds; ++round)
-    samples.push_back(timed_ns(device_.stream(), [&] {
-      for (int i = 0; i < kLaunches; ++i) launch();
-    }));
-  std::sort(samples.begin(), samples.end());
-  return samples[kRounds / 8] / kLaunches;
-}
+double MeasuringStand::stream_ns(const Launch& launch) { return ns_on_stream(device_, launch, 40); }
 
-std::unique_ptr<Recording> MeasuringStand::record(std::span<const Launch> row,
-                                                  std::span<const Launch> beside) {
+// One after the other.
+std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int times) {
   std::vector<NodeLaunch> launches;
-  for (bool is_background : {false, true}) {
-    int before = -1;
-    for (const Launch& launch : is_background ? beside : row) {
-      std::vector<int> after;
-      if (before >= 0) after.push_back(before);
-      before = static_cast<int>(launches.size());
-      launches.push_back({kNoNode, launch, std::move(after), is_background});
-    }
+  for (int i = 0; i < times; ++i) {
+    std::vector<int> after;
+    if (i > 0) after.push_back(i - 1);
+    launches.push_back({kNoNode, launch, std::move(after), false});
   }
   return record_graph(device_, launches, nullptr);
 }
@@ -122,7 +113,7 @@ double MeasuringStand::replay_ns(Recording& recording) {
 }
 
 double MeasuringStand::graph_ns(const Launch& launch, int repeats) {
-  return rows_ns(std::vector<Launch>(static_cast<size_t>(repeats), launch), {});
+  return replay_ns(*record(launch, repeats));
 }
 
 double MeasuringStand::median_ns(const std::function<void()>& work) {

@@ -5,8 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
@@ -14,6 +12,11 @@
 #include "base/dtype.h"
 
 namespace ridge::backends::cuda {
+
+// Nanoseconds of one launch among others on the device's stream: fewer at a time than the driver
+// queues (1024), for then the host waits for the device. The lower octile of `rounds` such times:
+// what disturbs the host adds time.
+double ns_on_stream(const Device& device, const Launch& launch, int rounds);
 
 class MeasuringStand {
  public:
@@ -32,19 +35,15 @@ class MeasuringStand {
   // Nanoseconds of one launch inside a graph: the median of some graphs of many.
   double ns(const Launch& launch);
 
-  // Of a graph of launches one after the other, and of others, in a row too, beside them.
-  double rows_ns(std::span<const Launch> row, std::span<const Launch> beside);
-
   // A step of `kernels` launches inside a graph as a run has it, less the graph's own time: small
   // inputs copied in, the graph told, a result copied out, and the host waiting for it.
   double turn_ns(const Launch& launch, int kernels);
 
-  // On the stream, one launch after the other: fewer than the driver queues (1024), for then the
-  // host waits for the device. The lower octile of many rounds: what disturbs the host adds time.
+  // On the stream, as ns_on_stream.
   double stream_ns(const Launch& launch);
 
  private:
-  std::unique_ptr<Recording> record(std::span<const Launch> row, std::span<const Launch> beside);
+  std::unique_ptr<Recording> record(const Launch& launch, int times);
   double replay_ns(Recording& recording);
   double graph_ns(const Launch& launch, int repeats);
   double median_ns(const std::function<void()>& work);

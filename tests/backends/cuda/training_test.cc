@@ -10,6 +10,7 @@
 
 #include "backends/cuda/cuda_backend.h"
 #include "ops/registry.h"
+#include "perf/ceilings.h"
 #include "train/step.h"
 #include "train/trainer.h"
 
@@ -62,6 +63,15 @@ TEST(GpuBranches, AreForShortProducts) {
     options.sequence = p.sequence;
     TrainingStep step = build_step(p.config, options, selection, ops::table(), *backend);
     EXPECT_EQ(backend->branch_slack(step.graphs[0].graph).any(), expected) << name;
+  }
+}
+
+TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
+  perf::Ceilings ceilings;
+  ceilings.stream_launch_ns = 1000;
+  for (bool capture : {false, true}) {
+    auto backend = backends::cuda::make_cuda_backend({false, capture, false, false, ""});
+    EXPECT_EQ(backend->present_pace(ceilings) > 0, !capture);
   }
 }
 
