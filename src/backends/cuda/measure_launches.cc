@@ -93,24 +93,18 @@ void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
   constexpr int kStepKernels = 200, kTrips = 1000;
   c.launch_ns = stand.ns(nothing);
   c.turn_ns = stand.turn_ns(nothing, kStepKernels);
-  c.stream_launch_ns = stand.stream_ns(small_step(stand.device(), stand.input(), stand.result()));
+  c.stream_launch_ns = told_launch_ns(stand.device());
   c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
   // Kernels that take longer than the host takes to tell the next one.
   const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);
   c.stream_gap_ns = std::max(0.0, stand.stream_ns(longer) - stand.ns(longer));
-  c.notes.push_back(
-      fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} "
-                  "ns, and the device {:.0f} ns more than there; a step that computes nothing "
-                  "takes {:.0f} ns",
-                  c.launch_ns, c.stream_launch_ns, c.stream_gap_ns, c.turn_ns));
 }
 
-double present_pace_of_launches(const Device& device, const perf::Ceilings& ceilings) {
+double told_launch_ns(const Device& device) {
   constexpr int64_t kBytes = 4 * kSmallElements;
   constexpr int kRounds = 16;  // 5 ms or so
   const DeviceMemory operands(2 * kBytes, "operands of a launch");
-  return ceilings.stream_launch_ns /
-         ns_on_stream(device, small_step(device, operands.data(), operands.data() + kBytes),
+  return ns_on_stream(device, small_step(device, operands.data(), operands.data() + kBytes),
                       kRounds);
 }
 

@@ -10,7 +10,7 @@ namespace ridge::backends::cuda {
 
 void measure_launches(MeasuringStand& stand, perf::Ceilings& c);
 
-// How fast the host tells launches one by one now, of the rate that the ceilings have.
-double present_pace_of_launches(const Device& device, const perf::Ceilings& ceilings);
+// What the host takes now to tell a launch among others, one by one.
+double told_launch_ns(const Device& device);
 
 }  // namespace ridge::backends::cuda

@@ -417,10 +417,18 @@ int64_t bytes_read(const CachedAttention<T>& call) {
   return 2 * keys * call.keys.kv_heads * call.keys.head_size * static_cast<int64_t>(sizeof(T));
 }
 
+// Keys and values come from memory, of which a thread alone gets a third: a team shares them from
+// 16 KiB on, which take one thread 2 us.
+int64_t threads_for(int64_t bytes) {
+  constexpr int64_t kSharedBytes = 16 << 10;
+  return Team::here() != nullptr && bytes >= kSharedBytes ? omp_get_max_threads()
+                                                          : parts_for(bytes);
+}
+
 // Neighbours go to different threads: later tokens see more keys.
 template <typename T>
 void attend_by_tokens(const CachedAttention<T>& call, const AttentionWorkspace& w) {
-  const int64_t threads = parts_for(bytes_read(call)), heads = call.keys.kv_heads;
+  const int64_t threads = threads_for(bytes_read(call)), heads = call.keys.kv_heads;
   for_each_part(threads, [&](int64_t index) {
     float* scores = call.workspace + index * w.thread;
     for (int64_t task = index; task < w.tasks; task += threads)
