@@ -135,8 +135,9 @@ struct Ceilings {
   double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
   double turn_ns = 0;        // a step that computes nothing, where the host waits for each
   double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
-  int64_t parallel_threshold_bytes = 0;  // kernels smaller than this stay on one thread
-  std::vector<std::string> notes;        // assumptions, in words
+  // Kernels smaller than this stay on one thread; attention in a team shares less, unpredicted.
+  int64_t parallel_threshold_bytes = 0;
+  std::vector<std::string> notes;  // assumptions, in words
 
   // The products of a type; a type that the machine lacks falls back to f32's, and own
   // kernels to the library's.

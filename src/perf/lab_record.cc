@@ -14,6 +14,11 @@ bool is_same_work(const Setting& a, const Setting& b) {
 
 }  // namespace
 
+bool LabRecord::has_pace() const {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const RunRecord& run) { return run.pace().count > 0; });
+}
+
 double TrialRecord::measured_gain() const {
   double old_rate = before.samples_per_s();
   return old_rate > 0 ? after.samples_per_s() / old_rate - 1 : 0;

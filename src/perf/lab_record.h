@@ -48,6 +48,8 @@ struct LabRecord {
   std::vector<std::string> warnings;
 
   const Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }
+  // Of any run.
+  bool has_pace() const;
 };
 
 // The dtype that a setting's products run in: "bf16", "i16" or f32.

@@ -261,14 +261,15 @@ double streamed_ns(const Graph& graph,
 
 // How much of the device a kernel keeps others from. One that reaches a part u of its limit alone
 // either has too few blocks for all multiprocessors, which leaves others room, or does less than it
-// could on those that it has, which leaves little: u^(1/4), as pairs of products on an H200 do.
+// could on those that it has, which leaves little. u^(1/4) lies between; whole steps of a preset on
+// an H200 set it (docs/measurements.md).
 double share_of_device(const NodePrediction& kernel) {
   return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
 }
 
 // A kernel begins when what it waits for has ended. Those that run at once go as fast as each does
 // alone while the device has room for them, and all slower by what it lacks.
-double side_by_side_ns(const Schedule& schedule,
+double side_by_side_ns(const std::vector<std::vector<NodeId>>& after,
                        const std::vector<bool>& has_launch,
                        const std::vector<NodePrediction>& predictions) {
   struct Running {
@@ -280,8 +281,8 @@ double side_by_side_ns(const Schedule& schedule,
   std::vector<Running> running;
   for (size_t i = 0; i < predictions.size(); ++i) {
     if (!has_launch[i]) continue;
-    awaited[i] = schedule.after[i].size();
-    for (NodeId before : schedule.after[i]) waiting[static_cast<size_t>(before)].push_back(i);
+    awaited[i] = after[i].size();
+    for (NodeId before : after[i]) waiting[static_cast<size_t>(before)].push_back(i);
     if (awaited[i] == 0) running.push_back({i, predictions[i].ns});
   }
   double now_ns = 0;
@@ -292,16 +293,16 @@ double side_by_side_ns(const Schedule& schedule,
       next_ns = std::min(next_ns, each.left_ns);
     }
     now_ns += next_ns * std::max(1.0, shares);
-    std::vector<Running> on;
+    std::vector<Running> still_running;
     for (const Running& each : running) {
       if (each.left_ns > next_ns) {
-        on.push_back({each.node, each.left_ns - next_ns});
+        still_running.push_back({each.node, each.left_ns - next_ns});
         continue;
       }
       for (size_t user : waiting[each.node])
-        if (--awaited[user] == 0) on.push_back({user, predictions[user].ns});
+        if (--awaited[user] == 0) still_running.push_back({user, predictions[user].ns});
     }
-    running = std::move(on);
+    running = std::move(still_running);
   }
   return now_ns;
 }
@@ -353,8 +354,7 @@ double predict_run_ns(const Graph& graph,
   }
   std::vector<bool> has_launch;
   for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
-  return side_by_side_ns(schedule_branches(graph, places, plan, has_launch), has_launch,
-                         predictions);
+  return side_by_side_ns(dependences(graph, places, plan, has_launch), has_launch, predictions);
 }
 
 double predict_product_ns(const ProductRates& rates,

@@ -59,8 +59,7 @@ std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& optio
     text += ladder_table(lab, group).text(options);
   }
   text += fmt::format("\nMFU: {}; of the measured peak.\n", perf::kMfuConvention);
-  if (!lab.runs.empty() && lab.runs.front().pace().count > 0)
-    text += fmt::format("Machine's pace: {}.\n", perf::kPaceConvention);
+  if (lab.has_pace()) text += fmt::format("Machine's pace: {}.\n", perf::kPaceConvention);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
   return text;
 }

@@ -38,7 +38,7 @@ std::string ladder_section(const perf::LabRecord& lab) {
       "statistics), or with the one in brackets where samples are too few for it. Forward, "
       "backward and optimizer are sums of kernel times.\n",
       plain(perf::kMfuConvention));
-  if (!lab.runs.empty() && lab.runs.front().pace().count > 0)
+  if (lab.has_pace())
     text += fmt::format("The machine's pace is {}.\n", plain(perf::kPaceConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;

@@ -132,6 +132,7 @@ void RunningExperiment::take_turn(int64_t steps) {
     finish(trainer_.finish_step());
   }
   if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);
+  if (instrument_ != nullptr) instrument_->rest();
   take_pace();
 }
 

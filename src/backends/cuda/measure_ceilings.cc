@@ -261,15 +261,15 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   tell(0, "arithmetic and launches");
   measure_launches(stand, c);
   // Other programs slow the host for seconds at a time.
-  std::vector<double> told_ns = {c.stream_launch_ns};
-  const auto tell_again = [&] { told_ns.push_back(told_launch_ns(stand.device())); };
+  std::vector<double> launch_ns = {c.stream_launch_ns};
+  const auto time_launches = [&] { launch_ns.push_back(told_launch_ns(stand.device())); };
   tell(0.1, "memory");
   measure_memory(stand, c);
-  tell_again();
+  time_launches();
   tell(0.4, tf32 ? "products in TF32" : "products in f32");
   measure_products(stand, DType::kF32, {tf32, false}, c);
   measure_attention(stand, DType::kF32, tf32, c);
-  tell_again();
+  time_launches();
   if (constexpr ProductExtents any{1, 768, 768, 768};
       suits_pieces(gemm_shape(any, ProductForm::kNN, DType::kF32), tf32, 256)) {
     tell(0.6, "products by own kernels");
@@ -278,8 +278,8 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   tell(0.8, "products in bf16");
   measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
-  tell_again();
-  c.stream_launch_ns = perf::median(told_ns);
+  time_launches();
+  c.stream_launch_ns = perf::median(launch_ns);
   tell(1, "done");
   c.notes.push_back(
       fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} "

@@ -417,10 +417,13 @@ int64_t bytes_read(const CachedAttention<T>& call) {
   return 2 * keys * call.keys.kv_heads * call.keys.head_size * static_cast<int64_t>(sizeof(T));
 }
 
-// Keys and values come from memory, of which a thread alone gets a third: a team shares them from
-// 16 KiB on, which take one thread 2 us.
-int64_t threads_for(int64_t bytes) {
+// Keys and values come from memory, 7 GB/s of it to a thread by itself (two cores of an AMD EPYC):
+// a team shares them from 16 KiB on, which take 2 us.
+template <typename T>
+int64_t threads_for(const CachedAttention<T>& call, const AttentionWorkspace& w) {
   constexpr int64_t kSharedBytes = 16 << 10;
+  if (w.tasks == 1) return 1;
+  const int64_t bytes = bytes_read(call);
   return Team::here() != nullptr && bytes >= kSharedBytes ? omp_get_max_threads()
                                                           : parts_for(bytes);
 }
@@ -428,7 +431,7 @@ int64_t threads_for(int64_t bytes) {
 // Neighbours go to different threads: later tokens see more keys.
 template <typename T>
 void attend_by_tokens(const CachedAttention<T>& call, const AttentionWorkspace& w) {
-  const int64_t threads = threads_for(bytes_read(call)), heads = call.keys.kv_heads;
+  const int64_t threads = threads_for(call, w), heads = call.keys.kv_heads;
   for_each_part(threads, [&](int64_t index) {
     float* scores = call.workspace + index * w.thread;
     for (int64_t task = index; task < w.tasks; task += threads)
