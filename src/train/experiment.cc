@@ -74,7 +74,7 @@ constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
 static_assert(kDenseSteps / 2 <= backends::Instrument::kMostRuns);
 
 bool RunningExperiment::is_sampled(int64_t step) const {
-  if (!experiment_.instrument || step < 0) return false;
+  if (!experiment_.instrument || step < 0 || step >= experiment_.steps) return false;
   return step < kDenseSteps || (instrument_ == nullptr && step % kSampledEvery < 4);
 }
 
@@ -132,7 +132,6 @@ void RunningExperiment::take_turn(int64_t steps) {
     finish(trainer_.finish_step());
   }
   if (is_first) record_.memory.after = backend_.taken_memory().without(others_bytes_);
-  if (instrument_ != nullptr) instrument_->rest();
   take_pace();
 }
 

@@ -15,29 +15,24 @@
 #include "ops/registry.h"
 #include "perf/measured_step.h"
 #include "perf/process_memory.h"
+#include "perf/targets.h"
 
 namespace ridge::perf {
 namespace {
 
-// A target that takes everything and needs a little scratch.
-class AnyTarget final : public Target {
+// Takes what it is given as it lies, and needs a little scratch.
+class ScratchTarget final : public PlainTarget {
  public:
-  std::string_view name() const override { return "any"; }
-  std::string unsupported(const Graph&, const Node&) const override { return ""; }
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
-  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return false; }
-  bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
   int64_t workspace_bytes(const Graph&, const Node& node) const override {
     return node.op->name == "matmul" ? 128 : 0;
   }
-  int launches(const Graph&, const Node&) const override { return 1; }
-  FlashScores flash_scores(const Call&) const override { return {}; }
 };
 
 struct Planned {
   explicit Planned(const Graph& graph)
       : places(perf::places(graph, &target)), plan(plan_memory(graph, places, target)) {}
-  AnyTarget target;
+  ScratchTarget target;
   std::vector<Place> places;
   MemoryPlan plan;
 };

@@ -20,7 +20,7 @@
 #include "graph/rewriter.h"
 #include "passes/pipeline.h"
 #include "perf/dependences.h"
-#include "perf/greedy_target.h"
+#include "perf/targets.h"
 #include "train/step.h"
 
 namespace ridge::perf {
@@ -287,18 +287,6 @@ TEST(Planner, KeepsTrainingStepsIntact) {
 }
 
 // x (stored) -> a -> b -> c, each of 1000 floats: two at a time where nothing runs in place.
-class NotInPlace final : public Target {
- public:
-  std::string_view name() const override { return "not_in_place"; }
-  std::string unsupported(const Graph&, const Node&) const override { return ""; }
-  bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return false; }
-  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return false; }
-  bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
-  int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
-  int launches(const Graph&, const Node&) const override { return 1; }
-  FlashScores flash_scores(const Call&) const override { return {}; }
-};
-
 TEST(Planner, OwnsExactlyWhatItSays) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -308,7 +296,7 @@ TEST(Planner, OwnsExactlyWhatItSays) {
   ValueId y = x;
   for (int i = 0; i < 3; ++i) y = ops::unary(b, "exp", y);
   graph.outputs = {y};
-  NotInPlace apart;
+  PlainTarget apart;
   auto in_place = backends::null::make_null_target();
   constexpr int64_t kVector = 4032;  // 4000 bytes on the next line of 64
   MemoryPlan two = planned(graph, apart), one = planned(graph, *in_place);
@@ -327,7 +315,7 @@ TEST(Planner, TimelineEndsWithWhatIsKept) {
   ValueId x = b.input("x", {DType::kF32, {1000}});
   ValueId y = ops::unary(b, "exp", x);
   graph.outputs = {ops::reduce_sum(b, y, {0})};
-  NotInPlace apart;
+  PlainTarget apart;
   std::vector<Place> where = places(graph, &apart);
   MemoryPlan plan = plan_memory(graph, where, apart);
   std::vector<MemoryMoment> moments = memory_timeline(graph, plan);
@@ -344,7 +332,7 @@ TEST(Planner, ReplayFindsAnOverlap) {
   ValueId x = b.input("x", {DType::kF32, {100}});
   ValueId y = ops::unary(b, "exp", x), z = ops::unary(b, "tanh", x);
   graph.outputs = {ops::add(b, y, z)};
-  NotInPlace apart;
+  PlainTarget apart;
   std::vector<Place> where = places(graph, &apart);
   MemoryPlan plan = plan_memory(graph, where, apart);
   for (Buffer& buffer : plan.buffers) buffer.offset = 0;

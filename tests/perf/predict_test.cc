@@ -10,8 +10,8 @@
 #include "backends/null/null_backend.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
-#include "perf/greedy_target.h"
 #include "perf/hardware.h"
+#include "perf/targets.h"
 
 namespace ridge::perf {
 namespace {
