@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <type_traits>
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
@@ -107,13 +109,37 @@ bool lies_in_rows(const GemmShape& shape) {
 
 struct GemmProblem::Descriptors {
   cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatmulDesc_t whole = nullptr;  // the same for all of the GPU, where product is for a part
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
 
   ~Descriptors() {
     const CublasLt& lt = cublaslt();
     for (cublasLtMatrixLayout_t layout : {a, b, c})
       if (layout != nullptr) lt.layout_destroy(layout);
-    if (product != nullptr) lt.description_destroy(product);
+    for (cublasLtMatmulDesc_t description : {product, whole})
+      if (description != nullptr) lt.description_destroy(description);
+  }
+
+  // Up to `most` of the library's guesses, those that are there already left out.
+  void propose(cublasLtMatmulDesc_t description,
+               cublasLtMatmulPreference_t preference,
+               int most,
+               std::vector<GemmAlgorithm>& algorithms) const {
+    const CublasLt& lt = cublaslt();
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
+    int found = 0;
+    const cublasStatus_t status =
+        lt.heuristic(lt.handle, description, a, b, c, c, preference, most, results.data(), &found);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return;
+    check(status, "asking for product kernels");
+    for (int i = 0; i < found; ++i) {
+      const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
+      if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+      GemmAlgorithm algorithm;
+      std::memcpy(&algorithm, &result.algo, sizeof algorithm);
+      if (std::find(algorithms.begin(), algorithms.end(), algorithm) == algorithms.end())
+        algorithms.push_back(algorithm);
+    }
   }
 };
 
@@ -193,18 +219,19 @@ GemmProblem::GemmProblem(const GemmShape& shape,
   const CublasLt& lt = cublaslt();
   Stored a = stored(g.m, g.k, g.a_m, g.a_k), b = stored(g.k, g.n, g.b_k, g.b_n);
   Stored c{g.m, g.n, g.n == 1 ? g.m : std::max(g.c_n, g.m), false};
-  cublasComputeType_t compute = fp32_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check(lt.description_create(&descriptors_->product, compute, CUDA_R_32F), "describing a product");
-  cublasOperation_t a_op = a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  cublasOperation_t b_op = b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSA, &a_op, sizeof a_op),
-        "describing a product");
-  check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_TRANSB, &b_op, sizeof b_op),
-        "describing a product");
-  if (int32_t target = multiprocessors; target > 0)
-    check(lt.description_set(descriptors_->product, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &target,
-                             sizeof target),
-          "describing a product");
+  auto describe = [&](cublasLtMatmulDesc_t& description, int32_t target) {
+    cublasComputeType_t compute = fp32_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check(lt.description_create(&description, compute, CUDA_R_32F), "describing a product");
+    auto set = [&](cublasLtMatmulDescAttributes_t attribute, auto value) {
+      check(lt.description_set(description, attribute, &value, sizeof value),
+            "describing a product");
+    };
+    set(CUBLASLT_MATMUL_DESC_TRANSA, a.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, b.is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (target > 0) set(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, target);
+  };
+  describe(descriptors_->product, multiprocessors_);
+  if (has_neighbours()) describe(descriptors_->whole, 0);
   int64_t batch = g.batch.empty() ? 1 : g.batch[0];
   descriptors_->a = layout_of(a, g.input, batch, g.batch.empty() ? 0 : g.a_batch[0]);
   descriptors_->b = layout_of(b, g.input, batch, g.batch.empty() ? 0 : g.b_batch[0]);
@@ -225,10 +252,13 @@ bool GemmProblem::takes_own() const {
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
   std::vector<GemmAlgorithm> algorithms;
   if (takes_own()) algorithms.push_back(kPieces);
-  if (static_cast<int>(algorithms.size()) == most) return algorithms;
+  if (most == 1 && !algorithms.empty()) return algorithms;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   check(lt.preference_create(&preference), "asking for product kernels");
+  const std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>,
+                        decltype(lt.preference_destroy)>
+      destroyed(preference, lt.preference_destroy);
   auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     check(lt.preference_set(preference, attribute, &value, sizeof value),
           "asking for product kernels");
@@ -237,28 +267,15 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
   // Partial sums are added by a kernel of their own, in a fixed order, or not at all: with
   // neighbours there are enough tiles, and one kernel less.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      static_cast<uint32_t>(is_beside_others() ? CUBLASLT_REDUCTION_SCHEME_NONE
-                                               : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+      static_cast<uint32_t>(has_neighbours() ? CUBLASLT_REDUCTION_SCHEME_NONE
+                                             : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   for (auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     set(attribute, static_cast<uint32_t>(alignment_bytes_));
-  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<size_t>(most));
-  int found = 0;
-  cublasStatus_t status =
-      lt.heuristic(lt.handle, descriptors_->product, descriptors_->a, descriptors_->b,
-                   descriptors_->c, descriptors_->c, preference, most, results.data(), &found);
-  lt.preference_destroy(preference);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
-    return algorithms;
-  check(status, "asking for product kernels");
-  for (int i = 0; i < found; ++i) {
-    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<size_t>(i)];
-    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    GemmAlgorithm algorithm;
-    std::memcpy(&algorithm, &result.algo, sizeof algorithm);
-    algorithms.push_back(algorithm);
-  }
+  descriptors_->propose(descriptors_->product, preference, most, algorithms);
+  if (has_neighbours() && most > 1)
+    descriptors_->propose(descriptors_->whole, preference, most, algorithms);
   return algorithms;
 }
 

@@ -57,10 +57,11 @@ class GemmProblem {
   GemmProblem(const GemmProblem&) = delete;
 
   const GemmShape& shape() const { return shape_; }
-  bool is_beside_others() const { return multiprocessors_ > 0; }
+  int multiprocessors() const { return multiprocessors_; }
   std::string key() const;  // all that the choice of an algorithm depends on
-  // Our kernel where it may run and suits the product, then the library's proposals, best guess
-  // first; empty where there is none. All sum in a fixed order.
+  // Our kernel where it may run and suits the product, then up to `most` of the library's
+  // proposals, best guess first; for a part of the GPU then as many again of those for all of it.
+  // 1: the first alone. Empty where there is none. All sum in a fixed order.
   std::vector<GemmAlgorithm> candidates(int most) const;
   bool accepts(const GemmAlgorithm& algorithm) const;
 
@@ -81,6 +82,7 @@ class GemmProblem {
  private:
   struct Descriptors;
   bool takes_own() const;
+  bool has_neighbours() const { return multiprocessors_ > 0; }
   GemmShape shape_;  // of the column-major product that the library sees
   Fp32Products fp32_;
   bool swapped_;  // C^T = B^T A^T: A and B change places

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kCandidates = 12;
 // A proposal must win by more than this to displace one listed before it: medians of 5 runs differ
-// by about 1%, and a neighbour in the step takes multiprocessors and cache from either.
+// by about 1%, and what runs beside it in the step is not what it was measured with.
 constexpr double kMargin = 0.04;
 constexpr double kHopeless = 2;
 constexpr int kRuns = 5;
@@ -62,18 +62,26 @@ Operands random_operands(const GemmShape& g) {
           operand(g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output)};
 }
 
-// Times proposals as a step runs them: inside a graph, one after the other, and on operands that
-// the L2 cache has forgotten. On a stream the host would be timed, and on the same operands the
-// cache.
+// Times proposals as a step runs them: inside a graph, on operands that the L2 cache has forgotten,
+// one after the other, or for a part of the GPU beside as many copies of itself as fill the rest.
+// On a stream the host would be timed, and on the same operands the cache.
 class Trial {
  public:
   Trial(Device& device, const GemmProblem& problem)
-      : device_(device), problem_(problem), workspace_(kGemmWorkspaceBytes, "tuning workspace") {
+      : device_(device),
+        problem_(problem),
+        copies_(problem.multiprocessors() > 0
+                    ? device.facts().multiprocessors / problem.multiprocessors()
+                    : 1),
+        workspaces_(copies_ * kGemmWorkspaceBytes, "tuning workspace") {
+    // At least a set for each copy, and as many for one as for another.
     constexpr size_t kMostSets = 8;
     int64_t held = 0;
     do {
-      sets_.push_back(random_operands(problem.shape()));
-      held += sets_.back().bytes();
+      for (int copy = 0; copy < copies_; ++copy) {
+        sets_.push_back(random_operands(problem.shape()));
+        held += sets_.back().bytes();
+      }
     } while (held < 2 * device.facts().l2_bytes && sets_.size() < kMostSets);
     check(cudaEventCreate(&begin_), "making an event");
     check(cudaEventCreate(&end_), "making an event");
@@ -98,12 +106,14 @@ class Trial {
     std::vector<NodeLaunch> launches;
     for (int i = 0; i < repeats; ++i) {
       const Operands& o = sets_[static_cast<size_t>(i) % sets_.size()];
-      Launch launch = [this, algorithm, &o] {
-        problem_.launch_stored(algorithm, o.a->data(), o.b->data(), o.c->data(), workspace_.data(),
+      std::byte* workspace = workspaces_.data() + i % copies_ * kGemmWorkspaceBytes;
+      Launch launch = [this, algorithm, &o, workspace] {
+        problem_.launch_stored(algorithm, o.a->data(), o.b->data(), o.c->data(), workspace,
                                device_.stream());
       };
-      launches.push_back({kNoNode, std::move(launch),
-                          i == 0 ? std::vector<int>{} : std::vector<int>{i - 1}, false});
+      std::vector<int> after;
+      if (i >= copies_) after.push_back(i - copies_);
+      launches.push_back({kNoNode, std::move(launch), std::move(after), false});
     }
     launches[0].launch();  // what is loaded lazily loads outside of a recording
     std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
@@ -122,7 +132,8 @@ class Trial {
 
   Device& device_;
   const GemmProblem& problem_;
-  DeviceMemory workspace_;
+  int copies_;
+  DeviceMemory workspaces_;
   std::vector<Operands> sets_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
@@ -146,7 +157,8 @@ GemmAlgorithm fastest(Device& device,
 
 std::string identity_of(const Device& device) {
   const DeviceFacts& facts = device.facts();
-  return fmt::format("{}, {}, driver {}, cuBLASLt {}, kernel of pieces", facts.name,
+  // And how choices are made, so that those made otherwise are made again.
+  return fmt::format("{}, {}, driver {}, cuBLASLt {}, kernel of pieces, beside copies", facts.name,
                      facts.architecture(), facts.driver_version, cublaslt().version());
 }
 
@@ -177,12 +189,10 @@ std::optional<GemmAlgorithm> GemmTuner::choose(const GemmProblem& problem) {
   std::string key = problem.key();
   auto found = choices_.find(key);
   if (found != choices_.end() && problem.accepts(found->second)) return found->second;
-  // By itself a product with neighbours would be measured as something else.
-  bool measures = measures_ && !problem.is_beside_others();
-  std::vector<GemmAlgorithm> candidates = problem.candidates(measures ? kCandidates : 1);
+  std::vector<GemmAlgorithm> candidates = problem.candidates(measures_ ? kCandidates : 1);
   if (candidates.empty()) return std::nullopt;
   GemmAlgorithm chosen =
-      candidates.size() == 1 ? candidates[0] : fastest(device_, problem, candidates);
+      measures_ && candidates.size() > 1 ? fastest(device_, problem, candidates) : candidates[0];
   choices_[key] = chosen;
   changed_ = changed_ || measures_;
   return chosen;

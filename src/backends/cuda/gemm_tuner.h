@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the algorithm of a product: the first candidate, or the fastest of the first few
-// by measuring, kept in a file with the identity of GPU, driver and library.
+// by measuring, for a part of the GPU beside copies of itself; kept in a file with the identity of
+// GPU, driver and library.
 #pragma once
 
 #include <map>

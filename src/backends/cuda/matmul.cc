@@ -52,9 +52,9 @@ Launch bind_strided(const GemmShape& g,
   return launch_on(context.device, "matmul", launch_strided_product, product);
 }
 
-// A short product with neighbours does best on its share of the GPU: filling all of it takes small
-// tiles or partial sums, and it is mostly latency. A long one may outlast its neighbours. 0: all
-// multiprocessors.
+// What of the GPU a short product with neighbours should be chosen for: alone on all of it, small
+// tiles or partial sums look best, and it is mostly latency. A long one may outlast its neighbours.
+// 0: all multiprocessors.
 int share_of(const GemmShape& shape, int beside, const BindContext& context) {
   const DeviceFacts& facts = context.device.facts();
   return beside >= 2 &&
