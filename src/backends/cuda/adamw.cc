@@ -18,12 +18,12 @@ namespace {
 Launch bind(const BindCall& call, BindContext& context) {
   return [tensors = adamw_tensors(call), step = adamw_step(call), leaves_room = call.is_background,
           &device = context.device] {
-    check(launch_adamw_multi(tensors, step, leaves_room, device.stream()), "adamw");
+    check(launch_adamw(tensors, step, leaves_room, device.stream()), "adamw");
   };
 }
 
 int launches(const Call& call, bool) {
-  return adamw_multi_launches(
+  return adamw_launches(
       static_cast<int64_t>(ops::adamw_tensors(call.inputs.size(), call.attrs).size()));
 }
 

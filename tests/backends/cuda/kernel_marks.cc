@@ -281,7 +281,7 @@ void updates(Marks& marks, int64_t elements, int count, bool bf16) {
           else
             t.gradient = cut.take<float>(elements);
         }
-        check(launch_adamw_multi(tensors, step, false, marks.stream()), "adamw");
+        check(launch_adamw(tensors, step, false, marks.stream()), "adamw");
       });
 }
 

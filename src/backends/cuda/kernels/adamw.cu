@@ -188,18 +188,16 @@ __global__ void clip_coefficient_kernel(const float* sum_squares,
 
 }  // namespace
 
-cudaError_t launch_adamw(const AdamwTensor& tensor, const AdamwStep& step, cudaStream_t stream) {
-  return launch<1>(std::span(&tensor, 1), step, false, stream);
-}
-
-int adamw_multi_launches(int64_t tensors) {
+int adamw_launches(int64_t tensors) {
   return static_cast<int>((tensors + kAdamwMaxTensors - 1) / kAdamwMaxTensors);
 }
 
-cudaError_t launch_adamw_multi(std::span<const AdamwTensor> tensors,
-                               const AdamwStep& step,
-                               bool leaves_room,
-                               cudaStream_t stream) {
+cudaError_t launch_adamw(std::span<const AdamwTensor> tensors,
+                         const AdamwStep& step,
+                         bool leaves_room,
+                         cudaStream_t stream) {
+  // The host clears and sends all that a table holds: 23 kB of it for one tensor doubles a launch.
+  if (tensors.size() == 1) return launch<1>(tensors, step, leaves_room, stream);
   for (size_t first = 0; first < tensors.size(); first += kAdamwMaxTensors) {
     const auto part =
         tensors.subspan(first, std::min<size_t>(kAdamwMaxTensors, tensors.size() - first));

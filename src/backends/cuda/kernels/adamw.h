@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on CUDA, on one tensor or on all tensors in one launch (backends/kernels/adamw.h says what
+// AdamW on CUDA, on one tensor or on all in one launch (backends/kernels/adamw.h says what
 // it computes); and the factor of gradient clipping.
 #pragma once
 
@@ -10,18 +10,15 @@
 
 namespace ridge::backends::cuda {
 
-// One launch.
-cudaError_t launch_adamw(const AdamwTensor& tensor, const AdamwStep& step, cudaStream_t stream);
-
-// The same, bit for bit, over all tensors in one launch, which carries the table of tensors as its
-// parameters; one launch more for each kAdamwMaxTensors. The span is read before the launch
-// returns. leaves_room: few blocks a multiprocessor, for a launch beside others.
+// Over all tensors in one launch, which carries the table of tensors as its parameters; one launch
+// more for each kAdamwMaxTensors. No tensor's result depends on what is beside it. The span is read
+// before the launch returns. leaves_room: few blocks a multiprocessor, for a launch beside others.
 inline constexpr int kAdamwMaxTensors = 384;
-int adamw_multi_launches(int64_t tensors);
-cudaError_t launch_adamw_multi(std::span<const AdamwTensor> tensors,
-                               const AdamwStep& step,
-                               bool leaves_room,
-                               cudaStream_t stream);
+int adamw_launches(int64_t tensors);
+cudaError_t launch_adamw(std::span<const AdamwTensor> tensors,
+                         const AdamwStep& step,
+                         bool leaves_room,
+                         cudaStream_t stream);
 
 // coefficient = min(1, max_norm / (sqrt(sum_squares) + norm_epsilon)), both one float on the
 // device. One launch.
