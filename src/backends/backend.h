@@ -162,8 +162,9 @@ class Backend : public perf::Target {
   // Null where a launch returns when its work is done: a clock around each tells its time.
   virtual Instrument* instrument() { return nullptr; }
 
-  // How fast the machine is now, for other programs and heat slow it down: the rate of something
-  // that the ceilings predict with, over the rate that they have of it. 0 where that is not known.
+  // How fast the machine is now, for other programs and heat slow it down: a rate over the one that
+  // the ceilings have. Where launches made one by one take the host time (stream_launch_ns), that
+  // of such launches; else of something else that predicts. 0 where that is not known.
   virtual double present_pace(const perf::Ceilings&) const { return 0; }
 };
 

@@ -72,6 +72,7 @@ void check_products(const Ceilings& ceilings) {
     if (!(rates.power_of_two_slowdown >= 1 && rates.power_of_two_slowdown <= 100))
       refuse("products.power_of_two_slowdown",
              fmt::format("expects 1 to 100, got {:g}", rates.power_of_two_slowdown));
+    expect_ns("products.stream_call_ns", rates.stream_call_ns);
     expect_count("products.samples", rates.samples.size(), 0);
     for (const ProductSample& sample : rates.samples) {
       for (int64_t extent :
@@ -147,6 +148,12 @@ double Ceilings::peak_flops_per_ns(DType dtype) const {
   return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
 }
 
+Ceilings at_launch_pace(Ceilings ceilings, double pace) {
+  ceilings.stream_launch_ns /= pace;
+  for (ProductRates& rates : ceilings.products) rates.stream_call_ns /= pace;
+  return ceilings;
+}
+
 void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);
@@ -161,7 +168,6 @@ void validate(const Ceilings& ceilings) {
   expect_ns("launch_ns", ceilings.launch_ns);
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
-  expect_ns("stream_product_ns", ceilings.stream_product_ns);
   expect_ns("stream_gap_ns", ceilings.stream_gap_ns);
   expect_ns("turn_ns", ceilings.turn_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);

@@ -88,6 +88,8 @@ struct ProductRates {
   // How many times longer a product takes where rows lie a power of two of bytes apart (2 KiB or
   // more, as the rows of most models' tensors do): they crowd into few sets of the caches.
   double power_of_two_slowdown = 1;
+  // The host's share of a call outside a recording; 0 = that of another launch.
+  double stream_call_ns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet
 
   std::string name() const;  // "f32", "f32 by own kernels"
@@ -130,8 +132,6 @@ struct Ceilings {
       0;  // a trip to memory and back that a kernel has nothing to do beside; 0 = nothing
   double stream_launch_ns =
       0;  // the host's share of a launch outside a recording; 0 = all of launch_ns
-  double stream_product_ns =
-      0;                     // the same of a product, which passes through a library; 0 = no more
   double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
   double turn_ns = 0;        // a step that computes nothing, where the host waits for each
   double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
@@ -153,6 +153,9 @@ struct Ceilings {
   // Others had so much of the cores that the figures are no ceilings.
   bool disturbed() const { return others_share > 0.1; }
 };
+
+// The same where the host launches at another pace: 1 = as it did when it was measured.
+Ceilings at_launch_pace(Ceilings ceilings, double pace);
 
 // Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers
 // that no machine has.

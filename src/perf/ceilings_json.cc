@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 11;
+constexpr int kFormat = 12;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -42,6 +42,7 @@ Json product_json(const ProductRates& rates) {
           {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
           {"exposed_memory_share", rates.exposed_memory_share},
           {"power_of_two_slowdown", rates.power_of_two_slowdown},
+          {"stream_call_ns", rates.stream_call_ns},
           {"samples", samples}};
 }
 
@@ -104,6 +105,7 @@ ProductRates read_product(const JsonField& r) {
   rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
   rates.exposed_memory_share = r.at("exposed_memory_share").real();
   rates.power_of_two_slowdown = r.at("power_of_two_slowdown").real();
+  rates.stream_call_ns = r.at("stream_call_ns").real();
   for (const JsonField& s : r.at("samples").items())
     rates.samples.push_back(
         {{s.at("batch").integer(), s.at("m").integer(), s.at("n").integer(), s.at("k").integer()},
@@ -135,7 +137,6 @@ void read_rates(const JsonField& r, Ceilings& c) {
   c.launch_ns = r.at("launch_ns").real();
   c.round_ns = r.at("round_ns").real();
   c.stream_launch_ns = r.at("stream_launch_ns").real();
-  c.stream_product_ns = r.at("stream_product_ns").real();
   c.stream_gap_ns = r.at("stream_gap_ns").real();
   c.turn_ns = r.at("turn_ns").real();
   c.parallel_ns = r.at("parallel_ns").real();
@@ -184,7 +185,6 @@ std::string to_json(const Ceilings& c) {
             {"launch_ns", c.launch_ns},
             {"round_ns", c.round_ns},
             {"stream_launch_ns", c.stream_launch_ns},
-            {"stream_product_ns", c.stream_product_ns},
             {"stream_gap_ns", c.stream_gap_ns},
             {"turn_ns", c.turn_ns},
             {"parallel_ns", c.parallel_ns},

@@ -238,6 +238,20 @@ class Predictor {
   ProductTimes products_;
 };
 
+// What a product's call through the library takes the host longer than another launch. The others
+// of its launches are copies of operands.
+double library_ns(const Graph& graph,
+                  size_t index,
+                  const std::vector<NodeCost>& costs,
+                  const Ceilings& ceilings) {
+  const Node& node = graph.nodes[index];
+  if (time_law(*node.op) != TimeLaw::kProduct || costs[index].launches == 0 ||
+      costs[index].rounds != 0 || node.attrs.flag("own"))
+    return 0;
+  const double call_ns = ceilings.product(graph.type(node.inputs[0]).dtype).stream_call_ns;
+  return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
+}
+
 // Launches made one by one: the host tells the device one after the other, which runs each once it
 // is told and the one before is done.
 double streamed_ns(const Graph& graph,
@@ -246,13 +260,8 @@ double streamed_ns(const Graph& graph,
                    const Ceilings& ceilings) {
   double told_ns = 0, done_ns = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    const bool by_library = time_law(*node.op) == TimeLaw::kProduct && costs[i].launches > 0 &&
-                            costs[i].rounds == 0 && !node.attrs.flag("own");
-    told_ns += costs[i].launches * ceilings.stream_launch_ns;
-    // The others of its launches are copies of operands.
-    if (by_library && ceilings.stream_product_ns > 0)
-      told_ns += ceilings.stream_product_ns - ceilings.stream_launch_ns;
+    told_ns +=
+        costs[i].launches * ceilings.stream_launch_ns + library_ns(graph, i, costs, ceilings);
     done_ns =
         std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
   }

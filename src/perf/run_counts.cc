@@ -33,13 +33,25 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
     if (ceilings == nullptr) continue;
     measured.back().predictions =
         predict_nodes(*each.graph, *each.places, *each.plan, *each.costs, *ceilings);
-    record.predicted_ns += static_cast<double>(each.repeat) *
-                           predict_run_ns(*each.graph, *each.places, *each.plan, *each.costs,
-                                          measured.back().predictions, target, *ceilings);
   }
-  if (ceilings != nullptr) record.predicted_ns += ceilings->turn_ns;
+  if (ceilings != nullptr)
+    record.predicted_ns = predict_step_ns(graphs, measured, target, *ceilings);
   record.memory = planned_memory(planned);
   return measured;
+}
+
+double predict_step_ns(std::span<const CountedGraph> graphs,
+                       std::span<const MeasuredGraph> measured,
+                       const Target& target,
+                       const Ceilings& ceilings) {
+  double ns = ceilings.turn_ns;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const CountedGraph& each = graphs[i];
+    ns += static_cast<double>(each.repeat) * predict_run_ns(*each.graph, *each.places, *each.plan,
+                                                            *each.costs, measured[i].predictions,
+                                                            target, ceilings);
+  }
+  return ns;
 }
 
 ModuleRecord module_record(std::string_view name,

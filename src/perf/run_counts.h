@@ -32,6 +32,12 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
                                         const Ceilings* ceilings,
                                         RunRecord& record);
 
+// The time of a step of the graphs, as count_graphs predicts it; `measured` is what that returned.
+double predict_step_ns(std::span<const CountedGraph> graphs,
+                       std::span<const MeasuredGraph> measured,
+                       const Target& target,
+                       const Ceilings& ceilings);
+
 // The parts of the layers whose scope ends in `name` ("layer.3/mlp"), with the times of the step's
 // nodes; `step` is what make_step_record made of the measured graphs.
 ModuleRecord module_record(std::string_view name,

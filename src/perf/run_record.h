@@ -117,7 +117,9 @@ struct RunRecord {
   int64_t planned_bytes = 0;
   int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
   int64_t launches = 0;
-  double predicted_ns = 0;  // 0 where no ceilings are known
+  // 0 where no ceilings are known. Launches that a host makes one by one for a GPU are predicted at
+  // its pace beside the steps, all else as it was measured.
+  double predicted_ns = 0;
   // The machine's pace beside the steps, measured now and then: of the rates that predict, 1 = the
   // same. Empty where no ceilings are known, or none that can be measured again.
   std::vector<double> pace_samples;
@@ -161,8 +163,10 @@ inline constexpr const char* kMfuConvention =
     "recomputation left out";
 
 inline constexpr const char* kPaceConvention =
-    "the rate of a product between the steps, or beside a GPU of launches made one by one, of the "
-    "rate that `ridge machine` measured for it and predictions take";
+    "the rate of a product between the steps, or for a GPU that of launches which the host makes "
+    "one "
+    "by one, of the rate that `ridge machine` measured; such launches are predicted at that pace, "
+    "all else as it was measured";
 
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the keys and values in sight, each once a step, over the "

@@ -59,10 +59,9 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       record_(begin_record(e.setting, e.config, e.step, trainer_.graphs().passes)),
       begun_(-e.warmup_steps),
       finished_(begun_) {
-  std::vector<perf::CountedGraph> counted;
   for (int i = 0; i < trainer_.program().stages(); ++i)
-    counted.push_back(runtime::counted(trainer_.program().stage(i)));
-  graphs_ = perf::count_graphs(counted, backend, ceilings, record_);
+    counted_.push_back(runtime::counted(trainer_.program().stage(i)));
+  graphs_ = perf::count_graphs(counted_, backend, ceilings, record_);
   record_.memory.before = before_.without(others_bytes_);
   record_.memory.foreign_bytes = record_.memory.before.resident_bytes;
   record_.memory.allocated_bytes = trainer_.owned_bytes();
@@ -84,10 +83,11 @@ bool RunningExperiment::is_instrumented(int64_t step) const {
   return is_sampled(step) && is_inner == (instrument_ != nullptr || four % 2 == 0);
 }
 
+bool RunningExperiment::is_alone(int64_t step) const {
+  return experiment_.instrument && (experiment_.waits || is_sampled(step));
+}
+
 bool RunningExperiment::may_begin() const {
-  const auto is_alone = [&](int64_t step) {
-    return experiment_.instrument && (experiment_.waits || is_sampled(step));
-  };
   const int64_t under_way = begun_ - finished_;
   return under_way == 0 || (under_way == 1 && !is_alone(finished_) && !is_alone(begun_));
 }
@@ -107,6 +107,12 @@ void RunningExperiment::finish(StepResult result) {
   }
 }
 
+// A host that launches one by one has another speed within seconds, so that each plain step has a
+// pace beside it: the median of these and that of the steps are of the same moments.
+bool RunningExperiment::is_predicted_at_pace() const {
+  return ceilings_ != nullptr && ceilings_->stream_launch_ns > 0;
+}
+
 void RunningExperiment::take_pace() {
   if (ceilings_ == nullptr) return;
   if (double pace = backend_.present_pace(*ceilings_); pace > 0)
@@ -123,11 +129,13 @@ void RunningExperiment::take_turn(int64_t steps) {
   // The device never waits for the host between plain steps that nothing is compared with.
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
-    if (is_instrumented(begun_) && begun_ == finished_) {
+    const bool none_under_way = begun_ == finished_;
+    if (is_instrumented(begun_) && none_under_way) {
       ++begun_;
       finish(trainer_.step(true));
       continue;
     }
+    if (is_predicted_at_pace() && none_under_way && begun_ >= 0 && is_alone(begun_)) take_pace();
     for (; begun_ < end && may_begin(); ++begun_) trainer_.begin_step();
     finish(trainer_.finish_step());
   }
@@ -141,6 +149,9 @@ perf::RunRecord RunningExperiment::record() const {
   if (!instrumented_.empty())
     record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs_, instrumented_);
+  if (is_predicted_at_pace() && record.pace().count > 0)
+    record.predicted_ns = perf::predict_step_ns(
+        counted_, graphs_, backend_, perf::at_launch_pace(*ceilings_, record.pace().median));
   return record;
 }
 

@@ -11,6 +11,7 @@
 #include "models/config.h"
 #include "passes/pipeline.h"
 #include "perf/ceilings.h"
+#include "perf/run_counts.h"
 #include "perf/run_record.h"
 #include "perf/step_record.h"
 #include "train/step.h"
@@ -50,6 +51,8 @@ using TrainedListener = std::function<void(Trainer&)>;
 // All of the first 16 steps are sampled, then four of each 64, so that a long run is hardly slowed
 // by what it records. Where the backend has an instrument, all fours are the first way round and
 // none follow the first 16 steps. Only where it has none can more than one experiment be under way.
+// The machine's pace is taken before and after each turn, and where the step is predicted at it
+// before each plain step that runs alone.
 class RunningExperiment {
  public:
   // Builds the trainer. `ceilings` may be null: then nothing is predicted.
@@ -67,7 +70,10 @@ class RunningExperiment {
  private:
   bool is_sampled(int64_t step) const;  // two of four such steps are instrumented
   bool is_instrumented(int64_t step) const;
-  bool may_begin() const;  // the next step
+  bool is_alone(
+      int64_t step) const;  // begins when the one before is done, and ends before the next
+  bool may_begin() const;   // the next step
+  bool is_predicted_at_pace() const;
   void take_pace();
   void finish(StepResult result);
 
@@ -80,6 +86,7 @@ class RunningExperiment {
   int64_t others_bytes_;  // resident, of experiments that began before
   Trainer trainer_;
   perf::RunRecord record_;
+  std::vector<perf::CountedGraph> counted_;
   std::vector<perf::MeasuredGraph> graphs_;
   std::vector<perf::InstrumentedStep> instrumented_;
   int64_t begun_;

@@ -21,6 +21,7 @@ Ceilings measured() {
   c.others_share = 0.25;
   c.levels.push_back({"L2", 50 << 20, 5500, 5000, 0, 3e6});
   c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
+  c.products[0].stream_call_ns = 7500;
   c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
   c.notes = {"a \"note\""};
   return c;
@@ -34,6 +35,7 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.others_share, 0.25);
   EXPECT_EQ(read.levels.back().lifetime_ns, 3e6);
   EXPECT_EQ(read.products[0].samples[0].form, ProductForm::kTN);
+  EXPECT_EQ(read.products[0].stream_call_ns, 7500);
 }
 
 TEST(Ceilings, MissingFieldsAreNamed) {

@@ -97,15 +97,17 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   Ceilings c = ceilings_of(*find_hardware("h100"));
   std::vector<NodePrediction> nodes = predict_nodes(graph, places, plan, costs, c);
   auto run_ns = [&] { return predict_run_ns(graph, places, plan, costs, nodes, *target, c); };
-  c.stream_launch_ns = c.stream_product_ns = 0;
+  c.stream_launch_ns = 0;
   EXPECT_NEAR(run_ns(), total_ns(nodes), 1e-6);
   c.stream_gap_ns = 700;
   EXPECT_NEAR(run_ns(), total_ns(nodes) + 3 * 700, 1e-6);
   c.stream_launch_ns = 1e9;  // far longer than any of the kernels
-  c.stream_product_ns = 2e9;
+  for (ProductRates& rates : c.products) rates.stream_call_ns = 2e9;
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
   costs[1].launches = 3;  // copies of its operands are no products
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
+  c = at_launch_pace(c, 0.5);
+  EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
 }
 
 // Two products that do not wait for each other, and a sum that waits for both.

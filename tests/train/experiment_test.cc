@@ -125,6 +125,20 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
   }
 }
 
+// A CPU's pace is told beside the step and predicts nothing.
+TEST(Experiment, ThePaceOfACpuLeavesThePrediction) {
+  Experiment e = small_experiment("baseline");
+  auto backend = cpu_backend(1);
+  perf::Ceilings limits = ceilings();
+  limits.products[0].samples.push_back({{1, 768, 768, 768}, perf::ProductForm::kNN, 1e9});
+  perf::RunRecord run = run_experiment(e, *backend, &limits);
+  EXPECT_EQ(run.pace_samples.size(), 2u);
+  EXPECT_GT(run.pace().median, 1.5);  // no machine takes a second for it
+  TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+  EXPECT_DOUBLE_EQ(planned_run(e.setting, e.config, e.step, step, *backend, &limits).predicted_ns,
+                   run.predicted_ns);
+}
+
 // A step of three micro-batches asks for three times the model's work of one.
 TEST(Experiment, ModelWorkScalesWithMicroBatches) {
   auto backend = cpu_backend(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of generic work, each repeated inside a graph so that the host does not count.
+// Times of generic work, each repeated inside a graph so that the host does not count; and what the
+// host takes for what it launches one by one.
 #include "backends/cuda/measure_ceilings.h"
 
 #include <algorithm>
@@ -121,18 +122,18 @@ void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, per
   perf::ProductRates rates;
   rates.dtype = dtype;
   rates.is_own = fp32.is_own;
+  constexpr double kShortNs = 20e3;  // such as the host may be what takes the time
+  std::vector<Launch> short_ones;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      double ns = stand.ns(product(stand, e, form, dtype, fp32));
+      Launch launch = product(stand, e, form, dtype, fp32);
+      double ns = stand.ns(launch);
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
+      if (ns < kShortNs) short_ones.push_back(std::move(launch));
     }
-  if (!fp32.is_own) {
-    // So short that the host is what takes the time; the least, as some types' take two kernels.
-    const double ns =
-        stand.stream_ns(product(stand, {1, 96, 96, 96}, ProductForm::kNT, dtype, fp32));
-    c.stream_product_ns = c.stream_product_ns > 0 ? std::min(c.stream_product_ns, ns) : ns;
-  }
+  if (!fp32.is_own && !short_ones.empty())
+    rates.stream_call_ns = told_product_ratio(stand.device(), short_ones) * c.stream_launch_ns;
   rates.theoretical_flops_per_ns = theoretical_flops_per_ns(stand.device().facts(), dtype, fp32);
   c.products.push_back(std::move(rates));
 }
@@ -279,13 +280,20 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
   time_launches();
-  c.stream_launch_ns = perf::median(launch_ns);
+  // Products were told as so many times the first of these.
+  const double first_ns = c.stream_launch_ns;
+  c = perf::at_launch_pace(std::move(c), first_ns / perf::median(launch_ns));
   tell(1, "done");
+  std::string products;
+  for (const perf::ProductRates& rates : c.products)
+    if (rates.stream_call_ns > 0)
+      products +=
+          fmt::format(", for a product of {} {:.0f} ns", rates.name(), rates.stream_call_ns);
   c.notes.push_back(
       fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} "
-                  "ns, and the device {:.0f} ns more than there; a step that computes nothing "
+                  "ns{}, and the device {:.0f} ns more than there; a step that computes nothing "
                   "takes {:.0f} ns",
-                  c.launch_ns, c.stream_launch_ns, c.stream_gap_ns, c.turn_ns));
+                  c.launch_ns, c.stream_launch_ns, products, c.stream_gap_ns, c.turn_ns));
   c.notes.push_back(
       "times are medians of launches inside a graph; theoretical rates at the highest clock");
   perf::validate(c);

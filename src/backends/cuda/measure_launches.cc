@@ -3,11 +3,15 @@
 #include "backends/cuda/measure_launches.h"
 
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/kernels/ceilings.h"
 #include "backends/cuda/kernels/pointwise.h"
+#include "base/clock.h"
+#include "perf/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -59,19 +63,64 @@ void measure_strides(MeasuringStand& stand, perf::Ceilings& c) {
   c.strided_writes_per_ns = rate(strided_ns(stand, 1, 2));
 }
 
-constexpr int64_t kSmallElements = 4096;
+// What the host takes for launches that it makes one by one, told as a step's are: different small
+// kernels, each with its operands and ready early. One kernel over and over would stay in the
+// host's nearest caches, and an empty one, told without operands, takes up to a quarter longer.
+class ToldLaunches {
+ public:
+  explicit ToldLaunches(const Device& device)
+      : device_(device), operands_(3 * kBytes, "operands of launches") {
+    constexpr Pointwise kFunctions[] = {Pointwise::kMul,       Pointwise::kAdd, Pointwise::kScale,
+                                        Pointwise::kAddScalar, Pointwise::kSub, Pointwise::kSquare};
+    for (int i = 0; i < kLaunches; ++i) {
+      PointwiseCall call;
+      call.function = kFunctions[static_cast<size_t>(i) % std::size(kFunctions)];
+      call.rank = 1, call.extents[0] = kElements;
+      std::byte* at = operands_.data();
+      for (PointwiseOperand* each : {&call.a, &call.b, &call.y}) {
+        each->dtype = i / 6 % 2 == 0 ? DType::kF32 : DType::kBF16;
+        each->strides[0] = 1;
+        each->data = at;
+        at += kBytes;
+      }
+      small_.push_back([&device, call] {
+        check(launch_pointwise(call, device.stream()), "measuring a launch");
+      });
+    }
+  }
 
-// The least of the kernels that a step on a stream is made of, told as they are: with their
-// operands and ready early. The empty one, told without, takes the host up to a quarter longer.
-Launch small_step(const Device& device, std::byte* operand, std::byte* result) {
-  PointwiseCall call;
-  call.function = Pointwise::kMul;
-  call.rank = 1, call.extents[0] = kSmallElements;
-  for (auto* each : {&call.a, &call.b, &call.y}) each->strides[0] = 1;
-  call.a.data = call.b.data = operand;
-  call.y.data = result;
-  return [&device, call] { check(launch_pointwise(call, device.stream()), "measuring a launch"); };
-}
+  // The host's time for each of them, by its own clock: the device may take longer.
+  double ns() const { return told_ns(small_) / kLaunches; }
+
+  // How many times as long one of `products` takes, in the place of every fifth of them; the
+  // `turn`th time other products than in the turns before, while there are any.
+  double product_ratio(std::span<const Launch> products, int turn) const {
+    std::vector<Launch> mixed = small_;
+    for (size_t i = 0; i < kProducts; ++i)
+      mixed[kEach * i] = products[(static_cast<size_t>(turn) * kProducts + i) % products.size()];
+    const double small_ns = told_ns(small_);
+    return 1 + (told_ns(mixed) - small_ns) / kProducts / (small_ns / kLaunches);
+  }
+
+ private:
+  static constexpr int kLaunches = 200;  // fewer than the driver queues, 1024
+  static constexpr size_t kEach = 5, kProducts = kLaunches / kEach;
+  static constexpr int64_t kElements = 4096, kBytes = 4 * kElements;
+
+  double told_ns(const std::vector<Launch>& launches) const {
+    const double begin_ns = now_ns();
+    for (const Launch& launch : launches) launch();
+    const double ns = now_ns() - begin_ns;
+    device_.synchronize();
+    return ns;
+  }
+
+  const Device& device_;
+  DeviceMemory operands_;
+  std::vector<Launch> small_;
+};
+
+constexpr int kToldRounds = 16;  // 10 ms or so
 
 // A chain of loads each of whose addresses is the last one's value, from memory.
 Launch follow(MeasuringStand& stand, int trips) {
@@ -101,11 +150,18 @@ void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
 }
 
 double told_launch_ns(const Device& device) {
-  constexpr int64_t kBytes = 4 * kSmallElements;
-  constexpr int kRounds = 16;  // 5 ms or so
-  const DeviceMemory operands(2 * kBytes, "operands of a launch");
-  return ns_on_stream(device, small_step(device, operands.data(), operands.data() + kBytes),
-                      kRounds);
+  const ToldLaunches told(device);
+  std::vector<double> samples;
+  for (int round = 0; round < kToldRounds; ++round) samples.push_back(told.ns());
+  return perf::median(samples);
+}
+
+double told_product_ratio(const Device& device, std::span<const Launch> products) {
+  const ToldLaunches told(device);
+  std::vector<double> samples;
+  for (int round = 0; round < kToldRounds; ++round)
+    samples.push_back(told.product_ratio(products, round));
+  return perf::median(samples);
 }
 
 }  // namespace ridge::backends::cuda

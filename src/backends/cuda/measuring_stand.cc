@@ -37,17 +37,6 @@ double timed_ns(cudaStream_t stream, const std::function<void()>& work) {
 
 }  // namespace
 
-double ns_on_stream(const Device& device, const Launch& launch, int rounds) {
-  constexpr int kLaunches = 200;
-  std::vector<double> samples;
-  for (int round = 0; round < rounds; ++round)
-    samples.push_back(timed_ns(device.stream(), [&] {
-      for (int i = 0; i < kLaunches; ++i) launch();
-    }));
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 8] / kLaunches;
-}
-
 MeasuringStand::MeasuringStand()
     : inputs_(kBytes, "operands of measurements"),
       results_(kBytes, "results of measurements"),
@@ -94,7 +83,15 @@ double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
   return std::max(0.0, perf::median(samples) - graph_ns);
 }
 
-double MeasuringStand::stream_ns(const Launch& launch) { return ns_on_stream(device_, launch, 40); }
+double MeasuringStand::stream_ns(const Launch& launch) {
+  constexpr int kLaunches = 200, kRounds = 40;
+  std::vector<double> samples;
+  for (int round = 0; round < kRounds; ++round)
+    samples.push_back(timed_ns(device_.stream(), [&] {
+      for (int i = 0; i < kLaunches; ++i) launch();
+    }));
+  return perf::median(samples) / kLaunches;
+}
 
 // One after the other.
 std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int times) {

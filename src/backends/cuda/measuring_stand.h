@@ -13,11 +13,6 @@
 
 namespace ridge::backends::cuda {
 
-// Nanoseconds of one launch among others on the device's stream: fewer at a time than the driver
-// queues (1024), for then the host waits for the device. The lower octile of `rounds` such times:
-// what disturbs the host adds time.
-double ns_on_stream(const Device& device, const Launch& launch, int rounds);
-
 class MeasuringStand {
  public:
   static constexpr int64_t kBytes = int64_t{2} << 30;  // of the operands, and of the results
@@ -39,7 +34,9 @@ class MeasuringStand {
   // inputs copied in, the graph told, a result copied out, and the host waiting for it.
   double turn_ns(const Launch& launch, int kernels);
 
-  // On the stream, as ns_on_stream.
+  // One of many on the stream, by the device's clock: fewer at a time than the driver queues
+  // (1024), for then the host waits for the device. The median of many times: how late the last is
+  // told is the host's.
   double stream_ns(const Launch& launch);
 
  private:

@@ -11,6 +11,8 @@
 #include "backends/cuda/cuda_backend.h"
 #include "ops/registry.h"
 #include "perf/ceilings.h"
+#include "perf/hardware.h"
+#include "train/experiment.h"
 #include "train/step.h"
 #include "train/trainer.h"
 
@@ -73,6 +75,29 @@ TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
     auto backend = backends::cuda::make_cuda_backend({false, capture, false, false, ""});
     EXPECT_EQ(backend->present_pace(ceilings) > 0, !capture);
   }
+}
+
+// Launches that take longer than all else, so that the step is predicted as they are.
+TEST(GpuPace, ScalesThePredictedStep) {
+  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
+  ceilings.stream_launch_ns = 1e6;
+  ceilings.turn_ns = 0;
+  Experiment e;
+  e.setting.level = "baseline";
+  e.selection = passes::Selection("baseline", "");
+  const models::Preset& p = models::preset("tiny");
+  e.config = p.config;
+  e.step.batch_size = 2;
+  e.step.sequence = 16;
+  e.warmup_steps = 1;
+  e.steps = 8;
+  auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
+  const perf::RunRecord run = run_experiment(e, *backend, &ceilings);
+  EXPECT_EQ(run.pace_samples.size(), 6u);  // before and after, and at steps 0, 3, 4 and 7
+  const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+  const perf::RunRecord planned =
+      planned_run(e.setting, e.config, e.step, step, *backend, &ceilings);
+  EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
 }
 
 class GpuTraining : public testing::TestWithParam<const char*> {};
