@@ -63,26 +63,26 @@ Operands random_operands(const GemmShape& g) {
 }
 
 // Times proposals as a step runs them: inside a graph, on operands that the L2 cache has forgotten,
-// one after the other, or for a part of the GPU beside as many copies of itself as fill the rest.
-// On a stream the host would be timed, and on the same operands the cache.
+// one after the other, or for a part of the GPU beside copies of itself that fill the rest, eight
+// in all at most. On a stream the host would be timed, and on the same operands the cache.
 class Trial {
  public:
   Trial(Device& device, const GemmProblem& problem)
       : device_(device),
         problem_(problem),
-        copies_(problem.multiprocessors() > 0
-                    ? device.facts().multiprocessors / problem.multiprocessors()
-                    : 1),
+        copies_(
+            problem.multiprocessors() > 0
+                ? std::min(kMostSets, device.facts().multiprocessors / problem.multiprocessors())
+                : 1),
         workspaces_(copies_ * kGemmWorkspaceBytes, "tuning workspace") {
     // At least a set for each copy, and as many for one as for another.
-    constexpr size_t kMostSets = 8;
     int64_t held = 0;
     do {
       for (int copy = 0; copy < copies_; ++copy) {
         sets_.push_back(random_operands(problem.shape()));
         held += sets_.back().bytes();
       }
-    } while (held < 2 * device.facts().l2_bytes && sets_.size() < kMostSets);
+    } while (held < 2 * device.facts().l2_bytes && std::ssize(sets_) < kMostSets);
     check(cudaEventCreate(&begin_), "making an event");
     check(cudaEventCreate(&end_), "making an event");
   }
@@ -102,6 +102,8 @@ class Trial {
   }
 
  private:
+  static constexpr int kMostSets = 8;
+
   double ms(const GemmAlgorithm& algorithm, int repeats, int runs) {
     std::vector<NodeLaunch> launches;
     for (int i = 0; i < repeats; ++i) {
