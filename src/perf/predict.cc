@@ -241,12 +241,11 @@ class Predictor {
 // What a product's call through the library takes the host longer than another launch. The others
 // of its launches are copies of operands.
 double library_ns(const Graph& graph,
-                  size_t index,
-                  const std::vector<NodeCost>& costs,
+                  const Node& node,
+                  const NodeCost& cost,
                   const Ceilings& ceilings) {
-  const Node& node = graph.nodes[index];
-  if (time_law(*node.op) != TimeLaw::kProduct || costs[index].launches == 0 ||
-      costs[index].rounds != 0 || node.attrs.flag("own"))
+  if (time_law(*node.op) != TimeLaw::kProduct || cost.launches == 0 || cost.rounds != 0 ||
+      node.attrs.flag("own"))
     return 0;
   const double call_ns = ceilings.product(graph.type(node.inputs[0]).dtype).stream_call_ns;
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
@@ -260,8 +259,8 @@ double streamed_ns(const Graph& graph,
                    const Ceilings& ceilings) {
   double told_ns = 0, done_ns = 0;
   for (size_t i = 0; i < costs.size(); ++i) {
-    told_ns +=
-        costs[i].launches * ceilings.stream_launch_ns + library_ns(graph, i, costs, ceilings);
+    told_ns += costs[i].launches * ceilings.stream_launch_ns +
+               library_ns(graph, graph.nodes[i], costs[i], ceilings);
     done_ns =
         std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
   }

@@ -164,9 +164,8 @@ inline constexpr const char* kMfuConvention =
 
 inline constexpr const char* kPaceConvention =
     "the rate of a product between the steps, or for a GPU that of launches which the host makes "
-    "one "
-    "by one, of the rate that `ridge machine` measured; such launches are predicted at that pace, "
-    "all else as it was measured";
+    "one by one, of the rate that `ridge machine` measured; such launches are predicted at that "
+    "pace, all else as it was measured";
 
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the keys and values in sight, each once a step, over the "

@@ -3,21 +3,15 @@
 // target's order, and nothing else changes.
 #include "base/row_panels.h"
 #include "passes/pass_trial.h"
+#include "perf/targets.h"
 
 namespace ridge::passes {
 namespace {
 
 // The test's own target on any machine: one that packs.
-class PackingTarget final : public perf::Target {
+class PackingTarget final : public perf::PlainTarget {
  public:
   std::string_view name() const override { return target().name(); }
-  std::string unsupported(const Graph&, const Node&) const override { return ""; }
-  bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return false; }
-  bool takes_output(const Graph&, const Node&, int, const Layout&) const override { return false; }
-  bool runs_in_place(const Graph&, const Node&, int, int) const override { return false; }
-  int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
-  int launches(const Graph&, const Node&) const override { return 1; }
-  perf::FlashScores flash_scores(const Call&) const override { return {}; }
   DType packed_weight(DType stored, const Shape& shape) const override {
     return panel_dtype(stored, shape);
   }

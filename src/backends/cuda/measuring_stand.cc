@@ -85,12 +85,10 @@ double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
 
 double MeasuringStand::stream_ns(const Launch& launch) {
   constexpr int kLaunches = 200, kRounds = 40;
-  std::vector<double> samples;
-  for (int round = 0; round < kRounds; ++round)
-    samples.push_back(timed_ns(device_.stream(), [&] {
-      for (int i = 0; i < kLaunches; ++i) launch();
-    }));
-  return perf::median(samples) / kLaunches;
+  auto launches = [&] {
+    for (int i = 0; i < kLaunches; ++i) launch();
+  };
+  return median_ns(launches, kRounds) / kLaunches;
 }
 
 // One after the other.
@@ -106,17 +104,17 @@ std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int time
 
 double MeasuringStand::replay_ns(Recording& recording) {
   recording.replay();
-  return median_ns([&] { recording.replay(); });
+  return median_ns([&] { recording.replay(); }, kSamples);
 }
 
 double MeasuringStand::graph_ns(const Launch& launch, int repeats) {
   return replay_ns(*record(launch, repeats));
 }
 
-double MeasuringStand::median_ns(const std::function<void()>& work) {
-  std::vector<double> samples;
-  for (int i = 0; i < kSamples; ++i) samples.push_back(timed_ns(device_.stream(), work));
-  return perf::median(samples);
+double MeasuringStand::median_ns(const std::function<void()>& work, int samples) {
+  std::vector<double> times;
+  for (int i = 0; i < samples; ++i) times.push_back(timed_ns(device_.stream(), work));
+  return perf::median(times);
 }
 
 }  // namespace ridge::backends::cuda

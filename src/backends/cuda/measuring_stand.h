@@ -43,7 +43,7 @@ class MeasuringStand {
   std::unique_ptr<Recording> record(const Launch& launch, int times);
   double replay_ns(Recording& recording);
   double graph_ns(const Launch& launch, int repeats);
-  double median_ns(const std::function<void()>& work);
+  double median_ns(const std::function<void()>& work, int samples);
 
   Device device_;
   DeviceMemory inputs_, results_, workspace_;

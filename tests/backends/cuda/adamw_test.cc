@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/device_memory.h"

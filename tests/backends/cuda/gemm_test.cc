@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <vector>
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
