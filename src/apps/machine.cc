@@ -6,11 +6,16 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
 #include "backends/cpu/measure_ceilings.h"
+#include "base/error.h"
 #include "base/units.h"
 #include "perf/predict.h"
 
@@ -19,9 +24,24 @@ namespace {
 
 struct MachineCommand {
   MachineOptions machine;
+  bool tf32 = false;
   bool remeasure = false;
   bool json = false;
 };
+
+// One of a machine's records. In a GPU's second one fp32's products are TF32's; all else is that of
+// the first.
+struct Record {
+  perf::Ceilings ceilings;
+  bool tf32 = false;
+  bool is_second = false;
+
+  bool shows(DType dtype) const { return !is_second || dtype == DType::kF32; }
+  std::string title(DType dtype, std::string_view plain) const {
+    return std::string(plain) + (tf32 && dtype == DType::kF32 ? " in TF32" : "");
+  }
+};
+using Records = std::vector<Record>;
 
 std::string rate(double per_ns, const char* unit) {
   return per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
@@ -45,7 +65,7 @@ void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
   fmt::print("{}\n", table.text(terminal));
 }
 
-void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
+void print_products(const Records& records, const TerminalOptions& terminal) {
   Table table({{"products", Align::kLeft},
                {"96^3"},
                {"384^3"},
@@ -53,38 +73,46 @@ void print_products(const perf::Ceilings& c, const TerminalOptions& terminal) {
                {"best"},
                {"theoretical"},
                {"share"}});
-  for (const perf::ProductRates& p : c.products) {
-    auto at = [&](int64_t n) -> std::string {
-      if (p.samples.empty()) return "-";  // its best alone was measured
-      double ns = perf::predict_product_ns(p, perf::ProductForm::kNT, {1, n, n, n});
-      return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
-    };
-    table.add({p.name(), at(96), at(384), at(1000), rate(p.peak_flops_per_ns, "FLOP/s"),
-               rate(p.theoretical_flops_per_ns, "FLOP/s"),
-               share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
-  }
+  for (const Record& record : records)
+    for (const perf::ProductRates& p : record.ceilings.products) {
+      if (!record.shows(p.dtype)) continue;
+      auto at = [&](int64_t n) -> std::string {
+        if (p.samples.empty()) return "-";  // its best alone was measured
+        double ns = perf::predict_product_ns(p, perf::ProductForm::kNT, {1, n, n, n});
+        return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
+      };
+      table.add({record.title(p.dtype, p.name()), at(96), at(384), at(1000),
+                 rate(p.peak_flops_per_ns, "FLOP/s"), rate(p.theoretical_flops_per_ns, "FLOP/s"),
+                 share(p.peak_flops_per_ns, p.theoretical_flops_per_ns)});
+    }
   fmt::print("{}\n", table.text(terminal));
 }
 
-void print_rest(const perf::Ceilings& c, const TerminalOptions& terminal) {
+void print_rest(const Records& records, const TerminalOptions& terminal) {
+  const perf::Ceilings& c = records.front().ceilings;
   Table table({{"else", Align::kLeft}, {"measured"}});
   table.add({"vector arithmetic from registers", rate(c.fused_flops_per_ns, "FLOP/s")});
   table.add({"vector arithmetic from L1, an operation at a time",
              rate(c.arithmetic_flops_per_ns, "FLOP/s")});
   table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
-  for (const perf::AttentionRates& a : c.attention) {
-    table.add(
-        {fmt::format("attention forward {}, head size 80", name(a.dtype)),
-         rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns), "FLOP/s")});
-    table.add({fmt::format("attention backward {}, head size 80", name(a.dtype)),
-               rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
-                    "FLOP/s")});
-  }
+  for (const Record& record : records)
+    for (const perf::AttentionRates& a : record.ceilings.attention) {
+      if (!record.shows(a.dtype)) continue;
+      const std::string title = record.title(a.dtype, name(a.dtype));
+      table.add({fmt::format("attention forward {}, head size 80", title),
+                 rate(4 * 80 / (4 * 80 / a.forward_flops_per_ns + 1 / a.forward_scores_per_ns),
+                      "FLOP/s")});
+      table.add({fmt::format("attention backward {}, head size 80", title),
+                 rate(10 * 80 / (10 * 80 / a.backward_flops_per_ns + 1 / a.backward_scores_per_ns),
+                      "FLOP/s")});
+    }
   table.add({"kernel call", format_ns(c.launch_ns)});
   if (c.parallel_ns > 0) table.add({"parallel region", format_ns(c.parallel_ns)});
-  table.add({"ridge point, f32", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kF32))});
-  table.add(
-      {"ridge point, bf16", fmt::format("{:.1f} FLOP/B", perf::ridge_point(c, DType::kBF16))});
+  for (const Record& record : records)
+    for (DType dtype : {DType::kF32, DType::kBF16})
+      if (record.shows(dtype))
+        table.add({"ridge point, " + record.title(dtype, name(dtype)),
+                   fmt::format("{:.1f} FLOP/B", perf::ridge_point(record.ceilings, dtype))});
   fmt::print("{}\n", table.text(terminal));
 }
 
@@ -98,20 +126,27 @@ std::string age(const std::string& measured_at) {
 }
 
 void run(const MachineCommand& o, const TerminalOptions& terminal) {
+  const bool is_gpu = chosen_device(o.machine) == "cuda";
+  if (o.tf32 && !is_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
   auto backend =
       make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
-  perf::Ceilings c = machine_ceilings(o.machine, false, terminal, o.remeasure);
+  auto measured = [&](bool tf32) {
+    return machine_ceilings(o.machine, tf32, terminal, o.remeasure);
+  };
+  Records records = {{measured(o.tf32), o.tf32}};
   if (o.json) {
-    fmt::print("{}", perf::to_json(c));
+    fmt::print("{}", perf::to_json(records.front().ceilings));
     return;
   }
+  if (is_gpu && !o.tf32) records.push_back({measured(true), true, true});
+  const perf::Ceilings& c = records.front().ceilings;
   fmt::print("{}\n", c.machine.str());
   if (c.machine.clock_ghz > 0)
     fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
   fmt::print("\n");
   print_memory(c, terminal);
-  print_products(c, terminal);
-  print_rest(c, terminal);
+  print_products(records, terminal);
+  print_rest(records, terminal);
   for (const std::string& note : c.notes) fmt::print("{}\n", note);
   std::filesystem::path path = ceilings_path(c.machine);
   bool is_kept = !path.empty() && std::filesystem::exists(path);
@@ -126,6 +161,9 @@ void register_machine(Command program, const AppContext& context) {
   Command app = program.add_subcommand(
       "machine", "Measure what this machine reaches at best: bandwidths, products, calls");
   add_machine_options(app, options->machine);
+  app.add_flag("--tf32", options->tf32,
+               "of a GPU: the record where fp32's products are TF32's (without it the tables have "
+               "both, --json that of true fp32)");
   app.add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
   app.add_flag("--json", options->json, "the whole record as JSON");
   app.footer(

@@ -98,20 +98,23 @@ void add_switch_options(Command app, LevelOptions& options) {
   app.add_option("--pass", options.switches,
                  "passes switched on or off: +recompute,-fuse_glu (ridge explain lists them)")
       .group(kLevelGroup);
-  app.add_option(
-         "--dtype", options.dtype,
-         "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
-         "TF32) or bf16 (fp32 masters)")
-      .show_default()
-      .group(kLevelGroup);
+  Option dtype =
+      app.add_option(
+             "--dtype", options.dtype,
+             "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
+             "TF32) or bf16 (fp32 masters)")
+          .show_default()
+          .group(kLevelGroup);
+  app.add_flag("--tf32", options.tf32, "short for --dtype tf32").excludes(dtype).group(kLevelGroup);
 }
 
 std::string switch_text(const LevelOptions& options) {
-  if (options.dtype == "fp32" || options.dtype == "f32") return options.switches;
-  if (options.dtype != "bf16" && options.dtype != "tf32")
-    throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(options.dtype));
+  const std::string dtype = options.tf32 ? "tf32" : options.dtype;
+  if (dtype == "fp32" || dtype == "f32") return options.switches;
+  if (dtype != "bf16" && dtype != "tf32")
+    throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(dtype));
   return options.switches + (options.switches.empty() ? "" : ",") +
-         (options.dtype == "bf16" ? "+autocast_bf16" : "+tf32");
+         (dtype == "bf16" ? "+autocast_bf16" : "+tf32");
 }
 
 void add_machine_options(Command app, MachineOptions& options) {

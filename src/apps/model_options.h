@@ -32,13 +32,14 @@ struct ModelChoice {
 };
 ModelChoice choose_model(const ModelOptions& options);
 
-// --level, --pass, --dtype
+// --level, --pass, --dtype or --tf32
 struct LevelOptions {
   std::string level = "compiled";
   std::string switches;
   std::string dtype = "fp32";
+  bool tf32 = false;  // instead of a dtype
 };
-void add_level_options(Command app, LevelOptions& options);   // all three
+void add_level_options(Command app, LevelOptions& options);   // all of them
 void add_switch_options(Command app, LevelOptions& options);  // without --level
 // The switches with the dtype's pass among them; usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);

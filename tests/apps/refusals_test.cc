@@ -19,6 +19,8 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--pass", "-expand"}, 2, "cannot be turned off");
   expect_refused({"train", "--pass", "+store_bf16"}, 2, "autocast_bf16 computes in bf16");
   expect_refused({"train", "--dtype", "fp8"}, 2, "[dtype] expected fp32, tf32 or bf16");
+  expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");
+  expect_refused({"machine", "--device", "cpu", "--tf32"}, 2, "[tf32] expected a GPU");
   expect_refused({"train", "--isa", "z80"}, 2, "[isa]");
   expect_refused({"lab", "--levels", "baseline,fastest"}, 2, "[levels] expected all or some of");
   expect_refused({"lab", "--levels", "fused", "--profile-levels", "baseline"}, 2,

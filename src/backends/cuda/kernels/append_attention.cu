@@ -35,11 +35,16 @@ struct Inbox {
   uint64_t barrier;
 
   // By one thread, before the cluster's blocks have begun.
-  __device__ __forceinline__ void expect(uint32_t bytes) {
+  __device__ __forceinline__ void open() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier))
                  : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+  }
+  // By one thread, once, after a barrier of the block: racecheck takes it for a race else.
+  __device__ __forceinline__ void expect(uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(
         "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
         "r"(bytes)
@@ -360,6 +365,8 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int kSlice = kHeadSize / kRanks;
   const int group = p.group, rank = static_cast<int>(blockIdx.x) % kRanks;
   const int64_t kv_head = blockIdx.x / kRanks;
+  if (threadIdx.x == 0) room.inbox.open();
+  __syncthreads();
   if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
   gather_lanes();
   arrive_in_cluster();
