@@ -49,8 +49,9 @@ using TrainedListener = std::function<void(Trainer&)>;
 // hits all of them. Steps are sampled in fours: plain, instrumented, instrumented, plain, and the
 // next sampled four the other way round: drift and the first step of a turn hit both kinds alike.
 // All of the first 16 steps are sampled, then four of each 64, so that a long run is hardly slowed
-// by what it records. Where the backend has an instrument, all fours are the first way round and
-// none follow the first 16 steps. Only where it has none can more than one experiment be under way.
+// by what it records. Where the backend has an instrument, all fours are the first way round, there
+// is one for each 24 steps of the run, at least one and four at most, and they come first. Only
+// where it has none can more than one experiment be under way.
 // The machine's pace is taken before and after each turn, and where the step is predicted at it
 // before each plain step that runs alone.
 class RunningExperiment {
@@ -82,6 +83,7 @@ class RunningExperiment {
   const perf::Ceilings* ceilings_;
   StepListener listener_;
   backends::Instrument* instrument_;  // null: none, or none is asked for
+  int64_t dense_steps_;               // at the start, all of them sampled
   perf::ProcessMemory before_;
   int64_t others_bytes_;  // resident, of experiments that began before
   Trainer trainer_;

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "backends/cuda/cuda_backend.h"
 #include "ops/registry.h"
@@ -77,11 +79,7 @@ TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
   }
 }
 
-// Launches that take longer than all else, so that the step is predicted as they are.
-TEST(GpuPace, ScalesThePredictedStep) {
-  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
-  ceilings.stream_launch_ns = 1e6;
-  ceilings.turn_ns = 0;
+Experiment tiny_experiment(int64_t steps) {
   Experiment e;
   e.setting.level = "baseline";
   e.selection = passes::Selection("baseline", "");
@@ -90,14 +88,37 @@ TEST(GpuPace, ScalesThePredictedStep) {
   e.step.batch_size = 2;
   e.step.sequence = 16;
   e.warmup_steps = 1;
-  e.steps = 8;
+  e.steps = steps;
+  return e;
+}
+
+// Launches that take longer than all else, so that the step is predicted as they are.
+TEST(GpuPace, ScalesThePredictedStep) {
+  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
+  ceilings.stream_launch_ns = 1e6;
+  ceilings.turn_ns = 0;
+  const Experiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
   const perf::RunRecord run = run_experiment(e, *backend, &ceilings);
-  EXPECT_EQ(run.pace_samples.size(), 6u);  // before and after, and at steps 0, 3, 4 and 7
+  EXPECT_EQ(run.pace_samples.size(), 8u);  // before, after and at all steps but 1 and 2
   const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
   const perf::RunRecord planned =
       planned_run(e.setting, e.config, e.step, step, *backend, &ceilings);
   EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
+}
+
+// What is written down takes longer: one step in twelve, from a pair to four.
+TEST(GpuSampling, FollowsTheLengthOfTheRun) {
+  for (auto [steps, pairs] : {std::pair{6, 1}, {50, 2}, {200, 4}}) {
+    auto backend = backends::cuda::make_cuda_backend({false, true, false, false, ""});
+    std::string kinds, expected;
+    run_experiment(tiny_experiment(steps), *backend, nullptr, [&](const StepEvent& event) {
+      if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
+    });
+    for (int i = 0; i < pairs; ++i) expected += "piip";
+    expected.resize(static_cast<size_t>(steps), 'p');
+    EXPECT_EQ(kinds, expected);
+  }
 }
 
 class GpuTraining : public testing::TestWithParam<const char*> {};
