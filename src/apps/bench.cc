@@ -29,9 +29,9 @@ struct BenchOptions {
 };
 
 DType parse_bench_dtype(const std::string& text) {
-  if (text == "fp32" || text == "f32") return DType::kF32;
+  if (text == "fp32" || text == "f32" || text == "tf32") return DType::kF32;
   if (text == "bf16") return DType::kBF16;
-  throw usage_error("[dtype] expected fp32 or bf16, got {}", printable(text));
+  throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(text));
 }
 
 std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions& options) {
@@ -93,8 +93,11 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   const Op& op = ops::table().at(o.op);
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
-  auto backend = make_backend(o.machine, passes::Selection("baseline", o.tune ? "+tune_gemm" : ""));
-  perf::Ceilings ceilings = machine_ceilings(o.machine, false, terminal);
+  const bool is_tf32 = o.dtype == "tf32";
+  std::string switches = o.tune ? "+tune_gemm" : "";
+  if (is_tf32) switches += o.tune ? ",+tf32" : "+tf32";
+  auto backend = make_backend(o.machine, passes::Selection("baseline", switches));
+  perf::Ceilings ceilings = machine_ceilings(o.machine, is_tf32, terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
@@ -134,9 +137,11 @@ void register_bench(Command program, const AppContext& context) {
   Command op =
       app.add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
   op.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
-  op.add_option("--dtype", o->dtype, "fp32 or bf16").show_default();
-  op.add_flag("--tune", o->tune,
-              "choose among oneDNN's call forms by measuring, as level compiled does");
+  op.add_option("--dtype", o->dtype, "fp32, tf32 (fp32 whose products a GPU rounds) or bf16")
+      .show_default();
+  op.add_flag(
+      "--tune", o->tune,
+      "choose among the library's ways of multiplying by measuring, as level compiled does");
   op.add_flag("--json", o->json, "print JSON on stdout");
   add_machine_options(op, o->machine);
   add_bench_model(app, context);

@@ -251,8 +251,7 @@ void add_lab_options(Command app, LabOptions& o) {
                  "tokens a sequence: one or several (default: the preset's)");
   app.add_option("--steps", o.steps,
                  "measured steps; every other one of the first 16 is instrumented, then two in 64; "
-                 "on a GPU "
-                 "one in twelve, two to eight")
+                 "on a GPU one in twelve, two to eight")
       .show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_option("--out", o.out,
