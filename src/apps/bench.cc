@@ -13,7 +13,6 @@
 #include "apps/op_trial.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
-#include "base/printable.h"
 #include "base/units.h"
 #include "ops/registry.h"
 
@@ -22,17 +21,11 @@ namespace {
 
 struct BenchOptions {
   std::string op;
-  std::string dtype = "fp32";
+  LevelOptions level;  // of which the dtype is asked for
   MachineOptions machine;
   bool json = false;
   bool tune = false;
 };
-
-DType parse_bench_dtype(const std::string& text) {
-  if (text == "fp32" || text == "f32" || text == "tf32") return DType::kF32;
-  if (text == "bf16") return DType::kBF16;
-  throw usage_error("[dtype] expected fp32, tf32 or bf16, got {}", printable(text));
-}
 
 std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions& options) {
   Table table({{"case", Align::kLeft},
@@ -67,7 +60,7 @@ void print_json(const BenchOptions& o,
                 const std::vector<OpTrial>& trials,
                 const perf::Ceilings& ceilings) {
   nlohmann::ordered_json json = {{"op", o.op},
-                                 {"dtype", o.dtype},
+                                 {"dtype", o.level.dtype},
                                  {"device", ceilings.machine.device},
                                  {"threads", ceilings.machine.threads},
                                  {"cases", nlohmann::ordered_json::array()}};
@@ -89,15 +82,15 @@ void print_json(const BenchOptions& o,
 }
 
 void run(const BenchOptions& o, const TerminalOptions& terminal) {
-  DType dtype = parse_bench_dtype(o.dtype);
+  LevelOptions level = o.level;
+  if (o.tune) level.switches = "+tune_gemm";
+  const passes::Selection selection("baseline", switch_text(level));
+  const DType dtype = selection.activations();
   const Op& op = ops::table().at(o.op);
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
-  const bool is_tf32 = o.dtype == "tf32";
-  std::string switches = o.tune ? "+tune_gemm" : "";
-  if (is_tf32) switches += o.tune ? ",+tf32" : "+tf32";
-  auto backend = make_backend(o.machine, passes::Selection("baseline", switches));
-  perf::Ceilings ceilings = machine_ceilings(o.machine, is_tf32, terminal);
+  auto backend = make_backend(o.machine, selection);
+  perf::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
@@ -115,7 +108,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   fmt::print("{}\n{}, {} thread{}, {}\n\n{}",
              op.formula.empty() ? op.name : op.name + ": " + op.formula,
              terminal_safe(ceilings.machine.device), ceilings.machine.threads,
-             ceilings.machine.threads == 1 ? "" : "s", o.dtype, table_text(trials, terminal));
+             ceilings.machine.threads == 1 ? "" : "s", o.level.dtype, table_text(trials, terminal));
   bool is_over = std::any_of(trials.begin(), trials.end(),
                              [](const OpTrial& t) { return t.limit_share() > 1; });
   if (is_over)
@@ -137,7 +130,7 @@ void register_bench(Command program, const AppContext& context) {
   Command op =
       app.add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
   op.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
-  op.add_option("--dtype", o->dtype, "fp32, tf32 (fp32 whose products a GPU rounds) or bf16")
+  op.add_option("--dtype", o->level.dtype, "fp32, tf32 (fp32 whose products a GPU rounds) or bf16")
       .show_default();
   op.add_flag(
       "--tune", o->tune,

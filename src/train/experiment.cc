@@ -44,9 +44,10 @@ static_assert(kDenseSteps / 2 <= backends::Instrument::kMostRuns);
 // Where a device's kernels are written down, launches that the host makes one by one take a fifth
 // to a third longer: of one step in twelve that is 2 to 3% of a run.
 int64_t dense_steps(int64_t steps, const backends::Instrument* instrument) {
-  constexpr int64_t kStepsOfOne = 12;
+  constexpr int64_t kStepsPerRecorded = 12;
   if (instrument == nullptr) return kDenseSteps;
-  return std::clamp<int64_t>(steps / (2 * kStepsOfOne) * 4, 4, kDenseSteps);
+  const int64_t pairs = steps / (2 * kStepsPerRecorded);
+  return 4 * std::clamp<int64_t>(pairs, 1, kDenseSteps / 4);
 }
 
 const Experiment& checked(const Experiment& e) {
