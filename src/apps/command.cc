@@ -56,6 +56,9 @@ template Option Command::add_option(const std::string&, std::string&, const std:
 template Option Command::add_option(const std::string&,
                                     std::optional<std::string>&,
                                     const std::string&);
+template Option Command::add_option(const std::string&,
+                                    std::optional<int64_t>&,
+                                    const std::string&);
 template Option Command::add_option(const std::string&, std::vector<int64_t>&, const std::string&);
 template Option Command::add_option(const std::string&,
                                     std::vector<std::string>&,

@@ -31,7 +31,7 @@ struct LabOptions {
   std::string profile_levels;  // empty: the last
   std::string batch_sizes;     // empty: the model's
   std::string lengths;
-  int64_t steps = 20;
+  std::optional<int64_t> steps;
   int64_t warmup = 5;
   std::optional<std::string> out;
   bool force = false;
@@ -79,7 +79,9 @@ class Lab {
  private:
   // Everything that can be wrong with the options is found before anything runs.
   void check() {
-    expect_steps(o_.steps, 2, o_.warmup);
+    constexpr int64_t kSteps = 20, kGpuSteps = 48;
+    steps_ = o_.steps.value_or(chosen_device(o_.machine) == "cuda" ? kGpuSteps : kSteps);
+    expect_steps(steps_, 2, o_.warmup);
     levels_ = parse_levels(o_.levels, "levels");
     profiled_ = o_.profile_levels.empty() ? std::vector{levels_.back()}
                                           : parse_levels(o_.profile_levels, "profile-levels");
@@ -120,7 +122,7 @@ class Lab {
     e.step.batch_size = batch;
     e.step.sequence = length;
     e.warmup_steps = o_.warmup;
-    e.steps = o_.steps;
+    e.steps = steps_;
     return e;
   }
 
@@ -143,7 +145,7 @@ class Lab {
 
   void climb() {
     int64_t runs = static_cast<int64_t>(levels_.size() * batches_.size() * lengths_.size());
-    Progress progress("lab", runs * (o_.warmup + o_.steps), "steps", terminal_);
+    Progress progress("lab", runs * (o_.warmup + steps_), "steps", terminal_);
     for (int64_t length : lengths_)
       for (int64_t batch : batches_) climb(batch, length, progress);
   }
@@ -161,7 +163,7 @@ class Lab {
       if (!rungs.empty()) e.foreign_bytes = rungs.front().running->record().memory.foreign_bytes;
       rungs.push_back(start(e, progress));
       bool takes_turns = fit_together_ && rungs.back().backend->instrument() == nullptr;
-      rungs.back().running->take_turn(takes_turns ? kTurnSteps : o_.steps);
+      rungs.back().running->take_turn(takes_turns ? kTurnSteps : steps_);
       if (!takes_turns) finish();
     }
     while (!rungs.empty() && !rungs.back().running->is_done())
@@ -219,9 +221,9 @@ class Lab {
     for (const train::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
-    Progress trial("trying the first advice", o_.warmup + o_.steps, "steps", terminal_);
+    Progress trial("trying the first advice", o_.warmup + steps_, "steps", terminal_);
     Rung changed = start(advice[0].changed, trial);
-    changed.running->take_turn(o_.steps);
+    changed.running->take_turn(steps_);
     record_.trial =
         perf::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
     trial.hide();
@@ -233,6 +235,7 @@ class Lab {
   ModelChoice choice_;
   std::vector<std::string> levels_, profiled_;
   std::vector<int64_t> batches_, lengths_;
+  int64_t steps_ = 0;
   bool fit_together_ = false;  // all levels at once in half of what is free
   std::string switches_;
   perf::LabRecord record_;
@@ -251,8 +254,8 @@ void add_lab_options(Command app, LabOptions& o) {
                  "tokens a sequence: one or several (default: the preset's)");
   app.add_option("--steps", o.steps,
                  "measured steps; every other one of the first 16 is instrumented, then two in 64; "
-                 "on a GPU one in twelve, two to eight")
-      .show_default();
+                 "on a GPU one in sixteen, one to eight (default: 20; of a GPU, whose steps are "
+                 "short, 48)");
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_option("--out", o.out,
                  "folder for the files (default: lab-out, or lab-out-2 ... where it exists)");

@@ -202,7 +202,7 @@ void add_options(Command app, TrainOptions& o) {
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_flag("--profile", o.profile,
                "print the operation tables, of every other step of the first 16 and of two in 64 "
-               "after; on a GPU of one step in twelve, two to eight");
+               "after; on a GPU of one step in sixteen, one to eight");
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");

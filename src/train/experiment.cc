@@ -42,12 +42,11 @@ constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
 static_assert(kDenseSteps / 2 <= backends::Instrument::kMostRuns);
 
 // Where a device's kernels are written down, launches that the host makes one by one take a fifth
-// to a third longer: of one step in twelve that is 2 to 3% of a run.
+// to a third longer: of one step in sixteen that is up to 2% of a run.
 int64_t dense_steps(int64_t steps, const backends::Instrument* instrument) {
-  constexpr int64_t kStepsPerRecorded = 12;
+  constexpr int64_t kStepsPerRecorded = 16;
   if (instrument == nullptr) return kDenseSteps;
-  const int64_t pairs = steps / (2 * kStepsPerRecorded);
-  return 4 * std::clamp<int64_t>(pairs, 1, kDenseSteps / 4);
+  return 2 * std::clamp<int64_t>(steps / kStepsPerRecorded, 1, kDenseSteps / 2);
 }
 
 const Experiment& checked(const Experiment& e) {

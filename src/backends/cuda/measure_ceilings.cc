@@ -25,7 +25,7 @@ namespace {
 using perf::ProductExtents;
 using perf::ProductForm;
 
-// Whole tiles of the common kernels, as models' extents are, but no extent of a preset. Squares,
+// Whole tiles of the common kernels, as models' extents are, but no product of a preset. Squares,
 // flat and deep ones, few rows, and batches.
 constexpr std::array kExtents = {
     ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
@@ -35,10 +35,10 @@ constexpr std::array kExtents = {
     ProductExtents{1, 1152, 640, 1536},   ProductExtents{1, 640, 1536, 1152},
     ProductExtents{1, 1152, 640, 3072},   ProductExtents{1, 1152, 3072, 640},
     ProductExtents{1, 3072, 640, 1152},   ProductExtents{1, 768, 640, 4608},
-    ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 4608, 1152, 1152},
-    ProductExtents{1, 4608, 3072, 1152},  ProductExtents{1, 4608, 1152, 3072},
-    ProductExtents{1, 1152, 3072, 4608},  ProductExtents{1, 4608, 12288, 1152},
-    ProductExtents{1, 12288, 1152, 4608}, ProductExtents{1, 12, 1536, 1536},
+    ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 6144, 1280, 1280},
+    ProductExtents{1, 6144, 3072, 1280},  ProductExtents{1, 6144, 1280, 3072},
+    ProductExtents{1, 1280, 3072, 6144},  ProductExtents{1, 6144, 12288, 1280},
+    ProductExtents{1, 12288, 1280, 6144}, ProductExtents{1, 12, 1536, 1536},
     ProductExtents{1, 1152, 896, 640},    ProductExtents{1, 896, 640, 1152},
     ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
     ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};

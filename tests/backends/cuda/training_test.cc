@@ -100,22 +100,22 @@ TEST(GpuPace, ScalesThePredictedStep) {
   const Experiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
   const perf::RunRecord run = run_experiment(e, *backend, &ceilings);
-  EXPECT_EQ(run.pace_samples.size(), 8u);  // before, after and at all steps but 1 and 2
+  EXPECT_EQ(run.pace_samples.size(), 9u);  // before, after and at all steps but 1
   const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
   const perf::RunRecord planned =
       planned_run(e.setting, e.config, e.step, step, *backend, &ceilings);
   EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
 }
 
-// What is written down takes longer: one step in twelve, from a pair to four.
+// What is written down takes longer: one step in sixteen, one to eight, each beside a plain one.
 TEST(GpuSampling, FollowsTheLengthOfTheRun) {
-  for (auto [steps, pairs] : {std::pair{6, 1}, {50, 2}, {200, 4}}) {
+  for (auto [steps, expected] :
+       {std::pair<int64_t, std::string>{6, "pi"}, {50, "piippi"}, {200, "piippiippiippiip"}}) {
     auto backend = backends::cuda::make_cuda_backend({false, true, false, false, ""});
-    std::string kinds, expected;
+    std::string kinds;
     run_experiment(tiny_experiment(steps), *backend, nullptr, [&](const StepEvent& event) {
       if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
     });
-    for (int i = 0; i < pairs; ++i) expected += "piip";
     expected.resize(static_cast<size_t>(steps), 'p');
     EXPECT_EQ(kinds, expected);
   }

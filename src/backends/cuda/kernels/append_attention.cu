@@ -42,7 +42,8 @@ struct Inbox {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
   }
-  // By one thread, once, after a barrier of the block: racecheck takes it for a race else.
+  // By one thread, once, before it waits: what has come by then counts. Not where it is opened:
+  // between the two a barrier is needed, and later there is one.
   __device__ __forceinline__ void expect(uint32_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(
@@ -366,8 +367,6 @@ __global__ void __launch_bounds__(kThreads)
   const int group = p.group, rank = static_cast<int>(blockIdx.x) % kRanks;
   const int64_t kv_head = blockIdx.x / kRanks;
   if (threadIdx.x == 0) room.inbox.open();
-  __syncthreads();
-  if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
   gather_lanes();
   arrive_in_cluster();
   if (!p.is_settled) wait_for_grids();
@@ -427,6 +426,7 @@ __global__ void __launch_bounds__(kThreads)
   if (warp < group && lane < kRanks)
     room.inbox.send(&room.totals[rank][warp], lane, make_float2(total.top, total.sum));
   if (blockIdx.x == 0) note_bad_blocks(p.cells);
+  if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
   room.inbox.wait();
   put_together<kHeadSize, kRanks>(room, o, group, rank);
 }
