@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -162,6 +163,7 @@ Graph run_stage(Stage stage,
                 PassContext& context,
                 std::vector<perf::PassRecord>* records) {
   Graph current = graph;
+  std::optional<perf::GraphCost> before;
   for (const Pass* pass : pipeline()) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
     double begin = now_ns();
@@ -169,10 +171,14 @@ Graph run_stage(Stage stage,
     double elapsed = now_ns() - begin;
     verify(next);
     verify_origins(current, next);
-    if (records != nullptr)
+    if (records != nullptr) {
+      if (!before) before = graph_cost(current, context);
+      perf::GraphCost after = graph_cost(next, context);
       records->push_back({std::string(pass->name), std::string(name(stage)),
-                          std::string(pass->summary), std::string(pass->trade),
-                          graph_cost(current, context), graph_cost(next, context), elapsed});
+                          std::string(pass->summary), std::string(pass->trade), *before, after,
+                          elapsed});
+      before = after;
+    }
     current = std::move(next);
   }
   return current;

@@ -53,15 +53,26 @@ int64_t pieces_of(const Access& access, int64_t piece_bytes) {
 // next.
 template <typename Visit>
 void walk(const std::vector<Access>& accesses, int64_t piece_bytes, const Visit& visit) {
+  struct Way {
+    int64_t pieces = 0, passed = 0;
+    int64_t moved = 0;  // bytes, in the pieces that were passed
+  };
+  std::vector<Way> ways;
   int64_t most = 0;
-  for (const Access& access : accesses) most = std::max(most, pieces_of(access, piece_bytes));
-  for (int64_t step = 0; step < most; ++step)
-    for (const Access& access : accesses) {
-      int64_t pieces = pieces_of(access, piece_bytes);
-      int64_t begin = step * pieces / most, end = (step + 1) * pieces / most;
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t bytes = (i + 1) * access.bytes / pieces - i * access.bytes / pieces;
-        visit(access, access.begin / piece_bytes + i, bytes);
+  for (const Access& access : accesses) {
+    ways.push_back({pieces_of(access, piece_bytes)});
+    most = std::max(most, ways.back().pieces);
+  }
+  for (int64_t step = 1; step <= most; ++step)
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const Access& access = accesses[i];
+      Way& way = ways[i];
+      const int64_t end = way.pieces == most ? step : step * way.pieces / most;
+      while (way.passed < end) {
+        const int64_t piece = access.begin / piece_bytes + way.passed++;
+        const int64_t moved = way.passed * access.bytes / way.pieces;
+        visit(access, piece, moved - way.moved);
+        way.moved = moved;
       }
     }
 }
@@ -111,16 +122,9 @@ double Bandwidth::ns_per_byte(double Point::*member, const Reuse& reuse) const {
   return ns + lost * std::max(0.0, points_.back().*member - ns);
 }
 
-double Bandwidth::read_ns(int64_t bytes, const Reuse& reuse) const {
-  return static_cast<double>(bytes) * ns_per_byte(&Point::read_ns_per_byte, reuse);
-}
-
-double Bandwidth::write_ns(int64_t bytes, const Reuse& reuse) const {
-  return static_cast<double>(bytes) * ns_per_byte(&Point::write_ns_per_byte, reuse);
-}
-
-double Bandwidth::update_ns(int64_t bytes, const Reuse& reuse) const {
-  return static_cast<double>(bytes) * ns_per_byte(&Point::update_ns_per_byte, reuse);
+double Bandwidth::ns_per_byte(const Reuse& reuse, bool is_write, bool updates) const {
+  if (!is_write) return ns_per_byte(&Point::read_ns_per_byte, reuse);
+  return ns_per_byte(updates ? &Point::update_ns_per_byte : &Point::write_ns_per_byte, reuse);
 }
 
 namespace {
@@ -129,8 +133,8 @@ namespace {
 // node has read is an update in place.
 struct PieceUse {
   NodeId reader = kNoNode;
-  Reuse read;             // of that reader
-  double touched_at = 0;  // ns since the first round began: when the last toucher ended
+  Reuse read;        // of that reader
+  size_t touch = 0;  // which of all nodes' runs touched it last; 0 = none has
 };
 
 }  // namespace
@@ -152,29 +156,34 @@ void walk_memory(const Graph& graph,
   ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
   std::vector<PieceUse> uses(pieces);
   Bandwidth bandwidth(ceilings);
-  double now = 0;
+  // Per run of a node: when it ended, ns since the first round began; while it runs, its beginning.
+  std::vector<double> ended_at(1, 0.0);
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
-      int64_t own = 0;
-      for (const Access& access : schedule[i]) own += access.bytes;
+      const double now = ended_at.back();
+      const size_t touch = ended_at.size();
+      ended_at.push_back(now);
+      Reuse near;
+      for (const Access& access : schedule[i]) near.distance_bytes += access.bytes;
+      const double near_read = bandwidth.ns_per_byte(near, false, false),
+                   near_write = bandwidth.ns_per_byte(near, true, false),
+                   near_update = bandwidth.ns_per_byte(near, true, true);
       MemoryTime time;
-      walk(schedule[i], piece, [&](const Access& access, int64_t at, int64_t bytes) {
+      walk(schedule[i], piece, [&](const Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
-        Reuse reuse{clock.touch(at, bytes), now - use.touched_at};
-        use.touched_at = now;
+        Reuse reuse{clock.touch(at, moved), now - ended_at[use.touch]};
+        use.touch = touch;
         bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
         if (updates) reuse = use.read;
         if (!access.is_write) {
           use.reader = static_cast<NodeId>(i);
           use.read = reuse;
         }
-        time.ns += bandwidth.access_ns(bytes, reuse, access.is_write, updates);
-        time.near_ns += bandwidth.access_ns(bytes, {own, 0}, access.is_write, updates);
+        const auto bytes = static_cast<double>(moved);
+        time.ns += bytes * bandwidth.ns_per_byte(reuse, access.is_write, updates);
+        time.near_ns += bytes * (!access.is_write ? near_read : updates ? near_update : near_write);
       });
-      now += run(i, time);
-      walk(schedule[i], piece, [&](const Access&, int64_t at, int64_t) {
-        uses[static_cast<size_t>(at)].touched_at = now;
-      });
+      ended_at[touch] = now + run(i, time);
     }
 }
 

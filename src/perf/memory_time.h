@@ -27,14 +27,8 @@ struct Reuse {
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
-  double read_ns(int64_t bytes, const Reuse& reuse) const;
-  double write_ns(int64_t bytes, const Reuse& reuse) const;
-  // A write of what the kernel has just read; the reuse is the read's.
-  double update_ns(int64_t bytes, const Reuse& reuse) const;
-  double access_ns(int64_t bytes, const Reuse& reuse, bool is_write, bool updates) const {
-    if (!is_write) return read_ns(bytes, reuse);
-    return updates ? update_ns(bytes, reuse) : write_ns(bytes, reuse);
-  }
+  // `updates`: a write of what the kernel has just read; the reuse is the read's.
+  double ns_per_byte(const Reuse& reuse, bool is_write, bool updates) const;
 
  private:
   struct Point {

@@ -27,10 +27,12 @@ int64_t ReuseClock::touch(int64_t piece, int64_t bytes) {
   size_t at = static_cast<size_t>(piece);
   int64_t distance = -1;
   if (last_[at] >= 0) {
-    distance = sum_to(now_) - sum_to(last_[at]);
+    distance = total_ - sum_to(last_[at]);
     add(last_[at], -bytes_[at]);
+    total_ -= bytes_[at];
   }
   add(now_, bytes);
+  total_ += bytes;
   last_[at] = now_++;
   bytes_[at] = bytes;
   return distance;

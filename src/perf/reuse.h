@@ -25,6 +25,7 @@ class ReuseClock {
   std::vector<int64_t> last_;   // per piece: the time of its last touch, -1 before
   std::vector<int64_t> bytes_;  // per piece: of its last touch
   std::vector<int64_t> tree_;   // Fenwick tree over times: bytes whose last touch was then
+  int64_t total_ = 0;           // bytes in it
   int64_t now_ = 0;
 };
 
