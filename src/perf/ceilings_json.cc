@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 12;
+constexpr int kFormat = 13;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},

@@ -36,6 +36,14 @@ perf::ProcessMemory settled_memory(const backends::Backend& backend) {
   return backend.taken_memory();
 }
 
+// What measures takes memory of its own when it is first asked, which is not the run's.
+backends::Instrument* ready_instruments(const Experiment& e,
+                                        backends::Backend& backend,
+                                        const perf::Ceilings* ceilings) {
+  if (ceilings != nullptr) backend.present_pace(*ceilings);
+  return e.instrument ? backend.instrument() : nullptr;
+}
+
 // Enough samples for medians. After them what a clock around launches costs is spread over a long
 // run.
 constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
@@ -65,7 +73,7 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       backend_(backend),
       ceilings_(ceilings),
       listener_(std::move(listener)),
-      instrument_(e.instrument ? backend.instrument() : nullptr),
+      instrument_(ready_instruments(e, backend, ceilings)),
       dense_steps_(dense_steps(e.steps, instrument_)),
       before_(settled_memory(backend)),  // what an instrument takes for itself is not the run's
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),

@@ -10,7 +10,7 @@
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
-#include "backends/cuda/measure_launches.h"
+#include "backends/cuda/launch_probe.h"
 #include "backends/cuda/nvtx_range.h"
 #include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
@@ -136,7 +136,9 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
 
   // Of the host's launches: they are what other programs slow down. A recording needs none.
   double present_pace(const perf::Ceilings& ceilings) const override {
-    return options_.capture ? 0 : ceilings.stream_launch_ns / told_launch_ns(device_);
+    if (options_.capture) return 0;
+    if (probe_ == nullptr) probe_ = std::make_unique<LaunchProbe>(device_, options_.tf32);
+    return probe_->pace(ceilings);
   }
 
   Instrument* instrument() override {
@@ -161,6 +163,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   GemmTuner tuner_;
   PointwiseCompiler compiler_;
   std::unique_ptr<Instrument> instrument_;
+  mutable std::unique_ptr<LaunchProbe> probe_;  // made when first asked
 };
 
 }  // namespace

@@ -11,9 +11,10 @@
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/gemm.h"
+#include "backends/cuda/generic_product.h"
 #include "backends/cuda/kernels/ceilings.h"
 #include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/launch_probe.h"
 #include "backends/cuda/measure_launches.h"
 #include "backends/cuda/measuring_stand.h"
 #include "base/error.h"
@@ -79,36 +80,6 @@ void measure_memory(MeasuringStand& stand, perf::Ceilings& c) {
                       2 * facts.memory_clock_ghz * facts.memory_bus_bits / 8});
 }
 
-GemmShape gemm_shape(const ProductExtents& e, ProductForm form, DType dtype) {
-  GemmShape g;
-  bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
-  bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
-  if (e.batch > 1)
-    g.batch = {e.batch}, g.a_batch = {e.m * e.k}, g.b_batch = {e.k * e.n}, g.c_batch = {e.m * e.n};
-  g.m = e.m, g.n = e.n, g.k = e.k;
-  g.a_m = a_transposed ? 1 : e.k, g.a_k = a_transposed ? e.m : 1;
-  g.b_k = b_transposed ? 1 : e.n, g.b_n = b_transposed ? e.k : 1;
-  g.c_m = e.n, g.c_n = 1;
-  g.input = g.output = dtype;
-  return g;
-}
-
-Launch product(MeasuringStand& stand,
-               const ProductExtents& e,
-               ProductForm form,
-               DType dtype,
-               Fp32Products fp32) {
-  std::byte* a = stand.input();
-  std::byte* b = a + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256);
-  auto problem = std::make_shared<GemmProblem>(gemm_shape(e, form, dtype), fp32, 256);
-  std::vector<GemmAlgorithm> candidates = problem->candidates(1);
-  if (candidates.empty())
-    throw Error("[cuda] cuBLASLt has no kernel for a plain product", ExitCode::kDevice);
-  return [&stand, problem, algorithm = candidates[0], a, b] {
-    problem->launch(algorithm, a, b, stand.result(), stand.workspace(), stand.device().stream());
-  };
-}
-
 double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
   constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
   const bool by_pieces = dtype == DType::kF32 && fp32.is_own && !fp32.tf32;
@@ -122,18 +93,16 @@ void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, per
   perf::ProductRates rates;
   rates.dtype = dtype;
   rates.is_own = fp32.is_own;
-  constexpr double kShortNs = 20e3;  // such as the host may be what takes the time
-  std::vector<Launch> short_ones;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
-      Launch launch = product(stand, e, form, dtype, fp32);
-      double ns = stand.ns(launch);
+      const ProductMemory memory{
+          stand.input(), stand.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
+          stand.result(), stand.workspace()};
+      double ns =
+          stand.ns(generic_product(stand.device(), generic_shape(e, form, dtype), fp32, memory));
       rates.samples.push_back({e, form, ns});
       rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
-      if (ns < kShortNs) short_ones.push_back(std::move(launch));
     }
-  if (!fp32.is_own && !short_ones.empty())
-    rates.stream_call_ns = told_product_ratio(stand.device(), short_ones) * c.stream_launch_ns;
   rates.theoretical_flops_per_ns = theoretical_flops_per_ns(stand.device().facts(), dtype, fp32);
   c.products.push_back(std::move(rates));
 }
@@ -221,6 +190,26 @@ void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, perf::Ceil
   c.attention.push_back(rates);
 }
 
+// The host's part of launches, which other programs slow for seconds at a time: medians of moments.
+class LaunchTimes {
+ public:
+  LaunchTimes(const Device& device, bool tf32) : probe_(device, tf32) {}
+
+  void take() {
+    launch_ns_.push_back(probe_.launch_ns());
+    f32_ratio_.push_back(probe_.call_ratio(DType::kF32));
+    bf16_ratio_.push_back(probe_.call_ratio(DType::kBF16));
+  }
+  double launch_ns() const { return perf::median(launch_ns_); }
+  double call_ns(DType dtype) const {
+    return perf::median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
+  }
+
+ private:
+  LaunchProbe probe_;
+  std::vector<double> launch_ns_, f32_ratio_, bf16_ratio_;
+};
+
 std::string utc_now() {
   std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -260,29 +249,29 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   c.source = "measured";
   c.measured_at = utc_now();
   tell(0, "arithmetic and launches");
+  LaunchTimes launches(stand.device(), tf32);
+  launches.take();
+  c.stream_launch_ns = launches.launch_ns();
   measure_launches(stand, c);
-  // Other programs slow the host for seconds at a time.
-  std::vector<double> launch_ns = {c.stream_launch_ns};
-  const auto time_launches = [&] { launch_ns.push_back(told_launch_ns(stand.device())); };
   tell(0.1, "memory");
   measure_memory(stand, c);
-  time_launches();
+  launches.take();
   tell(0.4, tf32 ? "products in TF32" : "products in f32");
   measure_products(stand, DType::kF32, {tf32, false}, c);
   measure_attention(stand, DType::kF32, tf32, c);
-  time_launches();
+  launches.take();
   if (constexpr ProductExtents any{1, 768, 768, 768};
-      suits_pieces(gemm_shape(any, ProductForm::kNN, DType::kF32), tf32, 256)) {
+      suits_pieces(generic_shape(any, ProductForm::kNN, DType::kF32), tf32, 256)) {
     tell(0.6, "products by own kernels");
     measure_products(stand, DType::kF32, {tf32, true}, c);
   }
   tell(0.8, "products in bf16");
   measure_products(stand, DType::kBF16, {}, c);
   measure_attention(stand, DType::kBF16, false, c);
-  time_launches();
-  // Products were told as so many times the first of these.
-  const double first_ns = c.stream_launch_ns;
-  c = perf::at_launch_pace(std::move(c), first_ns / perf::median(launch_ns));
+  launches.take();
+  c.stream_launch_ns = launches.launch_ns();
+  for (perf::ProductRates& rates : c.products)
+    if (!rates.is_own) rates.stream_call_ns = launches.call_ns(rates.dtype);
   tell(1, "done");
   std::string products;
   for (const perf::ProductRates& rates : c.products)
