@@ -36,11 +36,17 @@ perf::ProcessMemory settled_memory(const backends::Backend& backend) {
   return backend.taken_memory();
 }
 
+// A host that launches one by one has another speed within seconds, so that each plain step has a
+// pace beside it: the median of these and that of the steps are of the same moments.
+bool is_predicted_at_pace(const perf::Ceilings* ceilings) {
+  return ceilings != nullptr && ceilings->stream_launch_ns > 0;
+}
+
 // What measures takes memory of its own when it is first asked, which is not the run's.
 backends::Instrument* ready_instruments(const Experiment& e,
                                         backends::Backend& backend,
                                         const perf::Ceilings* ceilings) {
-  if (ceilings != nullptr) backend.present_pace(*ceilings);
+  if (is_predicted_at_pace(ceilings)) backend.present_pace(*ceilings);
   return e.instrument ? backend.instrument() : nullptr;
 }
 
@@ -75,7 +81,7 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       listener_(std::move(listener)),
       instrument_(ready_instruments(e, backend, ceilings)),
       dense_steps_(dense_steps(e.steps, instrument_)),
-      before_(settled_memory(backend)),  // what an instrument takes for itself is not the run's
+      before_(settled_memory(backend)),
       others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
       trainer_(e.config, e.step, e.selection, backend, ceilings),
       record_(begin_record(e.setting, e.config, e.step, trainer_.graphs().passes)),
@@ -124,12 +130,6 @@ void RunningExperiment::finish(StepResult result) {
   }
 }
 
-// A host that launches one by one has another speed within seconds, so that each plain step has a
-// pace beside it: the median of these and that of the steps are of the same moments.
-bool RunningExperiment::is_predicted_at_pace() const {
-  return ceilings_ != nullptr && ceilings_->stream_launch_ns > 0;
-}
-
 void RunningExperiment::take_pace() {
   if (ceilings_ == nullptr) return;
   if (double pace = backend_.present_pace(*ceilings_); pace > 0)
@@ -152,7 +152,8 @@ void RunningExperiment::take_turn(int64_t steps) {
       finish(trainer_.step(true));
       continue;
     }
-    if (is_predicted_at_pace() && none_under_way && begun_ >= 0 && is_alone(begun_)) take_pace();
+    if (is_predicted_at_pace(ceilings_) && none_under_way && begun_ >= 0 && is_alone(begun_))
+      take_pace();
     for (; begun_ < end && may_begin(); ++begun_) trainer_.begin_step();
     finish(trainer_.finish_step());
   }
@@ -166,7 +167,7 @@ perf::RunRecord RunningExperiment::record() const {
   if (!instrumented_.empty())
     record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = perf::make_step_record(graphs_, instrumented_);
-  if (is_predicted_at_pace() && record.pace().count > 0)
+  if (is_predicted_at_pace(ceilings_) && record.pace().count > 0)
     record.predicted_ns = perf::predict_step_ns(
         counted_, graphs_, backend_, perf::at_launch_pace(*ceilings_, record.pace().median));
   return record;

@@ -49,9 +49,9 @@ using TrainedListener = std::function<void(Trainer&)>;
 // hits all of them. Steps are sampled in fours: plain, instrumented, instrumented, plain, and the
 // next sampled four the other way round: drift and the first step of a turn hit both kinds alike.
 // All of the first 16 steps are sampled, then four of each 64, so that a long run is hardly slowed
-// by what it records. Where the backend has an instrument, all fours are the first way round, there
-// is one for each 24 steps of the run, at least one and four at most, and they come first. Only
-// where it has none can more than one experiment be under way.
+// by what it records. Where the backend has an instrument, all fours are the first way round, and
+// one step in sixteen is instrumented, one to eight of the run, each beside a plain one: the first
+// steps of these fours. Only where it has none can more than one experiment be under way.
 // The machine's pace is taken before and after each turn, and where the step is predicted at it
 // before each plain step that runs alone.
 class RunningExperiment {
@@ -74,7 +74,6 @@ class RunningExperiment {
   bool is_alone(
       int64_t step) const;  // begins when the one before is done, and ends before the next
   bool may_begin() const;   // the next step
-  bool is_predicted_at_pace() const;
   void take_pace();
   void finish(StepResult result);
 

@@ -3,15 +3,10 @@
 #include "backends/cuda/measure_launches.h"
 
 #include <algorithm>
-#include <iterator>
-#include <vector>
 
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/device_memory.h"
 #include "backends/cuda/kernels/ceilings.h"
 #include "backends/cuda/kernels/pointwise.h"
-#include "base/clock.h"
-#include "perf/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
