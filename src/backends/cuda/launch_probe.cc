@@ -120,9 +120,7 @@ double LaunchProbe::pace(const perf::Ceilings& ceilings) const {
   const double products_ns =
       kProducts * (call_ns(ceilings, DType::kF32) + call_ns(ceilings, DType::kBF16)) / 2;
   const double expected_ns = (kLaunches - kProducts) * ceilings.stream_launch_ns + products_ns;
-  std::vector<double> samples;
-  for (int round = 0; round < kRounds; ++round) samples.push_back(told_ns(with_both_));
-  return expected_ns / perf::median(samples);
+  return expected_ns / told_ns(with_both_);
 }
 
 }  // namespace ridge::backends::cuda

@@ -19,11 +19,12 @@ class LaunchProbe {
   // `tf32`: how products of fp32 are multiplied. Takes 50 MiB of the device.
   LaunchProbe(const Device& device, bool tf32);
 
-  // The host's time for a small kernel, ns. 10 ms or so, as each of these.
+  // The host's time for a small kernel, ns. Takes 10 ms or so, as the next.
   double launch_ns() const;
   // How many times as long a product of the type takes it.
   double call_ratio(DType dtype) const;
   // As fast as the ceilings have it: 1; see Backend::present_pace. 0 where they know no times.
+  // Takes 1 ms: a step after 10 ms with little to do for the device takes up to a sixth longer.
   double pace(const perf::Ceilings& ceilings) const;
 
  private:

@@ -71,7 +71,7 @@ TEST(GpuBranches, AreForShortProducts) {
 }
 
 TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
-  perf::Ceilings ceilings;
+  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
   ceilings.stream_launch_ns = 1000;
   for (bool capture : {false, true}) {
     auto backend = backends::cuda::make_cuda_backend({false, capture, false, false, ""});
