@@ -57,6 +57,7 @@ std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& optio
                           s.samples(), s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
               options);
     text += ladder_table(lab, group).text(options);
+    for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
   }
   text += fmt::format("\nMFU: {}; of the measured peak.\n", perf::kMfuConvention);
   if (lab.has_pace()) text += fmt::format("Machine's pace: {}.\n", perf::kPaceConvention);

@@ -32,6 +32,8 @@ std::string ladder_section(const perf::LabRecord& lab) {
         fmt::format("\n{}, {} sequences of {} tokens, {} thread{}, {} {}\n\n", plain(s.model),
                     s.samples(), s.sequence, s.threads, s.threads == 1 ? "" : "s", s.dtype, s.isa);
     text += table_text(ladder_table(lab, group));
+    for (const std::string& note : kernel_count_notes(lab, group))
+      text += "\n" + plain(note) + "\n";
   }
   text += fmt::format(
       "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "

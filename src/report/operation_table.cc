@@ -105,6 +105,15 @@ std::string kernel_count_note(const perf::StepRecord& step) {
                      format_integer(kernels_seen(step)), format_integer(planned), text);
 }
 
+std::vector<std::string> kernel_count_notes(const perf::LabRecord& lab,
+                                            std::span<const size_t> runs) {
+  std::vector<std::string> notes;
+  for (size_t run : runs)
+    if (std::string note = kernel_count_note(lab.runs[run].step); !note.empty())
+      notes.push_back(lab.runs[run].setting.level + ": " + note);
+  return notes;
+}
+
 Table operation_table(const perf::OperationTable& table,
                       const perf::StepRecord& step,
                       size_t most) {

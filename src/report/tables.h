@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/terminal.h"
 #include "perf/lab_record.h"
@@ -37,6 +38,9 @@ std::string own_note(const perf::StepRecord& step);
 int64_t kernels_seen(const perf::StepRecord& step);
 // Which ops ran more or fewer kernels than the plan counts; empty where none did.
 std::string kernel_count_note(const perf::StepRecord& step);
+// That, a line a run with its level before it.
+std::vector<std::string> kernel_count_notes(const perf::LabRecord& lab,
+                                            std::span<const size_t> runs);
 
 // One row a key, then idle, host and the whole step. `most` cuts rows (0: none) and says what
 // was left out.

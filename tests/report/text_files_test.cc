@@ -117,6 +117,17 @@ TEST(ConsoleReport, ADisagreeingLossIsLoud) {
   EXPECT_NE(ladder_text(lab, {}).find("NO (1.0e-02)"), std::string::npos);
 }
 
+// Each node of the fixture's plan is called once, and ran twice.
+TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
+  perf::LabRecord lab = lab_record();
+  const std::string note = "compiled: 10 kernels ran for 5 calls of the plan: ";
+  EXPECT_NE(ladder_text(lab, {}).find(note), std::string::npos);
+  EXPECT_NE(ladder_text(lab, {}).find("matmul 4 for 2"), std::string::npos);
+  EXPECT_NE(markdown_report(lab).find(note), std::string::npos);
+  for (perf::NodeRecord& node : lab.runs[1].step.nodes) node.calls = 2;
+  EXPECT_EQ(ladder_text(lab, {}).find("compiled: "), std::string::npos);
+}
+
 TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
   perf::LabRecord lab = lab_record();
   std::string text = roofline(lab, lab.runs[1], {});
