@@ -9,7 +9,6 @@
 #include "backends/cuda/generic_product.h"
 #include "backends/cuda/kernels/pointwise.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "perf/samples.h"
 
 namespace ridge::backends::cuda {

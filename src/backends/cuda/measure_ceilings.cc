@@ -17,7 +17,6 @@
 #include "backends/cuda/launch_probe.h"
 #include "backends/cuda/measure_launches.h"
 #include "backends/cuda/measuring_stand.h"
-#include "base/error.h"
 #include "perf/samples.h"
 
 namespace ridge::backends::cuda {
