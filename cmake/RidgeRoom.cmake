@@ -6,7 +6,8 @@ set(RIDGE_EXTERNAL_base fmt::fmt)
 set(RIDGE_EXTERNAL_files nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_text ${RIDGE_PCRE2})
 set(RIDGE_EXTERNAL_models nlohmann_json::nlohmann_json)
-set(RIDGE_EXTERNAL_perf nlohmann_json::nlohmann_json)
+set(RIDGE_EXTERNAL_cost nlohmann_json::nlohmann_json)
+set(RIDGE_EXTERNAL_record nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_report nlohmann_json::nlohmann_json)
 set(RIDGE_EXTERNAL_backends DNNL::dnnl ${RIDGE_HWY} nlohmann_json::nlohmann_json)
 if(RIDGE_HAS_CUDA)
@@ -16,7 +17,7 @@ set(RIDGE_EXTERNAL_apps CLI11::CLI11 nlohmann_json::nlohmann_json)
 
 # For code that takes longer to compile than to run: tests, and the rooms that build graphs, think about them and print.
 set(RIDGE_QUICK_BUILD -O1)
-foreach(room graph ops models perf passes report train serve apps)
+foreach(room graph ops models plan cost record passes report train serve apps)
   set(RIDGE_OPTIONS_${room} ${RIDGE_QUICK_BUILD})
 endforeach()
 

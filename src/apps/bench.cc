@@ -51,14 +51,14 @@ std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions
                    ? "-"
                    : format_rate(static_cast<double>(t.cost.work.flops) / ns * 1e9, "FLOP/s"),
                format_rate(static_cast<double>(t.cost.bytes()) / ns * 1e9, "B/s"),
-               std::string(perf::name(t.bound)), fmt::format("{:.0f}%", 100 * t.limit_share())});
+               std::string(name(t.bound)), fmt::format("{:.0f}%", 100 * t.limit_share())});
   }
   return table.text(options);
 }
 
 void print_json(const BenchOptions& o,
                 const std::vector<OpTrial>& trials,
-                const perf::Ceilings& ceilings) {
+                const cost::Ceilings& ceilings) {
   nlohmann::ordered_json json = {{"op", o.op},
                                  {"dtype", o.level.dtype},
                                  {"device", ceilings.machine.device},
@@ -76,7 +76,7 @@ void print_json(const BenchOptions& o,
                              {"macs", t.cost.work.macs},
                              {"bytes", t.cost.bytes()},
                              {"predicted_ns", t.predicted_ns},
-                             {"bound", perf::name(t.bound)},
+                             {"bound", name(t.bound)},
                              {"share_of_limit", t.limit_share()}});
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
@@ -90,7 +90,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   if (op.kind == OpKind::kView)
     throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
   auto backend = make_backend(o.machine, selection);
-  perf::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
+  cost::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
     for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));

@@ -15,8 +15,8 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
+#include "base/samples.h"
 #include "base/units.h"
-#include "perf/samples.h"
 #include "report/operators_csv.h"
 #include "serve/experiment.h"
 
@@ -43,7 +43,7 @@ struct ModelTrial {
   int64_t tokens = 0;
   std::vector<double> rates;  // tokens a second
 
-  perf::Summary summary() const { return perf::summarize(rates); }
+  Summary summary() const { return summarize(rates); }
 };
 
 std::vector<int64_t> sizes(const std::string& text, const char* option) {
@@ -159,7 +159,7 @@ class ModelBench {
 
   // Of kernels that overlap each counts from where the one before it ended.
   static void print_run(const std::string& what, const serve::SessionRun& run) {
-    const perf::ProfiledRun& profile = run.profile;
+    const record::ProfiledRun& profile = run.profile;
     const Graph& graph = run.bucket->program().stage(0).graph;
     struct Sum {
       int64_t kernels = 0;
@@ -167,7 +167,7 @@ class ModelBench {
     };
     std::map<std::string, Sum> sums;
     double busy_ns = 0, ended_ns = 0;
-    for (const perf::Span& span : profile.spans) {
+    for (const record::Span& span : profile.spans) {
       const Node& node = graph.node(span.node);
       std::string name = node.op->name;
       if (node.inputs.size() > 1 && graph.value(node.inputs[1]).storage == Storage::kParameter)
@@ -187,7 +187,7 @@ class ModelBench {
   }
 
   nlohmann::ordered_json heading() const {
-    perf::Setting setting =
+    record::Setting setting =
         make_setting(model_->file.path().stem().string(), o_.inference.machine,
                      model_->session->options().selection, o_.inference.level.switches);
     return {{"program", kProgram},
@@ -215,7 +215,7 @@ class ModelBench {
     auto text = [&](const char* key) { return about[key].get<std::string>(); };
     if (o_.format == "json") {
       for (const ModelTrial& t : trials_) {
-        perf::Summary s = t.summary();
+        Summary s = t.summary();
         about["tests"].push_back({{"test", t.name},
                                   {"tokens", t.tokens},
                                   {"tokens_per_s", s.median},
@@ -233,7 +233,7 @@ class ModelBench {
           "model,size_bytes,parameters,device,isa,threads,batch,test,tokens_per_s,low,high,"
           "coverage,samples\n");
       for (const ModelTrial& t : trials_) {
-        perf::Summary s = t.summary();
+        Summary s = t.summary();
         fmt::print("{},{},{},{},{},{},{},{},{:.3f},{:.3f},{:.3f},{:.4f},{}\n",
                    report::csv_field(text("model")), about["size_bytes"].get<int64_t>(),
                    about["parameters"].get<int64_t>(), text("device"), text("isa"),
@@ -251,7 +251,7 @@ class ModelBench {
                  {"tokens/s"},
                  {"95% interval"}});
     for (const ModelTrial& t : trials_) {
-      perf::Summary s = t.summary();
+      Summary s = t.summary();
       table.add(
           {terminal_safe(text("model")), format_bytes(about["size_bytes"].get<int64_t>()),
            format_count(about["parameters"].get<double>()), text("device") + " " + text("isa"),

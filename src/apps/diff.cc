@@ -24,7 +24,7 @@ struct DiffOptions {
 // One quantity in both runs; a side without it has no samples.
 struct Change {
   std::string key;
-  perf::Summary before, after;
+  Summary before, after;
 
   bool is_one_sided() const { return before.count == 0 || after.count == 0; }
   double ratio() const { return before.median > 0 ? after.median / before.median : 0; }
@@ -45,7 +45,7 @@ struct RunChange {
   std::vector<Change> ops;  // by the larger of both times
 };
 
-bool is_same_setting(const perf::Setting& a, const perf::Setting& b) {
+bool is_same_setting(const record::Setting& a, const record::Setting& b) {
   return a.model == b.model && a.level == b.level && a.batch_size == b.batch_size &&
          a.sequence == b.sequence && a.micro_batches == b.micro_batches;
 }
@@ -82,8 +82,8 @@ std::vector<RunChange> match(const SummaryFile& a, const SummaryFile& b) {
   return matched;
 }
 
-std::string time(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
-std::string interval(const perf::Summary& s) {
+std::string time(const Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
+std::string interval(const Summary& s) {
   return s.count == 0 ? "-" : fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
 }
 
@@ -122,7 +122,7 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
 }
 
 nlohmann::ordered_json change_json(const Change& change) {
-  auto side = [](const perf::Summary& s) {
+  auto side = [](const Summary& s) {
     return nlohmann::ordered_json{
         {"median_ns", s.median}, {"low_ns", s.low}, {"high_ns", s.high}, {"samples", s.count}};
   };

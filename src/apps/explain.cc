@@ -41,7 +41,7 @@ struct ExplainOptions {
 // The step after each pass that is on, the ones before it included.
 struct Rung {
   const passes::Pass* pass = nullptr;  // null: no pass but those that nothing runs without
-  perf::RunRecord planned;
+  record::RunRecord planned;
 };
 
 class Explanation {
@@ -94,14 +94,14 @@ class Explanation {
     return train::build_step(choice_.config, step_, selection, ops::table(), *backend_);
   }
 
-  perf::RunRecord plan(const passes::Selection& selection) const {
+  record::RunRecord plan(const passes::Selection& selection) const {
     train::TrainingStep step = build(selection);
     return train::planned_run(make_setting(choice_.name, o_.machine, selection, switches_),
                               choice_.config, step_, step, *backend_, &ceilings_);
   }
 
-  // Passes are added in the order of the pipeline; each rung is the whole step, gradient and update
-  // included.
+  // Passes are added in the order of the pipeline; each
+  // rung is the whole step, gradient and update included.
   std::vector<Rung> climb() const {
     const passes::Selection baseline("baseline", "");
     std::vector<const passes::Pass*> added;
@@ -122,9 +122,9 @@ class Explanation {
     ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
     std::vector<Rung> rungs = climb();
     if (o_.json) return print_json(rungs);
-    perf::RunRecord& whole = rungs.back().planned;
-    whole.setting.level =
-        selection_.level();  // the rungs are spelled as switches on the first level
+    record::RunRecord& whole = rungs.back().planned;
+    // The rungs are spelled as switches on the first level
+    whole.setting.level = selection_.level();
     whole.setting.switches = switches_;
     fmt::print("{}: {} parameters, {} tokens a step\n", terminal_safe(whole.setting.str()),
                format_integer(whole.parameters), format_integer(whole.setting.tokens()));
@@ -159,7 +159,7 @@ class Explanation {
                  {"what it does", Align::kLeft}});
     double before = 0;
     for (const Rung& rung : rungs) {
-      const perf::RunRecord& r = rung.planned;
+      const record::RunRecord& r = rung.planned;
       table.add({rung.pass == nullptr ? "(baseline)" : std::string(rung.pass->name),
                  format_integer(r.launches), format_count(static_cast<double>(r.executed.flops)),
                  format_bytes(r.planned_bytes), format_bytes(r.memory.owned_bytes),
@@ -180,7 +180,7 @@ class Explanation {
   static void print_json(const std::vector<Rung>& rungs) {
     auto json = nlohmann::ordered_json::array();
     for (const Rung& rung : rungs) {
-      const perf::RunRecord& r = rung.planned;
+      const record::RunRecord& r = rung.planned;
       json.push_back({{"pass", rung.pass == nullptr ? "" : rung.pass->name},
                       {"kernel_calls", r.launches},
                       {"executed_flops", r.executed.flops},
@@ -210,7 +210,7 @@ class Explanation {
   passes::Selection selection_{"baseline", ""};
   train::StepOptions step_;
   std::unique_ptr<backends::Backend> backend_;
-  perf::Ceilings ceilings_;
+  cost::Ceilings ceilings_;
 };
 
 std::string run_text(const SummaryRun& run, const TerminalOptions& options) {

@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "base/units.h"
+#include "cost/cost.h"
+#include "cost/predict.h"
 #include "graph/text_form.h"
-#include "perf/cost.h"
-#include "perf/planner.h"
-#include "perf/predict.h"
+#include "plan/planner.h"
 
 namespace ridge::apps {
 namespace {
@@ -21,18 +21,18 @@ constexpr const char* kKinds[] = {"a view: no kernel, no bytes", "pointwise", "a
 
 // Everything that is known of a graph's nodes before they run.
 struct Costed {
-  std::vector<perf::Place> places;
-  perf::MemoryPlan plan;
-  std::vector<perf::NodeCost> costs;
-  std::vector<perf::NodePrediction> predictions;
+  std::vector<plan::Place> places;
+  plan::MemoryPlan plan;
+  std::vector<cost::NodeCost> costs;
+  std::vector<cost::NodePrediction> predictions;
 };
 
-Costed cost(const Graph& graph, const perf::Target& target, const perf::Ceilings& ceilings) {
+Costed cost(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings) {
   Costed c;
-  c.places = perf::places(graph, &target);
-  c.plan = perf::plan_memory(graph, c.places, target);
-  c.costs = perf::node_costs(graph, c.places, &target);
-  c.predictions = perf::predict_nodes(graph, c.places, c.plan, c.costs, ceilings);
+  c.places = plan::places(graph, &target);
+  c.plan = plan::plan_memory(graph, c.places, target);
+  c.costs = cost::node_costs(graph, c.places, &target);
+  c.predictions = cost::predict_nodes(graph, c.places, c.plan, c.costs, ceilings);
   return c;
 }
 
@@ -40,11 +40,11 @@ std::string formula(const Op& op) {
   return op.formula.empty() ? "no arithmetic: bytes alone" : op.formula;
 }
 
-std::string operands(const Graph& graph, const Node& node, const std::vector<perf::Place>& places) {
+std::string operands(const Graph& graph, const Node& node, const std::vector<plan::Place>& places) {
   std::string text;
   auto add = [&](const char* label, ValueId value) {
     const Type& type = graph.type(value);
-    const Value& root = graph.value(perf::at(places, value).root);
+    const Value& root = graph.value(plan::at(places, value).root);
     text +=
         fmt::format("  {:<7} %{:<6} {:<26} {:>10}  {}{}\n", label, value, type.str(),
                     format_bytes(storage_bytes(type.dtype, type.shape.elements())),
@@ -72,8 +72,8 @@ bool makes(const Graph& graph, ValueId value) {
 
 std::string explain_node(const Graph& graph,
                          ValueId value,
-                         const perf::Target& target,
-                         const perf::Ceilings& ceilings) {
+                         const plan::Target& target,
+                         const cost::Ceilings& ceilings) {
   if (value < 0 || value >= static_cast<ValueId>(graph.values.size()))
     throw usage_error("[node] expected a value from %0 to %{}, got %{}", graph.values.size() - 1,
                       value);
@@ -83,8 +83,8 @@ std::string explain_node(const Graph& graph,
                       name(graph.value(value).storage));
   const Node& node = graph.node(id);
   Costed costed = cost(graph, target, ceilings);
-  const perf::NodeCost& c = costed.costs[static_cast<size_t>(id)];
-  const perf::NodePrediction& p = costed.predictions[static_cast<size_t>(id)];
+  const cost::NodeCost& c = costed.costs[static_cast<size_t>(id)];
+  const cost::NodePrediction& p = costed.predictions[static_cast<size_t>(id)];
   std::string text = print(graph, node) + "\n\n";
   text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
                       operands(graph, node, costed.places));
@@ -98,20 +98,20 @@ std::string explain_node(const Graph& graph,
   text += fmt::format("intensity  {:.3g} FLOP/B\nlaunches   {}\n", p.flops_per_byte, c.launches);
   text += fmt::format("predicted  {} = max(compute {}, memory {}) + overhead {}; bound: {}\n",
                       format_ns(p.ns), format_ns(p.compute_ns), format_ns(p.memory_ns),
-                      format_ns(p.overhead_ns), perf::name(p.bound));
+                      format_ns(p.overhead_ns), name(p.bound));
   return text;
 }
 
 std::string explain_op(const Graph& graph,
                        const Op& op,
-                       const perf::Target& target,
-                       const perf::Ceilings& ceilings,
+                       const plan::Target& target,
+                       const cost::Ceilings& ceilings,
                        const TerminalOptions& options) {
   struct Row {
     int64_t nodes = 0;
-    perf::NodeCost cost;
+    cost::NodeCost cost;
     double ns = 0;
-    perf::Bound bound = perf::Bound::kNone;
+    cost::Bound bound = cost::Bound::kNone;
     ValueId example = kNoValue;
   };
   Costed costed = cost(graph, target, ceilings);
@@ -141,7 +141,7 @@ std::string explain_op(const Graph& graph,
     table.add(
         {key, format_integer(row.nodes), format_count(static_cast<double>(row.cost.work.flops)),
          format_count(static_cast<double>(row.cost.work.macs)), format_bytes(row.cost.bytes()),
-         format_ns(row.ns), std::string(perf::name(row.bound)), fmt::format("%{}", row.example)});
+         format_ns(row.ns), std::string(name(row.bound)), fmt::format("%{}", row.example)});
   return text + "\n" + table.text(options);
 }
 

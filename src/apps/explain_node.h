@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/terminal.h"
+#include "cost/ceilings.h"
 #include "graph/graph.h"
-#include "perf/ceilings.h"
-#include "perf/target.h"
+#include "plan/target.h"
 
 namespace ridge::apps {
 
@@ -16,14 +16,14 @@ bool makes(const Graph& graph, ValueId value);
 // The node that makes `value`. A usage Error where the graph has no such node.
 std::string explain_node(const Graph& graph,
                          ValueId value,
-                         const perf::Target& target,
-                         const perf::Ceilings& ceilings);
+                         const plan::Target& target,
+                         const cost::Ceilings& ceilings);
 
 // The op's formula and its nodes, those of equal types in one row.
 std::string explain_op(const Graph& graph,
                        const Op& op,
-                       const perf::Target& target,
-                       const perf::Ceilings& ceilings,
+                       const plan::Target& target,
+                       const cost::Ceilings& ceilings,
                        const TerminalOptions& options);
 
 }  // namespace ridge::apps

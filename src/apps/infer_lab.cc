@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge infer-lab: what prefill and decode take on this machine, part by part, and what bounds
-// them.
+// ridge infer-lab: what prefill and decode take on
+// this machine, part by part, and what bounds them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -179,7 +179,7 @@ class InferLab {
     for (const char* task : {"prefill", "decode"})
       for (size_t i = 0; i < study_.lab.runs.size(); ++i)
         if (study_.lab.runs[i].setting.task == task) order.push_back(i);
-    std::vector<perf::RunRecord> sorted;
+    std::vector<record::RunRecord> sorted;
     for (size_t i : order) sorted.push_back(std::move(study_.lab.runs[i]));
     for (size_t& index : study_.lab.detailed)
       index = static_cast<size_t>(std::find(order.begin(), order.end(), index) - order.begin());
@@ -255,7 +255,7 @@ class InferLab {
   const TerminalOptions& terminal_;
   double begin_ns_;
   models::ModelFile file_;
-  perf::InferenceRecord study_;
+  record::InferenceRecord study_;
   std::unique_ptr<backends::Backend> backend_;  // of the last level
   std::vector<std::string> levels_;
   std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;

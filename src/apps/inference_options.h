@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands that run a model file share: options, and opening a session. Not a
-// subcommand.
+// What the subcommands that run a model file share:
+// options, and opening a session. Not a subcommand.
 #pragma once
 
 #include <memory>

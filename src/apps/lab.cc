@@ -55,7 +55,7 @@ class Lab {
         o_.machine, passes::Selection(levels_.back(), switches_).has("tf32"), terminal_);
     climb();
     choose_detailed();
-    for (const perf::RunRecord& run : record_.runs) warn_of_doubts(run);
+    for (const record::RunRecord& run : record_.runs) warn_of_doubts(run);
     size_t told = record_.warnings.size();
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
     for (size_t index : record_.detailed)
@@ -172,7 +172,7 @@ class Lab {
   }
 
   // What follows from times like these is weak; the reader should know before reading it.
-  void warn_of_doubts(const perf::RunRecord& run) {
+  void warn_of_doubts(const record::RunRecord& run) {
     constexpr double kNoisySpread = 0.10, kOtherPace = 0.10;
     const std::string name = run.setting.str();
     if (run.wall().spread() > kNoisySpread)
@@ -187,7 +187,7 @@ class Lab {
           100 * pace,
           pace < 1 ? "it is busy with something else, or was rested when they were measured"
                    : "measure them again (ridge machine --remeasure)"));
-    double mfu = run.mfu(perf::peak_flops_per_ns(record_, run.setting));
+    double mfu = run.mfu(record::peak_flops_per_ns(record_, run.setting));
     if (mfu > 1)
       record_.warnings.push_back(
           fmt::format("{} reached {:.0f}% of the measured peak: the peak is too low, measure it "
@@ -225,7 +225,7 @@ class Lab {
     Rung changed = start(advice[0].changed, trial);
     changed.running->take_turn(steps_);
     record_.trial =
-        perf::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
+        record::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
     trial.hide();
     say(report::trial_text(record_, terminal_));
   }
@@ -238,7 +238,7 @@ class Lab {
   int64_t steps_ = 0;
   bool fit_together_ = false;  // all levels at once in half of what is free
   std::string switches_;
-  perf::LabRecord record_;
+  record::LabRecord record_;
 };
 
 void add_lab_options(Command app, LabOptions& o) {

@@ -17,7 +17,7 @@
 #include "backends/cpu/measure_ceilings.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "perf/predict.h"
+#include "cost/predict.h"
 
 namespace ridge::apps {
 namespace {
@@ -29,10 +29,10 @@ struct MachineCommand {
   bool json = false;
 };
 
-// One of a machine's records. In a GPU's second one fp32's products are TF32's; all else is that of
-// the first.
+// One of a machine's records. In a GPU's second one fp32's
+// products are TF32's; all else is that of the first.
 struct Record {
-  perf::Ceilings ceilings;
+  cost::Ceilings ceilings;
   bool tf32 = false;
   bool is_second = false;
 
@@ -51,14 +51,14 @@ std::string share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.0f}%", 100 * part / whole) : "-";
 }
 
-void print_memory(const perf::Ceilings& c, const TerminalOptions& terminal) {
+void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
   Table table({{"memory", Align::kLeft},
                {"capacity"},
                {"read"},
                {"copy"},
                {"theoretical"},
                {"kept beside others"}});
-  for (const perf::MemoryLevel& level : c.levels)
+  for (const cost::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
                rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s"),
                level.lifetime_ns > 0 ? format_ns(level.lifetime_ns) : "-"});
@@ -74,11 +74,11 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
                {"theoretical"},
                {"share"}});
   for (const Record& record : records)
-    for (const perf::ProductRates& p : record.ceilings.products) {
+    for (const cost::ProductRates& p : record.ceilings.products) {
       if (!record.shows(p.dtype)) continue;
       auto at = [&](int64_t n) -> std::string {
         if (p.samples.empty()) return "-";  // its best alone was measured
-        double ns = perf::predict_product_ns(p, perf::ProductForm::kNT, {1, n, n, n});
+        double ns = cost::predict_product_ns(p, cost::ProductForm::kNT, {1, n, n, n});
         return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
       };
       table.add({record.title(p.dtype, p.name()), at(96), at(384), at(1000),
@@ -89,14 +89,14 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
 }
 
 void print_rest(const Records& records, const TerminalOptions& terminal) {
-  const perf::Ceilings& c = records.front().ceilings;
+  const cost::Ceilings& c = records.front().ceilings;
   Table table({{"else", Align::kLeft}, {"measured"}});
   table.add({"vector arithmetic from registers", rate(c.fused_flops_per_ns, "FLOP/s")});
   table.add({"vector arithmetic from L1, an operation at a time",
              rate(c.arithmetic_flops_per_ns, "FLOP/s")});
   table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
   for (const Record& record : records)
-    for (const perf::AttentionRates& a : record.ceilings.attention) {
+    for (const cost::AttentionRates& a : record.ceilings.attention) {
       if (!record.shows(a.dtype)) continue;
       const std::string title = record.title(a.dtype, name(a.dtype));
       table.add({fmt::format("attention forward {}, head size 80", title),
@@ -112,7 +112,7 @@ void print_rest(const Records& records, const TerminalOptions& terminal) {
     for (DType dtype : {DType::kF32, DType::kBF16})
       if (record.shows(dtype))
         table.add({"ridge point, " + record.title(dtype, name(dtype)),
-                   fmt::format("{:.1f} FLOP/B", perf::ridge_point(record.ceilings, dtype))});
+                   fmt::format("{:.1f} FLOP/B", cost::ridge_point(record.ceilings, dtype))});
   fmt::print("{}\n", table.text(terminal));
 }
 
@@ -128,18 +128,18 @@ std::string age(const std::string& measured_at) {
 void run(const MachineCommand& o, const TerminalOptions& terminal) {
   const bool is_gpu = chosen_device(o.machine) == "cuda";
   if (o.tf32 && !is_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
-  auto backend =
-      make_backend(o.machine, passes::Selection("baseline", ""));  // sets threads and ISA
+  // Sets threads and ISA
+  auto backend = make_backend(o.machine, passes::Selection("baseline", ""));
   auto measured = [&](bool tf32) {
     return machine_ceilings(o.machine, tf32, terminal, o.remeasure);
   };
   Records records = {{measured(o.tf32), o.tf32}};
   if (o.json) {
-    fmt::print("{}", perf::to_json(records.front().ceilings));
+    fmt::print("{}", cost::to_json(records.front().ceilings));
     return;
   }
   if (is_gpu && !o.tf32) records.push_back({measured(true), true, true});
-  const perf::Ceilings& c = records.front().ceilings;
+  const cost::Ceilings& c = records.front().ceilings;
   fmt::print("{}\n", c.machine.str());
   if (c.machine.clock_ghz > 0)
     fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);

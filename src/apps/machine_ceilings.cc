@@ -22,19 +22,19 @@ namespace fs = std::filesystem;
 constexpr int64_t kProgressSteps = 1000;
 
 // A file of another machine or format counts as none: measuring again repairs it.
-std::optional<perf::Ceilings> kept(const fs::path& path, const perf::Machine& machine) {
+std::optional<cost::Ceilings> kept(const fs::path& path, const cost::Machine& machine) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   std::string text{std::istreambuf_iterator<char>(file), {}};
   try {
-    perf::Ceilings ceilings = perf::ceilings_from_json(text, path.string());
+    cost::Ceilings ceilings = cost::ceilings_from_json(text, path.string());
     if (ceilings.machine.hash() == machine.hash()) return ceilings;
   } catch (const Error&) {
   }
   return std::nullopt;
 }
 
-perf::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
+cost::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto tell = [&](double done, std::string_view step) {
@@ -47,20 +47,20 @@ perf::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
 }
 
 // What is kept of this machine, or what is measured now.
-perf::Ceilings kept_or_measured(const MachineOptions& options,
+cost::Ceilings kept_or_measured(const MachineOptions& options,
                                 bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure) {
   bool cuda = chosen_device(options) == "cuda";
-  perf::Machine machine = cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
+  cost::Machine machine = cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;
-  perf::Ceilings ceilings = measure(cuda, tf32, terminal);
+  cost::Ceilings ceilings = measure(cuda, tf32, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());
-    files::write_file(path, perf::to_json(ceilings));
+    files::write_file(path, cost::to_json(ceilings));
   } catch (const std::exception&) {  // nothing is kept: the next run measures again
   }
   return ceilings;
@@ -68,16 +68,16 @@ perf::Ceilings kept_or_measured(const MachineOptions& options,
 
 }  // namespace
 
-fs::path ceilings_path(const perf::Machine& machine) {
+fs::path ceilings_path(const cost::Machine& machine) {
   fs::path folder = cache_folder();
   return folder.empty() ? folder : folder / fmt::format("machine-{}.json", machine.hash());
 }
 
-perf::Ceilings machine_ceilings(const MachineOptions& options,
+cost::Ceilings machine_ceilings(const MachineOptions& options,
                                 bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure) {
-  perf::Ceilings ceilings = kept_or_measured(options, tf32, terminal, remeasure);
+  cost::Ceilings ceilings = kept_or_measured(options, tf32, terminal, remeasure);
   if (ceilings.disturbed())
     fmt::print(stderr,
                "warning: other programs used {:.0f}% of the cores while this machine's ceilings "

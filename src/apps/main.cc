@@ -94,8 +94,8 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));
   }
-  // Text that did not reach a full disk or a closed pipe is a failure, although everything else
-  // went well.
+  // Text that did not reach a full disk or a closed pipe
+  // is a failure, although everything else went well.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw runtime_error("[stdout] cannot write the output");
   return 0;

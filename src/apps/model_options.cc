@@ -158,11 +158,11 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
       {options.threads, options.isa, selection.has("tune_gemm"), tuning_file("gemm-tuning.json")});
 }
 
-perf::Setting make_setting(const std::string& model,
-                           const MachineOptions& machine,
-                           const passes::Selection& selection,
-                           const std::string& switches) {
-  perf::Setting setting;
+record::Setting make_setting(const std::string& model,
+                             const MachineOptions& machine,
+                             const passes::Selection& selection,
+                             const std::string& switches) {
+  record::Setting setting;
   setting.model = model;
   setting.level = selection.level();
   setting.switches = switches;
@@ -223,7 +223,8 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
 int64_t expect_fits(const train::Experiment& e, const backends::Backend& backend) {
   train::TrainingStep step =
       train::build_step(e.config, e.step, e.selection, ops::table(), backend);
-  perf::RunRecord planned = train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
+  record::RunRecord planned =
+      train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
   int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
     throw memory_error("[memory] {} needs {}, and {} are left on this {}\n\n{}",

@@ -22,8 +22,8 @@ struct ModelOptions {
 };
 void add_model_options(Command app, ModelOptions& options);
 
-// A preset or a file, with the batch size and length that it is trained with unless asked
-// otherwise.
+// A preset or a file, with the batch size and length
+// that it is trained with unless asked otherwise.
 struct ModelChoice {
   std::string name;
   models::ModelConfig config;
@@ -59,10 +59,10 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                                                 const passes::Selection& selection);
 
 // What the record of a run says about how it was made.
-perf::Setting make_setting(const std::string& model,
-                           const MachineOptions& machine,
-                           const passes::Selection& selection,
-                           const std::string& switches);
+record::Setting make_setting(const std::string& model,
+                             const MachineOptions& machine,
+                             const passes::Selection& selection,
+                             const std::string& switches);
 
 // Measured and unmeasured steps: usage Errors for fewer than `least` measured ones and for numbers
 // out of reason.

@@ -43,8 +43,8 @@ std::string types_text(const Case& each) {
              : text.substr(0, kLongest) + fmt::format("... ({} inputs)", each.inputs.size());
 }
 
-// What the op's own cases put at that place; positive numbers suit every op that has no case for
-// it.
+// What the op's own cases put at that place; positive
+// numbers suit every op that has no case for it.
 Fill fill_for(const std::vector<Case>& cases, size_t input, DType dtype, int64_t vocabulary) {
   for (const Case& each : cases) {
     if (each.inputs.size() <= input || each.inputs[input].type.dtype != dtype) continue;
@@ -153,7 +153,7 @@ void fill_store(const Case& each, runtime::Store& store) {
   }
 }
 
-perf::Summary time_calls(runtime::Program& program) {
+Summary time_calls(runtime::Program& program) {
   for (int i = 0; i < kWarmups; ++i) program.run(0);
   program.wait();
   double begin = now_ns();
@@ -170,10 +170,10 @@ perf::Summary time_calls(runtime::Program& program) {
     program.wait();
     samples.push_back((now_ns() - begin) / static_cast<double>(repeats));
   }
-  return perf::summarize(samples);
+  return summarize(samples);
 }
 
-std::string refusal(const Case& each, const Graph& graph, const perf::Target& target) {
+std::string refusal(const Case& each, const Graph& graph, const plan::Target& target) {
   int64_t bytes = 0;
   for (const CaseInput& input : each.inputs)
     bytes += storage_bytes(input.type.dtype, input.type.shape.elements());
@@ -188,7 +188,7 @@ std::string refusal(const Case& each, const Graph& graph, const perf::Target& ta
 void collect(const Op& op,
              const models::Preset& preset,
              const passes::Selection& selection,
-             const perf::Target& target,
+             const plan::Target& target,
              std::set<std::string>& seen,
              std::vector<Case>& found) {
   std::vector<Case> cases = op.cases == nullptr ? std::vector<Case>() : op.cases();
@@ -216,7 +216,7 @@ void collect(const Op& op,
 
 }  // namespace
 
-std::vector<Case> preset_cases(const Op& op, DType dtype, const perf::Target& target) {
+std::vector<Case> preset_cases(const Op& op, DType dtype, const plan::Target& target) {
   std::set<std::string> seen;
   std::vector<Case> found;
   const char* switches = dtype == DType::kBF16 ? "+autocast_bf16" : "";
@@ -262,7 +262,7 @@ Case cast_case(const Case& each, DType dtype) {
 OpTrial run_trial(const Op& op,
                   const Case& each,
                   backends::Backend& backend,
-                  const perf::Ceilings& ceilings) {
+                  const cost::Ceilings& ceilings) {
   OpTrial trial;
   trial.name = each.name;
   trial.types = types_text(each);
@@ -281,12 +281,12 @@ OpTrial run_trial(const Op& op,
     program.bind();
     fill_store(each, store);
     const runtime::Stage& stage = program.stage(0);
-    trial.cost = perf::total(stage.costs);
+    trial.cost = cost::total(stage.costs);
     auto predictions =
-        perf::predict_nodes(stage.graph, stage.places, stage.plan, stage.costs, ceilings);
-    trial.predicted_ns = perf::total_ns(predictions);
-    for (const perf::NodePrediction& each_node : predictions)
-      if (each_node.bound != perf::Bound::kNone) trial.bound = each_node.bound;
+        cost::predict_nodes(stage.graph, stage.places, stage.plan, stage.costs, ceilings);
+    trial.predicted_ns = cost::total_ns(predictions);
+    for (const cost::NodePrediction& each_node : predictions)
+      if (each_node.bound != cost::Bound::kNone) trial.bound = each_node.bound;
     trial.time = time_calls(program);
   } catch (const Error& error) {
     trial.refused = error.what();  // a type or shape that the op or the machine does not take

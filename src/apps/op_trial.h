@@ -6,17 +6,17 @@
 #include <vector>
 
 #include "backends/backend.h"
+#include "base/samples.h"
+#include "cost/ceilings.h"
+#include "cost/cost.h"
+#include "cost/predict.h"
 #include "graph/op.h"
-#include "perf/ceilings.h"
-#include "perf/cost.h"
-#include "perf/predict.h"
-#include "perf/samples.h"
 
 namespace ridge::apps {
 
 // The calls of `op` that the steps of the presets tiny and small make, at the first and the last
 // level, largest first, each once. With `dtype` bf16 the steps are cast.
-std::vector<Case> preset_cases(const Op& op, DType dtype, const perf::Target& target);
+std::vector<Case> preset_cases(const Op& op, DType dtype, const plan::Target& target);
 
 // Calls that training makes none of: matmul_group on two weights [8192,1024] of each stored type,
 // larger together than most caches from 5 bits on.
@@ -29,10 +29,10 @@ struct OpTrial {
   std::string name;     // of the case
   std::string types;    // of its inputs
   std::string refused;  // why it was not run; empty where it was
-  perf::NodeCost cost;  // composites: of what they expand to
-  perf::Summary time;   // of one call
+  cost::NodeCost cost;  // composites: of what they expand to
+  Summary time;         // of one call
   double predicted_ns = 0;
-  perf::Bound bound = perf::Bound::kNone;
+  cost::Bound bound = cost::Bound::kNone;
   // How much of the limit that the ceilings set was reached; 0 where unknown.
   double limit_share() const { return time.median > 0 ? predicted_ns / time.median : 0; }
 };
@@ -42,6 +42,6 @@ struct OpTrial {
 OpTrial run_trial(const Op& op,
                   const Case& each,
                   backends::Backend& backend,
-                  const perf::Ceilings& ceilings);
+                  const cost::Ceilings& ceilings);
 
 }  // namespace ridge::apps

@@ -12,9 +12,9 @@
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "cost/hardware.h"
+#include "cost/resource_plan.h"
 #include "ops/registry.h"
-#include "perf/hardware.h"
-#include "perf/resource_plan.h"
 #include "report/json_text.h"
 #include "train/experiment.h"
 #include "train/step.h"
@@ -41,13 +41,13 @@ struct PlanOptions {
 };
 
 struct Plan {
-  perf::RunRecord record;
+  record::RunRecord record;
   DType dtype = DType::kF32;
   double theoretical_flops_per_s = 0;  // of products; the measured peak where theory is silent
   double days = 0;                     // for the token budget at the predicted rate
   double assumed_days = 0;             // at the assumed MFU
   int64_t largest_batch = 0;
-  perf::BytesPerParameter bytes_per_parameter;
+  cost::BytesPerParameter bytes_per_parameter;
   int64_t largest_model = 0;
 
   double flops_per_token() const {
@@ -66,13 +66,13 @@ void expect_sane(const PlanOptions& o) {
 }
 
 // Bytes that training takes per parameter besides activations, as this step has them.
-perf::BytesPerParameter bytes_per_parameter(const perf::RunRecord& record) {
-  auto bytes = [&](perf::MemoryClass each) {
+cost::BytesPerParameter bytes_per_parameter(const record::RunRecord& record) {
+  auto bytes = [&](plan::MemoryClass each) {
     return static_cast<double>(record.memory.class_peaks().bytes[static_cast<size_t>(each)]) /
            static_cast<double>(std::max<int64_t>(record.parameters, 1));
   };
-  return {bytes(perf::MemoryClass::kParameters), bytes(perf::MemoryClass::kGradients),
-          bytes(perf::MemoryClass::kOptimizerState)};
+  return {bytes(plan::MemoryClass::kParameters), bytes(plan::MemoryClass::kGradients),
+          bytes(plan::MemoryClass::kOptimizerState)};
 }
 
 class Planner {
@@ -83,7 +83,7 @@ class Planner {
           const Place& place)
       : choice_(choice), step_(step), selection_(selection), place_(place) {}
 
-  perf::RunRecord record(int64_t batch, const perf::Setting& setting, bool timed) const {
+  record::RunRecord record(int64_t batch, const record::Setting& setting, bool timed) const {
     train::StepOptions step = step_;
     step.batch_size = batch;
     train::TrainingStep graphs =
@@ -93,25 +93,25 @@ class Planner {
   }
 
   Plan plan(const PlanOptions& o,
-            const perf::Setting& setting,
+            const record::Setting& setting,
             const TerminalOptions& terminal) const {
     Plan plan;
     plan.record = record(step_.batch_size, setting, true);
     plan.dtype = selection_.activations();
     plan.theoretical_flops_per_s = 1e9 * theoretical_flops_per_ns(place_.ceilings, plan.dtype);
     double devices = static_cast<double>(o.devices);
-    plan.days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
+    plan.days = cost::training_days(plan.flops_per_token(), o.tokens, devices,
                                     plan.theoretical_flops_per_s, plan.mfu());
-    plan.assumed_days = perf::training_days(plan.flops_per_token(), o.tokens, devices,
+    plan.assumed_days = cost::training_days(plan.flops_per_token(), o.tokens, devices,
                                             plan.theoretical_flops_per_s, o.assumed_mfu);
     Progress progress("largest batch", 0, "batch sizes", terminal);
     plan.largest_batch =
-        perf::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
+        cost::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
           progress.tick(1, fmt::format("{} sequences", batch));
           return record(batch, setting, false).memory.owned_bytes;
         });
     plan.bytes_per_parameter = bytes_per_parameter(plan.record);
-    plan.largest_model = perf::largest_model(place_.memory_bytes, plan.bytes_per_parameter);
+    plan.largest_model = cost::largest_model(place_.memory_bytes, plan.bytes_per_parameter);
     return plan;
   }
 
@@ -122,7 +122,7 @@ class Planner {
   const Place& place_;
 };
 
-nlohmann::ordered_json memory_json(const perf::MemoryRecord& memory) {
+nlohmann::ordered_json memory_json(const record::MemoryRecord& memory) {
   return {{"owned_bytes", memory.owned_bytes},
           {"arena_bytes", memory.arena_bytes},
           {"live_peak_bytes", memory.live_peak_bytes},
@@ -130,7 +130,7 @@ nlohmann::ordered_json memory_json(const perf::MemoryRecord& memory) {
 }
 
 void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
-  const perf::RunRecord& r = plan.record;
+  const record::RunRecord& r = plan.record;
   Work model = r.model.step();
   nlohmann::ordered_json json{{"model", r.setting.model},
                               {"parameters", r.parameters},
@@ -152,7 +152,7 @@ void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
                               {"predicted_step_ns", r.predicted_ns},
                               {"predicted_tokens_per_s", plan.record.tokens_per_s()},
                               {"predicted_mfu", plan.mfu()},
-                              {"mfu_convention", perf::kMfuConvention},
+                              {"mfu_convention", record::kMfuConvention},
                               {"peak_flops_per_s", plan.theoretical_flops_per_s},
                               {"tokens", o.tokens},
                               {"devices", o.devices},
@@ -173,13 +173,13 @@ std::string days(double value) {
 }
 
 void print_memory(const Place& place, const Plan& plan, const TerminalOptions& terminal) {
-  const perf::MemoryRecord& memory = plan.record.memory;
-  perf::MemoryMoment peaks = memory.class_peaks();
+  const record::MemoryRecord& memory = plan.record.memory;
+  plan::MemoryMoment peaks = memory.class_peaks();
   Table table({{"memory", Align::kLeft}, {"most at any time"}});
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
+  for (int i = 0; i < plan::kMemoryClasses; ++i)
     if (peaks.bytes[i] > 0)
-      table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
-                 format_bytes(peaks.bytes[i])});
+      table.add(
+          {std::string(name(static_cast<plan::MemoryClass>(i))), format_bytes(peaks.bytes[i])});
   table.add_rule();
   table.add({"owned (store and arena)", format_bytes(memory.owned_bytes)});
   table.add({"of the hardware's", format_bytes(place.memory_bytes)});
@@ -190,7 +190,7 @@ void print_text(const PlanOptions& o,
                 const Place& place,
                 const Plan& plan,
                 const TerminalOptions& terminal) {
-  const perf::RunRecord& r = plan.record;
+  const record::RunRecord& r = plan.record;
   Work model = r.model.step();
   auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
   fmt::print("{}, {} parameters, on {}\n", r.setting.str(), format_integer(r.parameters),
@@ -251,7 +251,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   std::string switches = switch_text(o.level);
   passes::Selection selection(o.level.level, switches);
   Place place = choose_place(o.hardware, o.machine, selection, terminal);
-  perf::Setting setting = make_setting(choice.name, o.machine, selection, switches);
+  record::Setting setting = make_setting(choice.name, o.machine, selection, switches);
   setting.device = place.target;
   Plan plan = Planner(choice, step, selection, place).plan(o, setting, terminal);
   if (o.json)
@@ -270,7 +270,7 @@ void register_plan(Command program, const AppContext& context) {
   add_level_options(app, options->level);
   add_machine_options(app, options->machine);
   app.add_option("--hardware", options->hardware,
-                 "this, " + perf::hardware_names() + ", or a JSON file")
+                 "this, " + cost::hardware_names() + ", or a JSON file")
       .show_default();
   app.add_option("--batch-size", options->batch_size, "sequences a step (default: the model's)");
   app.add_option("--seq-len", options->sequence, "tokens a sequence (default: the model's)");

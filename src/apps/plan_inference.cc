@@ -13,8 +13,8 @@
 #include "apps/plan_place.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "perf/lab_record.h"
-#include "perf/resource_plan.h"
+#include "cost/resource_plan.h"
+#include "record/lab_record.h"
 #include "report/json_text.h"
 #include "serve/phase_plan.h"
 
@@ -110,7 +110,7 @@ class InferencePlanner {
     Progress progress("what fits", 0, "plans", terminal_);
     for (int64_t length : lengths_) {
       LargestBatch largest{length, 0, 0};
-      largest.batch = perf::largest_fitting(
+      largest.batch = cost::largest_fitting(
           place_.memory_bytes, serve::kMostSlots,
           [&](int64_t batch) { return owned_bytes(batch, length, progress); });
       if (largest.batch > 0)
@@ -120,27 +120,27 @@ class InferencePlanner {
     for (int64_t batch : batches_)
       longest_.push_back(
           {batch,
-           perf::largest_fitting(place_.memory_bytes, file_.config().context, [&](int64_t length) {
+           cost::largest_fitting(place_.memory_bytes, file_.config().context, [&](int64_t length) {
              return owned_bytes(batch, length, progress);
            })});
   }
 
-  double mfu(const perf::RunRecord& run) const {
-    return run.mfu(theoretical_flops_per_ns(place_.ceilings, perf::product_dtype(run.setting)));
+  double mfu(const record::RunRecord& run) const {
+    return run.mfu(theoretical_flops_per_ns(place_.ceilings, record::product_dtype(run.setting)));
   }
-  double mbu(const perf::RunRecord& run) const {
+  double mbu(const record::RunRecord& run) const {
     return run.mbu(place_.ceilings.memory_reads_per_ns());
   }
   // The most of each class in either phase.
-  static perf::MemoryMoment class_peaks(const serve::PhasePlan& plan) {
-    perf::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
-    const perf::MemoryMoment other = plan.records.decode.memory.class_peaks();
-    for (int i = 0; i < perf::kMemoryClasses; ++i)
+  static plan::MemoryMoment class_peaks(const serve::PhasePlan& plan) {
+    plan::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
+    const plan::MemoryMoment other = plan.records.decode.memory.class_peaks();
+    for (int i = 0; i < plan::kMemoryClasses; ++i)
       peaks.bytes[i] = std::max(peaks.bytes[i], other.bytes[i]);
     return peaks;
   }
 
-  ordered_json phase_json(const perf::RunRecord& run) const {
+  ordered_json phase_json(const record::RunRecord& run) const {
     return {{"predicted_ns", run.predicted_ns},
             {"tokens_per_s", run.tokens_per_s()},
             {"dtype", run.setting.dtype},
@@ -165,13 +165,13 @@ class InferencePlanner {
                       {"hardware_source", place_.source},
                       {"assumptions", place_.ceilings.notes},
                       {"memory_capacity_bytes", place_.memory_bytes},
-                      {"mfu_convention", perf::kMfuConvention},
-                      {"mbu_convention", perf::kMbuConvention},
+                      {"mfu_convention", record::kMfuConvention},
+                      {"mbu_convention", record::kMbuConvention},
                       {"plans", ordered_json::array()},
                       {"largest_batches", ordered_json::array()},
                       {"longest_contexts", ordered_json::array()}};
     for (const serve::PhasePlan& each : plans_) {
-      const perf::Setting& setting = each.records.prefill.setting;
+      const record::Setting& setting = each.records.prefill.setting;
       json["plans"].push_back(
           {{"batch_size", setting.batch_size},
            {"sequence", setting.sequence},
@@ -201,7 +201,7 @@ class InferencePlanner {
                  {"decode tokens/s"},
                  {"MBU"}});
     for (const serve::PhasePlan& each : plans_) {
-      const perf::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
+      const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
       table.add({std::to_string(prefill.setting.batch_size),
                  std::to_string(prefill.setting.sequence), format_ns(prefill.predicted_ns),
                  format_count(prefill.tokens_per_s()), percent(mfu(prefill)),
@@ -218,20 +218,20 @@ class InferencePlanner {
   }
 
   void print_memory() const {
-    std::vector<perf::MemoryClass> shown;
-    for (int i = 0; i < perf::kMemoryClasses; ++i)
+    std::vector<plan::MemoryClass> shown;
+    for (int i = 0; i < plan::kMemoryClasses; ++i)
       if (std::any_of(plans_.begin(), plans_.end(),
                       [&](const auto& each) { return class_peaks(each).bytes[i] > 0; }))
-        shown.push_back(static_cast<perf::MemoryClass>(i));
+        shown.push_back(static_cast<plan::MemoryClass>(i));
     std::vector<Table::Column> columns{{"batch"}, {"length"}};
-    for (perf::MemoryClass each : shown) columns.push_back({std::string(perf::name(each))});
+    for (plan::MemoryClass each : shown) columns.push_back({std::string(name(each))});
     columns.push_back({"owned"});
     Table table(std::move(columns));
     for (const serve::PhasePlan& each : plans_) {
-      const perf::Setting& setting = each.records.prefill.setting;
+      const record::Setting& setting = each.records.prefill.setting;
       std::vector<std::string> row{std::to_string(setting.batch_size),
                                    std::to_string(setting.sequence)};
-      for (perf::MemoryClass kind : shown)
+      for (plan::MemoryClass kind : shown)
         row.push_back(format_bytes(class_peaks(each).bytes[static_cast<size_t>(kind)]));
       const bool fits = place_.memory_bytes <= 0 || each.owned_bytes <= place_.memory_bytes;
       row.push_back(format_bytes(each.owned_bytes) + (fits ? "" : ", does not fit"));
@@ -241,7 +241,7 @@ class InferencePlanner {
   }
 
   void print_text() const {
-    const perf::RunRecord& decode = plans_.front().records.decode;
+    const record::RunRecord& decode = plans_.front().records.decode;
     fmt::print("{} {}, {} parameters, {} of weights, on {}\n", name_, selection_.level(),
                format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
                place_.title);

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
-#include "perf/hardware.h"
+#include "cost/hardware.h"
 
 namespace ridge::apps {
 namespace {
@@ -29,12 +29,12 @@ std::string file_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-perf::Hardware hardware(const std::string& name) {
-  if (const perf::Hardware* known = perf::find_hardware(name)) return *known;
+cost::Hardware hardware(const std::string& name) {
+  if (const cost::Hardware* known = cost::find_hardware(name)) return *known;
   std::error_code error;
   if (std::filesystem::is_regular_file(name, error))
-    return perf::hardware_from_json(file_text(name), name);
-  throw usage_error("[hardware] expected this, {}, or a file, got {}", perf::hardware_names(),
+    return cost::hardware_from_json(file_text(name), name);
+  throw usage_error("[hardware] expected this, {}, or a file, got {}", cost::hardware_names(),
                     printable(name));
 }
 
@@ -51,10 +51,10 @@ Place this_place(const MachineOptions& machine,
   return place;
 }
 
-Place data_sheet_place(const perf::Hardware& hardware) {
+Place data_sheet_place(const cost::Hardware& hardware) {
   Place place;
   place.title = hardware.title;
-  place.ceilings = perf::ceilings_of(hardware);
+  place.ceilings = cost::ceilings_of(hardware);
   place.planned = backends::null::make_null_target();
   place.target = "null";
   place.memory_bytes = hardware.memory_bytes;
@@ -72,8 +72,8 @@ Place choose_place(const std::string& name,
                         : data_sheet_place(hardware(name));
 }
 
-double theoretical_flops_per_ns(const perf::Ceilings& ceilings, DType dtype) {
-  const perf::ProductRates& rates = ceilings.product(dtype);
+double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype) {
+  const cost::ProductRates& rates = ceilings.product(dtype);
   return rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns
                                             : rates.peak_flops_per_ns;
 }

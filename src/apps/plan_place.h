@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that a plan is for: this one, one of the table, or a user's description. Not a
-// subcommand.
+// The machine that a plan is for: this one, one of the
+// table, or a user's description. Not a subcommand.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 #include "apps/model_options.h"
 #include "base/terminal.h"
-#include "perf/ceilings.h"
-#include "perf/target.h"
+#include "cost/ceilings.h"
+#include "plan/target.h"
 
 namespace ridge::apps {
 
@@ -18,19 +18,19 @@ namespace ridge::apps {
 struct Place {
   std::string title;
   std::string target;
-  perf::Ceilings ceilings;
-  std::unique_ptr<perf::Target> planned;
+  cost::Ceilings ceilings;
+  std::unique_ptr<plan::Target> planned;
   int64_t memory_bytes = 0;
   std::string source;
 };
 
-// "this", a name of perf/hardware.h's table, or a JSON file; a usage Error for what is neither.
+// "this", a name of cost/hardware.h's table, or a JSON file; a usage Error for what is neither.
 Place choose_place(const std::string& hardware,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal);
 
 // The peak that MFU is of: the data sheet's, or the measured one where theory is silent.
-double theoretical_flops_per_ns(const perf::Ceilings& ceilings, DType dtype);
+double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype);
 
 }  // namespace ridge::apps

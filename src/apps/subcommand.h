@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a subcommand joins the program: it declares its options and says what to run. main.cc lists
-// them.
+// How a subcommand joins the program: it declares its
+// options and says what to run. main.cc lists them.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ int64_t count(const JsonField& field) {
   return field.integer(0, kMost);
 }
 
-perf::Summary read_samples(const JsonField& part) {
+Summary read_samples(const JsonField& part) {
   return {count(part.at("samples")), part.at("median_ns").real(), part.at("low_ns").real(),
           part.at("high_ns").real(), part.at("coverage").real()};
 }
@@ -38,8 +38,8 @@ SummaryOperation read_operation(const JsonField& part) {
   return row;
 }
 
-perf::Setting read_setting(const JsonField& part) {
-  perf::Setting setting;
+record::Setting read_setting(const JsonField& part) {
+  record::Setting setting;
   setting.model = part.at("model").text();
   setting.level = part.at("level").text();
   setting.switches = part.at("pass").text();

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "perf/run_record.h"
-#include "perf/samples.h"
+#include "base/samples.h"
+#include "record/run_record.h"
 
 namespace ridge::apps {
 
@@ -18,7 +18,7 @@ struct SummaryOperation {
   std::string key;
   int64_t calls = 0;
   double time_ns = 0;
-  perf::Summary samples;
+  Summary samples;
   double share = 0;
   double flops_per_s = 0;
   double bytes_per_s = 0;
@@ -27,8 +27,8 @@ struct SummaryOperation {
 };
 
 struct SummaryRun {
-  perf::Setting setting;
-  perf::Summary step;
+  record::Setting setting;
+  Summary step;
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge tokenizer: text to ids and back with the tokenizer of a model file, and training of a new
-// one.
+// ridge tokenizer: text to ids and back with the
+// tokenizer of a model file, and training of a new one.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -54,8 +54,8 @@ std::string read_stdin(size_t most_bytes) {
   return text;
 }
 
-// Foreign text: as it is into a file or pipe, without control characters but the usual ones onto a
-// terminal.
+// Foreign text: as it is into a file or pipe, without
+// control characters but the usual ones onto a terminal.
 void print_text(std::string_view text) {
   if (!::isatty(STDOUT_FILENO)) {
     std::fwrite(text.data(), 1, text.size(), stdout);

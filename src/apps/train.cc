@@ -11,9 +11,9 @@
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/units.h"
 #include "files/atomic_folder.h"
-#include "perf/process_memory.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
@@ -127,15 +127,15 @@ class Training {
         static_cast<double>(experiment_.step.batch_size * experiment_.step.micro_batches);
     fmt::print("step {:4}  {}  {:8.2f} samples/s  {:>8}  {:>8}{}\n", event.index, loss,
                samples * 1e9 / event.result.elapsed_ns, format_ns(event.result.elapsed_ns),
-               format_bytes(perf::read_process_memory().resident_bytes),
+               format_bytes(read_process_memory().resident_bytes),
                event.instrumented ? "  instrumented" : "");
     std::fflush(stdout);
     progress.tick(1, loss);
   }
 
   void summarize() const {
-    const perf::RunRecord& run = record_.runs[0];
-    perf::Summary wall = run.wall();
+    const record::RunRecord& run = record_.runs[0];
+    Summary wall = run.wall();
     fmt::print("mean loss {:.4f}\n", run.mean_loss());
     fmt::print(
         "{}: {} parameters, step {} (median of {}; {:.0f}% interval {} - {}), {} samples/s, {} "
@@ -168,7 +168,7 @@ class Training {
   ModelChoice choice_;
   std::string switches_;
   train::Experiment experiment_;
-  perf::LabRecord record_;
+  record::LabRecord record_;
 };
 
 void add_optimizer_options(Command app, train::OptimizerOptions& o) {

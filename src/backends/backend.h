@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a backend besides perf::Target: memory, binding of nodes to kernels,
-// waiting.
+// What the runtime asks of a backend besides plan::Target:
+// memory, binding of nodes to kernels, waiting.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,19 @@
 #include <string_view>
 #include <vector>
 
+#include "base/process_memory.h"
 #include "graph/graph.h"
-#include "perf/process_memory.h"
-#include "perf/profile.h"
-#include "perf/target.h"
+#include "plan/target.h"
+#include "record/profile.h"
 
-namespace ridge::perf {
+namespace ridge::cost {
 struct Ceilings;
 }
 
 namespace ridge::backends {
 
-// An operand with its pointer fixed: element i lies at data + (sum of i[axis] * strides[axis])
-// elements.
+// An operand with its pointer fixed: element i lies at
+// data + (sum of i[axis] * strides[axis]) elements.
 struct Operand {
   std::byte* data = nullptr;
   Type type;
@@ -101,10 +101,10 @@ class Instrument {
   virtual void mark(NodeId node) = 0;
   // Whether it takes kernels side by side apart; else they must be recorded one after the other.
   virtual bool sees_branches() const { return true; }
-  // The device must be idle. The kernels since `start`, in the order they began, on a clock that
-  // reads 0 at `start`'s return, or at `release`. `dropped` is raised by the records that were
-  // lost.
-  virtual std::vector<perf::Span> stop(int64_t& dropped) = 0;
+  // The device must be idle. The kernels since `start`, in the order
+  // they began, on a clock that reads 0 at `start`'s return, or at
+  // `release`. `dropped` is raised by the records that were lost.
+  virtual std::vector<record::Span> stop(int64_t& dropped) = 0;
   // Until the next `start` nothing of it slows launches.
   virtual void rest() {}
   // What a reader of the times should know; empty for nothing.
@@ -127,7 +127,7 @@ class CopyOut {
   virtual std::span<const std::byte> wait() = 0;
 };
 
-class Backend : public perf::Target {
+class Backend : public plan::Target {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;
@@ -145,7 +145,7 @@ class Backend : public perf::Target {
   virtual int64_t available_bytes() const { return 0; }
   // What the system says is taken where this backend's memory lies: of the host by this process, of
   // a device by all.
-  virtual perf::ProcessMemory taken_memory() const { return perf::read_process_memory(); }
+  virtual ProcessMemory taken_memory() const { return read_process_memory(); }
 
   virtual Launch bind(const BindCall& call) = 0;
 
@@ -165,7 +165,7 @@ class Backend : public perf::Target {
   // How fast the machine is now, for other programs and heat slow it down: a rate over the one that
   // the ceilings have. Where launches made one by one take the host time (stream_launch_ns), that
   // of such launches; else of something else that predicts. 0 where that is not known.
-  virtual double present_pace(const perf::Ceilings&) const { return 0; }
+  virtual double present_pace(const cost::Ceilings&) const { return 0; }
 };
 
 }  // namespace ridge::backends

@@ -35,13 +35,13 @@ ProductLayouts dense_layouts(const Call& call);
 struct ProductPlan {
   GemmShape gemm;
   std::string loop;  // summed letters left over: one accumulating product for each of their values
-  std::string
-      copies;  // batch letters that repeat both operands: one product for each of their values
+  // Batch letters that repeat both operands: one product for each of their values
+  std::string copies;
 };
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts);
 
-// One product of the loops: where its operands begin, in elements, and whether it adds to what is
-// there.
+// One product of the loops: where its operands begin,
+// in elements, and whether it adds to what is there.
 struct ProductStep {
   int64_t a = 0, b = 0, c = 0;
   bool accumulate = false;

@@ -14,8 +14,8 @@
 
 namespace ridge::backends {
 
-// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other
-// pattern.
+// [repeats, outer, kept, inner] with outer and inner
+// summed. `plain` is false for any other pattern.
 struct SumSplit {
   int64_t repeats = 1, outer = 1, kept = 1, inner = 1;
   bool plain = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' calls of rms_norm, add_rms_norm and rms_norm_backward, filled from a node's
-// operands.
+// The kernels' calls of rms_norm, add_rms_norm and
+// rms_norm_backward, filled from a node's operands.
 #pragma once
 
 #include "backends/kernels/rms_norm.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' calls of rope_table, rope, rope_qkv and rope_qkv_backward, filled from a node's
-// operands.
+// The kernels' calls of rope_table, rope, rope_qkv and
+// rope_qkv_backward, filled from a node's operands.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend answers the passes out of its table of kernels. Not the table, and not how kernels
-// are bound.
+// What a backend answers the passes out of its table of
+// kernels. Not the table, and not how kernels are bound.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element by element from the layouts' formulas; written to be read beside block_formats.h, not to
-// be fast.
+// Element by element from the layouts' formulas; written
+// to be read beside block_formats.h, not to be fast.
 #include "base/block_formats.h"
 
 #include <bit>

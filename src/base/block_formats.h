@@ -33,8 +33,8 @@ struct BlockQ4_1 {
   uint8_t quants[16];
 };
 
-// x_i = scale * (q_i - 16); bit 4 of q_i is bit i of `high_bits` read as a 32-bit little-endian
-// word.
+// x_i = scale * (q_i - 16); bit 4 of q_i is bit i of
+// `high_bits` read as a 32-bit little-endian word.
 struct BlockQ5_0 {
   uint16_t scale;
   uint8_t high_bits[4];
@@ -75,9 +75,9 @@ struct BlockQ3_K {
   uint16_t scale;
 };
 
-// 8 sub-blocks of 32: x_i = scale * s * q_i - min * m, (s, m) = k_scale_min(scales, i / 32), 6 bits
-// each. Pair p = i / 64 lies in quants[32 p .. 32 p + 31]: its first 32 elements low nibbles, its
-// last high.
+// 8 sub-blocks of 32: x_i = scale * s * q_i - min * m, (s, m) =
+// k_scale_min(scales, i / 32), 6 bits each. Pair p = i / 64 lies in quants[32
+// p .. 32 p + 31]: its first 32 elements low nibbles, its last high.
 struct BlockQ4_K {
   uint16_t scale;
   uint16_t min;
@@ -115,10 +115,10 @@ struct ScaleMin {
   uint8_t min;    // 0..63
 };
 
-// Sub-block s (0..7) of Q4_K's and Q5_K's 12 scale bytes, which lie `stride` apart. Bytes 0..3 hold
-// scales 0..3 and bytes 4..7 mins 0..3 in their low 6 bits; bytes 8..11 hold the low nibbles of
-// scales (low) and mins (high) 4..7, whose top two bits are the top two bits of bytes 0..3
-// and 4..7.
+// Sub-block s (0..7) of Q4_K's and Q5_K's 12 scale bytes, which lie `stride`
+// apart. Bytes 0..3 hold scales 0..3 and bytes 4..7 mins 0..3 in their low 6
+// bits; bytes 8..11 hold the low nibbles of scales (low) and mins (high)
+// 4..7, whose top two bits are the top two bits of bytes 0..3 and 4..7.
 inline ScaleMin k_scale_min(const uint8_t* packed, int s, int64_t stride = 1) {
   const auto byte = [&](int i) { return packed[i * stride]; };
   if (s < 4) return {static_cast<uint8_t>(byte(s) & 63), static_cast<uint8_t>(byte(s + 4) & 63)};

@@ -60,9 +60,9 @@ std::string tick_label(double value) {
   return text.substr(0, dot) + text.substr(end);
 }
 
-// The dot or cell that a coordinate falls on. Borders are met as near as rounding tells and belong
-// to what follows, the last border to the last dot; beyond the borders the result is outside [0,
-// size).
+// The dot or cell that a coordinate falls on. Borders are met as near
+// as rounding tells and belong to what follows, the last border to
+// the last dot; beyond the borders the result is outside [0, size).
 int index_of(double coordinate, int size) {
   constexpr double kSlack = 1e-6;
   auto index = static_cast<int>(std::floor(coordinate + kSlack));
@@ -102,9 +102,9 @@ double Canvas::row_of(double y) const { return (1 - position(y_, y)) * height_; 
 void Canvas::line(double x0, double y0, double x1, double y1) {
   for (double end : {x0, y0, x1, y1})
     if (!(end > 0 && std::isfinite(end))) return;
-  // In dots. Each column of dots gets the row that the line has there, and each row the column, so
-  // that steep lines and flat ones are both closed, and work is bounded by the canvas wherever the
-  // ends are.
+  // In dots. Each column of dots gets the row that the line has there,
+  // and each row the column, so that steep lines and flat ones are both
+  // closed, and work is bounded by the canvas wherever the ends are.
   double left = column_of(x0) * kDotsAcross, top = row_of(y0) * kDotsDown;
   double right = column_of(x1) * kDotsAcross, bottom = row_of(y1) * kDotsDown;
   int columns = width_ * kDotsAcross, rows = height_ * kDotsDown;
@@ -190,8 +190,8 @@ std::string Canvas::str(const TerminalOptions& options) const {
   }
 
   std::vector<bool> is_tick(static_cast<size_t>(width_));
-  std::string
-      under;  // the tick labels, each centred under its tick where it does not touch the last one
+  // The tick labels, each centred under its tick where it does not touch the last one
+  std::string under;
   for (double tick : ticks(x_)) {
     int column = cell_of(column_of(tick), width_);
     is_tick[static_cast<size_t>(column)] = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots out of characters: bars and a log-log canvas with lines and lettered points, enough for a
-// roofline in a terminal. Knows nothing of rooflines: the caller brings the lines, the points and
-// the legend.
+// Plots out of characters: bars and a log-log canvas with lines and
+// lettered points, enough for a roofline in a terminal. Knows nothing
+// of rooflines: the caller brings the lines, the points and the legend.
 #pragma once
 
 #include <string>
@@ -29,8 +29,8 @@ class Canvas {
   // The plot's own size in characters, without axes and titles; at least 8 x 4.
   Canvas(int width, int height, LogAxis x, LogAxis y);
 
-  // A straight line in the logarithmic plane, which is how y = c and y = c x look. Cut at the
-  // edges.
+  // A straight line in the logarithmic plane, which
+  // is how y = c and y = c x look. Cut at the edges.
   void line(double x0, double y0, double x1, double y1);
   // Writes over the plot, its first character at the point (x, y); what crosses the right edge is
   // moved to end there.

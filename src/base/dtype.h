@@ -62,8 +62,8 @@ inline bool is_float(DType dtype) {
          dtype == DType::kF64;
 }
 
-// Bytes of `elements` elements; elements must be whole blocks (checked), the product must not
-// overflow.
+// Bytes of `elements` elements; elements must be whole
+// blocks (checked), the product must not overflow.
 int64_t storage_bytes(DType dtype, int64_t elements);
 
 }  // namespace base

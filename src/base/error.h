@@ -13,8 +13,8 @@
 namespace ridge {
 inline namespace base {
 
-// The process's exit codes (design: fine, run-time failure, usage, bad file, out of memory,
-// device).
+// The process's exit codes (design: fine, run-time
+// failure, usage, bad file, out of memory, device).
 enum class ExitCode {
   kFine = 0,
   kRuntime = 1,

@@ -267,8 +267,8 @@ void Progress::tick(int64_t count, std::string_view note) {
   if (drawn_width_ > 0 && elapsed - drawn_at_ < kRedrawsEvery) return;
   std::string text = line(elapsed, note);
   int width = display_width(text);
-  // Spaces wipe what the last drawing left over; a carriage return is all the control that this
-  // takes.
+  // Spaces wipe what the last drawing left over; a
+  // carriage return is all the control that this takes.
   fmt::print(out_, "\r{}{:{}}", text, "", std::max(drawn_width_ - width, 0));
   std::fflush(out_);
   drawn_width_ = width;

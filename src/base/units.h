@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as people read them. Three significant digits, binary units for bytes of memory, decimal
-// for rates.
+// Numbers as people read them. Three significant digits,
+// binary units for bytes of memory, decimal for rates.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,8 @@ constexpr int kNameAttempts = 100;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// Makes a rename survive a power cut. Some file systems refuse to sync a folder; the data is safe
-// by then.
+// Makes a rename survive a power cut. Some file systems
+// refuse to sync a folder; the data is safe by then.
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;

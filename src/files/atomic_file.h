@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that appear whole or not at all: written beside their place under a temporary name, flushed
-// to disk, then renamed. Until commit() the old file, if any, stays; without it the temporary file
-// is removed.
+// Files that appear whole or not at all: written beside their place
+// under a temporary name, flushed to disk, then renamed. Until commit()
+// the old file, if any, stays; without it the temporary file is removed.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@ namespace ridge::files {
 
 class AtomicFile {
  public:
-  // Throws when the folder is missing or not writable, or when `path` is something other than a
-  // regular file (a rename would replace the device or pipe). A link is followed: its target is
-  // replaced.
+  // Throws when the folder is missing or not writable, or when `path`
+  // is something other than a regular file (a rename would replace
+  // the device or pipe). A link is followed: its target is replaced.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   AtomicFile(const AtomicFile&) = delete;
 
-  // Buffered. A full disk, a quota or any other failure is a run-time Error that names path and
-  // reason.
+  // Buffered. A full disk, a quota or any other failure
+  // is a run-time Error that names path and reason.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void pad_to_multiple(int64_t alignment_bytes);  // zeros

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rename replaces an empty folder and refuses any other, which closes the gap between check and
-// rename.
+// A rename replaces an empty folder and refuses any
+// other, which closes the gap between check and rename.
 #include "files/atomic_folder.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that GGUF gives to metadata and tensor types, and the limits that reader and writer
-// share.
+// The numbers that GGUF gives to metadata and tensor
+// types, and the limits that reader and writer share.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ uint64_t fixed_bytes(GgufType type);
 std::optional<DType> dtype_of_ggml(uint32_t number);
 // The reverse; nullopt for dtypes that GGUF lacks (unsigned, bool, FP8).
 std::optional<uint32_t> ggml_number(DType dtype);
-// As the format spells it ("Q4_K"), for known types that Ridge does not read too; "type 77" for
-// others.
+// As the format spells it ("Q4_K"), for known types
+// that Ridge does not read too; "type 77" for others.
 std::string ggml_type_name(uint32_t number);
 
 }  // namespace ridge::files

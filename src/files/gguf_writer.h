@@ -18,8 +18,8 @@
 
 namespace ridge::files {
 
-// A metadata value with its exact type, which readers are strict about: GgufValue(uint32_t{30}) is
-// a u32.
+// A metadata value with its exact type, which readers
+// are strict about: GgufValue(uint32_t{30}) is a u32.
 class GgufValue {
  public:
   template <typename T>
@@ -76,9 +76,9 @@ class GgufValue {
 
 class GgufWriter {
  public:
-  // Sets a key, in the place of its first setting. Empty or oversized keys are usage Errors.
-  // "general.alignment" may be set to a power of two (u32); otherwise tensors are aligned to 32
-  // bytes.
+  // Sets a key, in the place of its first setting. Empty or oversized
+  // keys are usage Errors. "general.alignment" may be set to a power
+  // of two (u32); otherwise tensors are aligned to 32 bytes.
   void set(std::string_view key, GgufValue value);
   template <typename T>
   void set(std::string_view key, const T& value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A SAX consumer that builds the document and enforces the limits as it goes; nothing here
-// recurses.
+// A SAX consumer that builds the document and enforces
+// the limits as it goes; nothing here recurses.
 #include "files/json.h"
 
 #include <cmath>
@@ -83,8 +83,8 @@ class DocumentBuilder : public nlohmann::json_sax<Json> {
   std::string_view source_;
   const JsonLimits& limits_;
   Json root_;
-  std::vector<Json*>
-      open_;  // a container's address is stable while it is open: only its last child grows
+  // A container's address is stable while it is open: only its last child grows
+  std::vector<Json*> open_;
   Json* slot_ = nullptr;
   int64_t values_ = 0;
 };

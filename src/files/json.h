@@ -12,8 +12,8 @@ namespace ridge::files {
 
 struct JsonLimits {
   int max_depth = 32;  // nested arrays and objects
-  int64_t max_values =
-      int64_t{1} << 24;  // values in the whole document; each takes 16 to 100 bytes
+  // Values in the whole document; each takes 16 to 100 bytes
+  int64_t max_values = int64_t{1} << 24;
   int64_t max_bytes = int64_t{256} << 20;  // of a file
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two searches. Sums run in four fixed lanes: vectors for speed, one order for reproducible
-// bits.
+// The two searches. Sums run in four fixed lanes:
+// vectors for speed, one order for reproducible bits.
 #include "files/k_quants.h"
 
 #include <algorithm>
@@ -15,9 +15,9 @@ namespace {
 typedef float Lanes __attribute__((vector_size(16)));
 constexpr int kLanes = 4;
 
-// The grid's width is tried from one level narrower to one level wider than the range, in steps of
-// a quarter of a level: half the step takes half as long again and lowers the error by 0.1% at most
-// (Q2_K).
+// The grid's width is tried from one level narrower to one level wider
+// than the range, in steps of a quarter of a level: half the step takes
+// half as long again and lowers the error by 0.1% at most (Q2_K).
 constexpr int kWidthSteps = 4;
 constexpr float kWidthStep = 0.25f;
 // Rounds of choosing the sub-blocks' scales and solving for the super-block's: the second lowers
@@ -90,8 +90,8 @@ AffineSums affine_sums(const float* x, int n, Affine fit, float max_quant) {
   return {total(q_sum), total(qq_sum), total(xq_sum)};
 }
 
-// The scale and min >= 0 that minimise the squared error for given integers; scale 0 when there is
-// none.
+// The scale and min >= 0 that minimise the squared
+// error for given integers; scale 0 when there is none.
 Affine solve_affine(const AffineSums& sums, double n, double x_sum) {
   const double determinant = n * sums.qq - sums.q * sums.q;
   if (determinant > 0) {
@@ -141,8 +141,8 @@ struct AffineScales {
   double error = 0;
 };
 
-// Each sub-block's integers for scale and min, given the super-block's: the nearest and their
-// neighbours.
+// Each sub-block's integers for scale and min, given
+// the super-block's: the nearest and their neighbours.
 AffineScales choose_scales(const float* x,
                            const AffineGrid& grid,
                            const std::array<Affine, 16>& wanted,

@@ -30,8 +30,8 @@ struct AffineFit {
   std::array<uint8_t, kSuperBlockElements> quants{};
 };
 
-// x_i = scale * scales[i / 16] * quants[i]; quants in [-levels, levels), scales in [-max_scale,
-// max_scale).
+// x_i = scale * scales[i / 16] * quants[i]; quants in
+// [-levels, levels), scales in [-max_scale, max_scale).
 struct SymmetricGrid {
   int levels;
   int max_scale;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's bytes, mapped read-only. It does not interpret them; formats do, through bounds-checked
-// spans.
+// A file's bytes, mapped read-only. It does not interpret
+// them; formats do, through bounds-checked spans.
 #pragma once
 
 #include <cstddef>

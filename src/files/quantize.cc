@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values to blocks: the simple types by the format's rule, the K types by packing what the search
-// found.
+// Values to blocks: the simple types by the format's
+// rule, the K types by packing what the search found.
 #include "files/quantize.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace ridge::files {
 namespace {
 
 constexpr uint16_t kHalfInfinity = 0x7c00;
-// Beyond what any block type reaches (Q6_K: 65504 x 128 x 32 = 2.7e8); keeps the searches' sums far
-// from overflow.
+// Beyond what any block type reaches (Q6_K: 65504 x 128 x
+// 32 = 2.7e8); keeps the searches' sums far from overflow.
 constexpr float kMaxMagnitude = 1e9f;
 
 bool is_finite_half(uint16_t bits) { return (bits & kHalfInfinity) != kHalfInfinity; }

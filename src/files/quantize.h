@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Floats to stored element types: 16-bit floats and GGUF's quantized blocks (base/block_formats.h
-// has the layouts and the way back). For making files; kernels that quantize activations are
-// elsewhere.
+// Floats to stored element types: 16-bit floats and GGUF's quantized
+// blocks (base/block_formats.h has the layouts and the way back).
+// For making files; kernels that quantize activations are elsewhere.
 #pragma once
 
 #include <cstddef>

@@ -29,8 +29,8 @@ constexpr JsonLimits kHeaderLimits{.max_depth = 3,
                                    .max_values = 4'000'000,
                                    .max_bytes = 100'000'000};
 
-// In ascending order of the reference implementation's dtype rank; the writer sorts by it,
-// descending.
+// In ascending order of the reference implementation's
+// dtype rank; the writer sorts by it, descending.
 constexpr std::array<std::pair<DType, std::string_view>, 15> kNames = {{{DType::kBool, "BOOL"},
                                                                         {DType::kU8, "U8"},
                                                                         {DType::kI8, "I8"},

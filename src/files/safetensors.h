@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// safetensors: an 8-byte header length, a JSON header, then the tensors end to end. Reading (one
-// file or shards under an index) and writing. Names and shapes only; what they mean is models/'s
-// business.
+// safetensors: an 8-byte header length, a JSON header, then the tensors
+// end to end. Reading (one file or shards under an index) and writing.
+// Names and shapes only; what they mean is models/'s business.
 //
 // Checked before use: header length, JSON grammar, depth and duplicate keys, dtype, rank, products
 // of extents, offsets in range, neither holes nor overlaps, bytes = elements x size. All failures
@@ -53,8 +53,8 @@ class SafetensorsFile {
 // The format's spelling ("BF16"); nullopt for dtypes it lacks, and for spellings that Ridge lacks.
 std::optional<std::string_view> safetensors_name(DType dtype);
 std::optional<DType> dtype_of_safetensors(std::string_view name);
-// The reference implementation's order of dtypes, which it sorts files by; -1 for dtypes the format
-// lacks.
+// The reference implementation's order of dtypes, which
+// it sorts files by; -1 for dtypes the format lacks.
 int safetensors_rank(DType dtype);
 
 // Writes one file that appears whole or not at all. The order is the reference implementation's:

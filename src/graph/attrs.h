@@ -30,8 +30,8 @@ class Attrs {
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // The value of a required attribute; RIDGE_CHECKs its presence and type (the verifier admits no
-  // other).
+  // The value of a required attribute; RIDGE_CHECKs its
+  // presence and type (the verifier admits no other).
   int64_t integer(std::string_view name) const { return get<int64_t>(name); }
   double real(std::string_view name) const { return get<double>(name); }
   bool flag(std::string_view name) const;  // absent = false

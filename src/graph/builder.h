@@ -20,8 +20,8 @@ class Builder {
   const Type& type(ValueId value) const { return graph_.type(value); }
   const Shape& shape(ValueId value) const { return graph_.shape(value); }
 
-  // Values without a producer. A name already taken with the same type and storage gives the same
-  // value.
+  // Values without a producer. A name already taken with
+  // the same type and storage gives the same value.
   ValueId parameter(std::string name, Type type);
   ValueId input(std::string name, Type type);
   ValueId state(std::string name, Type type);
@@ -78,8 +78,8 @@ class Builder {
 // Attributes filled with their defaults; a usage Error names an unknown, missing or mistyped one.
 Attrs complete_attrs(const Op& op, Attrs attrs);
 
-// Closed forms of a node as a model asks for it: the op's own, or {work, 2 * macs + ...} derived
-// from work.
+// Closed forms of a node as a model asks for it: the
+// op's own, or {work, 2 * macs + ...} derived from work.
 ModelWork model_work(const Op& op, const Call& call);
 
 }  // namespace graph

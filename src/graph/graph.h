@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: values and nodes in SSA form; the node list is the schedule. It knows no kernels and
-// no devices.
+// The graph: values and nodes in SSA form; the node list
+// is the schedule. It knows no kernels and no devices.
 #pragma once
 
 #include <compare>

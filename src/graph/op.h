@@ -84,7 +84,7 @@ enum class OpKind : uint8_t {
   kFused,      // put there by a pass only
 };
 
-// Which of a machine's ceilings the time of an op's kernels follows (perf/predict).
+// Which of a machine's ceilings the time of an op's kernels follows (cost/predict).
 enum class TimeLaw : uint8_t {
   kRoofline,           // its arithmetic or its traffic, whichever takes longer
   kWalk,               // the same element by element through any layout: runs and steps cost too
@@ -115,8 +115,8 @@ struct Tensor64 {
 // How a test fills an input.
 struct Fill {
   enum Kind { kNormal, kPositive, kIds, kPositions, kConstant, kDistinct } kind = kNormal;
-  double parameter =
-      1;  // normal: std; ids: exclusive bound; positions: sequence length; constant: value
+  // Normal: std; ids: exclusive bound; positions: sequence length; constant: value
+  double parameter = 1;
   bool differentiable = true;
 };
 struct CaseInput {
@@ -140,8 +140,8 @@ struct Op {
   int max_inputs = 1;  // -1 = any number
   std::vector<AttrSpec> attrs = {};
   TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops walk
-  // The inputs are the output's parts along the attribute `axis`: one that its producer wrote there
-  // costs nothing.
+  // The inputs are the output's parts along the attribute
+  // `axis`: one that its producer wrote there costs nothing.
   bool joins = false;
   bool commutative = false;  // the two inputs may change places
   std::string formula = {};  // the cost in words, for `ridge explain`

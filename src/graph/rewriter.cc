@@ -61,8 +61,8 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
 
 namespace {
 
-// The nodes listed, in that order, with ids renumbered; values without a producer stay unless
-// dropped.
+// The nodes listed, in that order, with ids renumbered;
+// values without a producer stay unless dropped.
 Graph with_nodes(const Graph& graph,
                  std::span<const NodeId> order,
                  std::span<const ValueId> dropped) {

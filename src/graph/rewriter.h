@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites a graph by building a new one: a pass walks the old nodes in order and either lets each
-// be copied or says what stands for its outputs. Nodes that nothing needs any more fall away at the
-// end.
+// Rewrites a graph by building a new one: a pass walks the old nodes
+// in order and either lets each be copied or says what stands for its
+// outputs. Nodes that nothing needs any more fall away at the end.
 #pragma once
 
 #include <functional>
@@ -28,8 +28,8 @@ class Rewriter {
     return map_[static_cast<size_t>(old_value)] != kNoValue;
   }
 
-  // Copies a node with its inputs mapped. The same node with other attributes or inputs may be
-  // passed.
+  // Copies a node with its inputs mapped. The same node
+  // with other attributes or inputs may be passed.
   std::vector<ValueId> copy(const Node& node);
   // From here on `new_value` stands for `old_value`; types must be equal, but for passes that
   // change element types (retype), where shapes must be.

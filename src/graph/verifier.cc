@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of rules and the one check that needs the whole schedule: no read of an overwritten
-// version.
+// The table of rules and the one check that needs the
+// whole schedule: no read of an overwritten version.
 #include "graph/verifier.h"
 
 #include <algorithm>
@@ -95,8 +95,8 @@ constexpr std::array kRules = {
                                   print(graph, graph.node(id))));
 }
 
-// For each value the buffer it lies in (through views and updates in place), named by its first
-// value.
+// For each value the buffer it lies in (through views
+// and updates in place), named by its first value.
 std::vector<ValueId> buffers(const Graph& graph) {
   std::vector<ValueId> root(graph.values.size());
   for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<ValueId>(i);

@@ -24,8 +24,8 @@ std::span<const Rule> rules();
 // Throws InternalError with the rule, its reason and the node in text form.
 void verify(const Graph& graph);
 
-// Throws unless every origin that `before` holds is still in `after`: a rewrite may move work, not
-// lose it.
+// Throws unless every origin that `before` holds is still
+// in `after`: a rewrite may move work, not lose it.
 void verify_origins(const Graph& before, const Graph& after);
 
 }  // namespace graph

@@ -36,8 +36,8 @@ class Reader {
     c_.tied_head = !has("output.weight");
     c_.attention_bias = has("blk.0.attn_q.bias");
     c_.mlp_bias = has("blk.0.ffn_down.bias");
-    // Llama's converter permutes the rows of q and k so that pairs lie side by side; Gemma's keeps
-    // halves.
+    // Llama's converter permutes the rows of q and k so
+    // that pairs lie side by side; Gemma's keeps halves.
     c_.rope_interleaved = c_.family == Family::kLlama;
     read_rope();
     if (c_.family == Family::kGemma3) read_gemma3();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's configuration in GGUF metadata, read and written, for the architectures "llama" and
-// "gemma3".
+// A model's configuration in GGUF metadata, read and
+// written, for the architectures "llama" and "gemma3".
 #pragma once
 
 #include "files/gguf_file.h"
@@ -17,8 +17,8 @@ ModelConfig config_of_gguf(const files::GgufFile& file);
 // cannot say. The configuration is in GGUF's form: Llama's pairs side by side, no norm offset.
 void set_config(files::GgufWriter& writer, const ModelConfig& config);
 
-// What Gemma 3's queries are multiplied by: no key says it, the number of layers and the head size
-// do.
+// What Gemma 3's queries are multiplied by: no key
+// says it, the number of layers and the head size do.
 double gguf_attention_scale(const ModelConfig& config);
 
 }  // namespace ridge::models

@@ -16,8 +16,8 @@ namespace {
 
 using files::JsonField;
 
-// "rope_scaling" of old files and "rope_parameters" of new ones; both name the kind "rope_type" or
-// "type".
+// "rope_scaling" of old files and "rope_parameters" of
+// new ones; both name the kind "rope_type" or "type".
 void read_scaling(const JsonField& rope, RopeScaling& scaling) {
   rope.object();  // or an Error
   std::string kind =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json as transformers writes it; RoPE under the new key and under the old ones, which older
-// versions read.
+// config.json as transformers writes it; RoPE under the new
+// key and under the old ones, which older versions read.
 #include <fmt/format.h>
 
 #include <cmath>

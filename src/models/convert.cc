@@ -142,8 +142,8 @@ ModelConfig folder_form(const ModelFile& file) {
   return form;
 }
 
-// Adds the parameters; says which types are not those asked for. The type of most matrices'
-// elements.
+// Adds the parameters; says which types are not those
+// asked for. The type of most matrices' elements.
 DType add_gguf_parameters(Conversion& made, const ConvertOptions& options) {
   std::map<DType, int64_t> elements, matrices;
   for (const Parameter& parameter : made.parameters()) {
@@ -179,8 +179,8 @@ ConvertResult convert_to_gguf(const ModelFile& file,
                               const fs::path& out,
                               const ConvertOptions& options) {
   Conversion made(file, gguf_form(file), options);
-  // First: a vocabulary of the configuration's length is made only once the table is known to have
-  // it.
+  // First: a vocabulary of the configuration's length
+  // is made only once the table is known to have it.
   DType most = add_gguf_parameters(made, options);
   files::GgufWriter writer;
   std::vector<float> factors;

@@ -24,8 +24,8 @@ struct ConvertOptions {
 struct ConvertResult {
   int64_t tensors = 0;
   int64_t bytes = 0;  // of the tensors
-  std::vector<std::string>
-      notes;  // what was left out or done otherwise than asked, a sentence each
+  // What was left out or done otherwise than asked, a sentence each
+  std::vector<std::string> notes;
 };
 
 // To a GGUF file for Ridge and llama.cpp. A file already there is replaced.

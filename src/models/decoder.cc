@@ -10,8 +10,8 @@
 namespace ridge::models {
 namespace {
 
-// Products read these where they lie; what else a file may hold is turned into fp32 when it is
-// loaded.
+// Products read these where they lie; what else a file
+// may hold is turned into fp32 when it is loaded.
 bool is_read_as_stored(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }

@@ -51,8 +51,8 @@ class Decoder {
   ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
-  // What goes on behind the attention of a layer: of the last one, the wanted tokens. [N,...] -> [N
-  // or M,...]
+  // What goes on behind the attention of a layer: of the
+  // last one, the wanted tokens. [N,...] -> [N or M,...]
   ValueId wanted(ValueId x, int64_t layer);
   ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
 

@@ -25,8 +25,8 @@ class WholeSequences final : public AttentionForm {
   int64_t sequence_;
 };
 
-// Tokens of any mix of sequences; each layer's keys and values are appended to its cache and read
-// from there.
+// Tokens of any mix of sequences; each layer's keys and
+// values are appended to its cache and read from there.
 class CachedSequences final : public AttentionForm {
  public:
   CachedSequences(const CacheShape& cache, int64_t context) : cache_(cache), context_(context) {}

@@ -27,12 +27,12 @@ struct StoredWeight {
   std::string name;
   DType dtype = DType::kF32;
 };
-// Parameters have Hugging Face's names. Throws a bad-file Error where the file lacks it or has
-// another shape.
+// Parameters have Hugging Face's names. Throws a bad-file
+// Error where the file lacks it or has another shape.
 using WeightLookup = std::function<StoredWeight(const std::string& parameter, const Shape& shape)>;
 
-// Inputs: ids i32[N], positions i32[N], labels i32[N] (-1 = not counted), with N = batch *
-// sequence.
+// Inputs: ids i32[N], positions i32[N], labels i32[N]
+// (-1 = not counted), with N = batch * sequence.
 ForwardGraph build_training_graph(const ModelConfig& config,
                                   const OpTable& ops,
                                   int64_t batch,
@@ -40,8 +40,8 @@ ForwardGraph build_training_graph(const ModelConfig& config,
 
 // What an inference graph is for.
 enum class InferenceTask : uint8_t {
-  kPrefill,  // ids from the host, logits and a sampled token for the rows that the host names, and
-             // nothing else
+  kPrefill,  // ids from the host, logits and a sampled token for
+             // the rows that the host names, and nothing else
   kDecode,   // one token a slot, read from the state that sampling wrote
   kScore,    // ids and labels from the host: the mean negative log-likelihood, no logits
 };
@@ -56,8 +56,9 @@ struct InferenceShape {
 };
 
 // Inputs, besides states (models/inference_names.h has all names):
-//   ids, positions, slots, labels  i32[N]  slots and labels where the task has them; position -1 is
-//   padding rows            i32[S]    per slot the token whose logits are wanted, -1 = none
+//   ids, positions  i32[N]    position -1 is padding
+//   slots, labels   i32[N]    where the task has them
+//   rows            i32[S]    per slot the token whose logits are computed, -1 = none
 //   next_positions  i32[S]    per slot the position of the token to sample, -1 = none
 //   sampling        f32[S,5]  temperature, top-k, top-p, min-p, repeat penalty; 0 = off
 //   seeds           i32[S]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on disk, GGUF or Hugging Face's folder: its configuration, and its weights by parameter
-// name where they lie in the mapping. The tokenizer in the same place is tokenizer_file.h's
-// business.
+// A model on disk, GGUF or Hugging Face's folder: its configuration,
+// and its weights by parameter name where they lie in the mapping.
+// The tokenizer in the same place is tokenizer_file.h's business.
 #pragma once
 
 #include <filesystem>
@@ -46,8 +46,8 @@ class ModelFile {
     return tensors().at(name).bytes;
   }
   int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
-  // Of all files; where each is mapped; and a hint of what is read no more, as of
-  // files::MappedFile.
+  // Of all files; where each is mapped; and a hint of
+  // what is read no more, as of files::MappedFile.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;
   void release(std::span<const std::byte> part) const;

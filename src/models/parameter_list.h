@@ -17,8 +17,8 @@ struct Parameter {
   Shape shape;       // row-major: [out, in] of a matrix
 };
 
-// In the order of the graph: the table of embeddings, the layers, the last norm, a head that is not
-// tied.
+// In the order of the graph: the table of embeddings,
+// the layers, the last norm, a head that is not tied.
 std::vector<Parameter> parameters_of(const ModelConfig& config);
 
 bool is_norm(std::string_view parameter);

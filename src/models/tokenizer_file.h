@@ -50,12 +50,12 @@ void set_tokenizer(files::GgufWriter& writer,
                    const text::TokenizerSpec& spec,
                    std::string_view chat_template);
 
-// Name and text of the files that transformers reads a tokenizer from: tokenizer.json,
-// tokenizer_config.json and generation_config.json (what ends a generation), and for byte-level BPE
-// vocab.json and merges.txt, which older programs read. SentencePiece's scores become ranked
-// merges: a merge for each pair of tokens that joins to a token, best score first. The
-// specification has been validated; a token that is not UTF-8 is a usage Error, since JSON cannot
-// say it.
+// Name and text of the files that transformers reads a tokenizer from:
+// tokenizer.json, tokenizer_config.json and generation_config.json (what ends a
+// generation), and for byte-level BPE vocab.json and merges.txt, which older
+// programs read. SentencePiece's scores become ranked merges: a merge for each pair
+// of tokens that joins to a token, best score first. The specification has been
+// validated; a token that is not UTF-8 is a usage Error, since JSON cannot say it.
 std::vector<std::pair<std::string, std::string>> tokenizer_files(const text::TokenizerSpec& spec,
                                                                  std::string_view chat_template);
 

@@ -149,8 +149,8 @@ std::string_view pre_name(const TokenizerSpec& spec) {
       spec.whole_piece_first ? " with whole pieces first" : " without whole pieces first");
 }
 
-// GGUF numbers its types from 1 in the order of TokenType. A hole must have a name of its own
-// there.
+// GGUF numbers its types from 1 in the order of
+// TokenType. A hole must have a name of its own there.
 void set_vocabulary(files::GgufWriter& writer, const TokenizerSpec& spec) {
   std::vector<std::string> tokens = spec.tokens;
   std::vector<int32_t> types;
@@ -189,8 +189,8 @@ void set_tokenizer(files::GgufWriter& writer,
   set_id("tokenizer.ggml.eos_token_id", spec.eos);
   set_id("tokenizer.ggml.unknown_token_id", spec.unknown);
   set_id("tokenizer.ggml.padding_token_id", spec.padding);
-  // Readers find ends of a turn by name; one beyond EOS that they would not find has a key of its
-  // own.
+  // Readers find ends of a turn by name; one beyond
+  // EOS that they would not find has a key of its own.
   for (int32_t end : spec.end_of_generation)
     if (end != spec.eos && !ends_generation(spec.tokens[static_cast<size_t>(end)])) {
       set_id("tokenizer.ggml.eot_token_id", end);

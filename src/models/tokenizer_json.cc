@@ -30,8 +30,8 @@ constexpr std::string_view kLlama3AsWritten =
 constexpr std::string_view kGpt2AsWritten =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// A normalizer, pre-tokenizer or post-processor as a list of steps, whether it is none, one or a
-// "Sequence".
+// A normalizer, pre-tokenizer or post-processor as a list
+// of steps, whether it is none, one or a "Sequence".
 std::vector<JsonField> steps(const JsonField& file, const char* key, const char* members) {
   if (!file.has(key)) return {};
   JsonField one = file.at(key);
@@ -135,8 +135,8 @@ class Reader {
       ids_.emplace(content, static_cast<int32_t>(id));
       bool special = each.flag_or("special", false);
       spec_.types[id] = special ? TokenType::kControl : TokenType::kUserDefined;
-      // In SentencePiece's files a run of spaces is written with its mark, but found in text as it
-      // is.
+      // In SentencePiece's files a run of spaces is
+      // written with its mark, but found in text as it is.
       if (!special && spec_.kind == TokenizerKind::kSentencePieceBpe) unescape(spec_.tokens[id]);
     }
   }

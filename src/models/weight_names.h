@@ -9,8 +9,8 @@
 
 namespace ridge::models {
 
-// "model.layers.3.mlp.up_proj.weight" -> "blk.3.ffn_up.weight". RIDGE_CHECKs that the family has
-// the parameter.
+// "model.layers.3.mlp.up_proj.weight" -> "blk.3.ffn_up.weight".
+// RIDGE_CHECKs that the family has the parameter.
 std::string gguf_name(Family family, std::string_view parameter);
 
 }  // namespace ridge::models

@@ -78,8 +78,8 @@ int64_t elements(const Call& call) {
   return total;
 }
 
-// decay 1, m 3, v 4, sqrt, correction, eps, divide, step size, subtract 6; one more to scale the
-// gradient.
+// decay 1, m 3, v 4, sqrt, correction, eps, divide, step
+// size, subtract 6; one more to scale the gradient.
 Work work(const Call& call) {
   int64_t n = elements(call);
   return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);

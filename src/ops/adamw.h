@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each tensor stands among the operands of adamw and adamw_multi; passes and backends read
-// it.
+// Where each tensor stands among the operands of
+// adamw and adamw_multi; passes and backends read it.
 #pragma once
 
 #include <cstddef>

@@ -29,8 +29,8 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
                       q.shape[1], k.shape[1]);
   int64_t window = call.attrs.integer("window");
   if (window < 0) throw usage_error("[{}] expected a window >= 0, got {}", op, window);
-  // Counts of the full square must fit: 10 MACs an element of it, forward and backward, are 20
-  // FLOPs.
+  // Counts of the full square must fit: 10 MACs an
+  // element of it, forward and backward, are 20 FLOPs.
   int64_t square = checked_product(q.shape.elements(), t, "attention");
   checked_product(square, 32, "attention");
   return {q.shape[0] / t, t,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention and flash_attention share: extents, shape rule, closed forms and the double
-// reference.
+// What attention and flash_attention share: extents,
+// shape rule, closed forms and the double reference.
 #pragma once
 
 #include <cstdint>

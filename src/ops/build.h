@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short forms of the primitives for models, expansions and gradients. Composites are called by
-// name.
+// Short forms of the primitives for models, expansions
+// and gradients. Composites are called by name.
 #pragma once
 
 #include <string>

@@ -24,8 +24,8 @@ struct CachedAttention {
   }
 };
 
-// Inputs q [N,H,E], keys, values [blocks,block_tokens,K,E], positions, slots i32[N], block table
-// i32[S,blocks_per_slot].
+// Inputs q [N,H,E], keys, values [blocks,block_tokens,K,E],
+// positions, slots i32[N], block table i32[S,blocks_per_slot].
 CachedAttention cached_attention_shape(const Call& call);
 
 // The two ops that append_attention stands for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax over the last axis, and its gradient: what an eager framework's cross-entropy
-// computes first.
+// log_softmax over the last axis, and its gradient: what
+// an eager framework's cross-entropy computes first.
 #include <algorithm>
 #include <cmath>
 #include <vector>

@@ -41,8 +41,8 @@ Work work(const Call& call) {
   return arithmetic(elements * row.flops, elements * row.transcendentals);
 }
 
-// As a model asks for it: sums pass their gradient on, other functions cost about once more
-// backward.
+// As a model asks for it: sums pass their gradient
+// on, other functions cost about once more backward.
 template <Pointwise kFunction>
 ModelWork model_work(const Call& call) {
   bool passes = kFunction == Pointwise::kAdd || kFunction == Pointwise::kSub ||

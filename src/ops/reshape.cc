@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// reshape: the same elements in row-major order under another shape; a view where the layout allows
-// it.
+// reshape: the same elements in row-major order under
+// another shape; a view where the layout allows it.
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -19,9 +19,9 @@ std::vector<Type> infer(const Call& call) {
   return {{call.inputs[0].dtype, shape}};
 }
 
-// Walks both shapes from the last axis. `left` elements `step` apart are still to be handed out;
-// where an output axis wants more than those, the next outer input axis must continue the same
-// steps.
+// Walks both shapes from the last axis. `left` elements `step` apart
+// are still to be handed out; where an output axis wants more than
+// those, the next outer input axis must continue the same steps.
 std::optional<Layout> view(const Call& call, const Layout& input) {
   const Shape& from = call.inputs[0].shape;
   const Shape& to = call.outputs[0].shape;

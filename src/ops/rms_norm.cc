@@ -22,8 +22,8 @@ void expect_rms_norm(std::string_view op, const Type& x, const Type& weight, con
 
 // square, sum, two products an element; mean, eps and rsqrt a row.
 Work rms_norm_work(const Shape& x) { return arithmetic(4 * x.elements() + 3 * x[0], x[0]); }
-// d*w, x*rstd, their product and its sum, subtract and scale (3), d*x and its sum; one product a
-// row.
+// d*w, x*rstd, their product and its sum, subtract
+// and scale (3), d*x and its sum; one product a row.
 Work rms_norm_backward_work(const Shape& x) { return arithmetic(9 * x.elements() + x[0]); }
 
 double rms_norm_row(const double* x,

@@ -124,8 +124,8 @@ std::vector<Case> cases() {
     int64_t slots, vocabulary, recent;
     double setting;
   };
-  // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with a
-  // penalty.
+  // All settings have one value: 0 is greedy; at 0.9 few
+  // tokens stay; at 2 top-k keeps two, with a penalty.
   for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
                        Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
     CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax over the last axis, and its gradient. Rows that are wholly masked (all -inf) become
-// zeros.
+// softmax over the last axis, and its gradient. Rows
+// that are wholly masked (all -inf) become zeros.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// q, k and v of an attention, whole or over a cache: what passes on projections and rotations look
-// at.
+// q, k and v of an attention, whole or over a cache:
+// what passes on projections and rotations look at.
 #pragma once
 
 #include <optional>

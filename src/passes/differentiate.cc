@@ -66,8 +66,8 @@ class Differentiator {
     }
   }
 
-  // Of the node that makes a value, or, since a view does no work, of the node whose result it
-  // shows.
+  // Of the node that makes a value, or, since a view
+  // does no work, of the node whose result it shows.
   std::vector<Origin> origins_behind(ValueId value) const {
     const Node* node = graph_.producer(value);
     while (node != nullptr && node->op->kind == OpKind::kView && node->from.empty())

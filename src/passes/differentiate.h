@@ -10,9 +10,9 @@
 
 namespace ridge::passes {
 
-// Appends to `graph` and returns d loss / d wanted[i] in the type of wanted[i]; kNoValue where the
-// loss does not depend on it. `seed` is the loss's own gradient (1/m when m micro-batches are
-// averaged).
+// Appends to `graph` and returns d loss / d wanted[i] in the type of
+// wanted[i]; kNoValue where the loss does not depend on it. `seed` is
+// the loss's own gradient (1/m when m micro-batches are averaged).
 std::vector<ValueId> differentiate(Graph& graph,
                                    const OpTable& ops,
                                    ValueId loss,

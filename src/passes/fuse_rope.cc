@@ -26,8 +26,8 @@ std::optional<Part> part_of_merged(const Graph& graph, ValueId heads) {
   return Part{slice->inputs[0], slice->attrs.integer("begin"), slice->attrs.integer("end")};
 }
 
-// An attention whose q and k are turned parts of one merged projection and whose v is the rest of
-// it.
+// An attention whose q and k are turned parts of one
+// merged projection and whose v is the rest of it.
 struct Site {
   const Node* q_rope;
   const Node* k_rope;

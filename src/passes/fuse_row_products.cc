@@ -48,8 +48,8 @@ class Fuser {
            std::find(graph_.outputs.begin(), graph_.outputs.end(), value) == graph_.outputs.end();
   }
 
-  // The product with the norm before it, if nothing else reads what is normed and the target takes
-  // both together.
+  // The product with the norm before it, if nothing else
+  // reads what is normed and the target takes both together.
   Plan plan_of(const Node& product) const {
     Plan plan{{product.inputs[0], product.inputs[1]}, {}, kNoValue, product.from};
     plan.attrs.set("dtype", product.attrs.text("dtype"));

@@ -50,8 +50,8 @@ class Clusterer {
     clusters_.push_back({{id}});
   }
 
-  // The kernel runs where the cluster's last node stands, so nothing between may read what the
-  // cluster makes.
+  // The kernel runs where the cluster's last node stands,
+  // so nothing between may read what the cluster makes.
   bool joins(const Cluster& cluster, NodeId id) const {
     const Node& node = graph_.node(id);
     const Node& first = graph_.node(cluster.nodes[0]);

@@ -6,13 +6,13 @@
 #include "graph/rewriter.h"
 #include "ops/build.h"
 #include "passes/passes.h"
-#include "perf/places.h"
+#include "plan/places.h"
 
 namespace ridge::passes {
 namespace {
 
-// Whose work a copy before `node` is: a view does none, so it is that of a node behind or before
-// the views.
+// Whose work a copy before `node` is: a view does none,
+// so it is that of a node behind or before the views.
 std::vector<Origin> origins_at(const Graph& graph,
                                const std::vector<std::vector<NodeId>>& users,
                                const Node& node) {
@@ -28,14 +28,14 @@ std::vector<Origin> origins_at(const Graph& graph,
 
 // One sweep; `changed` tells whether another is needed, since a copy changes the layouts after it.
 Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
-  std::vector<perf::Place> places = perf::places(graph, &context.target);
+  std::vector<plan::Place> places = plan::places(graph, &context.target);
   std::vector<ValueId> copies(graph.values.size(), kNoValue);
   std::vector<std::vector<NodeId>> users = graph.users();
   auto needs_copy = [&](const Node& node, size_t i) {
     ValueId input = node.inputs[i];
-    const perf::Place& place = perf::at(places, input);
+    const plan::Place& place = plan::at(places, input);
     if (node.op->kind == OpKind::kView)
-      return perf::at(places, node.outputs[0]).inexpressible && !place.inexpressible;
+      return plan::at(places, node.outputs[0]).inexpressible && !place.inexpressible;
     if (is_dense(graph.shape(input), place.layout))
       return !context.target.takes_start(graph, node, static_cast<int>(i), place.layout.offset);
     return !context.target.takes_input(graph, node, static_cast<int>(i), place.layout);
@@ -80,7 +80,7 @@ Graph with_flash_scores(const Graph& graph, PassContext& context) {
     if (!node.op->name.starts_with("flash_attention")) continue;
     CallTypes types(result, node);
     if (node.op->name == "flash_attention_backward") types.inputs.erase(types.inputs.begin());
-    perf::FlashScores scores = context.target.flash_scores(types.call());
+    plan::FlashScores scores = context.target.flash_scores(types.call());
     node.attrs.set("scores", scores.forward);
     node.attrs.set("scores_backward", scores.backward);
   }

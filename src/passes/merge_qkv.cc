@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge_qkv: the q, k and v projections of an attention become one product. Of an attention over a
-// cache only where weights are copied to the device anyway: elsewhere they stay where their file
-// has them.
+// merge_qkv: the q, k and v projections of an attention become one
+// product. Of an attention over a cache only where weights are copied
+// to the device anyway: elsewhere they stay where their file has them.
 #include "passes/attention_operands.h"
 #include "passes/merge_products.h"
 #include "passes/passes.h"

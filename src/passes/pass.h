@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "cost/ceilings.h"
 #include "graph/graph.h"
 #include "graph/load_graph.h"
-#include "perf/ceilings.h"
-#include "perf/target.h"
+#include "plan/target.h"
 
 namespace ridge::passes {
 
@@ -19,10 +19,10 @@ std::string_view name(Stage stage);
 
 struct PassContext {
   const OpTable& ops;
-  const perf::Target& target;
+  const plan::Target& target;
   LoadGraph& load;  // file names to stored values; passes that change a weight's storage add to it
-  const perf::Ceilings* ceilings =
-      nullptr;  // of the target's machine, for predicted times in records; may be null
+  // Of the target's machine, for predicted times in records; may be null
+  const cost::Ceilings* ceilings = nullptr;
 };
 
 struct Pass {

@@ -12,11 +12,11 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "cost/cost.h"
+#include "cost/predict.h"
 #include "graph/verifier.h"
 #include "passes/passes.h"
-#include "perf/cost.h"
-#include "perf/planner.h"
-#include "perf/predict.h"
+#include "plan/planner.h"
 
 namespace ridge::passes {
 
@@ -99,15 +99,15 @@ bool is_known(std::string_view name) {
 // What no switch turns off: without these nothing runs.
 bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
 
-perf::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
-  std::vector<perf::Place> places = perf::places(graph, &context.target);
-  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &context.target);
-  perf::NodeCost cost = perf::total(costs);
-  perf::MemoryPlan plan = perf::plan_memory(graph, places, context.target);
+cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
+  std::vector<plan::Place> places = plan::places(graph, &context.target);
+  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places, &context.target);
+  cost::NodeCost cost = cost::total(costs);
+  plan::MemoryPlan plan = plan::plan_memory(graph, places, context.target);
   double predicted = 0;
-  if (const perf::Ceilings* ceilings = context.ceilings)
-    predicted = perf::predict_run_ns(graph, places, plan, costs,
-                                     perf::predict_nodes(graph, places, plan, costs, *ceilings),
+  if (const cost::Ceilings* ceilings = context.ceilings)
+    predicted = cost::predict_run_ns(graph, places, plan, costs,
+                                     cost::predict_nodes(graph, places, plan, costs, *ceilings),
                                      context.target, *ceilings);
   return {static_cast<int64_t>(graph.nodes.size()),
           cost.launches,
@@ -161,9 +161,9 @@ Graph run_stage(Stage stage,
                 const Graph& graph,
                 const Selection& selection,
                 PassContext& context,
-                std::vector<perf::PassRecord>* records) {
+                std::vector<cost::PassRecord>* records) {
   Graph current = graph;
-  std::optional<perf::GraphCost> before;
+  std::optional<cost::GraphCost> before;
   for (const Pass* pass : pipeline()) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
     double begin = now_ns();
@@ -173,7 +173,7 @@ Graph run_stage(Stage stage,
     verify_origins(current, next);
     if (records != nullptr) {
       if (!before) before = graph_cost(current, context);
-      perf::GraphCost after = graph_cost(next, context);
+      cost::GraphCost after = graph_cost(next, context);
       records->push_back({std::string(pass->name), std::string(name(stage)),
                           std::string(pass->summary), std::string(pass->trade), *before, after,
                           elapsed});

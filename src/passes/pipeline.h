@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/pass_record.h"
 #include "passes/pass.h"
-#include "perf/pass_record.h"
 
 namespace ridge::passes {
 
@@ -50,6 +50,6 @@ Graph run_stage(Stage stage,
                 const Graph& graph,
                 const Selection& selection,
                 PassContext& context,
-                std::vector<perf::PassRecord>* records);
+                std::vector<cost::PassRecord>* records);
 
 }  // namespace ridge::passes

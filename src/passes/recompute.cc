@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: each layer keeps only what enters it; its backward pass computes the layer's
-// activations again.
+// recompute: each layer keeps only what enters it; its
+// backward pass computes the layer's activations again.
 #include <map>
 #include <set>
 

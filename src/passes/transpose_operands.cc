@@ -14,7 +14,7 @@ namespace {
 
 class OperandTransposer {
  public:
-  OperandTransposer(const Graph& graph, const perf::Target& target) : graph_(graph) {
+  OperandTransposer(const Graph& graph, const plan::Target& target) : graph_(graph) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->name != "matmul") continue;

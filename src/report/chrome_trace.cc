@@ -29,7 +29,7 @@ class Writer {
  public:
   explicit Writer(int64_t cap_bytes) : cap_bytes_(cap_bytes) {}
 
-  Trace finish(const perf::LabRecord& lab) {
+  Trace finish(const record::LabRecord& lab) {
     Json other = heading(lab);
     other["dropped_events"] = trace_.dropped_events;
     trace_.text = "{\"traceEvents\": [\n" + body_ +
@@ -72,8 +72,8 @@ class Writer {
   }
 
  private:
-  // Whole nanoseconds are thousandths: doubles carry them exactly enough for 3 decimals up to
-  // weeks.
+  // Whole nanoseconds are thousandths: doubles carry
+  // them exactly enough for 3 decimals up to weeks.
   static double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
   void event(const Json& json) {
@@ -95,7 +95,7 @@ class Writer {
   Trace trace_;
 };
 
-Json kernel_args(const perf::NodeRecord& node, int64_t repeat) {
+Json kernel_args(const record::NodeRecord& node, int64_t repeat) {
   return {{"graph", node.graph},
           {"node", node.node},
           {"shape", node.shape},
@@ -105,17 +105,17 @@ Json kernel_args(const perf::NodeRecord& node, int64_t repeat) {
           {"macs", node.work.macs / repeat},
           {"read_bytes", node.read_bytes / repeat},
           {"written_bytes", node.written_bytes / repeat},
-          {"bound", perf::name(node.bound)},
+          {"bound", name(node.bound)},
           {"predicted_us", node.predicted_ns / 1000 / static_cast<double>(repeat)}};
 }
 
 class RunWriter {
  public:
-  RunWriter(const perf::RunRecord& run, int pid, Writer& writer)
+  RunWriter(const record::RunRecord& run, int pid, Writer& writer)
       : run_(run), pid_(pid), writer_(writer) {
-    for (const perf::MemoryPoint& point : run.memory.timeline)
+    for (const record::MemoryPoint& point : run.memory.timeline)
       memory_[{point.graph, point.node}] = &point.live;
-    for (const perf::TimelineRun& each : run.step.timeline) ++repeats_[each.graph];
+    for (const record::TimelineRun& each : run.step.timeline) ++repeats_[each.graph];
   }
 
   void write() {
@@ -127,7 +127,7 @@ class RunWriter {
       writer_.name(pid_, track, "thread_sort_index", {{"sort_index", static_cast<int>(track)}});
     }
     int64_t start_ns = 0;
-    for (const perf::TimelineRun& each : run_.step.timeline) {
+    for (const record::TimelineRun& each : run_.step.timeline) {
       write_graph(each, start_ns);
       close(kScopes, scope_);
       close(kPhases, phase_);
@@ -136,12 +136,12 @@ class RunWriter {
   }
 
  private:
-  void write_graph(const perf::TimelineRun& each, int64_t start_ns) {
-    const perf::GraphName& graph = run_.step.graphs[static_cast<size_t>(each.graph)];
+  void write_graph(const record::TimelineRun& each, int64_t start_ns) {
+    const record::GraphName& graph = run_.step.graphs[static_cast<size_t>(each.graph)];
     int64_t free_ns = start_ns;  // where the last slice of scopes and phases ended
     std::vector<int64_t> lanes;  // where the last slice of each lane of kernels ended
-    for (const perf::Span& span : each.run.spans) {
-      const perf::NodeRecord& node =
+    for (const record::Span& span : each.run.spans) {
+      const record::NodeRecord& node =
           run_.step.nodes[static_cast<size_t>(graph.record_of[static_cast<size_t>(span.node)])];
       int64_t begin = start_ns + static_cast<int64_t>(std::floor(span.begin_ns));
       int64_t end = std::max(begin, start_ns + static_cast<int64_t>(std::floor(span.end_ns)));
@@ -194,10 +194,10 @@ class RunWriter {
     open = {};
   }
 
-  const perf::RunRecord& run_;
+  const record::RunRecord& run_;
   int pid_;
   Writer& writer_;
-  std::map<std::pair<std::string, NodeId>, const perf::MemoryMoment*> memory_;
+  std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
   std::map<int, int64_t> repeats_;  // how often the step ran each graph
   OpenSlice scope_, phase_;
   int named_lanes_ = 0;
@@ -205,7 +205,7 @@ class RunWriter {
 
 }  // namespace
 
-Trace chrome_trace(const perf::LabRecord& lab, int64_t cap_bytes) {
+Trace chrome_trace(const record::LabRecord& lab, int64_t cap_bytes) {
   Writer writer(cap_bytes);
   int pid = 0;
   for (size_t index : lab.detailed) RunWriter(lab.runs[index], ++pid, writer).write();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// trace.json in Chrome's trace event format, which Perfetto opens: one process a run, with tracks
-// for kernels, scopes and phases and a counter of live memory by class. Slices of one track never
-// overlap. Shown is the instrumented step whose wall time is the median; its graphs are laid end to
-// end.
+// trace.json in Chrome's trace event format, which Perfetto opens: one process
+// a run, with tracks for kernels, scopes and phases and a counter of live
+// memory by class. Slices of one track never overlap. Shown is the instrumented
+// step whose wall time is the median; its graphs are laid end to end.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
@@ -24,6 +24,6 @@ struct Trace {
 
 // The runs reported in detail. The text is valid JSON whatever the cap; it may pass it by one event
 // and the closing lines.
-Trace chrome_trace(const perf::LabRecord& lab, int64_t cap_bytes = kTraceCapBytes);
+Trace chrome_trace(const record::LabRecord& lab, int64_t cap_bytes = kTraceCapBytes);
 
 }  // namespace ridge::report

@@ -2,7 +2,7 @@
 // The layout of the intensities.
 #include "report/computational_intensity.h"
 
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 #include "report/json_text.h"
 
 namespace ridge::report {
@@ -12,34 +12,34 @@ double ratio(int64_t flops, int64_t bytes) {
   return bytes > 0 ? static_cast<double>(flops) / static_cast<double>(bytes) : 0;
 }
 
-Json row_json(const perf::OperationRow& row, const perf::Ceilings* ceilings, DType dtype) {
+Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, DType dtype) {
   Json json = {{"key", row.key},
                {"flops", row.work.flops},
                {"bytes", row.bytes()},
                {"flops_per_byte", row.intensity()},
                {"flops_per_s", row.flops_per_ns() * 1e9},
                {"bytes_per_s", row.bytes_per_ns() * 1e9},
-               {"bound", perf::name(row.bound)}};
+               {"bound", name(row.bound)}};
   if (ceilings != nullptr && row.intensity() > 0) {
-    double roof = perf::attainable_flops_per_ns(*ceilings, dtype, row.intensity());
+    double roof = cost::attainable_flops_per_ns(*ceilings, dtype, row.intensity());
     json["attainable_flops_per_s"] = roof * 1e9;
     json["share_of_attainable"] = roof > 0 ? row.flops_per_ns() / roof : 0;
   }
   return json;
 }
 
-Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
+Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   DType dtype = product_dtype(run.setting);
   Json json = {{"setting", to_json(run.setting)},
                {"planned_bytes", run.planned_bytes},
                {"compulsory_bytes", run.compulsory_bytes},
                {"flops_per_planned_byte", ratio(run.executed.flops, run.planned_bytes)},
                {"flops_per_compulsory_byte", ratio(run.executed.flops, run.compulsory_bytes)}};
-  if (lab.ceilings) json["ridge_point_flops_per_byte"] = perf::ridge_point(*lab.ceilings, dtype);
-  for (const perf::OperationTable& table :
+  if (lab.ceilings) json["ridge_point_flops_per_byte"] = cost::ridge_point(*lab.ceilings, dtype);
+  for (const record::OperationTable& table :
        {table_by_op(run.step, lab.limits()), table_by_scope(run.step, lab.limits())}) {
     Json& rows = json["by_" + table.title] = Json::array();
-    for (const perf::OperationRow& row : table.rows)
+    for (const record::OperationRow& row : table.rows)
       rows.push_back(row_json(row, lab.limits(), dtype));
   }
   return json;
@@ -47,7 +47,7 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
 
 }  // namespace
 
-std::string computational_intensity(const perf::LabRecord& lab) {
+std::string computational_intensity(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["bytes"] =
       "planned: each operand of each kernel once; compulsory: the graph's inputs and outputs once";

@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
-std::string computational_intensity(const perf::LabRecord& lab);
+std::string computational_intensity(const record::LabRecord& lab);
 
 }  // namespace ridge::report

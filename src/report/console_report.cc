@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/units.h"
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 #include "report/roofline.h"
 #include "report/tables.h"
 
@@ -26,19 +26,19 @@ std::string warning(const std::string& text, const TerminalOptions& options) {
 
 }  // namespace
 
-std::string heading_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+std::string heading_text(const record::LabRecord& lab, const TerminalOptions& options) {
   std::string text;
   if (lab.ceilings) {
-    const perf::Ceilings& c = *lab.ceilings;
+    const cost::Ceilings& c = *lab.ceilings;
     text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
     text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
-    for (const perf::ProductRates& rates : c.products)
+    for (const cost::ProductRates& rates : c.products)
       text += fmt::format(", {} products {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
     text += fmt::format(" ({})\n", terminal_safe(c.source));
   }
   if (lab.runs.empty()) return text;
-  const perf::RunRecord& run = lab.runs.front();
+  const record::RunRecord& run = lab.runs.front();
   text += fmt::format("model     {}: {} parameters, {} model FLOPs a step of {} tokens\n",
                       terminal_safe(run.setting.model), format_integer(run.parameters),
                       format_count(static_cast<double>(run.palm_flops())),
@@ -47,11 +47,11 @@ std::string heading_text(const perf::LabRecord& lab, const TerminalOptions& opti
   return text;
 }
 
-std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& options) {
   std::string text;
-  std::vector<std::vector<size_t>> groups = perf::ladders(lab);
+  std::vector<std::vector<size_t>> groups = record::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
-    const perf::Setting& s = lab.runs[group.front()].setting;
+    const record::Setting& s = lab.runs[group.front()].setting;
     text +=
         title(fmt::format("{}: batch {}, length {}, {}, {} thread{}", terminal_safe(s.model),
                           s.samples(), s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
@@ -59,20 +59,20 @@ std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& optio
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
   }
-  text += fmt::format("\nMFU: {}; of the measured peak.\n", perf::kMfuConvention);
-  if (lab.has_pace()) text += fmt::format("Machine's pace: {}.\n", perf::kPaceConvention);
+  text += fmt::format("\nMFU: {}; of the measured peak.\n", record::kMfuConvention);
+  if (lab.has_pace()) text += fmt::format("Machine's pace: {}.\n", record::kPaceConvention);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
   return text;
 }
 
-std::string operations_text(const perf::LabRecord& lab,
-                            const perf::RunRecord& run,
+std::string operations_text(const record::LabRecord& lab,
+                            const record::RunRecord& run,
                             const TerminalOptions& options) {
   std::string text;
   std::set<std::string> warnings;
-  const perf::Ceilings* limits = lab.limits();
+  const cost::Ceilings* limits = lab.limits();
   const std::string name = terminal_safe(run.setting.str());
-  for (const perf::OperationTable& table :
+  for (const record::OperationTable& table :
        {table_by_op(run.step, limits), table_by_scope(run.step, limits),
         table_by_phase(run.step, limits)}) {
     text += title(fmt::format("{}: by {}", name, table.title), options);
@@ -81,7 +81,7 @@ std::string operations_text(const perf::LabRecord& lab,
     if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
         !side_by_side(run.step))
       text += fmt::format("\nPredictions: sum of the errors' sizes {:.1f}% of the kernels' time.\n",
-                          100 * perf::error_share(table));
+                          100 * record::error_share(table));
   }
   text += fmt::format(
       "\nTimes: means over the middle half of {} instrumented steps, so that rows add up; +-: half "
@@ -98,12 +98,12 @@ std::string operations_text(const perf::LabRecord& lab,
   return text;
 }
 
-std::string advice_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options) {
   std::string text = title("Advice", options);
   if (lab.advice.empty())
     return text + "No change that was tried on paper gains anything worth saying.\n";
   int number = 0;
-  for (const perf::AdviceRecord& a : lab.advice) {
+  for (const record::AdviceRecord& a : lab.advice) {
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory\n",
                         ++number, terminal_safe(a.title), terminal_safe(a.command),
                         100 * a.time_gain, -100 * a.memory_gain);
@@ -112,7 +112,7 @@ std::string advice_text(const perf::LabRecord& lab, const TerminalOptions& optio
   return text;
 }
 
-std::string trial_text(const perf::LabRecord& lab, const TerminalOptions& options) {
+std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options) {
   if (!lab.trial) return "";
   return title("The first advice, tried", options) + trial_table(*lab.trial).text(options);
 }

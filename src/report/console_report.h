@@ -5,19 +5,19 @@
 #include <string>
 
 #include "base/terminal.h"
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
 // Machine and model in a few lines.
-std::string heading_text(const perf::LabRecord& lab, const TerminalOptions& options);
+std::string heading_text(const record::LabRecord& lab, const TerminalOptions& options);
 // The ladder of each batch size and length, and the sweep where there are several.
-std::string ladder_text(const perf::LabRecord& lab, const TerminalOptions& options);
+std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& options);
 // Operation tables, roofline and memory of one run.
-std::string operations_text(const perf::LabRecord& lab,
-                            const perf::RunRecord& run,
+std::string operations_text(const record::LabRecord& lab,
+                            const record::RunRecord& run,
                             const TerminalOptions& options);
-std::string advice_text(const perf::LabRecord& lab, const TerminalOptions& options);
-std::string trial_text(const perf::LabRecord& lab, const TerminalOptions& options);
+std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options);
+std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options);
 
 }  // namespace ridge::report

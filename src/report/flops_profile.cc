@@ -7,7 +7,7 @@
 namespace ridge::report {
 namespace {
 
-Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
+Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
   double peak = peak_flops_per_ns(lab, run.setting);
   double parameters = static_cast<double>(run.parameters);
   double tokens = static_cast<double>(run.setting.tokens());
@@ -35,7 +35,7 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
           {"flops_per_parameter_and_token", step_flops / (parameters * tokens)},
           {"mfu",
            {{"value", run.mfu(peak)},
-            {"convention", perf::kMfuConvention},
+            {"convention", record::kMfuConvention},
             {"model_flops", run.palm_flops()},
             {"model_flops_per_s", run.palm_flops_per_s()},
             {"device_peak_flops_per_s", peak * 1e9},
@@ -47,11 +47,11 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
 
 }  // namespace
 
-std::string flops_profile(const perf::LabRecord& lab) {
+std::string flops_profile(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["unit"] = "1 MAC = 2 FLOPs; counts are of one training step";
   Json& runs = json["runs"] = Json::array();
-  for (const perf::RunRecord& run : lab.runs) runs.push_back(run_json(lab, run));
+  for (const record::RunRecord& run : lab.runs) runs.push_back(run_json(lab, run));
   return json_text(json);
 }
 

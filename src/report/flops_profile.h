@@ -5,10 +5,10 @@
 
 #include <string>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
-std::string flops_profile(const perf::LabRecord& lab);
+std::string flops_profile(const record::LabRecord& lab);
 
 }  // namespace ridge::report

@@ -13,23 +13,23 @@
 namespace ridge::report {
 namespace {
 
-std::string reach_text(const perf::InferenceRecord& study) {
+std::string reach_text(const record::InferenceRecord& study) {
   std::string text = "Causal, one head, fp32. Temporaries are the plan's arena.";
-  for (const perf::AttentionReach& reach : study.reaches)
+  for (const record::AttentionReach& reach : study.reaches)
     text += fmt::format(" At head size {} the standard form's plan fills {} at a length of {}.",
                         reach.head_size, format_bytes(reach.memory_bytes),
                         format_integer(reach.sequence));
   return text;
 }
 
-Json form_json(const perf::AttentionForm& form) {
+Json form_json(const record::AttentionForm& form) {
   return {{"kernel_calls", form.launches},     {"planned_bytes", form.planned_bytes},
           {"arena_bytes", form.arena_bytes},   {"owned_bytes", form.owned_bytes},
           {"predicted_ns", form.predicted_ns}, {"skipped", form.skipped},
           {"time", to_json(form.time)},        {"measured_bytes", form.measured_bytes}};
 }
 
-Json latency_json(const perf::LatencyRecord& each) {
+Json latency_json(const record::LatencyRecord& each) {
   return {{"batch_size", each.batch},
           {"prompt_tokens", each.prompt},
           {"tokens", each.tokens},
@@ -43,7 +43,7 @@ Json latency_json(const perf::LatencyRecord& each) {
           {"tokens_per_s", each.tokens_per_s()}};
 }
 
-std::string notes(const perf::InferenceRecord& study) {
+std::string notes(const record::InferenceRecord& study) {
   std::string text;
   for (const std::string& each : study.left_out) text += "\n- left out: " + plain(each);
   return text.empty() ? text : text + "\n";
@@ -51,7 +51,7 @@ std::string notes(const perf::InferenceRecord& study) {
 
 }  // namespace
 
-std::vector<StudySection> study_sections(const perf::InferenceRecord& study) {
+std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
   std::vector<StudySection> sections;
   auto add = [&](std::string title, std::string note, Table table) {
     if (table.rows() > 0) sections.push_back({std::move(title), std::move(note), std::move(table)});
@@ -60,7 +60,7 @@ std::vector<StudySection> study_sections(const perf::InferenceRecord& study) {
       fmt::format("TTFT of a prefill, TPOT of a decode whose tokens see `length` keys. MFU: {}; of "
                   "the measured peak. "
                   "MBU: {}. Planned: what `ridge plan` makes of the same graph and ceilings.",
-                  perf::kMfuConvention, perf::kMbuConvention),
+                  record::kMfuConvention, record::kMbuConvention),
       phase_table(study));
   add("What they take", "Weights, keys and values: what a run must read of them.",
       resource_table(study));
@@ -84,32 +84,32 @@ std::string section_text(const StudySection& section, const TerminalOptions& opt
          section.table.text(options) + "\n" + section.note + "\n";
 }
 
-std::string inference_summary(const perf::InferenceRecord& study) {
+std::string inference_summary(const record::InferenceRecord& study) {
   Json json = heading(study.lab);
   json["version"] = 1;
   json["file"] = {
       {"format", study.file}, {"tensor_bytes", study.file_bytes}, {"open_ns", study.open_ns}};
-  json["mfu_convention"] = perf::kMfuConvention;
-  json["mbu_convention"] = perf::kMbuConvention;
+  json["mfu_convention"] = record::kMfuConvention;
+  json["mbu_convention"] = record::kMbuConvention;
   json["runs"] = "performance_summary.json";
   Json& gains = json["kv_cache"] = Json::array();
-  for (const perf::CacheGainRecord& gain : study.gains)
+  for (const record::CacheGainRecord& gain : study.gains)
     gains.push_back({{"context", gain.context},
                      {"with", to_json(gain.with)},
                      {"without", to_json(gain.without)},
                      {"cache_bytes", gain.cache_bytes},
                      {"logits_difference", gain.logits_difference}});
   Json& latencies = json["latency"] = Json::array();
-  for (const perf::LatencyRecord& each : study.latencies) latencies.push_back(latency_json(each));
+  for (const record::LatencyRecord& each : study.latencies) latencies.push_back(latency_json(each));
   Json& attention = json["attention"] = Json::array();
-  for (const perf::AttentionRecord& a : study.attention)
+  for (const record::AttentionRecord& a : study.attention)
     attention.push_back({{"heads", a.heads},
                          {"head_size", a.head_size},
                          {"seq_len", a.sequence},
                          {"standard", form_json(a.standard)},
                          {"flash", form_json(a.flash)}});
   Json& reaches = json["standard_attention_fits"] = Json::array();
-  for (const perf::AttentionReach& reach : study.reaches)
+  for (const record::AttentionReach& reach : study.reaches)
     reaches.push_back({{"head_size", reach.head_size},
                        {"memory_bytes", reach.memory_bytes},
                        {"seq_len", reach.sequence}});
@@ -117,7 +117,7 @@ std::string inference_summary(const perf::InferenceRecord& study) {
   return json_text(json);
 }
 
-std::vector<OutputFile> study_files(perf::InferenceRecord& study) {
+std::vector<OutputFile> study_files(record::InferenceRecord& study) {
   std::vector<OutputFile> files = record_files(study.lab);
   files.push_back({"infer_summary.json", inference_summary(study)});
   std::string report = heading_section(study.lab, "Ridge inference report") + notes(study);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/terminal.h"
-#include "perf/inference_record.h"
+#include "record/inference_record.h"
 #include "report/output_files.h"
 
 namespace ridge::report {
@@ -19,12 +19,12 @@ struct StudySection {
   Table table;
 };
 // Those that hold anything, in order.
-std::vector<StudySection> study_sections(const perf::InferenceRecord& study);
+std::vector<StudySection> study_sections(const record::InferenceRecord& study);
 
 std::string section_text(const StudySection& section, const TerminalOptions& options);
 // infer_summary.json
-std::string inference_summary(const perf::InferenceRecord& study);
+std::string inference_summary(const record::InferenceRecord& study);
 // record_files of the runs, infer_summary.json, report.md.
-std::vector<OutputFile> study_files(perf::InferenceRecord& study);
+std::vector<OutputFile> study_files(record::InferenceRecord& study);
 
 }  // namespace ridge::report

@@ -20,36 +20,36 @@ std::string gap(double difference) {
   return difference == 0 ? "0" : fmt::format("{:.0e}", difference);
 }
 
-std::string roof_share(const perf::LabRecord& lab,
-                       const perf::RunRecord& run,
-                       const perf::ModuleRecord& module) {
+std::string roof_share(const record::LabRecord& lab,
+                       const record::RunRecord& run,
+                       const record::ModuleRecord& module) {
   if (!lab.ceilings || !(module.intensity() > 0)) return "-";
   double roof =
-      perf::attainable_flops_per_ns(*lab.ceilings, product_dtype(run.setting), module.intensity());
+      cost::attainable_flops_per_ns(*lab.ceilings, product_dtype(run.setting), module.intensity());
   return roof > 0 && module.time_ns > 0 ? fmt::format("{:.0f}%", 100 * module.flops_per_ns() / roof)
                                         : "-";
 }
 
-std::string roof_bound(const perf::LabRecord& lab,
-                       const perf::RunRecord& run,
-                       const perf::ModuleRecord& module) {
+std::string roof_bound(const record::LabRecord& lab,
+                       const record::RunRecord& run,
+                       const record::ModuleRecord& module) {
   if (!lab.ceilings) return "-";
   return std::string(
-      name(perf::roofline_bound(*lab.ceilings, product_dtype(run.setting), module.intensity())));
+      name(cost::roofline_bound(*lab.ceilings, product_dtype(run.setting), module.intensity())));
 }
 
 // A row a run, a rule between those that are not compared with each other.
 template <typename Cells>
-Table run_table(const perf::LabRecord& lab,
+Table run_table(const record::LabRecord& lab,
                 std::vector<Table::Column> columns,
                 const Cells& cells) {
   std::vector<Table::Column> all{
       {"phase", Align::kLeft}, {"level", Align::kLeft}, {"batch"}, {"length"}};
   all.insert(all.end(), columns.begin(), columns.end());
   Table table(std::move(all));
-  const perf::RunRecord* last = nullptr;
-  for (const perf::RunRecord& run : lab.runs) {
-    const perf::RunRecord& first = perf::reference_run(lab, run);
+  const record::RunRecord* last = nullptr;
+  for (const record::RunRecord& run : lab.runs) {
+    const record::RunRecord& first = record::reference_run(lab, run);
     if (last != nullptr && &first != last) table.add_rule();
     last = &first;
     std::vector<std::string> row{run.setting.task, run.setting.level,
@@ -61,14 +61,14 @@ Table run_table(const perf::LabRecord& lab,
   return table;
 }
 
-std::string form_time(const perf::AttentionForm& form) {
+std::string form_time(const record::AttentionForm& form) {
   return form.skipped.empty() ? time_cell(form.time) : form.skipped;
 }
 
 }  // namespace
 
-Table phase_table(const perf::InferenceRecord& study) {
-  const perf::LabRecord& lab = study.lab;
+Table phase_table(const record::InferenceRecord& study) {
+  const record::LabRecord& lab = study.lab;
   double read_rate = lab.ceilings ? lab.ceilings->memory_reads_per_ns() : 0;
   return run_table(lab,
                    {{"TTFT / TPOT"},
@@ -78,19 +78,19 @@ Table phase_table(const perf::InferenceRecord& study) {
                     {"tokens/s"},
                     {"MFU"},
                     {"MBU"}},
-                   [&](const perf::RunRecord& first, const perf::RunRecord& run) {
+                   [&](const record::RunRecord& first, const record::RunRecord& run) {
                      return std::vector<std::string>{
                          time_cell(run.wall()),
                          interval_cell(run.wall()),
                          prediction_cell(run.predicted_ns, run.wall().median),
-                         &first == &run ? "" : fmt::format("{:.2f}x", perf::speed_up(lab, run)),
+                         &first == &run ? "" : fmt::format("{:.2f}x", record::speed_up(lab, run)),
                          format_count(run.tokens_per_s()),
                          percent(run.mfu(peak_flops_per_ns(lab, run.setting))),
                          percent(run.mbu(read_rate))};
                    });
 }
 
-Table resource_table(const perf::InferenceRecord& study) {
+Table resource_table(const record::InferenceRecord& study) {
   return run_table(study.lab,
                    {{"kernel calls"},
                     {"bytes moved"},
@@ -98,7 +98,7 @@ Table resource_table(const perf::InferenceRecord& study) {
                     {"keys and values"},
                     {"owned memory"},
                     {"logits off by"}},
-                   [&](const perf::RunRecord& first, const perf::RunRecord& run) {
+                   [&](const record::RunRecord& first, const record::RunRecord& run) {
                      return std::vector<std::string>{
                          format_integer(run.launches),
                          format_bytes(run.planned_bytes),
@@ -107,11 +107,11 @@ Table resource_table(const perf::InferenceRecord& study) {
                          format_bytes(run.memory.allocated_bytes),
                          run.logits.empty() ? ""
                          : &first == &run   ? "reference"
-                                            : gap(perf::logits_difference(first, run))};
+                                            : gap(record::logits_difference(first, run))};
                    });
 }
 
-Table module_table(const perf::InferenceRecord& study) {
+Table module_table(const record::InferenceRecord& study) {
   Table table({{"phase", Align::kLeft},
                {"level", Align::kLeft},
                {"batch"},
@@ -125,12 +125,12 @@ Table module_table(const perf::InferenceRecord& study) {
                {"time"},
                {"planned (off by)"},
                {"of the roof"}});
-  const perf::RunRecord* last = nullptr;
-  for (const perf::RunRecord& run : study.lab.runs) {
-    const perf::RunRecord& first = perf::reference_run(study.lab, run);
+  const record::RunRecord* last = nullptr;
+  for (const record::RunRecord& run : study.lab.runs) {
+    const record::RunRecord& first = record::reference_run(study.lab, run);
     if (last != nullptr && &first != last) table.add_rule();
     last = &first;
-    for (const perf::ModuleRecord& m : run.modules)
+    for (const record::ModuleRecord& m : run.modules)
       table.add({run.setting.task, run.setting.level, std::to_string(run.setting.batch_size),
                  std::to_string(run.setting.sequence), m.name,
                  format_count(static_cast<double>(m.work.macs)), format_bytes(m.planned_bytes),
@@ -142,7 +142,7 @@ Table module_table(const perf::InferenceRecord& study) {
   return table;
 }
 
-Table cache_gain_table(const perf::InferenceRecord& study) {
+Table cache_gain_table(const record::InferenceRecord& study) {
   Table table({{"context"},
                {"a token, with the cache"},
                {"95% interval"},
@@ -151,7 +151,7 @@ Table cache_gain_table(const perf::InferenceRecord& study) {
                {"gain"},
                {"the cache takes"},
                {"logits off by"}});
-  for (const perf::CacheGainRecord& gain : study.gains)
+  for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
                time_cell(gain.without), interval_cell(gain.without),
                ratio(gain.without.median, gain.with.median), format_bytes(gain.cache_bytes),
@@ -159,7 +159,7 @@ Table cache_gain_table(const perf::InferenceRecord& study) {
   return table;
 }
 
-Table latency_table(const perf::InferenceRecord& study) {
+Table latency_table(const record::InferenceRecord& study) {
   Table table({{"batch"},
                {"prompt"},
                {"tokens"},
@@ -172,7 +172,7 @@ Table latency_table(const perf::InferenceRecord& study) {
                {"wall"},
                {"off by"},
                {"tokens/s"}});
-  for (const perf::LatencyRecord& each : study.latencies)
+  for (const record::LatencyRecord& each : study.latencies)
     table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),
                format_ns(each.open_ns), format_ns(each.first_ns), format_ns(each.ttft_ns),
                time_cell(each.tpot), interval_cell(each.tpot), format_ns(each.predicted_ns()),
@@ -181,7 +181,7 @@ Table latency_table(const perf::InferenceRecord& study) {
   return table;
 }
 
-Table attention_table(const perf::InferenceRecord& study) {
+Table attention_table(const record::InferenceRecord& study) {
   Table table({{"head size"},
                {"length"},
                {"standard"},
@@ -193,11 +193,11 @@ Table attention_table(const perf::InferenceRecord& study) {
                {"memory grew by"},
                {"launches saved"},
                {"bytes saved"}});
-  const perf::AttentionRecord* last = nullptr;
-  for (const perf::AttentionRecord& a : study.attention) {
+  const record::AttentionRecord* last = nullptr;
+  for (const record::AttentionRecord& a : study.attention) {
     if (last != nullptr && last->head_size != a.head_size) table.add_rule();
     last = &a;
-    auto grown = [](const perf::AttentionForm& form) {
+    auto grown = [](const record::AttentionForm& form) {
       return form.measured_bytes > 0 ? format_bytes(form.measured_bytes) : "-";
     };
     table.add({std::to_string(a.head_size), std::to_string(a.sequence), form_time(a.standard),

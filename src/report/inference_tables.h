@@ -3,19 +3,19 @@
 #pragma once
 
 #include "base/terminal.h"
-#include "perf/inference_record.h"
+#include "record/inference_record.h"
 
 namespace ridge::report {
 
 // Prefills and decodes by level, batch and length.
-Table phase_table(const perf::InferenceRecord& study);
+Table phase_table(const record::InferenceRecord& study);
 // What they call, move and hold, and whether the logits are the same at each level.
-Table resource_table(const perf::InferenceRecord& study);
-// Attention modules and MLPs of the runs: arithmetic, bytes, and where they stand under the
-// roofline.
-Table module_table(const perf::InferenceRecord& study);
-Table cache_gain_table(const perf::InferenceRecord& study);
-Table latency_table(const perf::InferenceRecord& study);
-Table attention_table(const perf::InferenceRecord& study);
+Table resource_table(const record::InferenceRecord& study);
+// Attention modules and MLPs of the runs: arithmetic,
+// bytes, and where they stand under the roofline.
+Table module_table(const record::InferenceRecord& study);
+Table cache_gain_table(const record::InferenceRecord& study);
+Table latency_table(const record::InferenceRecord& study);
+Table attention_table(const record::InferenceRecord& study);
 
 }  // namespace ridge::report

@@ -8,7 +8,7 @@ std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json to_json(const perf::Setting& s) {
+Json to_json(const record::Setting& s) {
   return {{"task", s.task},
           {"model", s.model},
           {"level", s.level},
@@ -22,7 +22,7 @@ Json to_json(const perf::Setting& s) {
           {"micro_batches", s.micro_batches}};
 }
 
-Json to_json(const perf::Summary& s) {
+Json to_json(const Summary& s) {
   return {{"median_ns", s.median},
           {"low_ns", s.low},
           {"high_ns", s.high},
@@ -34,7 +34,7 @@ Json to_json(const Work& work) {
   return {{"flops", work.flops}, {"macs", work.macs}, {"transcendentals", work.transcendentals}};
 }
 
-Json to_json(const perf::OperationRow& row) {
+Json to_json(const record::OperationRow& row) {
   return {{"key", row.key},
           {"nodes", row.nodes},
           {"calls", row.calls},
@@ -50,23 +50,23 @@ Json to_json(const perf::OperationRow& row) {
           {"flops_per_byte", row.intensity()},
           {"flops_per_s", row.flops_per_ns() * 1e9},
           {"bytes_per_s", row.bytes_per_ns() * 1e9},
-          {"bound", perf::name(row.bound)},
+          {"bound", name(row.bound)},
           {"predicted_ns", row.predicted_ns},
           {"prediction_error", row.error()}};
 }
 
-Json memory_classes_json(const int64_t (&bytes)[perf::kMemoryClasses]) {
+Json memory_classes_json(const int64_t (&bytes)[plan::kMemoryClasses]) {
   Json json = Json::object();
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
-    json[std::string(perf::name(static_cast<perf::MemoryClass>(i)))] = bytes[i];
+  for (int i = 0; i < plan::kMemoryClasses; ++i)
+    json[std::string(name(static_cast<plan::MemoryClass>(i)))] = bytes[i];
   return json;
 }
 
-Json heading(const perf::LabRecord& lab) {
+Json heading(const record::LabRecord& lab) {
   Json json = {
       {"program", lab.program}, {"command", lab.command}, {"finished_at", lab.finished_at}};
   if (!lab.ceilings) return json;
-  const perf::Ceilings& c = *lab.ceilings;
+  const cost::Ceilings& c = *lab.ceilings;
   json["machine"] = {{"device", c.machine.device},
                      {"isa", c.machine.isa},
                      {"cores", c.machine.cores},
@@ -76,7 +76,7 @@ Json heading(const perf::LabRecord& lab) {
                      {"ceilings", c.source},
                      {"measured_at", c.measured_at}};
   Json& peaks = json["machine"]["peak_flops_per_s"] = Json::object();
-  for (const perf::ProductRates& rates : c.products)
+  for (const cost::ProductRates& rates : c.products)
     peaks[rates.name()] = rates.peak_flops_per_ns * 1e9;
   if (!c.bandwidth.empty()) json["machine"]["memory_bytes_per_s"] = c.memory_bytes_per_ns() * 1e9;
   return json;

@@ -14,43 +14,43 @@ std::string share(double value) { return fmt::format("{:.1f}%", 100 * value); }
 
 std::string loss(double value) { return fmt::format("{:.4f}", value); }
 
-std::string agreement(const perf::RunRecord& reference, const perf::RunRecord& run) {
+std::string agreement(const record::RunRecord& reference, const record::RunRecord& run) {
   if (&reference == &run) return "reference";
   double difference = loss_difference(reference, run);
   return losses_agree(reference, run) ? fmt::format("yes ({:.0e})", difference)
                                       : fmt::format("NO ({:.1e})", difference);
 }
 
-std::string prediction(const perf::RunRecord& run) {
+std::string prediction(const record::RunRecord& run) {
   return prediction_cell(run.predicted_ns, run.wall().median);
 }
 
-std::string mfu(const perf::LabRecord& lab, const perf::RunRecord& run) {
+std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
   double peak = peak_flops_per_ns(lab, run.setting);
   return peak > 0 ? share(run.mfu(peak)) : "-";
 }
 
 // Where a step goes: kernels that compute, kernels that only move data, gaps.
-int64_t own_ns(const perf::RunRecord& run, bool computes) {
+int64_t own_ns(const record::RunRecord& run, bool computes) {
   int64_t sum = 0;
-  for (const perf::NodeRecord& node : run.step.nodes)
+  for (const record::NodeRecord& node : run.step.nodes)
     if ((node.work.flops > 0) == computes) sum += node.own_ns;
   return sum;
 }
 
-std::string part_of_step(const perf::RunRecord& run, int64_t ns) {
+std::string part_of_step(const record::RunRecord& run, int64_t ns) {
   return run.step.wall_ns > 0
              ? share(static_cast<double>(ns) / static_cast<double>(run.step.wall_ns))
              : "-";
 }
 
-using Cell = std::function<std::string(const perf::RunRecord&)>;
+using Cell = std::function<std::string(const record::RunRecord&)>;
 struct Line {
   const char* label;
   Cell cell;
 };
 
-std::vector<Line> time_lines(const perf::LabRecord& lab) {
+std::vector<Line> time_lines(const record::LabRecord& lab) {
   return {{"step, median", [](const auto& r) { return time_cell(r.wall()); }},
           {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
           {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
@@ -66,7 +66,7 @@ std::vector<Line> time_lines(const perf::LabRecord& lab) {
           {"  kernels seen", [](const auto& r) { return format_integer(kernels_seen(r.step)); }}};
 }
 
-std::vector<Line> share_lines(const perf::LabRecord& lab) {
+std::vector<Line> share_lines(const record::LabRecord& lab) {
   return {
       {"model FLOP/s", [](const auto& r) { return format_rate(r.palm_flops_per_s(), "FLOP/s"); }},
       {"MFU (PaLM)", [&lab](const auto& r) { return mfu(lab, r); }},
@@ -97,9 +97,9 @@ std::vector<Line> share_lines(const perf::LabRecord& lab) {
 
 }  // namespace
 
-std::string time_cell(const perf::Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
+std::string time_cell(const Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
 
-std::string interval_cell(const perf::Summary& s) {
+std::string interval_cell(const Summary& s) {
   if (s.count < 2) return "-";
   std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
   // Too few samples for 95%: say what the interval is worth.
@@ -113,19 +113,19 @@ std::string prediction_cell(double predicted_ns, double measured_ns) {
                      100 * (predicted_ns / measured_ns - 1));
 }
 
-std::string profiling_cost(const perf::RunRecord& run) {
-  const perf::Summary cost = run.profiling_cost();
+std::string profiling_cost(const record::RunRecord& run) {
+  const Summary cost = run.profiling_cost();
   if (cost.count == 0) return "-";
   return fmt::format("{:+.1f}% ({:+.1f}% - {:+.1f}%)", 100 * cost.median, 100 * cost.low,
                      100 * cost.high);
 }
 
-std::string profiling_cost_of_run(const perf::RunRecord& run) {
+std::string profiling_cost_of_run(const record::RunRecord& run) {
   if (run.step.wall_samples_ns.empty()) return "-";
   return fmt::format("{:+.1f}%", 100 * run.profiling_cost_of_run());
 }
 
-Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs) {
+Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
   std::vector<Table::Column> columns{{"", Align::kLeft}};
   for (size_t run : runs) columns.push_back({lab.runs[run].setting.level, Align::kRight});
   Table table(std::move(columns));
@@ -142,7 +142,7 @@ Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs) {
   return table;
 }
 
-Table sweep_table(const perf::LabRecord& lab) {
+Table sweep_table(const record::LabRecord& lab) {
   Table table({{"batch", Align::kRight},
                {"length", Align::kRight},
                {"level", Align::kLeft},
@@ -155,9 +155,9 @@ Table sweep_table(const perf::LabRecord& lab) {
                {"owned memory", Align::kRight},
                {"MFU", Align::kRight},
                {"mean loss", Align::kRight}});
-  const perf::RunRecord* last = nullptr;
-  for (const perf::RunRecord& run : lab.runs) {
-    const perf::RunRecord* first = &reference_run(lab, run);
+  const record::RunRecord* last = nullptr;
+  for (const record::RunRecord& run : lab.runs) {
+    const record::RunRecord* first = &reference_run(lab, run);
     if (last != nullptr && first != last) table.add_rule();
     last = first;
     table.add({std::to_string(run.setting.batch_size), std::to_string(run.setting.sequence),

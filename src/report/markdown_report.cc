@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/units.h"
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 #include "report/markdown_text.h"
 #include "report/roofline.h"
 #include "report/tables.h"
@@ -17,17 +17,17 @@ namespace {
 
 constexpr size_t kMostRows = 25;  // of an operation table; operators.csv has all
 
-std::string warnings(const perf::LabRecord& lab) {
+std::string warnings(const record::LabRecord& lab) {
   std::string text = lab.warnings.empty() ? "" : "\n";
   for (const std::string& warning : lab.warnings) text += "**Warning:** " + plain(warning) + "\n";
   return text;
 }
 
-std::string ladder_section(const perf::LabRecord& lab) {
+std::string ladder_section(const record::LabRecord& lab) {
   std::string text = "\n## The ladder\n";
-  std::vector<std::vector<size_t>> groups = perf::ladders(lab);
+  std::vector<std::vector<size_t>> groups = record::ladders(lab);
   for (const std::vector<size_t>& group : groups) {
-    const perf::Setting& s = lab.runs[group.front()].setting;
+    const record::Setting& s = lab.runs[group.front()].setting;
     text +=
         fmt::format("\n{}, {} sequences of {} tokens, {} thread{}, {} {}\n\n", plain(s.model),
                     s.samples(), s.sequence, s.threads, s.threads == 1 ? "" : "s", s.dtype, s.isa);
@@ -39,19 +39,19 @@ std::string ladder_section(const perf::LabRecord& lab) {
       "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "
       "statistics), or with the one in brackets where samples are too few for it. Forward, "
       "backward and optimizer are sums of kernel times.\n",
-      plain(perf::kMfuConvention));
+      plain(record::kMfuConvention));
   if (lab.has_pace())
-    text += fmt::format("The machine's pace is {}.\n", plain(perf::kPaceConvention));
+    text += fmt::format("The machine's pace is {}.\n", plain(record::kPaceConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;
 }
 
-std::string advice(const perf::LabRecord& lab) {
+std::string advice(const record::LabRecord& lab) {
   std::string text = "\n## Advice\n\n";
   if (lab.advice.empty())
     return text + "Nothing that was tried on paper gains more than the predictions' own error.\n";
   int number = 0;
-  for (const perf::AdviceRecord& a : lab.advice)
+  for (const record::AdviceRecord& a : lab.advice)
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
                         ++number, plain(a.title), code(a.command), 100 * a.time_gain,
                         -100 * a.memory_gain, plain(a.reason));
@@ -61,15 +61,15 @@ std::string advice(const perf::LabRecord& lab) {
 
 }  // namespace
 
-std::string heading_section(const perf::LabRecord& lab, std::string_view title) {
+std::string heading_section(const record::LabRecord& lab, std::string_view title) {
   std::string text = fmt::format("# {}\n\n", title);
   text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
                       lab.finished_at);
   if (!lab.ceilings) return text + "- the machine's ceilings are not known\n" + warnings(lab);
-  const perf::Ceilings& c = *lab.ceilings;
+  const cost::Ceilings& c = *lab.ceilings;
   text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
                       c.measured_at.empty() ? "" : " " + c.measured_at);
-  for (const perf::ProductRates& rates : c.products)
+  for (const cost::ProductRates& rates : c.products)
     text += fmt::format("- {} products reach {}\n", rates.name(),
                         format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
   text +=
@@ -77,7 +77,7 @@ std::string heading_section(const perf::LabRecord& lab, std::string_view title) 
   return text + warnings(lab);
 }
 
-std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord& run) {
+std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run) {
   std::string text = fmt::format("\n## Operations: {}\n", plain(run.setting.str()));
   text += fmt::format(
       "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
@@ -90,9 +90,9 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty())
     text += "\n" + plain(note) + "\n";
-  const perf::Ceilings* limits = lab.limits();
+  const cost::Ceilings* limits = lab.limits();
   std::set<std::string> warnings;
-  for (const perf::OperationTable& table :
+  for (const record::OperationTable& table :
        {table_by_op(run.step, limits), table_by_scope(run.step, limits),
         table_by_phase(run.step, limits)}) {
     text += "\n" + table_text(operation_table(table, run.step, kMostRows));
@@ -105,7 +105,7 @@ std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord
   return text;
 }
 
-std::string markdown_report(const perf::LabRecord& lab) {
+std::string markdown_report(const record::LabRecord& lab) {
   std::string text = heading_section(lab, "Ridge lab report");
   text += ladder_section(lab);
   for (size_t index : lab.detailed) text += operations_section(lab, lab.runs[index]);

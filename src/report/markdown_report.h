@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.md: what a lab found, joined into one text for people. Everything in it stands in the JSON
-// files too.
+// report.md: what a lab found, joined into one text for
+// people. Everything in it stands in the JSON files too.
 #pragma once
 
 #include <string>
 #include <string_view>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
-std::string markdown_report(const perf::LabRecord& lab);
+std::string markdown_report(const record::LabRecord& lab);
 
 // Its parts that other reports have too: the title with the machine and the warnings, and the
 // tables of one run.
-std::string heading_section(const perf::LabRecord& lab, std::string_view title);
-std::string operations_section(const perf::LabRecord& lab, const perf::RunRecord& run);
+std::string heading_section(const record::LabRecord& lab, std::string_view title);
+std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run);
 
 }  // namespace ridge::report

@@ -7,8 +7,8 @@
 namespace ridge::report {
 namespace {
 
-Json run_json(const perf::RunRecord& run) {
-  const perf::MemoryRecord& m = run.memory;
+Json run_json(const record::RunRecord& run) {
+  const record::MemoryRecord& m = run.memory;
   Json json = {{"setting", to_json(run.setting)},
                {"owned_bytes", m.owned_bytes},
                {"arena_bytes", m.arena_bytes},
@@ -22,7 +22,7 @@ Json run_json(const perf::RunRecord& run) {
                  {"measured_peak_bytes", m.after.peak_bytes},
                  {"measured_resident_bytes", m.after.resident_bytes},
                  {"peak_is_of_the_steps_alone", m.peak_was_reset}}}};
-  if (const perf::MemoryPoint* peak = m.peak())
+  if (const record::MemoryPoint* peak = m.peak())
     json["peak_at"] = {{"graph", peak->graph},
                        {"node", peak->node},
                        {"op", peak->op},
@@ -31,7 +31,7 @@ Json run_json(const perf::RunRecord& run) {
                        {"total_bytes", peak->live.total()},
                        {"bytes", memory_classes_json(peak->live.bytes)}};
   Json& timeline = json["timeline"] = Json::array();
-  for (const perf::MemoryPoint& point : m.timeline)
+  for (const record::MemoryPoint& point : m.timeline)
     timeline.push_back({{"graph", point.graph},
                         {"node", point.node},
                         {"op", point.op},
@@ -44,7 +44,7 @@ Json run_json(const perf::RunRecord& run) {
 
 }  // namespace
 
-std::string memory_json(const perf::LabRecord& lab) {
+std::string memory_json(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["conventions"] = {
       {"owned", "exact: the arena of temporaries and the store of parameters, states and inputs"},

@@ -22,7 +22,7 @@ std::string share_of(int64_t part_ns, int64_t wall_ns) {
 // Kernels that ran side by side have a column more: their own time.
 constexpr size_t kOwnColumn = 3;
 
-std::vector<std::string> cells(const perf::OperationRow& row, bool beside) {
+std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
   auto rate = [&](double per_ns, const char* unit) {
     return is_measured && per_ns > 0 ? format_rate(per_ns * 1e9, unit) : "-";
@@ -39,7 +39,7 @@ std::vector<std::string> cells(const perf::OperationRow& row, bool beside) {
       row.intensity() > 0 ? fmt::format("{:.3g}", row.intensity()) : "-",
       rate(row.flops_per_ns(), "FLOP/s"),
       rate(row.bytes_per_ns(), "B/s"),
-      std::string(perf::name(row.bound)),
+      std::string(name(row.bound)),
       row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
       row.error() != 0 && !beside ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
   if (beside)
@@ -49,11 +49,11 @@ std::vector<std::string> cells(const perf::OperationRow& row, bool beside) {
 }
 
 // Rows after the `most` largest as one, so that the column still adds up.
-perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
-  perf::OperationRow sum;
+record::OperationRow rest(const record::OperationTable& table, size_t most) {
+  record::OperationRow sum;
   sum.key = fmt::format("({} more)", table.rows.size() - most);
   for (size_t i = most; i < table.rows.size(); ++i) {
-    const perf::OperationRow& row = table.rows[i];
+    const record::OperationRow& row = table.rows[i];
     sum.calls += row.calls;
     sum.time_ns += row.time_ns;
     sum.own_ns += row.own_ns;
@@ -68,32 +68,34 @@ perf::OperationRow rest(const perf::OperationTable& table, size_t most) {
 
 }  // namespace
 
-bool side_by_side(const perf::StepRecord& step) { return step.overlapped_ns > step.busy_ns / 100; }
+bool side_by_side(const record::StepRecord& step) {
+  return step.overlapped_ns > step.busy_ns / 100;
+}
 
-std::string own_note(const perf::StepRecord& step) {
+std::string own_note(const record::StepRecord& step) {
   if (!side_by_side(step)) return "";
   return "; own: a moment in which kernels ran side by side counts for each in equal parts, and "
          "shares are of it. Predictions are of kernels that have the device to themselves: "
          "--pass -branches runs them one after the other, where errors can be told";
 }
 
-int64_t kernels_seen(const perf::StepRecord& step) {
+int64_t kernels_seen(const record::StepRecord& step) {
   int64_t sum = 0;
-  for (const perf::TimelineRun& run : step.timeline)
+  for (const record::TimelineRun& run : step.timeline)
     sum += static_cast<int64_t>(run.run.spans.size());
   return sum;
 }
 
-std::string kernel_count_note(const perf::StepRecord& step) {
+std::string kernel_count_note(const record::StepRecord& step) {
   std::map<std::string, std::pair<int64_t, int64_t>> counts;  // seen, planned
   int64_t planned = 0;
-  for (const perf::TimelineRun& run : step.timeline)
-    for (const perf::Span& span : run.run.spans) {
+  for (const record::TimelineRun& run : step.timeline)
+    for (const record::Span& span : run.run.spans) {
       int record =
           step.graphs[static_cast<size_t>(run.graph)].record_of[static_cast<size_t>(span.node)];
       ++counts[step.nodes[static_cast<size_t>(record)].op].first;
     }
-  for (const perf::NodeRecord& node : step.nodes)
+  for (const record::NodeRecord& node : step.nodes)
     counts[node.op].second += node.calls, planned += node.calls;
   std::string text;
   for (const auto& [op, count] : counts)
@@ -105,7 +107,7 @@ std::string kernel_count_note(const perf::StepRecord& step) {
                      format_integer(kernels_seen(step)), format_integer(planned), text);
 }
 
-std::vector<std::string> kernel_count_notes(const perf::LabRecord& lab,
+std::vector<std::string> kernel_count_notes(const record::LabRecord& lab,
                                             std::span<const size_t> runs) {
   std::vector<std::string> notes;
   for (size_t run : runs)
@@ -114,8 +116,8 @@ std::vector<std::string> kernel_count_notes(const perf::LabRecord& lab,
   return notes;
 }
 
-Table operation_table(const perf::OperationTable& table,
-                      const perf::StepRecord& step,
+Table operation_table(const record::OperationTable& table,
+                      const record::StepRecord& step,
                       size_t most) {
   const bool beside = side_by_side(step);
   std::vector<Table::Column> columns{{table.title, Align::kLeft},
@@ -153,7 +155,7 @@ Table operation_table(const perf::OperationTable& table,
   return out;
 }
 
-Table pass_table(std::span<const perf::PassRecord> passes) {
+Table pass_table(std::span<const cost::PassRecord> passes) {
   Table table({{"pass", Align::kLeft},
                {"stage", Align::kLeft, 3},
                {"calls"},
@@ -166,8 +168,8 @@ Table pass_table(std::span<const perf::PassRecord> passes) {
   auto change = [](const std::string& before, const std::string& after) {
     return before == after ? after : before + " > " + after;
   };
-  for (const perf::PassRecord& pass : passes) {
-    const perf::GraphCost &a = pass.before, &b = pass.after;
+  for (const cost::PassRecord& pass : passes) {
+    const cost::GraphCost &a = pass.before, &b = pass.after;
     table.add(
         {pass.name, pass.stage, change(format_integer(a.launches), format_integer(b.launches)),
          change(count(a.flops), count(b.flops)),
@@ -179,15 +181,15 @@ Table pass_table(std::span<const perf::PassRecord> passes) {
   return table;
 }
 
-Table memory_table(const perf::MemoryRecord& memory) {
+Table memory_table(const record::MemoryRecord& memory) {
   Table table(
       {{"memory", Align::kLeft}, {"at the peak", Align::kRight}, {"highest", Align::kRight}});
-  const perf::MemoryPoint* peak = memory.peak();
+  const record::MemoryPoint* peak = memory.peak();
   if (peak == nullptr) return table;
-  perf::MemoryMoment highest = memory.class_peaks();
-  for (int i = 0; i < perf::kMemoryClasses; ++i)
+  plan::MemoryMoment highest = memory.class_peaks();
+  for (int i = 0; i < plan::kMemoryClasses; ++i)
     if (highest.bytes[i] > 0)
-      table.add({std::string(perf::name(static_cast<perf::MemoryClass>(i))),
+      table.add({std::string(name(static_cast<plan::MemoryClass>(i))),
                  format_bytes(peak->live.bytes[i]), format_bytes(highest.bytes[i])});
   table.add_rule();
   table.add({"live", format_bytes(peak->live.total()), ""});
@@ -199,13 +201,13 @@ Table memory_table(const perf::MemoryRecord& memory) {
   return table;
 }
 
-Table trial_table(const perf::TrialRecord& trial) {
+Table trial_table(const record::TrialRecord& trial) {
   Table table({{terminal_safe(trial.advice.title), Align::kLeft},
                {"before", Align::kRight},
                {"after", Align::kRight},
                {"gain", Align::kRight}});
   auto percent = [](double gain) { return fmt::format("{:+.1f}%", 100 * gain); };
-  perf::Summary before = trial.before.wall(), after = trial.after.wall();
+  Summary before = trial.before.wall(), after = trial.after.wall();
   table.add({"step, predicted", format_ns(trial.advice.before_ns), format_ns(trial.advice.after_ns),
              percent(trial.advice.time_gain)});
   table.add({"step, measured", format_ns(before.median), format_ns(after.median),

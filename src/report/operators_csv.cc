@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 
 namespace ridge::report {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::string_view kHeader =
     "bound,predicted_ns,"
     "prediction_error\r\n";
 
-std::string line(const perf::Setting& s, const perf::OperationRow& row) {
+std::string line(const record::Setting& s, const record::OperationRow& row) {
   return fmt::format(
       "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.0f},{:.0f},{:.0f},{:.6f},{},{},{},{},{:.4f},{:.0f}"
       ",{:.0f},{},{:.0f},"
@@ -25,7 +25,7 @@ std::string line(const perf::Setting& s, const perf::OperationRow& row) {
       s.batch_size, s.sequence, s.micro_batches, csv_field(row.phase), csv_field(row.scope),
       csv_field(row.op), row.nodes, row.calls, row.time_ns, row.samples.median, row.samples.low,
       row.samples.high, row.share, row.work.flops, row.work.macs, row.read_bytes, row.written_bytes,
-      row.intensity(), row.flops_per_ns() * 1e9, row.bytes_per_ns() * 1e9, perf::name(row.bound),
+      row.intensity(), row.flops_per_ns() * 1e9, row.bytes_per_ns() * 1e9, name(row.bound),
       row.predicted_ns, row.error());
 }
 
@@ -41,11 +41,11 @@ std::string csv_field(std::string_view text) {
   return quoted + "\"";
 }
 
-std::string operators_csv(const perf::LabRecord& lab) {
+std::string operators_csv(const record::LabRecord& lab) {
   std::string text(kHeader);
   for (size_t index : lab.detailed) {
-    const perf::RunRecord& run = lab.runs[index];
-    for (const perf::OperationRow& row : table_by_place(run.step, lab.limits()).rows)
+    const record::RunRecord& run = lab.runs[index];
+    for (const record::OperationRow& row : table_by_place(run.step, lab.limits()).rows)
       text += line(run.setting, row);
   }
   return text;

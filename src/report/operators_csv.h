@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
-std::string operators_csv(const perf::LabRecord& lab);
+std::string operators_csv(const record::LabRecord& lab);
 
 // A field in quotes where it holds a comma, a quote or a line break.
 std::string csv_field(std::string_view text);

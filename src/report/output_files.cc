@@ -12,7 +12,7 @@
 
 namespace ridge::report {
 
-std::vector<OutputFile> record_files(perf::LabRecord& lab) {
+std::vector<OutputFile> record_files(record::LabRecord& lab) {
   // The trace first: what it warns of stands in the others.
   Trace trace = chrome_trace(lab);
   if (!trace.warning.empty()) lab.warnings.push_back(trace.warning);
@@ -24,7 +24,7 @@ std::vector<OutputFile> record_files(perf::LabRecord& lab) {
           {"trace.json", std::move(trace.text)}};
 }
 
-std::vector<OutputFile> output_files(perf::LabRecord& lab) {
+std::vector<OutputFile> output_files(record::LabRecord& lab) {
   std::vector<OutputFile> files = record_files(lab);
   files.push_back({"report.md", markdown_report(lab)});
   return files;

@@ -4,15 +4,15 @@
 
 #include <algorithm>
 
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 #include "report/json_text.h"
 
 namespace ridge::report {
 namespace {
 
-Json rows(const perf::OperationTable& table) {
+Json rows(const record::OperationTable& table) {
   Json json = Json::array();
-  for (const perf::OperationRow& row : table.rows) {
+  for (const record::OperationRow& row : table.rows) {
     Json each = to_json(row);
     if (table.title == "scope") each["depth"] = row.depth;
     json.push_back(std::move(each));
@@ -20,7 +20,7 @@ Json rows(const perf::OperationTable& table) {
   return json;
 }
 
-Json memory(const perf::MemoryRecord& memory) {
+Json memory(const record::MemoryRecord& memory) {
   return {{"owned_bytes", memory.owned_bytes},
           {"allocated_bytes", memory.allocated_bytes},
           {"arena_bytes", memory.arena_bytes},
@@ -31,7 +31,7 @@ Json memory(const perf::MemoryRecord& memory) {
           {"peak_is_of_the_steps_alone", memory.peak_was_reset}};
 }
 
-Json attribution(const perf::StepRecord& step) {
+Json attribution(const record::StepRecord& step) {
   return {{"wall_ns", step.wall_ns},
           {"busy_ns", step.busy_ns},
           {"overlapped_ns", step.overlapped_ns},
@@ -45,8 +45,8 @@ Json attribution(const perf::StepRecord& step) {
           {"dropped_records", step.dropped}};
 }
 
-Json pass_json(const perf::PassRecord& pass) {
-  auto cost = [](const perf::GraphCost& c) {
+Json pass_json(const cost::PassRecord& pass) {
+  auto cost = [](const cost::GraphCost& c) {
     return Json{{"nodes", c.nodes}, {"kernel_calls", c.launches}, {"flops", c.flops},
                 {"bytes", c.bytes}, {"peak_bytes", c.peak_bytes}, {"predicted_ns", c.predicted_ns}};
   };
@@ -55,7 +55,7 @@ Json pass_json(const perf::PassRecord& pass) {
           {"after", cost(pass.after)}, {"elapsed_ns", pass.elapsed_ns}};
 }
 
-Json loss_json(const perf::RunRecord& reference, const perf::RunRecord& run) {
+Json loss_json(const record::RunRecord& reference, const record::RunRecord& run) {
   return {{"first", run.losses.front()},
           {"last", run.losses.back()},
           {"mean", run.mean_loss()},
@@ -64,7 +64,7 @@ Json loss_json(const perf::RunRecord& reference, const perf::RunRecord& run) {
           {"agrees", losses_agree(reference, run)}};
 }
 
-Json module_json(const perf::ModuleRecord& m) {
+Json module_json(const record::ModuleRecord& m) {
   return {{"name", m.name},
           {"macs", m.work.macs},
           {"flops", m.work.flops},
@@ -77,18 +77,18 @@ Json module_json(const perf::ModuleRecord& m) {
 }
 
 // What only inference has.
-void add_inference(const perf::LabRecord& lab, const perf::RunRecord& run, Json& json) {
+void add_inference(const record::LabRecord& lab, const record::RunRecord& run, Json& json) {
   json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->memory_reads_per_ns()) : 0;
-  json["mbu_convention"] = perf::kMbuConvention;
+  json["mbu_convention"] = record::kMbuConvention;
   json["weight_bytes"] = run.weight_bytes;
   json["cache_bytes"] = run.cache_bytes;
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);
   Json& modules = json["modules"] = Json::array();
-  for (const perf::ModuleRecord& module : run.modules) modules.push_back(module_json(module));
+  for (const record::ModuleRecord& module : run.modules) modules.push_back(module_json(module));
 }
 
-Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
-  const perf::Summary cost = run.profiling_cost();
+Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
+  const Summary cost = run.profiling_cost();
   Json json = {{"setting", to_json(run.setting)},
                {"parameters", run.parameters},
                {"step", to_json(run.wall())},
@@ -105,7 +105,7 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
                {"compulsory_bytes", run.compulsory_bytes},
                {"model_flops_per_s", run.palm_flops_per_s()},
                {"mfu", run.mfu(peak_flops_per_ns(lab, run.setting))},
-               {"mfu_convention", perf::kMfuConvention},
+               {"mfu_convention", record::kMfuConvention},
                {"memory", memory(run.memory)},
                {"profiling_cost",
                 {{"counted", run.clock_cost()},
@@ -118,11 +118,11 @@ Json run_json(const perf::LabRecord& lab, const perf::RunRecord& run) {
   if (run.setting.task != "train") add_inference(lab, run, json);
   if (!run.losses.empty()) json["loss"] = loss_json(reference_run(lab, run), run);
   Json& passes = json["passes"] = Json::array();
-  for (const perf::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
+  for (const cost::PassRecord& pass : run.passes) passes.push_back(pass_json(pass));
   return json;
 }
 
-Json advice_json(const perf::AdviceRecord& a) {
+Json advice_json(const record::AdviceRecord& a) {
   return {{"title", a.title},
           {"reason", a.reason},
           {"command", a.command},
@@ -137,7 +137,7 @@ Json advice_json(const perf::AdviceRecord& a) {
 
 }  // namespace
 
-std::string performance_summary(const perf::LabRecord& lab) {
+std::string performance_summary(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["version"] = kSummaryVersion;
   json["intervals"] =
@@ -149,7 +149,7 @@ std::string performance_summary(const perf::LabRecord& lab) {
   for (size_t i = 0; i < lab.runs.size(); ++i) {
     Json run = run_json(lab, lab.runs[i]);
     if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end()) {
-      const perf::StepRecord& step = lab.runs[i].step;
+      const record::StepRecord& step = lab.runs[i].step;
       run["operations"] = {{"by_op", rows(table_by_op(step, lab.limits()))},
                            {"by_scope", rows(table_by_scope(step, lab.limits()))},
                            {"by_phase", rows(table_by_phase(step, lab.limits()))},
@@ -158,7 +158,7 @@ std::string performance_summary(const perf::LabRecord& lab) {
     runs.push_back(std::move(run));
   }
   Json& advice = json["advice"] = Json::array();
-  for (const perf::AdviceRecord& each : lab.advice) advice.push_back(advice_json(each));
+  for (const record::AdviceRecord& each : lab.advice) advice.push_back(advice_json(each));
   if (lab.trial) {
     json["trial"] = {{"advice", lab.trial->advice.title},
                      {"predicted_gain", lab.trial->advice.time_gain},

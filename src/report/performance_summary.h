@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// performance_summary.json: every run of a lab with its times, rates, memory and losses; the
-// operations of the runs reported in detail; the advice. `ridge diff` and `ridge explain` read this
-// file back.
+// performance_summary.json: every run of a lab with its times, rates,
+// memory and losses; the operations of the runs reported in detail;
+// the advice. `ridge diff` and `ridge explain` read this file back.
 #pragma once
 
 #include <string>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
 // The number of this layout; a reader refuses others.
 inline constexpr int kSummaryVersion = 1;
 
-std::string performance_summary(const perf::LabRecord& lab);
+std::string performance_summary(const record::LabRecord& lab);
 
 }  // namespace ridge::report

@@ -9,7 +9,7 @@
 
 #include "base/canvas.h"
 #include "base/units.h"
-#include "perf/operation_table.h"
+#include "record/operation_table.h"
 
 namespace ridge::report {
 namespace {
@@ -20,11 +20,11 @@ constexpr int kAxisColumns = 14;  // what the canvas needs beside the plot for i
 double power_below(double value) { return std::pow(10.0, std::floor(std::log10(value))); }
 double power_above(double value) { return std::pow(10.0, std::ceil(std::log10(value))); }
 
-std::vector<perf::OperationRow> points(const perf::RunRecord& run,
-                                       const perf::Ceilings* ceilings,
-                                       size_t most) {
-  std::vector<perf::OperationRow> rows = table_by_op(run.step, ceilings).rows;
-  std::erase_if(rows, [](const perf::OperationRow& row) {
+std::vector<record::OperationRow> points(const record::RunRecord& run,
+                                         const cost::Ceilings* ceilings,
+                                         size_t most) {
+  std::vector<record::OperationRow> rows = table_by_op(run.step, ceilings).rows;
+  std::erase_if(rows, [](const record::OperationRow& row) {
     return !(row.intensity() > 0) || !(row.flops_per_ns() > 0);
   });
   if (rows.size() > most) rows.resize(most);
@@ -53,20 +53,20 @@ void draw_roof(Canvas& canvas,
 }
 
 std::string legend(char letter,
-                   const perf::OperationRow& row,
-                   const perf::Ceilings& ceilings,
+                   const record::OperationRow& row,
+                   const cost::Ceilings& ceilings,
                    DType dtype) {
-  double roof = perf::attainable_flops_per_ns(ceilings, dtype, row.intensity());
+  double roof = cost::attainable_flops_per_ns(ceilings, dtype, row.intensity());
   return fmt::format("  {} {:<32} {:>8.3g} FLOP/B  {:>13}  {:>5.0f}% of the memory roofline, {}\n",
                      letter, terminal_safe(row.key), row.intensity(),
                      format_rate(row.flops_per_ns() * 1e9, "FLOP/s"),
-                     100 * row.flops_per_ns() / roof, perf::name(row.bound));
+                     100 * row.flops_per_ns() / roof, name(row.bound));
 }
 
 // Points may hide the names in the plot.
-std::string roofs_text(const perf::Ceilings& ceilings, double memory) {
+std::string roofs_text(const cost::Ceilings& ceilings, double memory) {
   std::string text = "  roofs: memory " + format_rate(memory, "B/s");
-  for (const perf::MemoryLevel& level : ceilings.levels)
+  for (const cost::MemoryLevel& level : ceilings.levels)
     if (level.name != "memory")
       text += fmt::format(", {} {}", level.name, format_rate(level.copy_bytes_per_ns * 1e9, "B/s"));
   return text + "\n";
@@ -74,19 +74,19 @@ std::string roofs_text(const perf::Ceilings& ceilings, double memory) {
 
 }  // namespace
 
-std::string roofline(const perf::LabRecord& lab,
-                     const perf::RunRecord& run,
+std::string roofline(const record::LabRecord& lab,
+                     const record::RunRecord& run,
                      const TerminalOptions& options,
                      size_t most) {
   if (!lab.ceilings) return "No roofline: the machine's ceilings are not known (ridge machine).\n";
-  const perf::Ceilings& c = *lab.ceilings;
+  const cost::Ceilings& c = *lab.ceilings;
   DType dtype = product_dtype(run.setting);
-  std::vector<perf::OperationRow> rows = points(run, &c, most);
+  std::vector<record::OperationRow> rows = points(run, &c, most);
   double peak = c.peak_flops_per_ns(dtype) * 1e9, memory = c.memory_bytes_per_ns() * 1e9;
   Extent x, y;
   x.take(peak / memory);
   y.take(peak);
-  for (const perf::OperationRow& row : rows) {
+  for (const record::OperationRow& row : rows) {
     x.take(row.intensity());
     y.take(row.flops_per_ns() * 1e9);
   }
@@ -94,7 +94,7 @@ std::string roofline(const perf::LabRecord& lab,
   LogAxis y_axis{power_below(y.low), power_above(y.high * 1.5), "FLOP/s"};
   Canvas canvas(std::clamp(options.columns - kAxisColumns, 40, 100), kHeight, x_axis, y_axis);
   draw_roof(canvas, x_axis.low, memory, peak, "memory " + format_rate(memory, "B/s"));
-  for (const perf::MemoryLevel& level : c.levels)
+  for (const cost::MemoryLevel& level : c.levels)
     if (level.name != "memory" && level.copy_bytes_per_ns > 1.5 * c.memory_bytes_per_ns())
       draw_roof(canvas, x_axis.low, level.copy_bytes_per_ns * 1e9, peak, level.name);
   canvas.line(peak / memory / 100, peak, x_axis.high, peak);
@@ -102,10 +102,10 @@ std::string roofline(const perf::LabRecord& lab,
               fmt::format("{} products {}", name(dtype), format_rate(peak, "FLOP/s")));
   std::string legends;
   bool is_above = false;
-  for (const perf::OperationRow& row : rows) {
+  for (const record::OperationRow& row : rows) {
     legends += legend(canvas.point(row.intensity(), row.flops_per_ns() * 1e9), row, c, dtype);
     is_above =
-        is_above || row.flops_per_ns() > perf::attainable_flops_per_ns(c, dtype, row.intensity());
+        is_above || row.flops_per_ns() > cost::attainable_flops_per_ns(c, dtype, row.intensity());
   }
   if (is_above)
     legends +=

@@ -5,15 +5,15 @@
 #include <string>
 
 #include "base/terminal.h"
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
 // Axes are FLOPs per planned byte and FLOP/s, both logarithmic. Points are the `most` ops that take
 // the most time and do arithmetic; a legend follows. A sentence instead of the plot where no
 // ceilings are known.
-std::string roofline(const perf::LabRecord& lab,
-                     const perf::RunRecord& run,
+std::string roofline(const record::LabRecord& lab,
+                     const record::RunRecord& run,
                      const TerminalOptions& options,
                      size_t most = 12);
 

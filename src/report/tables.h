@@ -8,53 +8,53 @@
 #include <vector>
 
 #include "base/terminal.h"
-#include "perf/lab_record.h"
-#include "perf/operation_table.h"
+#include "record/lab_record.h"
+#include "record/operation_table.h"
 
 namespace ridge::report {
 
 // Cells: a median; its interval, with what that is worth where samples are too few for 95%; a
 // predicted time and how far off it is.
-std::string time_cell(const perf::Summary& summary);
-std::string interval_cell(const perf::Summary& summary);
+std::string time_cell(const Summary& summary);
+std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
 
-// A column a run, a row a figure. `runs` is one of perf::ladders(lab).
-Table ladder_table(const perf::LabRecord& lab, std::span<const size_t> runs);
+// A column a run, a row a figure. `runs` is one of record::ladders(lab).
+Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs);
 
 // "+0.4% (-0.3% - +1.1%)": what instrumented steps took beyond the plain ones beside them.
-std::string profiling_cost(const perf::RunRecord& run);
-std::string profiling_cost_of_run(const perf::RunRecord& run);
+std::string profiling_cost(const record::RunRecord& run);
+std::string profiling_cost_of_run(const record::RunRecord& run);
 
 // A row a run: for several batch sizes or lengths.
-Table sweep_table(const perf::LabRecord& lab);
+Table sweep_table(const record::LabRecord& lab);
 
 // Whether kernels ran side by side to an extent that matters.
-bool side_by_side(const perf::StepRecord& step);
+bool side_by_side(const record::StepRecord& step);
 // What the column of own times means; empty for a step that has none.
-std::string own_note(const perf::StepRecord& step);
+std::string own_note(const record::StepRecord& step);
 
 // Kernels that ran in the typical instrumented step.
-int64_t kernels_seen(const perf::StepRecord& step);
+int64_t kernels_seen(const record::StepRecord& step);
 // Which ops ran more or fewer kernels than the plan counts; empty where none did.
-std::string kernel_count_note(const perf::StepRecord& step);
+std::string kernel_count_note(const record::StepRecord& step);
 // That, a line a run with its level before it.
-std::vector<std::string> kernel_count_notes(const perf::LabRecord& lab,
+std::vector<std::string> kernel_count_notes(const record::LabRecord& lab,
                                             std::span<const size_t> runs);
 
 // One row a key, then idle, host and the whole step. `most` cuts rows (0: none) and says what
 // was left out.
-Table operation_table(const perf::OperationTable& table,
-                      const perf::StepRecord& step,
+Table operation_table(const record::OperationTable& table,
+                      const record::StepRecord& step,
                       size_t most = 0);
 
 // Each pass with what it changed.
-Table pass_table(std::span<const perf::PassRecord> passes);
+Table pass_table(std::span<const cost::PassRecord> passes);
 
 // Classes of memory at the highest point of the step.
-Table memory_table(const perf::MemoryRecord& memory);
+Table memory_table(const record::MemoryRecord& memory);
 
 // Predicted beside measured for the change that was tried.
-Table trial_table(const perf::TrialRecord& trial);
+Table trial_table(const record::TrialRecord& trial);
 
 }  // namespace ridge::report

@@ -111,10 +111,10 @@ int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   return bytes;
 }
 
-// Only kernels of the host read panels and what is copied, so the store's bytes are written where
-// they lie. A run at a time, whose source is then let go: a table of embeddings is most of some
-// models. Each thread has runs side by side, because two that touch one large page first both clear
-// it.
+// Only kernels of the host read panels and what is copied, so the store's
+// bytes are written where they lie. A run at a time, whose source is then
+// let go: a table of embeddings is most of some models. Each thread has runs
+// side by side, because two that touch one large page first both clear it.
 void write_in_runs(std::span<const std::byte> from,
                    const StoredSource& source,
                    const Type& type,

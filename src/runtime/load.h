@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a load graph on the host: tensors by file name in, stored parameters out; and its inverse
-// for checkpoints.
+// Runs a load graph on the host: tensors by file name in,
+// stored parameters out; and its inverse for checkpoints.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ using TensorSource = std::function<std::vector<float>(const std::string& name, c
 using TensorSink =
     std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
 
-// Fills every stored parameter. A tensor that several stored values need (a bf16 copy) is asked for
-// again.
+// Fills every stored parameter. A tensor that several
+// stored values need (a bf16 copy) is asked for again.
 void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
 
 // Where stored parameters come from.
@@ -42,8 +42,8 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
 // normal ones of standard deviation 0.02, which repeat.
 void load_made_up(const LoadGraph& load, Store& store);
 
-// Calls `sink` once for each input of the load graph with the data that would load to the stored
-// values.
+// Calls `sink` once for each input of the load graph
+// with the data that would load to the stored values.
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
 
 }  // namespace ridge::runtime

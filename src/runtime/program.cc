@@ -11,19 +11,19 @@
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "perf/dependences.h"
-#include "perf/run_counts.h"
+#include "plan/dependences.h"
+#include "record/run_counts.h"
 
 namespace ridge::runtime {
 namespace {
 
 // A kernel may be made ready before what it waits for has ended; waiting is not its time.
 void leave_out_waits(std::span<const backends::NodeLaunch> launches,
-                     std::vector<perf::Span>& spans) {
+                     std::vector<record::Span>& spans) {
   std::map<NodeId, size_t> index;
   for (size_t i = 0; i < launches.size(); ++i) index[launches[i].node] = i;
   std::vector<double> end_ns(launches.size(), 0.0);  // of what has been seen of each
-  for (perf::Span& span : spans) {
+  for (record::Span& span : spans) {
     size_t at = index.at(span.node);
     double ready_ns = end_ns[at];  // a launch's own kernels come one after the other
     for (int before : launches[at].after)
@@ -59,15 +59,15 @@ void replay_held(backends::Recording& recording, backends::Instrument& instrumen
 
 }  // namespace
 
-Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target) {
+Stage plan_stage(std::string name, Graph graph, int repeat, const plan::Target& target) {
   Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
-  stage.places = perf::places(stage.graph, &target);
-  stage.plan = perf::plan_memory(stage.graph, stage.places, target);
-  stage.costs = perf::node_costs(stage.graph, stage.places, &target);
+  stage.places = plan::places(stage.graph, &target);
+  stage.plan = plan::plan_memory(stage.graph, stage.places, target);
+  stage.costs = cost::node_costs(stage.graph, stage.places, &target);
   return stage;
 }
 
-perf::CountedGraph counted(const Stage& stage) {
+record::CountedGraph counted(const Stage& stage) {
   return {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs};
 }
 
@@ -78,7 +78,7 @@ int Program::add(std::string name, Graph graph, int repeat) {
 }
 
 backends::Operand Program::operand(const Stage& stage, ValueId value) const {
-  const perf::Place& place = perf::at(stage.places, value);
+  const plan::Place& place = plan::at(stage.places, value);
   const Value& root = stage.graph.value(place.root);
   std::byte* base = nullptr;
   if (root.storage == Storage::kTemporary) {
@@ -96,9 +96,9 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
   std::vector<bool> has_launch(stage.graph.nodes.size(), false);
   // A concat whose parts all lie in its output has nothing to do.
   for (size_t i = 0; i < has_launch.size(); ++i) has_launch[i] = stage.costs[i].launches > 0;
-  std::optional<perf::Schedule> branches;
+  std::optional<plan::Schedule> branches;
   if (backend_.branch_slack(stage.graph).any())
-    branches = perf::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
+    branches = plan::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
   const std::vector<NodeId> next = next_of_op(stage.graph, has_launch);
   std::vector<int> index(has_launch.size(), -1);
   for (size_t i = 0; i < has_launch.size(); ++i) {
@@ -182,11 +182,11 @@ void Program::run(int stage) {
   launch(bound, bound.recording.get(), nullptr);
 }
 
-perf::ProfiledRun Program::run_profiled(int stage) {
+record::ProfiledRun Program::run_profiled(int stage) {
   Bound& bound = bound_[static_cast<size_t>(stage)];
   backends::Instrument* instrument = backend_.instrument();
   if (instrument == nullptr) return run_clocked(bound);
-  perf::ProfiledRun run;
+  record::ProfiledRun run;
   double begin = now_ns();
   offer_recording(bound);
   const bool replays = bound.recording != nullptr;
@@ -208,8 +208,8 @@ perf::ProfiledRun Program::run_profiled(int stage) {
   return run;
 }
 
-perf::ProfiledRun Program::run_clocked(const Bound& bound) {
-  perf::ProfiledRun run;
+record::ProfiledRun Program::run_clocked(const Bound& bound) {
+  record::ProfiledRun run;
   run.spans.resize(bound.launches.size());
   double start = now_ns();
   launch_together(bound, [&] {

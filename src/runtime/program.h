@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "perf/cost.h"
-#include "perf/places.h"
-#include "perf/planner.h"
-#include "perf/profile.h"
+#include "cost/cost.h"
+#include "plan/places.h"
+#include "plan/planner.h"
+#include "record/profile.h"
 #include "runtime/store.h"
 
-namespace ridge::perf {
+namespace ridge::record {
 struct CountedGraph;
 }
 
@@ -26,15 +26,15 @@ struct Stage {
   std::string name;
   int repeat = 1;
   Graph graph;
-  std::vector<perf::Place> places;
-  perf::MemoryPlan plan;
-  std::vector<perf::NodeCost> costs;
+  std::vector<plan::Place> places;
+  plan::MemoryPlan plan;
+  std::vector<cost::NodeCost> costs;
 };
 
 // A graph as the passes left it, with its memory planned for a target. Nothing is bound.
-Stage plan_stage(std::string name, Graph graph, int repeat, const perf::Target& target);
+Stage plan_stage(std::string name, Graph graph, int repeat, const plan::Target& target);
 // What its counts need; the stage must outlive it.
-perf::CountedGraph counted(const Stage& stage);
+record::CountedGraph counted(const Stage& stage);
 
 class Program {
  public:
@@ -50,7 +50,7 @@ class Program {
   void wait() { backend_.synchronize(); }
   // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock
   // around each launch.
-  perf::ProfiledRun run_profiled(int stage);
+  record::ProfiledRun run_profiled(int stage);
 
   const Stage& stage(int index) const { return stages_[static_cast<size_t>(index)]; }
   int stages() const { return static_cast<int>(stages_.size()); }
@@ -58,8 +58,8 @@ class Program {
   Store& store() { return store_; }
   // A value of the last run, copied out; the value must be a graph output or stored.
   std::vector<float> read(int stage, ValueId value) const;
-  // The same of one fp32 number, which is on its way while the host goes on; null where `read` is
-  // as good.
+  // The same of one fp32 number, which is on its way
+  // while the host goes on; null where `read` is as good.
   std::unique_ptr<backends::CopyOut> start_read(int stage, ValueId value) const;
 
  private:
@@ -82,7 +82,7 @@ class Program {
   // Tells the device: by the recording, or where it is null launch by launch; `instrument` (or
   // null) hears which node each belongs to.
   void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
-  perf::ProfiledRun run_clocked(const Bound& bound);
+  record::ProfiledRun run_clocked(const Bound& bound);
 
   backends::Backend& backend_;
   Store& store_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, states and inputs by name, in the backend's memory, shared by all graphs of a
-// program.
+// Parameters, states and inputs by name, in the
+// backend's memory, shared by all graphs of a program.
 #pragma once
 
 #include <map>

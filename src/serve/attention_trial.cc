@@ -9,14 +9,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/random.h"
 #include "base/units.h"
+#include "cost/predict.h"
+#include "cost/resource_plan.h"
 #include "graph/builder.h"
 #include "ops/registry.h"
 #include "passes/pipeline.h"
-#include "perf/predict.h"
-#include "perf/process_memory.h"
-#include "perf/resource_plan.h"
 #include "runtime/program.h"
 
 namespace ridge::serve {
@@ -24,7 +24,7 @@ namespace {
 
 constexpr const char* kInputs[] = {"q", "k", "v"};
 
-Graph build(const AttentionTrial& trial, bool flash, const perf::Target& target) {
+Graph build(const AttentionTrial& trial, bool flash, const plan::Target& target) {
   Graph graph;
   Builder b(graph, ops::table());
   Type heads{DType::kF32, {trial.sequence, trial.heads, trial.head_size}}, shared = heads;
@@ -45,21 +45,21 @@ Graph build(const AttentionTrial& trial, bool flash, const perf::Target& target)
   return graph;
 }
 
-perf::AttentionForm plan(const Graph& graph,
-                         const perf::Target& target,
-                         const perf::Ceilings* ceilings) {
-  perf::AttentionForm form;
-  std::vector<perf::Place> places = perf::places(graph, &target);
-  perf::MemoryPlan memory = perf::plan_memory(graph, places, target);
-  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, &target);
-  perf::NodeCost cost = perf::total(costs);
+record::AttentionForm plan(const Graph& graph,
+                           const plan::Target& target,
+                           const cost::Ceilings* ceilings) {
+  record::AttentionForm form;
+  std::vector<plan::Place> places = plan::places(graph, &target);
+  plan::MemoryPlan memory = plan::plan_memory(graph, places, target);
+  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places, &target);
+  cost::NodeCost cost = cost::total(costs);
   form.launches = cost.launches;
   form.planned_bytes = cost.bytes();
   form.arena_bytes = memory.arena_bytes;
   form.owned_bytes = memory.owned_bytes();
   if (ceilings != nullptr)
     form.predicted_ns =
-        perf::total_ns(perf::predict_nodes(graph, places, memory, costs, *ceilings));
+        cost::total_ns(cost::predict_nodes(graph, places, memory, costs, *ceilings));
   return form;
 }
 
@@ -73,10 +73,10 @@ void fill(runtime::Store& store) {
 }
 
 // Where one run takes longer than the budget it is the only one.
-void run(Graph graph, double budget_ns, backends::Backend& backend, perf::AttentionForm& form) {
+void run(Graph graph, double budget_ns, backends::Backend& backend, record::AttentionForm& form) {
   constexpr int kMost = 20;
   ::malloc_trim(0);
-  bool is_measured = perf::reset_peak_memory();
+  bool is_measured = reset_peak_memory();
   int64_t before = backend.taken_memory().resident_bytes;
   {
     runtime::Store store(backend);
@@ -95,14 +95,14 @@ void run(Graph graph, double budget_ns, backends::Backend& backend, perf::Attent
     if (samples[0] < budget_ns) samples.clear();  // it was the warm-up
     while (samples.empty() || (samples.size() < kMost && now_ns() - begin < budget_ns))
       samples.push_back(once());
-    form.time = perf::summarize(samples);
+    form.time = summarize(samples);
     if (is_measured)
       form.measured_bytes = std::max<int64_t>(0, backend.taken_memory().peak_bytes - before);
   }
   ::malloc_trim(0);
 }
 
-std::string why_not(const perf::AttentionForm& form, const AttentionLimits& limits) {
+std::string why_not(const record::AttentionForm& form, const AttentionLimits& limits) {
   if (form.owned_bytes > limits.memory_bytes)
     return fmt::format("needs {}, more than {}", format_bytes(form.owned_bytes),
                        format_bytes(limits.memory_bytes));
@@ -113,13 +113,13 @@ std::string why_not(const perf::AttentionForm& form, const AttentionLimits& limi
 
 }  // namespace
 
-perf::AttentionRecord try_attention(const AttentionTrial& trial,
-                                    const AttentionLimits& limits,
-                                    backends::Backend& backend,
-                                    const perf::Ceilings* ceilings) {
-  perf::AttentionRecord record{trial.heads, trial.head_size, trial.sequence, {}, {}};
+record::AttentionRecord try_attention(const AttentionTrial& trial,
+                                      const AttentionLimits& limits,
+                                      backends::Backend& backend,
+                                      const cost::Ceilings* ceilings) {
+  record::AttentionRecord record{trial.heads, trial.head_size, trial.sequence, {}, {}};
   for (bool flash : {false, true}) {
-    perf::AttentionForm& form = flash ? record.flash : record.standard;
+    record::AttentionForm& form = flash ? record.flash : record.standard;
     Graph graph = build(trial, flash, backend);
     form = plan(graph, backend, ceilings);
     form.skipped = why_not(form, limits);
@@ -128,12 +128,12 @@ perf::AttentionRecord try_attention(const AttentionTrial& trial,
   return record;
 }
 
-perf::AttentionReach standard_reach(const AttentionTrial& trial,
-                                    int64_t memory_bytes,
-                                    const perf::Target& target) {
+record::AttentionReach standard_reach(const AttentionTrial& trial,
+                                      int64_t memory_bytes,
+                                      const plan::Target& target) {
   constexpr int64_t kMost = int64_t{1} << 22;
   AttentionTrial longer = trial;
-  int64_t reach = perf::largest_fitting(memory_bytes, kMost, [&](int64_t sequence) {
+  int64_t reach = cost::largest_fitting(memory_bytes, kMost, [&](int64_t sequence) {
     longer.sequence = std::max<int64_t>(sequence, 1);
     return plan(build(longer, false, target), target, nullptr).owned_bytes;
   });

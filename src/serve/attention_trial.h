@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "backends/backend.h"
-#include "perf/ceilings.h"
-#include "perf/inference_record.h"
+#include "cost/ceilings.h"
+#include "record/inference_record.h"
 
 namespace ridge::serve {
 
@@ -23,14 +23,14 @@ struct AttentionLimits {
 };
 
 // `ceilings` may be null: then nothing is predicted, and the time is no limit.
-perf::AttentionRecord try_attention(const AttentionTrial& trial,
-                                    const AttentionLimits& limits,
-                                    backends::Backend& backend,
-                                    const perf::Ceilings* ceilings);
+record::AttentionRecord try_attention(const AttentionTrial& trial,
+                                      const AttentionLimits& limits,
+                                      backends::Backend& backend,
+                                      const cost::Ceilings* ceilings);
 
 // The longest sequence (of the trial's heads) whose standard attention fits, by the plan.
-perf::AttentionReach standard_reach(const AttentionTrial& trial,
-                                    int64_t memory_bytes,
-                                    const perf::Target& target);
+record::AttentionReach standard_reach(const AttentionTrial& trial,
+                                      int64_t memory_bytes,
+                                      const plan::Target& target);
 
 }  // namespace ridge::serve

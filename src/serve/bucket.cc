@@ -13,8 +13,8 @@
 namespace ridge::serve {
 namespace {
 
-// Padding costs as much as tokens: steps of at most a quarter of what is asked for, from 16 tokens
-// on.
+// Padding costs as much as tokens: steps of at most
+// a quarter of what is asked for, from 16 tokens on.
 int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 4) return tokens;
   if (tokens <= 16) return round_up(tokens, 4);
@@ -48,7 +48,7 @@ std::string bucket_title(const models::InferenceShape& shape) {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const perf::Target& target) {
+                         const plan::Target& target) {
   models::ForwardGraph forward =
       models::build_inference_graph(file.config(), ops::table(), shape, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
@@ -102,9 +102,9 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
 }
 
-// Where kernels read the host's memory, weights are copied if there is room, beside the keys and
-// values to come: products read them from large pages faster than from a file's (two cores 33 GB/s
-// against 25).
+// Where kernels read the host's memory, weights are copied if there is
+// room, beside the keys and values to come: products read them from
+// large pages faster than from a file's (two cores 33 GB/s against 25).
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;

@@ -31,7 +31,7 @@ struct BucketGraph {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const perf::Target& target);
+                         const plan::Target& target);
 inline constexpr const char* kBucketStage = "inference";  // its name in a program
 std::string bucket_title(const models::InferenceShape& shape);
 
@@ -45,7 +45,7 @@ class Bucket {
 
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
-  perf::ProfiledRun run_profiled() { return program_.run_profiled(0); }
+  record::ProfiledRun run_profiled() { return program_.run_profiled(0); }
   std::vector<float> output() const { return program_.read(0, program_.stage(0).graph.outputs[0]); }
   const runtime::Program& program() const { return program_; }
 
@@ -75,8 +75,8 @@ class BucketCache {
         backend_(backend),
         store_(store) {}
 
-  // The bucket that holds `tokens` tokens at positions below `context`. The first one loads the
-  // weights.
+  // The bucket that holds `tokens` tokens at positions
+  // below `context`. The first one loads the weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
 
   int64_t arena_bytes() const;

@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/random.h"
-#include "perf/process_memory.h"
-#include "perf/run_counts.h"
+#include "record/run_counts.h"
 #include "serve/phase_plan.h"
 
 namespace ridge::serve {
@@ -52,8 +52,8 @@ class Measurement {
   }
 
   // The graphs of a run in order; those that follow themselves are repeated.
-  std::vector<perf::CountedGraph> graphs() const {
-    std::vector<perf::CountedGraph> graphs;
+  std::vector<record::CountedGraph> graphs() const {
+    std::vector<record::CountedGraph> graphs;
     for (const SessionRun& each : runs_) {
       const runtime::Stage& stage = each.bucket->program().stage(0);
       if (!graphs.empty() && graphs.back().graph == &stage.graph) {
@@ -73,7 +73,7 @@ class Measurement {
     return most;
   }
 
-  const std::vector<perf::InstrumentedStep>& steps() const { return steps_; }
+  const std::vector<record::InstrumentedStep>& steps() const { return steps_; }
   const std::vector<double>& plain() const { return plain_; }
 
  private:
@@ -89,7 +89,7 @@ class Measurement {
       plain_.push_back(wall_ns);
       return;
     }
-    perf::InstrumentedStep step{{}, wall_ns};
+    record::InstrumentedStep step{{}, wall_ns};
     for (SessionRun& each : runs) {
       step.wall_ns -= each.profile.instrument_ns;
       step.runs.push_back(each.profile);
@@ -102,7 +102,7 @@ class Measurement {
   backends::Instrument* instrument_;
   std::function<void()> once_;
   std::vector<SessionRun> runs_;
-  std::vector<perf::InstrumentedStep> steps_;
+  std::vector<record::InstrumentedStep> steps_;
   std::vector<double> plain_;
 };
 
@@ -110,26 +110,26 @@ class Measurement {
 // place, pages that go where they are copied.
 int64_t resident_weights(const models::ModelFile& file) {
   int64_t bytes = 0;
-  for (std::span<const std::byte> part : file.file_parts()) bytes += perf::resident_bytes(part);
+  for (std::span<const std::byte> part : file.file_parts()) bytes += resident_bytes(part);
   return bytes;
 }
 
-perf::RunRecord make_record(const Experiment& e,
-                            const char* task,
-                            const Session& session,
-                            const Measurement& measured,
-                            const perf::Target& target,
-                            const perf::Ceilings* ceilings) {
-  perf::RunRecord record;
-  std::vector<perf::CountedGraph> counted = measured.graphs();
-  std::vector<perf::MeasuredGraph> graphs =
+record::RunRecord make_record(const Experiment& e,
+                              const char* task,
+                              const Session& session,
+                              const Measurement& measured,
+                              const plan::Target& target,
+                              const cost::Ceilings* ceilings) {
+  record::RunRecord record;
+  std::vector<record::CountedGraph> counted = measured.graphs();
+  std::vector<record::MeasuredGraph> graphs =
       count_phase(e, session.config(), task, counted, target, ceilings, record);
   record.memory.allocated_bytes = session.store_bytes() + measured.arena_bytes();
   record.plain_wall_ns = record.beside_wall_ns = measured.plain();
-  record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
-  record.step = perf::make_step_record(graphs, measured.steps());
+  record.clock_ns = record::clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  record.step = record::make_step_record(graphs, measured.steps());
   for (const char* module : {"attention", "mlp"})
-    record.modules.push_back(perf::module_record(module, counted, record.step));
+    record.modules.push_back(record::module_record(module, counted, record.step));
   return record;
 }
 
@@ -155,18 +155,18 @@ std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed
 PhaseRecords measure_phases(const models::ModelFile& file,
                             const Experiment& e,
                             backends::Backend& backend,
-                            const perf::Ceilings* ceilings) {
+                            const cost::Ceilings* ceilings) {
   // What an instrument takes for itself is not the run's.
   backend.instrument();
-  perf::ProcessMemory before = backend.taken_memory();
+  ProcessMemory before = backend.taken_memory();
   int64_t foreign_bytes =
       before.resident_bytes - (backend.owns_weights() ? 0 : resident_weights(file));
   Session session(file, session_options(e, e.length), backend);
-  bool was_reset = perf::reset_peak_memory();
+  bool was_reset = reset_peak_memory();
   Prompts p(e, file.config().vocabulary);
   PhaseRecords records;
   auto finish = [&](const char* task, const Measurement& measured) {
-    perf::RunRecord record = make_record(e, task, session, measured, backend, ceilings);
+    record::RunRecord record = make_record(e, task, session, measured, backend, ceilings);
     record.memory.before = before;
     record.memory.foreign_bytes = foreign_bytes;
     record.memory.after = backend.taken_memory();
@@ -187,11 +187,11 @@ PhaseRecords measure_phases(const models::ModelFile& file,
   return records;
 }
 
-perf::LatencyRecord measure_latency(const models::ModelFile& file,
-                                    const Experiment& e,
-                                    int64_t tokens,
-                                    backends::Backend& backend) {
-  perf::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
+record::LatencyRecord measure_latency(const models::ModelFile& file,
+                                      const Experiment& e,
+                                      int64_t tokens,
+                                      backends::Backend& backend) {
+  record::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
   double begin = now_ns();
   Session session(file, session_options(e, e.length + tokens - 1), backend);
   record.open_ns = now_ns() - begin;
@@ -212,14 +212,14 @@ perf::LatencyRecord measure_latency(const models::ModelFile& file,
   session.start(p.prompts);  // a device records its launches in a graph's second run
   steps.clear();
   record.wall_ns = generate();
-  record.tpot = perf::summarize(steps);
+  record.tpot = summarize(steps);
   return record;
 }
 
-perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
-                                         const Experiment& e,
-                                         backends::Backend& backend) {
-  perf::CacheGainRecord record;
+record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
+                                           const Experiment& e,
+                                           backends::Backend& backend) {
+  record::CacheGainRecord record;
   record.context = e.length;
   Prompts p(e, file.config().vocabulary);
   SessionOptions options = session_options(e, e.length);
@@ -233,7 +233,7 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
       session.step(p.slots, p.tokens);
     });
     decode.run(e.repeats);
-    record.with = perf::summarize(decode.plain());
+    record.with = summarize(decode.plain());
     record.cache_bytes = models::cache_bytes(
         file.config(),
         models::contiguous_cache(1, e.length, file.config().window, session.options().chunk),
@@ -243,7 +243,7 @@ perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
   Session session(file, options, backend);
   Measurement whole(session, backend.instrument(), [&] { session.start(p.prompts); });
   whole.run(e.repeats);
-  record.without = perf::summarize(whole.plain());
+  record.without = summarize(whole.plain());
   std::vector<float> other = session.logits(0);
   for (size_t i = 0; i < logits.size(); ++i)
     record.logits_difference =

@@ -8,7 +8,7 @@
 
 #include "backends/backend.h"
 #include "models/model_file.h"
-#include "perf/inference_record.h"
+#include "record/inference_record.h"
 #include "serve/session.h"
 
 namespace ridge::serve {
@@ -21,7 +21,7 @@ struct Repeats {
 };
 
 struct Experiment {
-  perf::Setting setting;  // what the record will say; task, batch and length are filled in
+  record::Setting setting;  // what the record will say; task, batch and length are filled in
   passes::Selection selection{"compiled", ""};
   int64_t batch = 1;
   int64_t length = 128;  // tokens of each prompt; a decode's context
@@ -33,8 +33,8 @@ struct Experiment {
 SessionOptions session_options(const Experiment& experiment, int64_t capacity);
 
 struct PhaseRecords {
-  perf::RunRecord prefill;
-  perf::RunRecord decode;
+  record::RunRecord prefill;
+  record::RunRecord decode;
 };
 // One session: prefills of `batch` prompts of `length` tokens, then decodes whose tokens see
 // `length` keys. After one of each that is not measured, plain and instrumented runs alternate.
@@ -42,19 +42,19 @@ struct PhaseRecords {
 PhaseRecords measure_phases(const models::ModelFile& file,
                             const Experiment& experiment,
                             backends::Backend& backend,
-                            const perf::Ceilings* ceilings);
+                            const cost::Ceilings* ceilings);
 
 // Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, and after one
 // more prefill the one that is measured.
-perf::LatencyRecord measure_latency(const models::ModelFile& file,
-                                    const Experiment& experiment,
-                                    int64_t tokens,
-                                    backends::Backend& backend);
+record::LatencyRecord measure_latency(const models::ModelFile& file,
+                                      const Experiment& experiment,
+                                      int64_t tokens,
+                                      backends::Backend& backend);
 
 // A token after `length` others, with and without the cache.
-perf::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
-                                         const Experiment& experiment,
-                                         backends::Backend& backend);
+record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
+                                           const Experiment& experiment,
+                                           backends::Backend& backend);
 
 // `count` ids below `vocabulary`, the same for the same seed.
 std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed);

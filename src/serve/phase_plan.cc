@@ -14,11 +14,11 @@ namespace ridge::serve {
 namespace {
 
 // What most multiply-adds are made in: where a group of products rounds its input, in that.
-std::string multiplied_in(std::span<const perf::CountedGraph> graphs, const std::string& dtype) {
+std::string multiplied_in(std::span<const record::CountedGraph> graphs, const std::string& dtype) {
   std::map<std::string, int64_t> macs;
-  for (const perf::CountedGraph& each : graphs)
+  for (const record::CountedGraph& each : graphs)
     for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-      std::optional<DType> rounded = perf::rounded_to(each.graph->nodes[i]);
+      std::optional<DType> rounded = cost::rounded_to(each.graph->nodes[i]);
       macs[rounded ? std::string(name(*rounded)) : dtype] +=
           each.repeat * (*each.costs)[i].work.macs;
     }
@@ -54,7 +54,7 @@ std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
 // Graphs by shape, made when first asked for, as a session's buckets are.
 class Planner {
  public:
-  Planner(const models::ModelFile& file, const Experiment& e, const perf::Target& target)
+  Planner(const models::ModelFile& file, const Experiment& e, const plan::Target& target)
       : file_(file), e_(e), target_(target) {
     SessionOptions options = checked(session_options(e, e.length), file.config());
     chunk_ = options.chunk;
@@ -63,10 +63,10 @@ class Planner {
   }
 
   // Each graph once, however its runs and others' take turns.
-  std::vector<perf::CountedGraph> prefill() {
-    std::vector<perf::CountedGraph> graphs;
+  std::vector<record::CountedGraph> prefill() {
+    std::vector<record::CountedGraph> graphs;
     for (const Chunk& chunk : prefill_chunks(e_.batch, e_.length, chunk_)) {
-      perf::CountedGraph one =
+      record::CountedGraph one =
           counted(at(models::InferenceTask::kPrefill, chunk.tokens, chunk.reach));
       auto found = std::find_if(graphs.begin(), graphs.end(),
                                 [&](const auto& each) { return each.graph == one.graph; });
@@ -78,19 +78,19 @@ class Planner {
     return graphs;
   }
 
-  std::vector<perf::CountedGraph> decode() {
+  std::vector<record::CountedGraph> decode() {
     return {counted(at(models::InferenceTask::kDecode, e_.batch, e_.length))};
   }
 
   // Of all graphs so far: one store, an arena each.
   int64_t owned_bytes() const {
-    std::vector<perf::PlannedGraph> graphs;
+    std::vector<record::PlannedGraph> graphs;
     int64_t arenas = 0;
     for (const Planned& each : planned_) {
       graphs.push_back({each.stage.name, &each.stage.graph, &each.stage.plan});
       arenas += each.stage.plan.arena_bytes;
     }
-    perf::MemoryRecord memory = perf::planned_memory(graphs);
+    record::MemoryRecord memory = record::planned_memory(graphs);
     return memory.owned_bytes - memory.arena_bytes + arenas;
   }
 
@@ -112,15 +112,15 @@ class Planner {
     return planned_.back();
   }
 
-  static perf::CountedGraph counted(const Planned& planned) {
-    perf::CountedGraph graph = runtime::counted(planned.stage);
+  static record::CountedGraph counted(const Planned& planned) {
+    record::CountedGraph graph = runtime::counted(planned.stage);
     graph.name = bucket_title(planned.shape);
     return graph;
   }
 
   const models::ModelFile& file_;
   const Experiment& e_;
-  const perf::Target& target_;
+  const plan::Target& target_;
   int64_t chunk_ = 0;
   models::CacheShape cache_;
   std::deque<Planned> planned_;  // graphs stay where they are
@@ -128,30 +128,30 @@ class Planner {
 
 }  // namespace
 
-std::vector<perf::MeasuredGraph> count_phase(const Experiment& e,
-                                             const models::ModelConfig& config,
-                                             const char* task,
-                                             std::span<const perf::CountedGraph> graphs,
-                                             const perf::Target& target,
-                                             const perf::Ceilings* ceilings,
-                                             perf::RunRecord& record) {
+std::vector<record::MeasuredGraph> count_phase(const Experiment& e,
+                                               const models::ModelConfig& config,
+                                               const char* task,
+                                               std::span<const record::CountedGraph> graphs,
+                                               const plan::Target& target,
+                                               const cost::Ceilings* ceilings,
+                                               record::RunRecord& record) {
   record.setting = e.setting;
   record.setting.task = task;
   record.setting.batch_size = e.batch;
   record.setting.sequence = e.length;
   record.setting.dtype = multiplied_in(graphs, e.setting.dtype);
   record.parameters = config.parameters();
-  for (const perf::CountedGraph& each : graphs)
+  for (const record::CountedGraph& each : graphs)
     record.weight_bytes =
-        std::max(record.weight_bytes, perf::parameter_bytes(*each.graph, *each.places));
+        std::max(record.weight_bytes, cost::parameter_bytes(*each.graph, *each.places));
   record.cache_bytes = e.batch * models::seen_bytes(config, e.length, e.selection.activations());
-  return perf::count_graphs(graphs, target, ceilings, record);
+  return record::count_graphs(graphs, target, ceilings, record);
 }
 
 PhasePlan plan_phases(const models::ModelFile& file,
                       const Experiment& e,
-                      const perf::Target& target,
-                      const perf::Ceilings* ceilings) {
+                      const plan::Target& target,
+                      const cost::Ceilings* ceilings) {
   Planner planner(file, e, target);
   PhasePlan plan;
   count_phase(e, file.config(), "prefill", planner.prefill(), target, ceilings,
@@ -163,7 +163,7 @@ PhasePlan plan_phases(const models::ModelFile& file,
 
 int64_t session_bytes(const models::ModelFile& file,
                       const Experiment& e,
-                      const perf::Target& target) {
+                      const plan::Target& target) {
   Planner planner(file, e, target);
   planner.prefill();
   planner.decode();

@@ -6,23 +6,23 @@
 #include <cstdint>
 #include <span>
 
+#include "cost/ceilings.h"
 #include "models/model_file.h"
-#include "perf/ceilings.h"
-#include "perf/run_counts.h"
-#include "perf/run_record.h"
+#include "record/run_counts.h"
+#include "record/run_record.h"
 #include "serve/experiment.h"
 
 namespace ridge::serve {
 
 // The counts of the graphs that a phase runs, in the experiment's record of it; returns the graphs
 // as the step record wants them. `ceilings` may be null: then nothing is predicted.
-std::vector<perf::MeasuredGraph> count_phase(const Experiment& experiment,
-                                             const models::ModelConfig& config,
-                                             const char* task,
-                                             std::span<const perf::CountedGraph> graphs,
-                                             const perf::Target& target,
-                                             const perf::Ceilings* ceilings,
-                                             perf::RunRecord& record);
+std::vector<record::MeasuredGraph> count_phase(const Experiment& experiment,
+                                               const models::ModelConfig& config,
+                                               const char* task,
+                                               std::span<const record::CountedGraph> graphs,
+                                               const plan::Target& target,
+                                               const cost::Ceilings* ceilings,
+                                               record::RunRecord& record);
 
 struct PhasePlan {
   PhaseRecords records;     // of a session as measure_phases runs it, without its times
@@ -31,11 +31,11 @@ struct PhasePlan {
 // Throws what a session would for options out of range.
 PhasePlan plan_phases(const models::ModelFile& file,
                       const Experiment& experiment,
-                      const perf::Target& target,
-                      const perf::Ceilings* ceilings);
+                      const plan::Target& target,
+                      const cost::Ceilings* ceilings);
 // The plan's owned bytes alone, sooner.
 int64_t session_bytes(const models::ModelFile& file,
                       const Experiment& experiment,
-                      const perf::Target& target);
+                      const plan::Target& target);
 
 }  // namespace ridge::serve

@@ -139,7 +139,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
 
 void Session::run(Bucket& bucket) {
   if (observed_ == nullptr) return bucket.run();
-  perf::ProfiledRun profile = bucket.run_profiled();
+  record::ProfiledRun profile = bucket.run_profiled();
   observed_->push_back({&bucket, std::move(profile)});
 }
 

@@ -46,7 +46,7 @@ struct Likelihood {
 // A graph that a session ran, node by node.
 struct SessionRun {
   const Bucket* bucket = nullptr;
-  perf::ProfiledRun profile;
+  record::ProfiledRun profile;
 };
 
 class Session {
@@ -55,9 +55,9 @@ class Session {
   // out-of-memory Error where the cache does not fit.
   Session(const models::ModelFile& file, const SessionOptions& options, backends::Backend& backend);
 
-  // Begins sequences anew in their slots and chooses the first token of each; other slots are left
-  // alone. Usage Errors: an empty prompt, an id out of range, a prompt that leaves no room for a
-  // token.
+  // Begins sequences anew in their slots and chooses the first token of
+  // each; other slots are left alone. Usage Errors: an empty prompt, an
+  // id out of range, a prompt that leaves no room for a token.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
   // The next token of each slot given, after the one chosen last. A slot must have room.
   void step(std::span<const int64_t> slots, std::span<int32_t> tokens);

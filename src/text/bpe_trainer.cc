@@ -34,8 +34,7 @@ struct Pair {
 };
 
 // A step of training: which pair was joined, and whether its bytes are a token that was not there
-// before
-// ("a" + "aa" and "aa" + "a" make the same one).
+// before ("a" + "aa" and "aa" + "a" make the same one).
 struct Step {
   int32_t left;
   int32_t right;
@@ -186,8 +185,8 @@ class Merger {
     words_[word].size = out;
   }
 
-  // Each thread counts a range of words; the ranges are joined in order, so that the lists of words
-  // ascend.
+  // Each thread counts a range of words; the ranges are
+  // joined in order, so that the lists of words ascend.
   void count_pairs() {
     struct Local {
       PairTable<uint32_t> table;

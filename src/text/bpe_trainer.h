@@ -29,8 +29,8 @@ class BpeTrainer {
   // too long or equal to a byte's token.
   explicit BpeTrainer(BpeTrainerOptions options);
 
-  // Pre-tokenizes and counts, on all threads. May be called any number of times; a document stays
-  // whole.
+  // Pre-tokenizes and counts, on all threads. May be
+  // called any number of times; a document stays whole.
   void add_text(std::string_view text,
                 const std::function<void(int64_t, int64_t)>& progress = nullptr);
 

@@ -17,8 +17,8 @@ constexpr bool prints(int byte) {
 struct Alphabet {
   std::array<char32_t, 256> character{};
   std::array<uint8_t, 256> order{};
-  std::array<int16_t, kFirstStandIn + kStandIns>
-      byte_of{};  // by character; -1 outside of the alphabet
+  // By character; -1 outside of the alphabet
+  std::array<int16_t, kFirstStandIn + kStandIns> byte_of{};
 };
 
 constexpr Alphabet make_alphabet() {

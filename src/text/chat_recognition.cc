@@ -94,9 +94,9 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text = out.append(text, at);
 }
 
-// One spelling for what Jinja reads alike: no comments, no white space outside of literals, single
-// quotes, line breaks as themselves, neighbouring literals joined, message['role'] for
-// message.role.
+// One spelling for what Jinja reads alike: no comments, no white space
+// outside of literals, single quotes, line breaks as themselves,
+// neighbouring literals joined, message['role'] for message.role.
 std::string squeezed(std::string_view jinja) {
   std::string out;
   out.reserve(jinja.size());

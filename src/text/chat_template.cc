@@ -12,8 +12,8 @@ namespace {
 using Format = ChatTemplate::Format;
 using Messages = std::span<const ChatMessage>;
 
-// What Python's str.strip and Jinja's trim take away: white space and the four separators U+001C to
-// U+001F.
+// What Python's str.strip and Jinja's trim take away:
+// white space and the four separators U+001C to U+001F.
 bool is_stripped(char32_t c) {
   return char_class(c) == CharClass::kSpace || (c >= 0x1C && c <= 0x1F);
 }

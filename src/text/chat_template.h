@@ -41,16 +41,16 @@ class ChatTemplate {
   // usage_error that lists the known names where the template is none of those known, or too long.
   static ChatTemplate recognise(std::string_view jinja);
 
-  // "chatml", "smollm2", "llama2", "llama3", "llama3.1", "gemma", "gemma3", "mistral",
-  // "mistral-v3", "mistral-nemo".
+  // "chatml", "smollm2", "llama2", "llama3", "llama3.1",
+  // "gemma", "gemma3", "mistral", "mistral-v3", "mistral-nemo".
   static ChatTemplate named(std::string_view name);
   static std::vector<std::string_view> names();
 
-  // The prompt, as Hugging Face's apply_chat_template renders the template. Encode it with special
-  // tokens parsed and no BOS added, unless writes_bos() is false and the model wants one.
-  // usage_error for an unknown role, roles that do not alternate where the template insists, a
-  // system message where it has no place, no message at all, or more than kMaxMessages or
-  // kMaxBytes.
+  // The prompt, as Hugging Face's apply_chat_template renders the template.
+  // Encode it with special tokens parsed and no BOS added, unless writes_bos()
+  // is false and the model wants one. usage_error for an unknown role, roles
+  // that do not alternate where the template insists, a system message where it
+  // has no place, no message at all, or more than kMaxMessages or kMaxBytes.
   std::string render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
 
   Format format() const { return format_; }

@@ -72,8 +72,8 @@ void PieceCounter::count(std::string_view text, PieceTable& table) const {
   }
 }
 
-// All pre-tokenizers begin a piece at a space after a character that is neither space nor wrong
-// UTF-8.
+// All pre-tokenizers begin a piece at a space after
+// a character that is neither space nor wrong UTF-8.
 size_t PieceCounter::chunk_end(std::string_view text, size_t at) const {
   if (pre_tokenizer_ == PreTokenizer::kNone) return text.size();
   for (size_t i = at + kChunkBytes; i < text.size(); ++i)

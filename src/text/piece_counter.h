@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often each pre-token piece stands in a corpus: the first half of BPE training. Keeps pieces,
-// not text.
+// How often each pre-token piece stands in a corpus: the
+// first half of BPE training. Keeps pieces, not text.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ constexpr std::array<CharClass, 128> ascii_classes() {
 }
 constexpr std::array<CharClass, 128> kAscii = ascii_classes();
 
-// A place in the text with the class of the character there; at the end, size is 0 and nothing
-// matches.
+// A place in the text with the class of the character
+// there; at the end, size is 0 and nothing matches.
 struct Char {
   CharClass cls;
   uint8_t size;
@@ -126,8 +126,8 @@ class Scanner {
     return 0;
   }
 
-  // \s+(?!\S)|\s+: the run up to its last character where something follows, which takes that one
-  // along.
+  // \s+(?!\S)|\s+: the run up to its last character
+  // where something follows, which takes that one along.
   size_t space_end(bool number_ends_text) const {
     size_t last = at_;
     size_t end = at_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a text is cut before BPE: each merge stays inside one piece. Hand-written scanners, equal
-// to the published patterns but linear in the text whatever it is. Special tokens are not this
-// file's business.
+// Where a text is cut before BPE: each merge stays inside one piece.
+// Hand-written scanners, equal to the published patterns but linear in
+// the text whatever it is. Special tokens are not this file's business.
 #pragma once
 
 #include <cstddef>

@@ -18,8 +18,8 @@ SpecialFinder::SpecialFinder(std::vector<std::pair<std::string_view, int32_t>> t
   build(tokens, 0);
 }
 
-// Sorted tokens that share their first `depth` bytes become one node and, by their next byte, its
-// children.
+// Sorted tokens that share their first `depth` bytes
+// become one node and, by their next byte, its children.
 uint32_t SpecialFinder::build(std::span<const std::pair<std::string_view, int32_t>> tokens,
                               size_t depth) {
   auto node = static_cast<uint32_t>(nodes_.size());
@@ -83,8 +83,8 @@ std::vector<SpecialMatch> SpecialFinder::find(std::string_view text) const {
       std::sort(candidates.begin(), candidates.end(), left_first);
     for (const SpecialMatch& match : candidates) {
       if (taken[match.begin]) continue;
-      // What was accepted so far is at least as long, so it cannot lie strictly inside: the ends
-      // tell all.
+      // What was accepted so far is at least as long, so
+      // it cannot lie strictly inside: the ends tell all.
       if (!taken[match.begin + size - 1]) {
         std::fill_n(taken.begin() + static_cast<int64_t>(match.begin), size, true);
         accepted.push_back(match);

@@ -185,8 +185,8 @@ std::optional<int32_t> Tokenizer::find(std::string_view token) const {
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
   std::string out;
-  // encode put a space before the text and after each special token; it goes where the next text
-  // begins.
+  // encode put a space before the text and after each
+  // special token; it goes where the next text begins.
   bool drop_space = spec_.add_space_prefix && !options.continuation;
   for (int32_t id : ids) {
     std::string_view bytes = token_bytes(id);

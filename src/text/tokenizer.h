@@ -42,9 +42,9 @@ class Tokenizer {
   // token (SentencePiece). Texts of at most kMaxTextBytes.
   std::vector<int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  // Bytes, which need not be UTF-8. usage_error for an id out of range. The inverse of encode for
-  // every text that the vocabulary covers (with add_space_prefix too; U+2581 comes back as a
-  // space).
+  // Bytes, which need not be UTF-8. usage_error for an id out of
+  // range. The inverse of encode for every text that the vocabulary
+  // covers (with add_space_prefix too; U+2581 comes back as a space).
   std::string decode(std::span<const int32_t> ids, const DecodeOptions& options = {}) const;
 
   // What one id stands for in decoded text, special tokens as they are written.
@@ -84,8 +84,8 @@ class Tokenizer {
   std::array<int32_t, 256> byte_tokens_{};
   std::vector<uint32_t> priorities_;  // SentencePiece: by id, from the scores
   std::vector<bool> joins_;           // SentencePiece: tokens that merges may make
-  std::vector<uint32_t>
-      before_space_;  // SentencePiece: characters that U+2581 follows inside a token
+  // SentencePiece: characters that U+2581 follows inside a token
+  std::vector<uint32_t> before_space_;
   SpecialFinder user_defined_;
   SpecialFinder all_special_;
   std::string decoded_;                  // the bytes of all tokens, one after the other

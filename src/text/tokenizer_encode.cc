@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding: special tokens are cut out first, what lies between goes through BPE piece by piece.
-// Pieces repeat, so the ids of short ones are copied from where the same piece produced them
-// before.
+// Encoding: special tokens are cut out first, what lies between goes
+// through BPE piece by piece. Pieces repeat, so the ids of short
+// ones are copied from where the same piece produced them before.
 #include <algorithm>
 #include <bit>
 #include <deque>

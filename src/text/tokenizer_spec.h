@@ -13,8 +13,8 @@ namespace ridge::text {
 
 enum class TokenizerKind : uint8_t {
   kByteLevelBpe,      // GPT-2, Llama 3, SmolLM: ranked merges of bytes
-  kSentencePieceBpe,  // Llama 2, Gemma: the joined text with the best score, bytes where nothing
-                      // fits
+  kSentencePieceBpe,  // Llama 2, Gemma: the joined text with the
+                      // best score, bytes where nothing fits
 };
 
 // GGUF's token types (its numbers 1 to 6, in this order).
@@ -46,11 +46,11 @@ struct TokenizerSpec {
 
   // Byte-level: "left right" in the byte alphabet, best first.
   std::vector<std::string> merges;
-  bool whole_piece_first =
-      false;  // a piece that is a token skips the merges ("ignore_merges" of Llama 3)
+  // A piece that is a token skips the merges ("ignore_merges" of Llama 3)
+  bool whole_piece_first = false;
 
-  bool add_space_prefix =
-      false;             // SentencePiece: a space before the text and after each special token
+  // SentencePiece: a space before the text and after each special token
+  bool add_space_prefix = false;
   bool add_bos = false;  // what the model expects; encode adds it only when asked
   bool add_eos = false;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of a specification find out on the way and the tokenizer goes on to use. Internal
-// to text/.
+// What the checks of a specification find out on the way
+// and the tokenizer goes on to use. Internal to text/.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ inline TokenType type_of(const TokenizerSpec& spec, int32_t id) {
   return spec.types.empty() ? TokenType::kNormal : spec.types[static_cast<size_t>(id)];
 }
 
-// Types that are looked for in the text before BPE (control and unknown only when special tokens
-// are parsed).
+// Types that are looked for in the text before BPE (control
+// and unknown only when special tokens are parsed).
 inline bool is_searched(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUnknown ||
          type == TokenType::kUserDefined;

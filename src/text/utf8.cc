@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 decoding after Unicode's table of well-formed sequences, and classes from PCRE2's property
-// tables.
+// UTF-8 decoding after Unicode's table of well-formed
+// sequences, and classes from PCRE2's property tables.
 #include "text/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -35,8 +35,8 @@ constexpr Lead lead_of(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// Bytes at `at` that are a prefix of some well-formed sequence: the whole of it, or the maximal
-// invalid part.
+// Bytes at `at` that are a prefix of some well-formed
+// sequence: the whole of it, or the maximal invalid part.
 size_t well_formed_prefix(std::string_view text, size_t at, Lead lead) {
   size_t length = 1;
   while (length < lead.size && at + length < text.size()) {
@@ -119,8 +119,8 @@ std::unique_ptr<Page> build_page(char32_t first) {
   return page;
 }
 
-// Pages live as long as the process; two threads may build one at once, then one of the two is
-// kept.
+// Pages live as long as the process; two threads may
+// build one at once, then one of the two is kept.
 const Page& page_of(char32_t index) {
   static std::array<std::atomic<const Page*>, kPages> pages{};
   const Page* page = pages[index].load(std::memory_order_acquire);

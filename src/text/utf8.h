@@ -41,8 +41,8 @@ enum class CharClass : uint8_t {
   kSpace,   // the Unicode property White_Space
 };
 
-// Letters and numbers by PCRE2's tables, asked for once per page of 256 code points and kept.
-// Thread-safe.
+// Letters and numbers by PCRE2's tables, asked for once
+// per page of 256 code points and kept. Thread-safe.
 CharClass char_class(char32_t value);
 
 }  // namespace ridge::text

@@ -29,8 +29,8 @@ std::string joined(const std::string& switches, const std::string& item) {
   return switches.empty() ? item : switches + "," + item;
 }
 
-// The same experiment at another level or with other switches; throws usage Errors for impossible
-// ones.
+// The same experiment at another level or with other
+// switches; throws usage Errors for impossible ones.
 Experiment with_selection(const Experiment& present,
                           const std::string& level,
                           const std::string& switches) {
@@ -108,9 +108,9 @@ class Candidates {
   std::vector<Candidate> candidates_;
 };
 
-perf::RunRecord cost(const Experiment& e,
-                     const perf::Target& target,
-                     const perf::Ceilings& ceilings) {
+record::RunRecord cost(const Experiment& e,
+                       const plan::Target& target,
+                       const cost::Ceilings& ceilings) {
   TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), target);
   return planned_run(e.setting, e.config, e.step, step, target, &ceilings);
 }
@@ -128,8 +128,8 @@ std::string reason(const Candidate& candidate, const Advice& a) {
 }
 
 Advice weigh(const Candidate& candidate,
-             const perf::RunRecord& before,
-             const perf::RunRecord& after) {
+             const record::RunRecord& before,
+             const record::RunRecord& after) {
   Advice a;
   a.title = candidate.title;
   a.command = candidate.command;
@@ -149,7 +149,7 @@ Advice weigh(const Candidate& candidate,
   return a;
 }
 
-bool is_worth_saying(const Advice& a, const Experiment& present, const perf::Ceilings& ceilings) {
+bool is_worth_saying(const Advice& a, const Experiment& present, const cost::Ceilings& ceilings) {
   int64_t memory_bytes = ceilings.machine.memory_bytes;
   if (memory_bytes > 0 && a.after_peak_bytes > memory_bytes) return false;
   if (a.time_gain() >= kLeastTimeGain) return true;
@@ -179,27 +179,27 @@ double Advice::memory_gain() const {
              : 0;
 }
 
-perf::AdviceRecord Advice::record() const {
+record::AdviceRecord Advice::record() const {
   return {title,     reason,   command,           time_gain(),      memory_gain(),
           before_ns, after_ns, before_peak_bytes, after_peak_bytes, is_same_training};
 }
 
 std::vector<Advice> advise(const Experiment& present,
-                           const perf::Target& target,
-                           const perf::Ceilings& ceilings,
+                           const plan::Target& target,
+                           const cost::Ceilings& ceilings,
                            size_t most,
                            const std::function<void(size_t done, size_t of)>& listener) {
-  perf::RunRecord before = cost(present, target, ceilings);
+  record::RunRecord before = cost(present, target, ceilings);
   std::vector<Candidate> candidates = Candidates(present).all();
   std::vector<Advice> advice;
   for (size_t i = 0; i < candidates.size(); ++i) {
     try {
-      perf::RunRecord after = cost(candidates[i].experiment, target, ceilings);
+      record::RunRecord after = cost(candidates[i].experiment, target, ceilings);
       Advice each = weigh(candidates[i], before, after);
       if (is_worth_saying(each, present, ceilings)) advice.push_back(each);
     } catch (const Error&) {
-      // The change does not fit the model or the target (a head size without a kernel, say): no
-      // advice.
+      // The change does not fit the model or the target
+      // (a head size without a kernel, say): no advice.
     }
     if (listener) listener(i + 1, candidates.size());
   }

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "perf/ceilings.h"
-#include "perf/lab_record.h"
-#include "perf/target.h"
+#include "cost/ceilings.h"
+#include "plan/target.h"
+#include "record/lab_record.h"
 #include "train/experiment.h"
 
 namespace ridge::train {
@@ -32,7 +32,7 @@ struct Advice {
   double time_gain() const;
   // Owned bytes saved as a share of the present ones.
   double memory_gain() const;
-  perf::AdviceRecord record() const;
+  record::AdviceRecord record() const;
 };
 
 // The best pieces of advice for a setting, best first, at most `most`: those that gain time, by the
@@ -40,8 +40,8 @@ struct Advice {
 // that can be turned off turned off, another level, double and half the batch, bf16. `listener`
 // hears of each candidate tried and of their number.
 std::vector<Advice> advise(const Experiment& present,
-                           const perf::Target& target,
-                           const perf::Ceilings& ceilings,
+                           const plan::Target& target,
+                           const cost::Ceilings& ceilings,
                            size_t most,
                            const std::function<void(size_t done, size_t of)>& listener = {});
 

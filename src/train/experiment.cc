@@ -8,19 +8,19 @@
 #include <utility>
 
 #include "base/error.h"
-#include "perf/planner.h"
-#include "perf/process_memory.h"
-#include "perf/run_counts.h"
-#include "perf/step_record.h"
+#include "base/process_memory.h"
+#include "plan/planner.h"
+#include "record/run_counts.h"
+#include "record/step_record.h"
 
 namespace ridge::train {
 namespace {
 
-perf::RunRecord begin_record(const perf::Setting& setting,
-                             const models::ModelConfig& config,
-                             const StepOptions& options,
-                             const std::vector<perf::PassRecord>& passes) {
-  perf::RunRecord record;
+record::RunRecord begin_record(const record::Setting& setting,
+                               const models::ModelConfig& config,
+                               const StepOptions& options,
+                               const std::vector<cost::PassRecord>& passes) {
+  record::RunRecord record;
   record.setting = setting;
   record.setting.batch_size = options.batch_size;
   record.setting.sequence = options.sequence;
@@ -31,27 +31,27 @@ perf::RunRecord begin_record(const perf::Setting& setting,
 }
 
 // Freed pages that the allocator keeps would be counted as ours.
-perf::ProcessMemory settled_memory(const backends::Backend& backend) {
+ProcessMemory settled_memory(const backends::Backend& backend) {
   ::malloc_trim(0);
   return backend.taken_memory();
 }
 
 // A host that launches one by one has another speed within seconds, so that each plain step has a
 // pace beside it: the median of these and that of the steps are of the same moments.
-bool is_predicted_at_pace(const perf::Ceilings* ceilings) {
+bool is_predicted_at_pace(const cost::Ceilings* ceilings) {
   return ceilings != nullptr && ceilings->stream_launch_ns > 0;
 }
 
 // What measures takes memory of its own when it is first asked, which is not the run's.
 backends::Instrument* ready_instruments(const Experiment& e,
                                         backends::Backend& backend,
-                                        const perf::Ceilings* ceilings) {
+                                        const cost::Ceilings* ceilings) {
   if (is_predicted_at_pace(ceilings)) backend.present_pace(*ceilings);
   return e.instrument ? backend.instrument() : nullptr;
 }
 
-// Enough samples for medians. After them what a clock around launches costs is spread over a long
-// run.
+// Enough samples for medians. After them what a clock
+// around launches costs is spread over a long run.
 constexpr int64_t kDenseSteps = 16, kSampledEvery = 64;
 static_assert(kDenseSteps / 2 <= backends::Instrument::kMostRuns);
 
@@ -73,7 +73,7 @@ const Experiment& checked(const Experiment& e) {
 
 RunningExperiment::RunningExperiment(const Experiment& e,
                                      backends::Backend& backend,
-                                     const perf::Ceilings* ceilings,
+                                     const cost::Ceilings* ceilings,
                                      StepListener listener)
     : experiment_(checked(e)),
       backend_(backend),
@@ -89,7 +89,7 @@ RunningExperiment::RunningExperiment(const Experiment& e,
       finished_(begun_) {
   for (int i = 0; i < trainer_.program().stages(); ++i)
     counted_.push_back(runtime::counted(trainer_.program().stage(i)));
-  graphs_ = perf::count_graphs(counted_, backend, ceilings, record_);
+  graphs_ = record::count_graphs(counted_, backend, ceilings, record_);
   record_.memory.before = before_.without(others_bytes_);
   record_.memory.foreign_bytes = record_.memory.before.resident_bytes;
   record_.memory.allocated_bytes = trainer_.owned_bytes();
@@ -141,7 +141,7 @@ void RunningExperiment::take_turn(int64_t steps) {
   take_pace();
   if (is_first) {
     settled_memory(backend_);
-    record_.memory.peak_was_reset = perf::reset_peak_memory();
+    record_.memory.peak_was_reset = reset_peak_memory();
   }
   // The device never waits for the host between plain steps that nothing is compared with.
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
@@ -161,45 +161,46 @@ void RunningExperiment::take_turn(int64_t steps) {
   take_pace();
 }
 
-perf::RunRecord RunningExperiment::record() const {
-  perf::RunRecord record = record_;
+record::RunRecord RunningExperiment::record() const {
+  record::RunRecord record = record_;
   // One reading before and one after each call.
   if (!instrumented_.empty())
-    record.clock_ns = perf::clock_reading_ns() * 2 * static_cast<double>(record.launches);
-  record.step = perf::make_step_record(graphs_, instrumented_);
+    record.clock_ns = record::clock_reading_ns() * 2 * static_cast<double>(record.launches);
+  record.step = record::make_step_record(graphs_, instrumented_);
   if (is_predicted_at_pace(ceilings_) && record.pace().count > 0)
-    record.predicted_ns = perf::predict_step_ns(
-        counted_, graphs_, backend_, perf::at_launch_pace(*ceilings_, record.pace().median));
+    record.predicted_ns = record::predict_step_ns(
+        counted_, graphs_, backend_, cost::at_launch_pace(*ceilings_, record.pace().median));
   return record;
 }
 
-perf::RunRecord run_experiment(const Experiment& e,
-                               backends::Backend& backend,
-                               const perf::Ceilings* ceilings,
-                               const StepListener& listener,
-                               const TrainedListener& trained) {
+record::RunRecord run_experiment(const Experiment& e,
+                                 backends::Backend& backend,
+                                 const cost::Ceilings* ceilings,
+                                 const StepListener& listener,
+                                 const TrainedListener& trained) {
   RunningExperiment running(e, backend, ceilings, listener);
   running.take_turn(e.steps);
-  perf::RunRecord record = running.record();
+  record::RunRecord record = running.record();
   if (trained) trained(running.trainer());
   return record;
 }
 
-perf::RunRecord planned_run(const perf::Setting& setting,
-                            const models::ModelConfig& config,
-                            const StepOptions& options,
-                            const TrainingStep& step,
-                            const perf::Target& target,
-                            const perf::Ceilings* ceilings) {
-  perf::RunRecord record = begin_record(setting, config, options, step.passes);
+record::RunRecord planned_run(const record::Setting& setting,
+                              const models::ModelConfig& config,
+                              const StepOptions& options,
+                              const TrainingStep& step,
+                              const plan::Target& target,
+                              const cost::Ceilings* ceilings) {
+  record::RunRecord record = begin_record(setting, config, options, step.passes);
   std::vector<runtime::Stage> stages;
   for (const StepGraph& each : step.graphs)
     stages.push_back(
         runtime::plan_stage(each.name, each.graph, static_cast<int>(each.repeat), target));
-  std::vector<perf::CountedGraph> counted;
+  std::vector<record::CountedGraph> counted;
   for (const runtime::Stage& stage : stages) counted.push_back(runtime::counted(stage));
-  std::vector<perf::MeasuredGraph> graphs = perf::count_graphs(counted, target, ceilings, record);
-  record.step = perf::make_step_record(graphs, {});
+  std::vector<record::MeasuredGraph> graphs =
+      record::count_graphs(counted, target, ceilings, record);
+  record.step = record::make_step_record(graphs, {});
   return record;
 }
 

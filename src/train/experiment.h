@@ -8,20 +8,20 @@
 #include <optional>
 
 #include "backends/backend.h"
+#include "cost/ceilings.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
-#include "perf/ceilings.h"
-#include "perf/run_counts.h"
-#include "perf/run_record.h"
-#include "perf/step_record.h"
+#include "record/run_counts.h"
+#include "record/run_record.h"
+#include "record/step_record.h"
 #include "train/step.h"
 #include "train/trainer.h"
 
 namespace ridge::train {
 
 struct Experiment {
-  perf::Setting
-      setting;  // what the record will say; batch, sequence and micro-batches come from `step`
+  // What the record will say; batch, sequence and micro-batches come from `step`
+  record::Setting setting;
   models::ModelConfig config;
   StepOptions step;
   passes::Selection selection{"baseline", ""};
@@ -59,13 +59,13 @@ class RunningExperiment {
   // Builds the trainer. `ceilings` may be null: then nothing is predicted.
   RunningExperiment(const Experiment& experiment,
                     backends::Backend& backend,
-                    const perf::Ceilings* ceilings,
+                    const cost::Ceilings* ceilings,
                     StepListener listener = {});
   // Up to `steps` measured steps; the first turn has the warm-up too.
   void take_turn(int64_t steps);
   bool is_done() const { return finished_ == experiment_.steps; }
   // Of all steps so far. Memory is that of the first turn.
-  perf::RunRecord record() const;
+  record::RunRecord record() const;
   Trainer& trainer() { return trainer_; }
 
  private:
@@ -79,35 +79,35 @@ class RunningExperiment {
 
   Experiment experiment_;
   backends::Backend& backend_;
-  const perf::Ceilings* ceilings_;
+  const cost::Ceilings* ceilings_;
   StepListener listener_;
   backends::Instrument* instrument_;  // null: none, or none is asked for
   int64_t dense_steps_;               // at the start, all of them sampled
-  perf::ProcessMemory before_;
+  ProcessMemory before_;
   int64_t others_bytes_;  // resident, of experiments that began before
   Trainer trainer_;
-  perf::RunRecord record_;
-  std::vector<perf::CountedGraph> counted_;
-  std::vector<perf::MeasuredGraph> graphs_;
-  std::vector<perf::InstrumentedStep> instrumented_;
+  record::RunRecord record_;
+  std::vector<record::CountedGraph> counted_;
+  std::vector<record::MeasuredGraph> graphs_;
+  std::vector<record::InstrumentedStep> instrumented_;
   int64_t begun_;
   int64_t finished_;
 };
 
 // All of it in one turn.
-perf::RunRecord run_experiment(const Experiment& experiment,
-                               backends::Backend& backend,
-                               const perf::Ceilings* ceilings,
-                               const StepListener& listener = {},
-                               const TrainedListener& trained = {});
+record::RunRecord run_experiment(const Experiment& experiment,
+                                 backends::Backend& backend,
+                                 const cost::Ceilings* ceilings,
+                                 const StepListener& listener = {},
+                                 const TrainedListener& trained = {});
 
 // What the graphs of a trainer are expected to need, without a run: the record with its counts,
 // predicted time and memory, and no measurement.
-perf::RunRecord planned_run(const perf::Setting& setting,
-                            const models::ModelConfig& config,
-                            const StepOptions& options,
-                            const TrainingStep& step,
-                            const perf::Target& target,
-                            const perf::Ceilings* ceilings);
+record::RunRecord planned_run(const record::Setting& setting,
+                              const models::ModelConfig& config,
+                              const StepOptions& options,
+                              const TrainingStep& step,
+                              const plan::Target& target,
+                              const cost::Ceilings* ceilings);
 
 }  // namespace ridge::train

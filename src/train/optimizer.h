@@ -25,8 +25,7 @@ struct OptimizerOptions {
 double learning_rate(const OptimizerOptions& options, int64_t step);
 
 // Appends the update of each parameter by its gradient, one node a tensor. Inputs "learning_rate"
-// and "step", states
-// "<name>.adamw_m" and "<name>.adamw_v".
+// and "step", states "<name>.adamw_m" and "<name>.adamw_v".
 void append_adamw(Builder& builder,
                   const OptimizerOptions& options,
                   std::span<const ValueId> parameters,

@@ -53,8 +53,8 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,
                         const OpTable& ops,
-                        const perf::Target& target,
-                        const perf::Ceilings* ceilings) {
+                        const plan::Target& target,
+                        const cost::Ceilings* ceilings) {
   if (options.sequence == 1)
     throw usage_error(
         "[seq-len] expected at least 2 tokens to train on, as each learns the one after it, got 1");

@@ -5,12 +5,12 @@
 
 #include <vector>
 
+#include "cost/ceilings.h"
+#include "cost/pass_record.h"
 #include "graph/load_graph.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
-#include "perf/ceilings.h"
-#include "perf/pass_record.h"
-#include "perf/target.h"
+#include "plan/target.h"
 #include "train/optimizer.h"
 
 namespace ridge::train {
@@ -31,7 +31,7 @@ struct StepGraph {
 struct TrainingStep {
   std::vector<StepGraph> graphs;
   LoadGraph load;
-  std::vector<perf::PassRecord> passes;
+  std::vector<cost::PassRecord> passes;
 };
 
 // With ceilings the pass records hold predicted times.
@@ -39,7 +39,7 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,
                         const OpTable& ops,
-                        const perf::Target& target,
-                        const perf::Ceilings* ceilings = nullptr);
+                        const plan::Target& target,
+                        const cost::Ceilings* ceilings = nullptr);
 
 }  // namespace ridge::train

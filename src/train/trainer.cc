@@ -17,7 +17,7 @@ Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
                  const passes::Selection& selection,
                  backends::Backend& backend,
-                 const perf::Ceilings* ceilings)
+                 const cost::Ceilings* ceilings)
     : config_(config),
       options_(options),
       backend_(backend),
@@ -105,7 +105,7 @@ StepResult Trainer::finish_step() {
   StepResult result{begun.loss, end_ns - std::max(begun.begin_ns, last_end_ns_), {}};
   last_end_ns_ = end_ns;
   result.profiles = std::move(begun.profiles);
-  for (const perf::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
+  for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training run: builds the step for a backend, fills the store, and takes steps. It prints
-// nothing.
+// A training run: builds the step for a backend, fills
+// the store, and takes steps. It prints nothing.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@ namespace ridge::train {
 struct StepResult {
   double loss = 0;        // mean over the micro-batches
   double elapsed_ns = 0;  // wall time of the step's graphs, data and loss read-back included
-  std::vector<perf::ProfiledRun> profiles;  // per graph run, when asked for
+  std::vector<record::ProfiledRun> profiles;  // per graph run, when asked for
 };
 
 class Trainer {
@@ -30,7 +30,7 @@ class Trainer {
           const StepOptions& options,
           const passes::Selection& selection,
           backends::Backend& backend,
-          const perf::Ceilings* ceilings = nullptr);
+          const cost::Ceilings* ceilings = nullptr);
 
   // Tells the device to take a step, which may still be under way on return; its result comes from
   // finish_step, in the order in which steps began. Of steps that overlap each one's time is that
@@ -55,7 +55,7 @@ class Trainer {
     double loss = 0;
     std::vector<std::unique_ptr<backends::CopyOut>> terms;  // of the loss, one a micro-batch
     std::unique_ptr<backends::CopyOut> done;  // null: it was done when the host's part was
-    std::vector<perf::ProfiledRun> profiles;
+    std::vector<record::ProfiledRun> profiles;
   };
   void begin(bool profiled);
   void read_loss(int stage, Begun& begun);

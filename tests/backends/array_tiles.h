@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile registers made of plain arrays: what the instructions do, by their definition, on any
-// machine.
+// Tile registers made of plain arrays: what the
+// instructions do, by their definition, on any machine.
 #pragma once
 
 #include <cstdint>

@@ -70,8 +70,8 @@ void check_formula(int64_t n, const Scalars& scalars) {
         old.parameter[i] * (1 - rate * 0.1) - rate * m_hat / (std::sqrt(v_hat) + step.eps);
     expect_close(got.m[i], m, 3e-7);
     expect_close(got.v[i], v, 3e-7);
-    // m may cancel, so the step's error is relative to the gradient's size, which is the learning
-    // rate's.
+    // m may cancel, so the step's error is relative to
+    // the gradient's size, which is the learning rate's.
     expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * rate);
     ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
   }

@@ -15,8 +15,8 @@ struct Layout {
   int64_t heads, kv_heads, head_size, window, block_tokens, blocks_per_slot;
 };
 
-// Slots' rings are filled with random keys and values: what a token may see depends on its position
-// alone.
+// Slots' rings are filled with random keys and values:
+// what a token may see depends on its position alone.
 template <typename T>
 struct Prompt {
   Prompt(const Layout& l, const std::vector<int32_t>& at, const std::vector<int32_t>& in)

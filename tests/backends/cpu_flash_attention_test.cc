@@ -274,8 +274,8 @@ AttentionExtents extents_of(int64_t batch,
   return {batch, sequence, heads, kv_heads, head_size, causal, window, scale};
 }
 
-// Elements of the gradients' buffer that belong to no head must keep their bits; all others must be
-// written.
+// Elements of the gradients' buffer that belong to no
+// head must keep their bits; all others must be written.
 template <typename T>
 int64_t count_nan(const std::vector<T>& values) {
   int64_t count = 0;
@@ -291,8 +291,8 @@ void check_f32(const AttentionExtents& e, Layout layout, int threads) {
   const Dense v = dense(e, run.in.v, e.kv_heads);
   const Dense d_o = dense(e, run.d_o_view(), e.heads);
   const Reference want = reference_attention(e, q, k, v, &d_o);
-  // 1e-5 is about 170 roundings of 2^-24: sums of up to 256 terms of order 1, twice in a row in
-  // gradients.
+  // 1e-5 is about 170 roundings of 2^-24: sums of up to
+  // 256 terms of order 1, twice in a row in gradients.
   expect_close(dense(e, run.o_view(), e.heads), want.o, 1e-5, 1.0, "o");
   expect_close(Dense(run.lse.begin(), run.lse.end()), want.lse, 1e-5, 1.0, "lse");
   expect_close(dense(e, run.gradient.q, e.heads), want.d_q, 1e-5, 1.0, "d_q");
@@ -316,8 +316,8 @@ void check_bf16(const AttentionExtents& e, Layout layout, int threads) {
   const Dense o = dense(e, run.o_view(), e.heads);
   const Reference want = reference_attention(e, q, k, v, &d_o, &o);
   const double relative = std::ldexp(1.0, -8) + 1e-5;
-  // Values under 1/64 are held to an absolute 6e-5: their rounding and, after cancellation, the
-  // fp32 error.
+  // Values under 1/64 are held to an absolute 6e-5: their
+  // rounding and, after cancellation, the fp32 error.
   const double floor = 1.0 / 64;
   expect_close(o, want.o, relative, floor, "o");
   expect_close(Dense(run.lse.begin(), run.lse.end()), want.lse, 1e-5, 1.0, "lse");
@@ -427,8 +427,8 @@ TEST(CpuFlashAttention, GradientMatchesFiniteDifferences) {
     for (int which = 0; which < 3; ++which) {
       for (size_t i = 0; i < inputs[which].size(); i += 13) {
         const double value = inputs[which][i];
-        constexpr double kStep =
-            1e-4;  // truncation about kStep^2, rounding about 1e-16 * 300 / kStep
+        // Truncation about kStep^2, rounding about 1e-16 * 300 / kStep
+        constexpr double kStep = 1e-4;
         inputs[which][i] = value + kStep;
         const double above = loss();
         inputs[which][i] = value - kStep;

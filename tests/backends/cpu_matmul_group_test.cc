@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul_group on the CPU with weights in blocks, in both modes and both forms, against the op's
-// double reference. Plain weights are among the op's cases; the kernels alone are
-// cpu_quantized_test.cc.
+// matmul_group on the CPU with weights in blocks, in both modes and
+// both forms, against the op's double reference. Plain weights are
+// among the op's cases; the kernels alone are cpu_quantized_test.cc.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,8 +46,8 @@ class GroupRun {
     fill();
   }
 
-  // The largest distance of an output from the reference, as a share of the output's root mean
-  // square.
+  // The largest distance of an output from the reference,
+  // as a share of the output's root mean square.
   double distance() {
     program_.run(0);
     const Graph& graph = program_.stage(0).graph;

@@ -92,8 +92,8 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   }
 }
 
-// Apart from the rounding of activations, which is taken out of the reference, the products are
-// fp32.
+// Apart from the rounding of activations, which is
+// taken out of the reference, the products are fp32.
 void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   const DType dtype = w.matrix.dtype;
   const int64_t out = w.matrix.out, in = w.matrix.in;
@@ -208,8 +208,8 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
     for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
 }
 
-// The largest and the smallest codes times activations of -127 in each part: no 16-bit sum may
-// saturate.
+// The largest and the smallest codes times activations
+// of -127 in each part: no 16-bit sum may saturate.
 TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
     for (Bits bits : {Bits::kOnes, Bits::kTop})

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by tiles of bf16 against double-precision sums over the rounded operands: with AMX's
-// registers where the machine has them, and with registers made of plain arrays, which hold the
-// layouts and the order of the product to the instructions' definition on any machine with
-// AVX-512's bf16.
+// Products by tiles of bf16 against double-precision sums over the rounded
+// operands: with AMX's registers where the machine has them, and with
+// registers made of plain arrays, which hold the layouts and the order of the
+// product to the instructions' definition on any machine with AVX-512's bf16.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -40,8 +40,8 @@ void check_rows(const Shape& shape) {
           size += std::abs(term);
         }
       }
-      // Scalar code keeps four running sums: up to 1250 roundings, which squares of bf16 bias to
-      // one side.
+      // Scalar code keeps four running sums: up to 1250
+      // roundings, which squares of bf16 bias to one side.
       expect_close(y[r], want, 3e-6, size);
       if (reduction == Reduction::kMax) {
         ASSERT_EQ(to_double(y[r]), to_double(from_double<Out>(want)));

@@ -171,8 +171,8 @@ void check_backward(const Shape& shape, float offset, bool with_residual) {
     return weighted_output(x_ref, weight_ref, dy_ref, first, end, kEps, offset);
   };
   constexpr double kStep = 1e-5;
-  // Central differences of the rows' own sums: error about kStep^2 and 1e-16 / kStep, far below
-  // fp32's.
+  // Central differences of the rows' own sums: error
+  // about kStep^2 and 1e-16 / kStep, far below fp32's.
   for (int64_t n = 0; n < shape.tokens; n += std::max<int64_t>(1, shape.tokens / 5)) {
     for (int64_t i = 0; i < shape.width; i += std::max<int64_t>(1, shape.width / 9)) {
       double& at = x_ref[n * shape.width + i];

@@ -45,8 +45,8 @@ INSTANTIATE_TEST_SUITE_P(All,
                            return each.param == Registers::kAmx ? "amx" : "arrays";
                          });
 
-// bf16 [rows, depth] either way, its rows (or columns) some elements apart; what lies between is
-// NaN.
+// bf16 [rows, depth] either way, its rows (or columns)
+// some elements apart; what lies between is NaN.
 struct Matrix {
   Matrix(int64_t rows, int64_t depth, bool depth_inside, int64_t seed) {
     constexpr int64_t kGap = 3;

@@ -50,7 +50,7 @@ class GuardedBackend final : public Backend {
     return inner_.workspace_bytes(g, n);
   }
   int launches(const Graph& g, const Node& n) const override { return inner_.launches(g, n); }
-  perf::FlashScores flash_scores(const Call& call) const override {
+  plan::FlashScores flash_scores(const Call& call) const override {
     return inner_.flash_scores(call);
   }
 
@@ -179,7 +179,7 @@ class GraphRun {
 
   Tensor64 read(ValueId value) {
     const runtime::Stage& stage = program_.stage(0);
-    const perf::Place& place = perf::at(stage.places, value);
+    const plan::Place& place = plan::at(stage.places, value);
     const Value& root = stage.graph.value(place.root);
     std::byte* base = nullptr;
     if (root.storage == Storage::kTemporary) {

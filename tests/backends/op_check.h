@@ -147,8 +147,8 @@ inline std::string check_values(const Op& op,
                  movements(built.graph(), built.named()));
 }
 
-// A scalar that every output with a gradient takes part in: the sum of outputs times random
-// weights.
+// A scalar that every output with a gradient takes
+// part in: the sum of outputs times random weights.
 inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
   Builder& b = built.builder();
   Random random(11);
@@ -195,8 +195,8 @@ inline std::string compare_with_differences(const Graph& forward,
                                             const Graph& backward,
                                             const std::vector<std::string>& wanted) {
   constexpr uint32_t kMost = 60;
-  constexpr double kTolerance =
-      1e-6;  // of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
+  // Of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
+  constexpr double kTolerance = 1e-6;
   std::vector<Tensor64> gradients = ops::ReferenceRun(backward, named).outputs();
   Random random(5);
   for (size_t w = 0; w < wanted.size(); ++w) {
@@ -271,8 +271,8 @@ inline std::string check_gradient(const Op& op,
   return compare(backward, made.named, got, precision, movements(expanded.backward, made.named));
 }
 
-// How exactly the CPU's kernels work on this sample: in fp32 on either type, with these exceptions
-// in bf16.
+// How exactly the CPU's kernels work on this sample: in
+// fp32 on either type, with these exceptions in bf16.
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
   // Its operands are bf16 in any variant, and what is normed is rounded before it is multiplied.
   // Heads of q and the weights of keys likewise.

@@ -200,7 +200,7 @@ class Misbehaving final : public Backend {
     return tested_backend().workspace_bytes(g, n);
   }
   int launches(const Graph&, const Node&) const override { return 1; }
-  perf::FlashScores flash_scores(const Call& call) const override {
+  plan::FlashScores flash_scores(const Call& call) const override {
     return tested_backend().flash_scores(call);
   }
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

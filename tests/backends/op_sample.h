@@ -153,8 +153,8 @@ class SampleGraph {
     return declare(i, type);
   }
 
-  // The output with two columns of something else before it: its kernel writes rows that are
-  // further apart.
+  // The output with two columns of something else before
+  // it: its kernel writes rows that are further apart.
   ValueId seat(ValueId output) {
     const Type type = builder_.type(output);
     int last = type.shape.rank() - 1;

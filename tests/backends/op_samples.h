@@ -60,8 +60,8 @@ inline Backend& tested_backend() {
   return *instance;
 }
 
-// The forms of a sample in which its op may stand in a graph: element types, and composites whole
-// or expanded.
+// The forms of a sample in which its op may stand in a
+// graph: element types, and composites whole or expanded.
 inline std::vector<Variant> forms(const Sample& s) {
   std::vector<Variant> forms;
   bool castable = false;

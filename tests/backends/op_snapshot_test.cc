@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of another implementation (tests/data/snapshots) through graph, passes and kernels:
-// attention out of primitives, as a composite and as flash attention; RoPE expanded and whole.
-// AdamW: tests/train/optimizer_test.cc.
+// Results of another implementation (tests/data/snapshots) through graph,
+// passes and kernels: attention out of primitives, as a composite and as flash
+// attention; RoPE expanded and whole. AdamW: tests/train/optimizer_test.cc.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kBatch = 4, kQueries = 12, kKeys = 16, kHeadSize = 64;
 constexpr double kScale = 0.125;  // 1 / sqrt(64)
-// The snapshots are fp32 and within 1e-6 of exact arithmetic; our kernels may be as far on the
-// other side.
+// The snapshots are fp32 and within 1e-6 of exact
+// arithmetic; our kernels may be as far on the other side.
 constexpr double kSnapshotError = 1e-6;
 
 // A bundle carries the data with it.

@@ -36,8 +36,8 @@ TEST(Random, SkipIsTheSameAsDrawing) {
   EXPECT_EQ(skipped.next(), drawn.next());
 }
 
-// The shapes of the run: vocabulary 1000, hidden 512, 8 layers, 8 heads, 4 KV heads of 64,
-// feed-forward 2048.
+// The shapes of the run: vocabulary 1000, hidden 512, 8
+// layers, 8 heads, 4 KV heads of 64, feed-forward 2048.
 constexpr int64_t kVocabulary = 1000, kModel = 512, kLayers = 8, kKeys = 4 * 64,
                   kFeedForward = 2048;
 constexpr int64_t kLayer = 2 * kModel * kModel + 2 * kModel * kKeys + 3 * kModel * kFeedForward;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations: every truncation and many flips of headers, of files made here and of the fetched
-// models. Each must read, or throw a bad-file Error; none may crash, throw anything else, or take
-// much memory.
+// Mutations: every truncation and many flips of headers, of files made
+// here and of the fetched models. Each must read, or throw a bad-file
+// Error; none may crash, throw anything else, or take much memory.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -219,8 +219,8 @@ void mutate_model(const std::string& name) {
   EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), 0, 4096).read, 0);
   EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), header - 256, header).read, 0);
   EXPECT_GT(flip_each(read_gguf, mapping.bytes(), 0, 1024, {1, 128}).refused, 100);
-#ifdef RIDGE_COUNT_ALLOCATIONS  // a sanitizer makes each of these reads of megabytes 20 times
-                                // slower
+#ifdef RIDGE_COUNT_ALLOCATIONS  // a sanitizer makes each of these \
+                                // reads of megabytes 20 times slower
   flip_each(read_gguf, mapping.bytes(), 1024, 3072, {255});
 #endif
   // The tensor table's end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against the reference implementation's files (tests/data/files, tests/data/models) and hand-made
-// headers.
+// Against the reference implementation's files
+// (tests/data/files, tests/data/models) and hand-made headers.
 #include "files/safetensors.h"
 
 #include <cstring>

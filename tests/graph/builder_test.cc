@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builder refuses, and what it notes down by itself: scopes, phases, origins, storage of
-// outputs.
+// What the builder refuses, and what it notes down by
+// itself: scopes, phases, origins, storage of outputs.
 #include "graph/builder.h"
 
 #include <gtest/gtest.h>
@@ -55,8 +55,7 @@ TEST_F(BuilderTest, RefusalsNameOpOperandsAndScope) {
   expect_refusal("[scale] attribute 'parameter' is missing", "scale", {x});
   expect_refusal("[scale] attribute 'parameter' has the wrong type", "scale", {x},
                  {{"parameter", int64_t{2}}});
-  EXPECT_NE(refusal("atan", {x})
-                .find("[op] unknown op \"atan\"; expected one of add, sub"),
+  EXPECT_NE(refusal("atan", {x}).find("[op] unknown op \"atan\"; expected one of add, sub"),
             std::string::npos);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pattern matcher: trees, captures, commutative operands, single readers, and what must not
-// match.
+// The pattern matcher: trees, captures, commutative
+// operands, single readers, and what must not match.
 #include "graph/pattern.h"
 
 #include <gtest/gtest.h>

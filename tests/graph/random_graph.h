@@ -79,8 +79,8 @@ class RandomGraph {
     add_update();
   }
 
-  // Another value of the same type, through a broadcast or a cast where there is none; else the
-  // value itself.
+  // Another value of the same type, through a broadcast
+  // or a cast where there is none; else the value itself.
   ValueId partner(ValueId x) {
     for (int tries = 0; tries < 8; ++tries) {
       ValueId y = any();

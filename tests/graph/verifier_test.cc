@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier: each rule of its table, and the rules about whole graphs, broken once and reported
-// by name.
+// The verifier: each rule of its table, and the rules
+// about whole graphs, broken once and reported by name.
 #include "graph/verifier.h"
 
 #include <gtest/gtest.h>

@@ -13,6 +13,9 @@ PASS = "const Pass& recompute_pass() {\n}\n"
 CLEAN = {
     "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
     "README.md": "`ridge lab` runs the ladder.\n",
+    "docs/architecture.md": "| rank | room |\n" + "".join(
+        f"| {rank} | `{room}/` |\n" for rank, room in [(0, "base"), (1, "graph"), (1, "files"), (2, "ops"), (5, "passes"),
+                                                       (6, "report"), (6, "backends"), (11, "apps")]),
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax_online.cc":
@@ -32,7 +35,7 @@ CLEAN = {
 # (script, file to plant, its text, what must be printed)
 PLANTED = [
     ("layers", "src/graph/node.cc", TAG + '#include "ops/rope.h"\n', "src/graph/node.cc:3: graph (rank 1)"),
-    ("layers", "src/text/bpe.cc", TAG + '\n# include "files/json.h"\n', "src/text/bpe.cc:4: text (rank 1)"),
+    ("layers", "src/report/a.cc", TAG + '\n# include "backends/a.h"\n', "src/report/a.cc:4: report (rank 6)"),
     ("layers", "src/base/error.h", TAG + '#include "boost/asio.h"\n', "src/base/error.h:3:"),
     ("layers", "src/graph/node.cc", TAG + '#include "node.h"\n', "src/graph/node.cc:3:"),
     ("layers", "src/tools/x.cc", TAG, "src/tools/x.cc:1: lies in no known room"),

@@ -74,8 +74,8 @@ TEST_P(SmallModels, ComeBackFromGgufBitForBit) {
   EXPECT_EQ(back.tensors().all().size(), model.tensors().all().size());
 }
 
-// Row 2i + j of a head in GGUF is row i + j E/2 of Hugging Face's, for weights of q and k and
-// nothing else.
+// Row 2i + j of a head in GGUF is row i + j E/2 of Hugging
+// Face's, for weights of q and k and nothing else.
 TEST_P(SmallModels, PutRowsAndNormsWhereGgufWantsThem) {
   ModelFile model = ModelFile::open(small(GetParam()));
   convert_to_gguf(model, folder_ / "model.gguf", {.type = DType::kF32});

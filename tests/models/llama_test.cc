@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Llama graph against Hugging Face transformers: the same weights and ids give the logits that
-// it computed. In double, by the ops' references, so that what differs is the model and not a
-// kernel.
+// The Llama graph against Hugging Face transformers: the same weights
+// and ids give the logits that it computed. In double, by the ops'
+// references, so that what differs is the model and not a kernel.
 #include "models/forward_graph.h"
 
 #include <gtest/gtest.h>

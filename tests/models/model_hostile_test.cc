@@ -22,8 +22,8 @@ namespace {
 using files::FileTensor;
 using files::GgufValue;
 
-// All that happens before weights are read: the configuration, then each tensor that the graph asks
-// for.
+// All that happens before weights are read: the
+// configuration, then each tensor that the graph asks for.
 void read_model(const files::GgufFile& file) {
   ModelConfig config = config_of_gguf(file);
   InferenceShape shape;

@@ -11,7 +11,7 @@
 namespace ridge::passes {
 
 // The CPU's answers, but for kernels that only a GPU has.
-class GpuKernels final : public perf::Target {
+class GpuKernels final : public plan::Target {
  public:
   std::string_view name() const override { return "gpu_kernels"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
@@ -39,7 +39,7 @@ class GpuKernels final : public perf::Target {
     const std::string& einsum = n.attrs.text("einsum");
     return einsum[0] == einsum[einsum.find(',') + 1] ? 1 : -1;
   }
-  perf::FlashScores flash_scores(const Call& call) const override {
+  plan::FlashScores flash_scores(const Call& call) const override {
     return target().flash_scores(call);
   }
 };

@@ -107,8 +107,8 @@ TEST_F(DifferentiateTest, AddsTheWholeToItsSlices) {
   differentiate_and_check(loss, {x});
 }
 
-// Both halves get one and the same gradient: the concat's parts are one value, which lies in two
-// places.
+// Both halves get one and the same gradient: the concat's
+// parts are one value, which lies in two places.
 TEST_F(DifferentiateTest, OneGradientForTwoSlices) {
   ValueId x = parameter("x");
   ValueId sum = ops::add(b, ops::slice(b, x, 1, 0, 3), ops::slice(b, x, 1, 3, 6));
@@ -138,8 +138,8 @@ TEST_F(DifferentiateTest, AddsProductsOfASharedWeightInPlace) {
   EXPECT_EQ(count_backward("add"), 0);
 }
 
-// A gradient that passes through an add waits for two values: one of them must not be added onto it
-// in place.
+// A gradient that passes through an add waits for two
+// values: one of them must not be added onto it in place.
 TEST_F(DifferentiateTest, DoesNotOverwriteAGradientThatAnotherValueWaitsFor) {
   ValueId p = parameter("p"), q = parameter("q"), w = parameter("w", {6, 6});
   ValueId right = ops::unary(b, "tanh", q);
@@ -223,8 +223,8 @@ TEST_F(DifferentiateTest, RefusesALossThatIsNoScalarOrHasNoProducer) {
   EXPECT_THROW(differentiate(graph, ops::table(), parameter("scalar", {}), wanted), InternalError);
 }
 
-// The whole of a small model, composites as they are expanded: each parameter's gradient in a few
-// places.
+// The whole of a small model, composites as they are
+// expanded: each parameter's gradient in a few places.
 TEST(Differentiate, MatchesDifferencesOnAWholeModel) {
   models::ForwardGraph forward = one_layer_forward();
   const Graph expanded = run_pass(expand_pass(), forward.graph);

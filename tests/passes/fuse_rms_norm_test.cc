@@ -8,8 +8,8 @@ namespace {
 TEST(FuseRmsNorm, TakesTheAddBeforeTheNorm) {
   models::ForwardGraph forward = one_layer_forward();
   Graph after = try_pass(fuse_rms_norm_pass(), forward.graph, forward.load);
-  // The first norm reads the embedding; the other two read the sums after attention and
-  // feed-forward.
+  // The first norm reads the embedding; the other two
+  // read the sums after attention and feed-forward.
   EXPECT_EQ(count(after, "rms_norm"), 1);
   EXPECT_EQ(count(after, "add_rms_norm"), 2);
   EXPECT_EQ(count(after, "add"), 0);

@@ -5,8 +5,8 @@
 namespace ridge::passes {
 namespace {
 
-// Views that softmax, matmul and no layout at all take, and flash attention, whose tiles the target
-// knows.
+// Views that softmax, matmul and no layout at all take,
+// and flash attention, whose tiles the target knows.
 Graph demanding() {
   Graph graph;
   Builder b(graph, ops::table());

@@ -3,13 +3,13 @@
 // target's order, and nothing else changes.
 #include "base/row_panels.h"
 #include "passes/pass_trial.h"
-#include "perf/targets.h"
+#include "plan/targets.h"
 
 namespace ridge::passes {
 namespace {
 
 // The test's own target on any machine: one that packs.
-class PackingTarget final : public perf::PlainTarget {
+class PackingTarget final : public plan::PlainTarget {
  public:
   std::string_view name() const override { return target().name(); }
   DType packed_weight(DType stored, const Shape& shape) const override {

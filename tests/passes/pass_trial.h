@@ -13,6 +13,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
+#include "cost/cost.h"
 #include "graph/rewriter.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
@@ -24,15 +25,14 @@
 #include "passes/differentiate.h"
 #include "passes/passes.h"
 #include "passes/pipeline.h"
-#include "perf/cost.h"
-#include "perf/planner.h"
+#include "plan/planner.h"
 #include "train/optimizer.h"
 #include "train/step.h"
 
 namespace ridge::passes {
 
-// One thread: workspace is as large as threads ask for, and the texts must not depend on the
-// machine.
+// One thread: workspace is as large as threads ask
+// for, and the texts must not depend on the machine.
 inline backends::Backend& target() {
   static std::unique_ptr<backends::Backend> backend = [] {
     backends::cpu::CpuOptions options;
@@ -88,8 +88,8 @@ inline Graph with_step(Graph graph, const train::OptimizerOptions& options = {})
   return without_dead_nodes(graph);
 }
 
-// The squares of gelu_tanh(x w1 / 2) w2 summed up: the smallest net with products, sums and
-// pointwise work.
+// The squares of gelu_tanh(x w1 / 2) w2 summed up: the
+// smallest net with products, sums and pointwise work.
 inline Graph perceptron() {
   Graph graph;
   Builder b(graph, ops::table());
@@ -108,7 +108,7 @@ inline Graph perceptron() {
 inline Graph run_pass(const Pass& pass,
                       const Graph& graph,
                       LoadGraph& load,
-                      const perf::Target& on = target()) {
+                      const plan::Target& on = target()) {
   PassContext context{ops::table(), on, load};
   return pass.run(graph, context);
 }
@@ -195,10 +195,10 @@ struct PlannedCost {
   int64_t peak_bytes = 0;
 };
 
-inline PlannedCost planned_cost(const Graph& graph, const perf::Target& on = target()) {
-  std::vector<perf::Place> places = perf::places(graph, &on);
-  perf::NodeCost cost = perf::total(perf::node_costs(graph, places, &on));
-  return {cost.launches, cost.bytes(), perf::plan_memory(graph, places, on).arena_bytes};
+inline PlannedCost planned_cost(const Graph& graph, const plan::Target& on = target()) {
+  std::vector<plan::Place> places = plan::places(graph, &on);
+  cost::NodeCost cost = cost::total(cost::node_costs(graph, places, &on));
+  return {cost.launches, cost.bytes(), plan::plan_memory(graph, places, on).arena_bytes};
 }
 
 // The step of a two-layer model with 64 tokens a sequence, as planned with these switches.
@@ -224,7 +224,7 @@ inline PlannedCost planned_step(std::string_view level, std::string_view switche
 inline Graph try_pass(const Pass& pass,
                       const Graph& built,
                       LoadGraph load,
-                      const perf::Target& on = target()) {
+                      const plan::Target& on = target()) {
   std::string name(pass.name), text = print(built);
   expect_golden(name + ".before.txt", text);
   Graph before = parse_graph(text, ops::table());

@@ -97,11 +97,11 @@ TEST(Selection, RefusesToGoWithoutWhatAllNeed) {
 TEST(RunStage, RecordsEachSelectedPassWithItsCosts) {
   models::ForwardGraph forward = one_layer_forward();
   PassContext context{ops::table(), target(), forward.load};
-  std::vector<perf::PassRecord> records;
+  std::vector<cost::PassRecord> records;
   Selection selection("fused", "");
   Graph graph = run_stage(Stage::kForward, forward.graph, selection, context, &records);
   std::vector<std::string> names;
-  for (const perf::PassRecord& record : records) {
+  for (const cost::PassRecord& record : records) {
     names.push_back(record.name);
     EXPECT_EQ(record.stage, "forward");
     EXPECT_FALSE(record.summary.empty());
@@ -124,15 +124,15 @@ TEST(RunStage, RecordsEachSelectedPassWithItsCosts) {
 TEST(RunStage, RunsNothingOfOtherStages) {
   models::ForwardGraph forward = one_layer_forward();
   PassContext context{ops::table(), target(), forward.load};
-  std::vector<perf::PassRecord> records;
+  std::vector<cost::PassRecord> records;
   Graph graph =
       run_stage(Stage::kStep, forward.graph, Selection("baseline", ""), context, &records);
   EXPECT_TRUE(records.empty());
   EXPECT_EQ(print(graph), print(forward.graph));
 }
 
-// The standing obligation of the whole list: the step's planned cost falls, or the pass says what
-// it trades.
+// The standing obligation of the whole list: the step's
+// planned cost falls, or the pass says what it trades.
 TEST(Pipeline, EachPassLowersThePlannedCostOrSaysWhatItTrades) {
   for (const Pass* pass : pipeline()) {
     if (pass->name == "expand" || pass->name == "legalize") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_operands: a product of two operands across the depth reads one turned, and means the
-// same.
+// transpose_operands: a product of two operands across
+// the depth reads one turned, and means the same.
 #include <gtest/gtest.h>
 
 #include "passes/decode_step.h"

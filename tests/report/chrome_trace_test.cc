@@ -49,16 +49,16 @@ TEST(ChromeTrace, SlicesOfATrackNeverOverlap) {
 
 // Clock readings that touch, repeat or run backwards must still not overlap.
 TEST(ChromeTrace, NorDoThoseOfADisorderlyClock) {
-  perf::LabRecord lab = lab_record();
-  for (perf::TimelineRun& run : lab.runs[1].step.timeline)
-    for (perf::Span& span : run.run.spans)
+  record::LabRecord lab = lab_record();
+  for (record::TimelineRun& run : lab.runs[1].step.timeline)
+    for (record::Span& span : run.run.spans)
       span = {span.node, 100.9 - span.node * 30.0, 101.2 - span.node * 30.0};
   for (const auto& [track, list] : slices(json::parse(chrome_trace(lab).text)))
     for (size_t i = 0; i + 1 < list.size(); ++i) EXPECT_LE(list[i].end_ns, list[i + 1].begin_ns);
 }
 
 TEST(ChromeTrace, KernelsCarryTheirCounts) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   json trace = json::parse(chrome_trace(lab).text);
   int found = 0;
   for (const json& event : trace["traceEvents"]) {
@@ -124,7 +124,7 @@ TEST(ChromeTrace, MemoryIsCountedByClass) {
 }
 
 TEST(ChromeTrace, TheCapCutsWholeEventsAndSaysSo) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   Trace whole = chrome_trace(lab);
   EXPECT_EQ(whole.dropped_events, 0);
   EXPECT_TRUE(whole.warning.empty());
@@ -141,7 +141,7 @@ TEST(ChromeTrace, TheCapCutsWholeEventsAndSaysSo) {
 }
 
 TEST(ChromeTrace, NothingMeasuredIsAnEmptyTrace) {
-  json trace = json::parse(chrome_trace(perf::LabRecord{}).text);
+  json trace = json::parse(chrome_trace(record::LabRecord{}).text);
   EXPECT_TRUE(trace["traceEvents"].empty());
 }
 

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 TEST(PerformanceSummary, HoldsEachRunAndItsOperations) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   json summary = json::parse(performance_summary(lab));
   ASSERT_EQ(summary["runs"].size(), 2u);
   const json& run = summary["runs"][1];
@@ -41,7 +41,7 @@ TEST(PerformanceSummary, HoldsEachRunAndItsOperations) {
 }
 
 TEST(PerformanceSummary, DifferingLossesAreSaidToDiffer) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   lab.runs[1].losses[1] += 1e-4;
   json summary = json::parse(performance_summary(lab));
   EXPECT_FALSE(summary["runs"][1]["loss"]["agrees"].get<bool>());
@@ -54,8 +54,8 @@ TEST(PerformanceSummary, DifferingLossesAreSaidToDiffer) {
 }
 
 TEST(PerformanceSummary, ATrialIsComparedInSamplesPerSecond) {
-  perf::LabRecord lab = lab_record();
-  perf::TrialRecord trial{lab.advice[0], lab.runs[0], lab.runs[1]};
+  record::LabRecord lab = lab_record();
+  record::TrialRecord trial{lab.advice[0], lab.runs[0], lab.runs[1]};
   trial.after.setting.batch_size = 16;  // twice the samples in half the time
   lab.trial = trial;
   json summary = json::parse(performance_summary(lab));
@@ -108,7 +108,7 @@ TEST(MemoryJson, ClassesAddUpAtEveryNode) {
 }
 
 TEST(OutputFiles, AreTheOnesPromisedAndParse) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   std::vector<std::string> names;
   for (const OutputFile& file : output_files(lab)) {
     names.push_back(file.name);
@@ -122,9 +122,9 @@ TEST(OutputFiles, AreTheOnesPromisedAndParse) {
 }
 
 TEST(OutputFiles, StandWithoutCeilingsAndWithoutMeasurements) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   lab.ceilings.reset();
-  for (perf::RunRecord& run : lab.runs) run.step = {};
+  for (record::RunRecord& run : lab.runs) run.step = {};
   for (const OutputFile& file : output_files(lab))
     EXPECT_TRUE(!file.name.ends_with(".json") || json::accept(file.text)) << file.name;
 }

@@ -8,19 +8,19 @@
 #include <string>
 #include <vector>
 
-#include "perf/lab_record.h"
+#include "record/lab_record.h"
 
 namespace ridge::report {
 
 // Quotes, line breaks, markup, an escape sequence, a byte that is not UTF-8.
 inline const std::string kHostile = "e\"v,i\nl|<b>`*\x1b[31m\\ \xff";
 
-inline perf::NodeRecord node(int id,
-                             std::string op,
-                             std::string scope,
-                             std::string phase,
-                             int64_t ns) {
-  perf::NodeRecord record;
+inline record::NodeRecord node(int id,
+                               std::string op,
+                               std::string scope,
+                               std::string phase,
+                               int64_t ns) {
+  record::NodeRecord record;
   record.graph = "step";
   record.node = id;
   record.op = std::move(op);
@@ -32,32 +32,32 @@ inline perf::NodeRecord node(int id,
   record.read_bytes = 256;
   record.written_bytes = 128;
   record.predicted_ns = 0.9 * static_cast<double>(ns);
-  record.bound = id % 2 == 0 ? perf::Bound::kCompute : perf::Bound::kMemory;
+  record.bound = id % 2 == 0 ? cost::Bound::kCompute : cost::Bound::kMemory;
   record.time_ns = ns;
   record.samples_ns.assign(8, static_cast<double>(ns));
   return record;
 }
 
-inline perf::MemoryPoint memory_point(const perf::NodeRecord& node) {
-  perf::MemoryPoint point;
+inline record::MemoryPoint memory_point(const record::NodeRecord& node) {
+  record::MemoryPoint point;
   point.graph = node.graph;
   point.node = node.node;
   point.op = node.op;
   point.scope = node.scope;
   point.phase = node.phase;
-  for (int i = 0; i < perf::kMemoryClasses; ++i) point.live.bytes[i] = 1000 * (i + 1) + node.node;
+  for (int i = 0; i < plan::kMemoryClasses; ++i) point.live.bytes[i] = 1000 * (i + 1) + node.node;
   return point;
 }
 
 // `repeats` runs of a graph whose kernels follow each other, some without a gap.
-inline void lay_out(perf::StepRecord& step, int repeats) {
+inline void lay_out(record::StepRecord& step, int repeats) {
   step.graphs.push_back({"step", {}});
   for (size_t i = 0; i < step.nodes.size(); ++i)
     step.graphs[0].record_of.push_back(static_cast<int>(i));
   for (int r = 0; r < repeats; ++r) {
-    perf::TimelineRun run;
+    record::TimelineRun run;
     double at = 0.3;
-    for (const perf::NodeRecord& each : step.nodes) {
+    for (const record::NodeRecord& each : step.nodes) {
       double end = at + static_cast<double>(each.time_ns) + 0.6;
       run.run.spans.push_back({each.node, at, end});
       at = each.node % 3 == 0 ? end : end + 7.7;
@@ -67,26 +67,27 @@ inline void lay_out(perf::StepRecord& step, int repeats) {
   }
 }
 
-inline perf::RunRecord run_record(const std::string& level, double step_ns) {
-  perf::RunRecord run;
+inline record::RunRecord run_record(const std::string& level, double step_ns) {
+  record::RunRecord run;
   run.setting = {kHostile, level, "+recompute,-" + kHostile, "fp32", "cpu", "avx2", 2, 8, 128, 1};
   run.parameters = 1000;
   run.losses = {7.0185, 6.9978, 6.95};
   run.plain_wall_ns.assign(8, step_ns);
   run.beside_wall_ns = run.plain_wall_ns;
-  perf::StepRecord& step = run.step;
+  record::StepRecord& step = run.step;
   step.nodes = {node(0, "embedding", "embedding", "forward", 400),
                 node(1, "matmul", "layer.0/attention", "forward", 900),
                 node(2, "matmul", "layer.1/attention", "forward", 1000),
                 node(3, kHostile, "layer.1/" + kHostile, "backward", 2000),
                 node(4, "adamw", "optimizer", "optimizer", 700)};
-  for (const perf::NodeRecord& each : step.nodes) step.busy_ns += each.time_ns;
+  for (const record::NodeRecord& each : step.nodes) step.busy_ns += each.time_ns;
   step.idle_ns = 30;
   step.host_ns = 70;
   step.wall_ns = step.busy_ns + step.idle_ns + step.host_ns;
   step.wall_samples_ns.assign(8, static_cast<double>(step.wall_ns));
   lay_out(step, 2);
-  for (const perf::NodeRecord& each : step.nodes) run.memory.timeline.push_back(memory_point(each));
+  for (const record::NodeRecord& each : step.nodes)
+    run.memory.timeline.push_back(memory_point(each));
   run.memory.owned_bytes = 50000;
   run.memory.arena_bytes = 20000;
   run.memory.foreign_bytes = 700;
@@ -102,8 +103,8 @@ inline perf::RunRecord run_record(const std::string& level, double step_ns) {
   return run;
 }
 
-inline perf::Ceilings ceilings() {
-  perf::Ceilings c;
+inline cost::Ceilings ceilings() {
+  cost::Ceilings c;
   c.machine.device = "CPU " + kHostile;
   c.machine.threads = 2;
   c.source = "measured";
@@ -115,8 +116,8 @@ inline perf::Ceilings ceilings() {
 }
 
 // Two levels of one size, the second in detail.
-inline perf::LabRecord lab_record() {
-  perf::LabRecord lab;
+inline record::LabRecord lab_record() {
+  record::LabRecord lab;
   lab.program = "ridge 0.0.0";
   lab.command = "ridge lab --preset `" + kHostile;
   lab.finished_at = "2025-01-01T00:00:00Z";

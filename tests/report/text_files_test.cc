@@ -48,7 +48,7 @@ TEST(OperatorsCsv, QuotesWhatNeedsQuotes) {
 }
 
 TEST(OperatorsCsv, EachLineHasEachColumnAndTimesAddUp) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   auto records = read_csv(operators_csv(lab));
   ASSERT_EQ(records.size(), 1u + 4u);  // the two products of the layers fold into one
   size_t time = static_cast<size_t>(std::find(records[0].begin(), records[0].end(), "time_ns") -
@@ -76,8 +76,8 @@ TEST(MarkdownReport, HostileNamesStartNoMarkup) {
   size_t fence = text.find("```"), end = text.find("```", fence + 3);
   ASSERT_NE(end, std::string::npos);
   text.erase(fence, end - fence);
-  // The command stands in a code span, fenced by more backticks than it holds; nowhere else is
-  // markup left.
+  // The command stands in a code span, fenced by more
+  // backticks than it holds; nowhere else is markup left.
   size_t command = text.find("<b>");
   EXPECT_LT(command, text.find("- machine:"));
   EXPECT_EQ(text.find("<b>", command + 1), std::string::npos);
@@ -100,7 +100,7 @@ TEST(MarkdownReport, HostileNamesStartNoMarkup) {
 }
 
 TEST(ConsoleReport, IsPlainTextWithoutColour) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   TerminalOptions plain;
   std::string text = heading_text(lab, plain) + ladder_text(lab, plain) +
                      operations_text(lab, lab.runs[1], plain) + advice_text(lab, plain);
@@ -111,7 +111,7 @@ TEST(ConsoleReport, IsPlainTextWithoutColour) {
 }
 
 TEST(ConsoleReport, ADisagreeingLossIsLoud) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   EXPECT_NE(ladder_text(lab, {}).find("yes (1e-06)"), std::string::npos);
   lab.runs[1].losses[0] += 0.01;
   EXPECT_NE(ladder_text(lab, {}).find("NO (1.0e-02)"), std::string::npos);
@@ -119,17 +119,17 @@ TEST(ConsoleReport, ADisagreeingLossIsLoud) {
 
 // Each node of the fixture's plan is called once, and ran twice.
 TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   const std::string note = "compiled: 10 kernels ran for 5 calls of the plan: ";
   EXPECT_NE(ladder_text(lab, {}).find(note), std::string::npos);
   EXPECT_NE(ladder_text(lab, {}).find("matmul 4 for 2"), std::string::npos);
   EXPECT_NE(markdown_report(lab).find(note), std::string::npos);
-  for (perf::NodeRecord& node : lab.runs[1].step.nodes) node.calls = 2;
+  for (record::NodeRecord& node : lab.runs[1].step.nodes) node.calls = 2;
   EXPECT_EQ(ladder_text(lab, {}).find("compiled: "), std::string::npos);
 }
 
 TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
-  perf::LabRecord lab = lab_record();
+  record::LabRecord lab = lab_record();
   std::string text = roofline(lab, lab.runs[1], {});
   EXPECT_NE(text.find("b matmul"), std::string::npos) << text;  // the second by time
   EXPECT_EQ(text.find("warning"), std::string::npos);

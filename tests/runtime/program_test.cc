@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs: graphs on one store and one arena, run in any order and measured. What kernels compute
-// is tests/backends'.
+// Programs: graphs on one store and one arena, run in any
+// order and measured. What kernels compute is tests/backends'.
 #include "runtime/program.h"
 
 #include <gtest/gtest.h>
@@ -129,10 +129,10 @@ TEST_F(ProgramTest, MeasuresEachKernelOnce) {
   int stage = program.add("views", graph);
   program.bind();
   for (int run = 0; run < 5; ++run) {
-    perf::ProfiledRun profile = program.run_profiled(stage);
+    record::ProfiledRun profile = program.run_profiled(stage);
     std::vector<std::string> launched;
     double last = 0;
-    for (const perf::Span& span : profile.spans) {
+    for (const record::Span& span : profile.spans) {
       launched.push_back(graph.node(span.node).op->name);
       EXPECT_GE(span.begin_ns, last);
       EXPECT_GE(span.end_ns, span.begin_ns);

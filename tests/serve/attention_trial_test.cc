@@ -12,15 +12,15 @@ namespace {
 
 constexpr int64_t kAll = int64_t{1} << 40;
 
-perf::AttentionRecord planned(int64_t head_size, int64_t sequence) {
+record::AttentionRecord planned(int64_t head_size, int64_t sequence) {
   return try_attention({1, head_size, sequence}, {}, cpu_backend(), nullptr);
 }
 
 TEST(AttentionTrial, PlansSquareAgainstLine) {
   for (int64_t head_size : {64, 128})
     for (int64_t sequence : {16384, 32768}) {  // where the threads' tiles no longer count
-      perf::AttentionRecord once = planned(head_size, sequence),
-                            twice = planned(head_size, 2 * sequence);
+      record::AttentionRecord once = planned(head_size, sequence),
+                              twice = planned(head_size, 2 * sequence);
       EXPECT_FALSE(once.standard.skipped.empty());
       // The scores are there at least once.
       EXPECT_GE(once.standard.arena_bytes, 4 * sequence * sequence);
@@ -41,7 +41,7 @@ TEST(AttentionTrial, MeasuresWhatThePlanSays) {
   };
   run(256, kAll);  // what is loaded lazily is loaded
   // Long enough that what the process takes besides, sanitizers' shadows too, hardly counts.
-  perf::AttentionRecord once = run(2048, kAll), twice = run(4096, kAll);
+  record::AttentionRecord once = run(2048, kAll), twice = run(4096, kAll);
   if (once.standard.measured_bytes == 0)
     GTEST_SKIP() << "the system does not reset the peak of a process's memory";
   double standard = static_cast<double>(twice.standard.measured_bytes) /
@@ -63,7 +63,7 @@ TEST(AttentionTrial, MeasuresWhatThePlanSays) {
 
 TEST(AttentionTrial, KnowsWhereStandardRunsOut) {
   constexpr int64_t kMemory = int64_t{1} << 30;
-  perf::AttentionReach reach = standard_reach({1, 64, 1}, kMemory, cpu_backend());
+  record::AttentionReach reach = standard_reach({1, 64, 1}, kMemory, cpu_backend());
   EXPECT_LE(planned(64, reach.sequence).standard.owned_bytes, kMemory);
   EXPECT_GT(planned(64, reach.sequence + 1).standard.owned_bytes, kMemory);
 }

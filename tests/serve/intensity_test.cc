@@ -7,7 +7,7 @@
 #include "models/forward_graph.h"
 #include "ops/registry.h"
 #include "passes/pipeline.h"
-#include "perf/run_counts.h"
+#include "record/run_counts.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
@@ -27,8 +27,8 @@ models::ModelConfig llama() {
 }
 
 struct Modules {
-  perf::ModuleRecord attention, mlp;
-  perf::RunRecord run;
+  record::ModuleRecord attention, mlp;
+  record::RunRecord run;
 };
 
 // `tokens` of each of `batch` sequences whose last one sees `context` keys.
@@ -50,16 +50,16 @@ Modules count(const models::ModelConfig& config,
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     graph = passes::run_stage(stage, graph, selection, passes, nullptr);
-  std::vector<perf::Place> places = perf::places(graph, target.get());
-  perf::MemoryPlan plan = perf::plan_memory(graph, places, *target);
-  std::vector<perf::NodeCost> costs = perf::node_costs(graph, places, target.get());
-  std::vector<perf::CountedGraph> graphs{{"run", 1, &graph, &places, &plan, &costs}};
+  std::vector<plan::Place> places = plan::places(graph, target.get());
+  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
+  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places, target.get());
+  std::vector<record::CountedGraph> graphs{{"run", 1, &graph, &places, &plan, &costs}};
   Modules m;
-  perf::StepRecord step =
-      perf::make_step_record(perf::count_graphs(graphs, *target, nullptr, m.run), {});
-  m.attention = perf::module_record("attention", graphs, step);
-  m.mlp = perf::module_record("mlp", graphs, step);
-  m.run.weight_bytes = perf::parameter_bytes(graph, places);
+  record::StepRecord step =
+      record::make_step_record(record::count_graphs(graphs, *target, nullptr, m.run), {});
+  m.attention = record::module_record("attention", graphs, step);
+  m.mlp = record::module_record("mlp", graphs, step);
+  m.run.weight_bytes = cost::parameter_bytes(graph, places);
   return m;
 }
 
@@ -78,8 +78,8 @@ struct ClosedForms {
   int64_t attention_flops(int64_t n, int64_t c) const {
     return 2 * attention_macs(n, c) + 6 * n * h * c + 3 * n * (h + k) * e + norm_flops(n) + n * d;
   }
-  // Weights, norm, x in and out, the rotation's table; keys and values read and those of the new
-  // tokens written.
+  // Weights, norm, x in and out, the rotation's table; keys
+  // and values read and those of the new tokens written.
   int64_t attention_bytes(int64_t n, int64_t keys) const {
     return 4 * (d * (2 * h + 2 * k) * e + d + 2 * n * d + n * e + 2 * keys * k * e + 2 * n * k * e);
   }
@@ -147,7 +147,7 @@ TEST(Intensity, OnlyTheMlpGainsFromTheBatch) {
 TEST(Intensity, UtilisationsFollowFromTheCounts) {
   models::ModelConfig config = llama();
   constexpr int64_t kBatch = 4, kContext = 512;
-  perf::RunRecord run = count(config, models::InferenceTask::kDecode, kBatch, 1, kContext).run;
+  record::RunRecord run = count(config, models::InferenceTask::kDecode, kBatch, 1, kContext).run;
   // The table is tied to the head, so the head reads it whole.
   EXPECT_EQ(run.weight_bytes, 4 * config.parameters());
   run.setting.task = "decode";

@@ -9,14 +9,14 @@
 
 #include "backends/null/null_backend.h"
 #include "base/error.h"
+#include "cost/hardware.h"
 #include "models/config_json.h"
-#include "perf/hardware.h"
 #include "serve/real_model.h"
 
 namespace ridge::serve {
 namespace {
 
-void expect_same(const perf::RunRecord& plan, const perf::RunRecord& run) {
+void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   // The same terms; those of one graph are added together or apart.
   EXPECT_NEAR(plan.predicted_ns, run.predicted_ns, 1e-12 * run.predicted_ns);
   EXPECT_GT(plan.predicted_ns, 0);
@@ -33,7 +33,7 @@ void expect_same(const perf::RunRecord& plan, const perf::RunRecord& run) {
 
 // Prompts that chunks cut in the middle, with windows shorter than they are.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
-  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("a10"));
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
     models::ModelFile file = models::ModelFile::open(data_folder() + name);
     for (int64_t chunk : {24, 512}) {
@@ -70,7 +70,7 @@ class SevenBillion : public testing::Test {
                                                                 {"rope_theta", 10000.0},
                                                                 {"tie_word_embeddings", false}},
                                                                "test"))),
-        ceilings_(perf::ceilings_of(*perf::find_hardware("h200"))),
+        ceilings_(cost::ceilings_of(*cost::find_hardware("h200"))),
         target_(backends::null::make_null_target()) {}
 
   PhasePlan plan(int64_t batch, int64_t length) const {
@@ -82,13 +82,13 @@ class SevenBillion : public testing::Test {
   }
 
   models::ModelFile file_;
-  perf::Ceilings ceilings_;
-  std::unique_ptr<perf::Target> target_;
+  cost::Ceilings ceilings_;
+  std::unique_ptr<plan::Target> target_;
 };
 
 TEST_F(SevenBillion, CountsWhatIsPublished) {
   PhasePlan one = plan(1, 2048);
-  const perf::RunRecord& decode = one.records.decode;
+  const record::RunRecord& decode = one.records.decode;
   EXPECT_EQ(decode.parameters, 6'738'415'616);
   // Half a MiB of keys and values a token in 16 bits: 2 x 32 layers x 4096 x 2 bytes.
   EXPECT_EQ(decode.cache_bytes, int64_t{2048} << 19);
@@ -109,7 +109,7 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   double last_ns = 0;
   for (int64_t batch : {1, 8, 32}) {
     PhasePlan each = plan(batch, 2048);
-    const perf::RunRecord& decode = each.records.decode;
+    const record::RunRecord& decode = each.records.decode;
     const double least_ns =
         static_cast<double>(decode.weight_bytes + decode.cache_bytes) / sheet_bytes_per_ns;
     EXPECT_GE(decode.predicted_ns, least_ns);
@@ -118,7 +118,7 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
     last_ns = decode.predicted_ns;
   }
   PhasePlan one = plan(1, 2048);
-  const perf::RunRecord& prefill = one.records.prefill;
+  const record::RunRecord& prefill = one.records.prefill;
   const double least_ns = static_cast<double>(prefill.palm_flops()) / 989.5e3;
   // Attention's hidden half is not computed. A data sheet's plan assumes 0.7 of it for products and
   // half of that for attention's, and the prompt goes through in four chunks.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models saved by Hugging Face transformers, through sessions: the same logits and
-// continuations; and what must not change them: the cache, chunks, neighbours in the batch, the
-// level.
+// Small models saved by Hugging Face transformers, through sessions:
+// the same logits and continuations; and what must not change them:
+// the cache, chunks, neighbours in the batch, the level.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

@@ -81,8 +81,8 @@ TEST(BpeTrainer, EqualsPlainTraining) {
       for (size_t i = 1 + random() % 9; i > 0; --i) text += "aab"[random() % 3];
       text += w % 7 == 0 ? "." : "-";
     }
-    // A merge whose bytes are a token already adds no token, so it is a token count that is
-    // compared.
+    // A merge whose bytes are a token already adds no
+    // token, so it is a token count that is compared.
     TokenizerSpec spec = train(text, 256 + 12);
     std::vector<std::string> expected = plain_merges(text, spec.merges.size());
     ASSERT_EQ(spec.merges, expected) << text;

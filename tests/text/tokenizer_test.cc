@@ -210,8 +210,8 @@ TEST(Tokenizer, LongerSpecialTokensWinThenTheLeftmost) {
   EXPECT_EQ(tokenizer.encode("abbcab"), (Ids{3, 5}));
 }
 
-// Where llama.cpp would join "<" and "s>" to the control token, text that looks like one stays
-// text.
+// Where llama.cpp would join "<" and "s>" to the
+// control token, text that looks like one stays text.
 TEST(Tokenizer, ControlTokensNeverComeFromMerges) {
   TokenizerSpec spec;
   spec.kind = TokenizerKind::kSentencePieceBpe;
@@ -298,8 +298,8 @@ TEST(Tokenizer, HostileTextIsEncodedAndComesBack) {
   }
 }
 
-// The work of merging is its look-ups: at most three a symbol, whatever joins and in whatever
-// order.
+// The work of merging is its look-ups: at most three
+// a symbol, whatever joins and in whatever order.
 TEST(SymbolMerger, LooksUpAtMostThreePairsASymbol) {
   for (uint32_t n : {100u, 10000u, 200000u}) {
     for (int kind = 0; kind < 4; ++kind) {

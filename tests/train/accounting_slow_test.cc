@@ -32,7 +32,7 @@ TEST_P(SmallRun, AccountsForItsTimeAndMemory) {
   backends::cpu::CpuOptions options;
   options.threads = 2;
   auto backend = backends::cpu::make_cpu_backend(options);
-  perf::RunRecord run = run_experiment(experiment, *backend, nullptr);
+  record::RunRecord run = run_experiment(experiment, *backend, nullptr);
 
   EXPECT_GE(static_cast<double>(run.step.covered_ns()),
             kLeastAttributed * static_cast<double>(run.step.wall_ns));

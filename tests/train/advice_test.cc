@@ -11,10 +11,10 @@
 namespace ridge::train {
 namespace {
 
-// A machine with endless arithmetic, slow memory and dear launches: what saves bytes and calls
-// pays.
-perf::Ceilings slow_memory() {
-  perf::Ceilings c;
+// A machine with endless arithmetic, slow memory and
+// dear launches: what saves bytes and calls pays.
+cost::Ceilings slow_memory() {
+  cost::Ceilings c;
   c.machine.device = "test";
   c.machine.threads = c.machine.cores = 1;
   c.source = "made up";
@@ -44,15 +44,15 @@ Experiment present(const std::string& level, const std::string& switches = "") {
 }
 
 double predicted_ns(const Experiment& e,
-                    const perf::Target& target,
-                    const perf::Ceilings& ceilings) {
+                    const plan::Target& target,
+                    const cost::Ceilings& ceilings) {
   TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), target);
   return planned_run(e.setting, e.config, e.step, step, target, &ceilings).predicted_ns;
 }
 
 TEST(Advice, GainsAreThoseOfTheChangedGraphBestFirst) {
   auto backend = cpu_backend(1);
-  perf::Ceilings ceilings = slow_memory();
+  cost::Ceilings ceilings = slow_memory();
   Experiment e = present("fused");
   std::vector<Advice> advice = advise(e, *backend, ceilings, 50);
   ASSERT_GT(advice.size(), 3u);
@@ -102,7 +102,7 @@ TEST(Advice, NeverProposesWhatCannotBe) {
 
 TEST(Advice, LeavesOutWhatDoesNotFitTheMachine) {
   auto backend = cpu_backend(1);
-  perf::Ceilings ceilings = slow_memory();
+  cost::Ceilings ceilings = slow_memory();
   Experiment e = present("compiled");
   auto doubles = [&] {
     std::vector<Advice> advice = advise(e, *backend, ceilings, 50);
@@ -132,14 +132,14 @@ TEST(Advice, KeepsToTheNumberAskedForAndTellsOfProgress) {
 // What is proposed can be run, and keeps the losses where it says so.
 TEST(Advice, RunsAsProposed) {
   auto backend = cpu_backend(1);
-  perf::Ceilings ceilings = slow_memory();
+  cost::Ceilings ceilings = slow_memory();
   Experiment e = present("fused");
-  perf::RunRecord before = run_experiment(e, *backend, &ceilings);
+  record::RunRecord before = run_experiment(e, *backend, &ceilings);
   for (const Advice& a : advise(e, *backend, ceilings, 4)) {
-    perf::RunRecord after = run_experiment(a.changed, *backend, &ceilings);
+    record::RunRecord after = run_experiment(a.changed, *backend, &ceilings);
     EXPECT_DOUBLE_EQ(after.predicted_ns, a.after_ns) << a.title;
     EXPECT_EQ(after.memory.owned_bytes, a.after_peak_bytes) << a.title;
-    EXPECT_TRUE(!a.is_same_training || perf::loss_difference(before, after) < 5e-5) << a.title;
+    EXPECT_TRUE(!a.is_same_training || record::loss_difference(before, after) < 5e-5) << a.title;
   }
 }
 

@@ -9,8 +9,8 @@
 namespace ridge::train {
 namespace {
 
-perf::Ceilings ceilings() {
-  perf::Ceilings c;
+cost::Ceilings ceilings() {
+  cost::Ceilings c;
   c.machine.device = "test";
   c.machine.threads = c.machine.cores = 1;
   c.source = "made up";
@@ -41,10 +41,10 @@ Experiment small_experiment(const std::string& level, int64_t micro_batches = 1)
 TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   Experiment e = small_experiment("fused");
   auto backend = cpu_backend(1);
-  perf::Ceilings limits = ceilings();
+  cost::Ceilings limits = ceilings();
   std::vector<int64_t> indices;
   std::string kinds;
-  perf::RunRecord run = run_experiment(e, *backend, &limits, [&](const StepEvent& event) {
+  record::RunRecord run = run_experiment(e, *backend, &limits, [&](const StepEvent& event) {
     indices.push_back(event.index);
     kinds += event.instrumented ? 'i' : 'p';
   });
@@ -65,7 +65,7 @@ TEST(Experiment, LongRunsAreSampled) {
   e.waits = false;
   auto backend = cpu_backend(1);
   std::string kinds;
-  perf::RunRecord run = run_experiment(e, *backend, nullptr, [&](const StepEvent& event) {
+  record::RunRecord run = run_experiment(e, *backend, nullptr, [&](const StepEvent& event) {
     if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
   });
   EXPECT_EQ(kinds,
@@ -78,8 +78,8 @@ TEST(Experiment, LongRunsAreSampled) {
 
 TEST(Experiment, TurnsMakeTheSameStepsAsOneRun) {
   auto backend = cpu_backend(1), other = cpu_backend(1);
-  perf::Ceilings limits = ceilings();
-  perf::RunRecord whole = run_experiment(small_experiment("fused"), *backend, &limits);
+  cost::Ceilings limits = ceilings();
+  record::RunRecord whole = run_experiment(small_experiment("fused"), *backend, &limits);
   RunningExperiment fused(small_experiment("fused"), *backend, &limits);
   Experiment beside = small_experiment("baseline");
   beside.foreign_bytes = fused.record().memory.foreign_bytes;
@@ -89,7 +89,7 @@ TEST(Experiment, TurnsMakeTheSameStepsAsOneRun) {
     for (RunningExperiment* each : {&fused, &baseline}) each->take_turn(4);
   EXPECT_EQ(turns, 3);  // of 9 steps
   EXPECT_TRUE(baseline.is_done());
-  perf::RunRecord record = fused.record();
+  record::RunRecord record = fused.record();
   EXPECT_EQ(record.losses, whole.losses);  // to the bit
   EXPECT_EQ(record.plain_wall_ns.size(), whole.plain_wall_ns.size());
   EXPECT_EQ(record.step.wall_samples_ns.size(), whole.step.wall_samples_ns.size());
@@ -101,14 +101,14 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
   for (int64_t micro_batches : {1, 3}) {
     Experiment e = small_experiment("compiled", micro_batches);
     auto backend = cpu_backend(1);
-    perf::Ceilings limits = ceilings();
-    perf::RunRecord run = run_experiment(e, *backend, &limits);
+    cost::Ceilings limits = ceilings();
+    record::RunRecord run = run_experiment(e, *backend, &limits);
     EXPECT_EQ(run.step.covered_ns() + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
     EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
     EXPECT_EQ(run.parameters, e.config.parameters());
 
     TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-    perf::RunRecord planned = planned_run(e.setting, e.config, e.step, step, *backend, &limits);
+    record::RunRecord planned = planned_run(e.setting, e.config, e.step, step, *backend, &limits);
     EXPECT_EQ(planned.executed, run.executed);
     EXPECT_EQ(planned.planned_bytes, run.planned_bytes);
     EXPECT_EQ(planned.launches, run.launches);
@@ -116,7 +116,7 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
     EXPECT_EQ(planned.model.step(), run.model.step());
     EXPECT_DOUBLE_EQ(planned.predicted_ns, run.predicted_ns);
     int64_t calls = 0, flops = 0;
-    for (const perf::NodeRecord& node : run.step.nodes) {
+    for (const record::NodeRecord& node : run.step.nodes) {
       calls += node.calls;
       flops += node.work.flops;
     }
@@ -129,9 +129,9 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
 TEST(Experiment, ThePaceOfACpuLeavesThePrediction) {
   Experiment e = small_experiment("baseline");
   auto backend = cpu_backend(1);
-  perf::Ceilings limits = ceilings();
-  limits.products[0].samples.push_back({{1, 768, 768, 768}, perf::ProductForm::kNN, 1e9});
-  perf::RunRecord run = run_experiment(e, *backend, &limits);
+  cost::Ceilings limits = ceilings();
+  limits.products[0].samples.push_back({{1, 768, 768, 768}, cost::ProductForm::kNN, 1e9});
+  record::RunRecord run = run_experiment(e, *backend, &limits);
   EXPECT_EQ(run.pace_samples.size(), 2u);
   EXPECT_GT(run.pace().median, 1.5);  // no machine takes a second for it
   TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
@@ -154,7 +154,7 @@ TEST(Experiment, WithoutInstrumentsAllStepsArePlain) {
   Experiment e = small_experiment("baseline");
   e.instrument = false;
   auto backend = cpu_backend(1);
-  perf::RunRecord run = run_experiment(e, *backend, nullptr);
+  record::RunRecord run = run_experiment(e, *backend, nullptr);
   EXPECT_EQ(run.plain_wall_ns.size(), 9u);
   EXPECT_EQ(run.predicted_ns, 0);
   EXPECT_EQ(run.step.wall_ns, 0);

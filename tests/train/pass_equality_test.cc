@@ -4,7 +4,7 @@
 // 0.02.
 #include <gtest/gtest.h>
 
-#include "perf/cost.h"
+#include "cost/cost.h"
 #include "train/small_run.h"
 
 namespace ridge::train {
@@ -56,8 +56,8 @@ void expect_baseline(std::string_view level, const std::string& switches) {
     EXPECT_LE(largest_difference(baseline(), got), rounding_allowed());
     return;
   }
-  // In bf16 the steep part of the curve is passed a little earlier or later; both ends are the
-  // same.
+  // In bf16 the steep part of the curve is passed a
+  // little earlier or later; both ends are the same.
   EXPECT_NEAR(got[0], baseline()[0], 0.02);
   EXPECT_NEAR(got[kSteps - 1], baseline()[kSteps - 1], 0.02);
   EXPECT_LE(largest_difference(baseline(), got), 0.15);
@@ -126,13 +126,13 @@ TEST(PassEquality, Bf16StaysWithinTwoHundredths) {
 TEST(PassEquality, ModelWorkIsTheSameUnderEveryCombination) {
   auto model_work_of = [](std::string_view level, std::string_view switches) {
     FixedRun run(small_config(), small_step(), level, switches);
-    return perf::model_totals(run.graphs().graphs[0].graph);
+    return cost::model_totals(run.graphs().graphs[0].graph);
   };
-  perf::ModelTotals want = model_work_of("baseline", "");
+  cost::ModelTotals want = model_work_of("baseline", "");
   EXPECT_GT(want.forward.macs, 0);
   EXPECT_GT(want.backward.macs, 0);
   for (const std::string& switches : random_switches(40)) {
-    perf::ModelTotals got = model_work_of("baseline", switches);
+    cost::ModelTotals got = model_work_of("baseline", switches);
     EXPECT_EQ(got.forward, want.forward) << switches;
     EXPECT_EQ(got.backward, want.backward) << switches;
     if (!changes_types(switches)) {

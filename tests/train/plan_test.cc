@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "backends/null/null_backend.h"
+#include "cost/hardware.h"
 #include "models/config.h"
 #include "ops/registry.h"
-#include "perf/hardware.h"
 #include "train/experiment.h"
 
 namespace ridge::train {
@@ -30,8 +30,8 @@ TEST(Plan, GetsFasterDownTheLadder) {
         ladder.push_back(build_step(preset.config, options, passes::Selection(level, switches),
                                     ops::table(), *target));
       for (const char* machine : {"a10", "a100", "h200"}) {
-        perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware(machine));
-        std::vector<perf::RunRecord> plans;
+        cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware(machine));
+        std::vector<record::RunRecord> plans;
         for (const TrainingStep& step : ladder)
           plans.push_back(planned_run({}, preset.config, options, step, *target, &ceilings));
         for (size_t i = 1; i < plans.size(); ++i) {

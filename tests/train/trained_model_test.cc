@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trained model on disk: what transformers' loader would find, with the numbers that training
-// left.
+// A trained model on disk: what transformers' loader
+// would find, with the numbers that training left.
 #include "train/trained_model.h"
 
 #include <gtest/gtest.h>

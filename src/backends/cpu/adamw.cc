@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate
-// and zero.
+// Bindings of the optimizer's side: adamw, adamw_multi,
+// sum_squares, clip_coefficient, accumulate and zero.
 #include "backends/cpu/kernels/adamw.h"
 
 #include <algorithm>

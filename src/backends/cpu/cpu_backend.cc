@@ -17,9 +17,9 @@
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/process_memory.h"
 #include "base/row_panels.h"
 #include "ops/attention.h"
-#include "perf/process_memory.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -68,7 +68,7 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
     return takes_panels() ? panel_dtype(stored, shape) : stored;
   }
 
-  perf::FlashScores flash_scores(const Call& attention) const override {
+  plan::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
     AttentionExtents extents{s.batch,     s.sequence, s.heads,  s.kv_heads,
                              s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
@@ -94,7 +94,7 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
     std::copy_n(from, bytes, static_cast<std::byte*>(to));
   }
   void synchronize() override {}
-  int64_t available_bytes() const override { return perf::available_memory_bytes(); }
+  int64_t available_bytes() const override { return available_memory_bytes(); }
 
   Launch bind(const BindCall& call) override {
     const CpuKernel* kernel = find_kernel(call.node.op->name);
@@ -107,7 +107,7 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   bool brings_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_stored_weight(call.call());
   }
-  double present_pace(const perf::Ceilings& ceilings) const override {
+  double present_pace(const cost::Ceilings& ceilings) const override {
     return cpu::present_pace(ceilings);
   }
   void together(const std::function<void()>& launches) override { Team::gather(launches); }

@@ -91,8 +91,8 @@ bool is_supported(const GemmShape& g) {
 
 namespace {
 
-// oneDNN's scratch is ours to give: left to the library, Debian's build keeps one for each
-// primitive.
+// oneDNN's scratch is ours to give: left to the
+// library, Debian's build keeps one for each primitive.
 dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
   dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);

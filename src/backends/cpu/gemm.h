@@ -21,8 +21,8 @@ bool is_supported(const GemmShape& shape);
 enum class GemmForm : uint8_t {
   kMatmul,   // a matmul primitive on the strided operands as they lie
   kSgemm,    // the BLAS-like call, fp32 without batch
-  kWidened,  // bf16 operands widened to fp32 in the workspace first: for machines without bf16
-             // products
+  kWidened,  // bf16 operands widened to fp32 in the workspace
+             // first: for machines without bf16 products
   kTiles,    // not oneDNN's: kernels/tile_gemm.h, bf16 without batch on machines with AMX
 };
 std::string_view name(GemmForm form);

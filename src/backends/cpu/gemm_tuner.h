@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the call form of a product by measuring, and keeps the choices in a file with the
-// machine's identity.
+// Chooses the call form of a product by measuring, and
+// keeps the choices in a file with the machine's identity.
 #pragma once
 
 #include <map>

@@ -7,9 +7,9 @@
 
 namespace ridge::backends::cpu {
 
-// "" keeps the machine's best; else "avx2", "avx512" or "amx" as the highest allowed. Throws a
-// usage Error for other names and for what the machine lacks. Must come before the first kernel
-// runs.
+// "" keeps the machine's best; else "avx2", "avx512" or "amx" as
+// the highest allowed. Throws a usage Error for other names and for
+// what the machine lacks. Must come before the first kernel runs.
 void set_isa(std::string_view isa);
 
 // The instruction set in force, for reports: "avx512_bf16" for instance.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of products with stored weights to kernels/quantized_matmul.h, which says how the forms
-// are chosen.
+// Binding of products with stored weights to
+// kernels/quantized_matmul.h, which says how the forms are chosen.
 #include "backends/cpu/matmul_group.h"
 
 #include <vector>

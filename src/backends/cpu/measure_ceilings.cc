@@ -23,8 +23,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Rounds stop after this; with binding and filling the pool the whole stays under 20 s on two
-// cores.
+// Rounds stop after this; with binding and filling
+// the pool the whole stays under 20 s on two cores.
 constexpr double kBudgetNs = 13e9;
 // What the largest product and each thread's vectors and attention need.
 constexpr int64_t kLeastPool = int64_t{64} << 20;
@@ -73,8 +73,8 @@ int physical_cores() {
 }
 
 // Data and unified caches; each instance that the threads can reach counts once.
-std::vector<perf::MemoryLevel> caches(int threads) {
-  std::vector<perf::MemoryLevel> levels;
+std::vector<cost::MemoryLevel> caches(int threads) {
+  std::vector<cost::MemoryLevel> levels;
   std::vector<int> cpus = allowed_cpus();
   cpus.resize(std::min(cpus.size(), static_cast<size_t>(threads)));
   for (int index = 0; index < 8; ++index) {
@@ -93,8 +93,8 @@ std::vector<perf::MemoryLevel> caches(int threads) {
   return levels;
 }
 
-// Cycles per nanosecond while all threads work: one addition that waits for the one before takes
-// one cycle.
+// Cycles per nanosecond while all threads work: one
+// addition that waits for the one before takes one cycle.
 double clock_ghz() {
 #if defined(__x86_64__)
   constexpr int64_t kAdditions = 4'000'000;
@@ -121,8 +121,8 @@ double clock_ghz() {
 #endif
 }
 
-// FLOPs a core and cycle by the instruction set and the maker's documents; 0 where they leave it
-// open.
+// FLOPs a core and cycle by the instruction set and
+// the maker's documents; 0 where they leave it open.
 double flops_per_cycle(DType dtype, const std::string& isa) {
   __builtin_cpu_init();
   bool is_amd = __builtin_cpu_is("amd");
@@ -146,18 +146,18 @@ std::string utc_now() {
 
 int64_t least_pool_bytes(int threads) { return kLeastPool + threads * kPoolPerThread; }
 
-int64_t pool_bytes(const std::vector<perf::MemoryLevel>& levels, int threads) {
+int64_t pool_bytes(const std::vector<cost::MemoryLevel>& levels, int threads) {
   int64_t largest = 0;
-  for (const perf::MemoryLevel& level : levels) largest = std::max(largest, level.capacity_bytes);
+  for (const cost::MemoryLevel& level : levels) largest = std::max(largest, level.capacity_bytes);
   int64_t available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // Inputs and results each: together four times the largest cache, at most a quarter of what is
-  // free.
+  // Inputs and results each: together four times the
+  // largest cache, at most a quarter of what is free.
   int64_t wanted = std::min({2 * largest, available / 8, kLargestPool});
   return std::max(wanted, least_pool_bytes(threads)) / kAlignmentBytes * kAlignmentBytes;
 }
 
-void add_theory(perf::Ceilings& ceilings) {
-  for (perf::ProductRates& rates : ceilings.products)
+void add_theory(cost::Ceilings& ceilings) {
+  for (cost::ProductRates& rates : ceilings.products)
     rates.theoretical_flops_per_ns = std::min(ceilings.machine.cores, ceilings.machine.threads) *
                                      ceilings.machine.clock_ghz *
                                      flops_per_cycle(rates.dtype, ceilings.machine.isa);
@@ -165,9 +165,9 @@ void add_theory(perf::Ceilings& ceilings) {
 
 }  // namespace
 
-perf::Machine this_machine() {
+cost::Machine this_machine() {
   const dnnl_version_t* version = dnnl::version();
-  perf::Machine machine;
+  cost::Machine machine;
   machine.device = cpu_model();
   machine.isa = isa_name();
   machine.cores = physical_cores();
@@ -179,15 +179,15 @@ perf::Machine this_machine() {
   return machine;
 }
 
-perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
+cost::Ceilings measure_ceilings(const MeasureProgress& progress) {
   auto tell = [&](double done, std::string_view step) {
     if (progress) progress(done, step);
   };
-  perf::Ceilings ceilings;
+  cost::Ceilings ceilings;
   ceilings.machine = this_machine();
   ceilings.source = "measured";
   ceilings.measured_at = utc_now();
-  std::vector<perf::MemoryLevel> levels = caches(omp_get_max_threads());
+  std::vector<cost::MemoryLevel> levels = caches(omp_get_max_threads());
   tell(0, "drawing random operands");
   int threads = ceilings.machine.threads;
   Pool f32(DType::kF32, pool_bytes(levels, threads)), bf16(DType::kBF16, least_pool_bytes(threads));
@@ -208,7 +208,7 @@ perf::Ceilings measure_ceilings(const MeasureProgress& progress) {
       "ceilings are lower octiles over rounds, for disturbances only add time",
       "rates that predict are medians",
       "theoretical products: cores x FLOPs a cycle by the maker's documents x measured clock"};
-  perf::validate(ceilings);
+  cost::validate(ceilings);
   return ceilings;
 }
 

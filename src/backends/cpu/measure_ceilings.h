@@ -6,7 +6,7 @@
 #include <functional>
 #include <string_view>
 
-#include "perf/ceilings.h"
+#include "cost/ceilings.h"
 
 namespace ridge::backends::cpu {
 
@@ -14,13 +14,13 @@ namespace ridge::backends::cpu {
 using MeasureProgress = std::function<void(double done, std::string_view step)>;
 
 // The machine as kernels see it now: after threads and ISA were set (make_cpu_backend does both).
-perf::Machine this_machine();
+cost::Machine this_machine();
 
 // Random data, warmed up; rounds that go through all measurements; footprints from
 // L1 to memory.
-perf::Ceilings measure_ceilings(const MeasureProgress& progress = {});
+cost::Ceilings measure_ceilings(const MeasureProgress& progress = {});
 
 // See Backend::present_pace. Takes about 50 ms.
-double present_pace(const perf::Ceilings& ceilings);
+double present_pace(const cost::Ceilings& ceilings);
 
 }  // namespace ridge::backends::cpu

@@ -82,7 +82,7 @@ struct FootprintTiming {
   const Timing* copy;
   const Timing* update;
 
-  perf::BandwidthPoint point(double (Timing::*ns)() const, double call_ns) const {
+  cost::BandwidthPoint point(double (Timing::*ns)() const, double call_ns) const {
     double once = static_cast<double>(bytes);
     return {bytes, rate((read->*ns)(), once, 0), rate((copy->*ns)(), once, call_ns),
             rate((update->*ns)(), 2 * once, call_ns)};
@@ -95,11 +95,11 @@ struct FootprintTiming {
   }
 };
 
-// The level's rates at the largest footprint that stays under three quarters of it, clear of its
-// edge.
-void rate_level(perf::MemoryLevel& level, const std::vector<perf::BandwidthPoint>& points) {
-  const perf::BandwidthPoint* best = &points.front();
-  for (const perf::BandwidthPoint& point : points)
+// The level's rates at the largest footprint that
+// stays under three quarters of it, clear of its edge.
+void rate_level(cost::MemoryLevel& level, const std::vector<cost::BandwidthPoint>& points) {
+  const cost::BandwidthPoint* best = &points.front();
+  for (const cost::BandwidthPoint& point : points)
     if (point.footprint_bytes <= level.capacity_bytes * 3 / 4) best = &point;
   level.read_bytes_per_ns = best->read_bytes_per_ns;
   level.copy_bytes_per_ns = best->copy_bytes_per_ns;
@@ -124,11 +124,11 @@ void pause_busily(double ns) {
   });
 }
 
-// A quarter of the last cache, beyond the ones before it; no timings where there is no such
-// footprint.
+// A quarter of the last cache, beyond the ones before
+// it; no timings where there is no such footprint.
 std::optional<Aging> measure_aging(Rounds& rounds,
                                    const Pool& pool,
-                                   const std::vector<perf::MemoryLevel>& caches,
+                                   const std::vector<cost::MemoryLevel>& caches,
                                    int threads) {
   if (caches.size() < 2) return {};
   const int64_t share = std::min(caches.back().capacity_bytes / 4, pool.bytes()) / threads /
@@ -167,7 +167,7 @@ double lifetime_ns(const Aging& aging, double lost_ns) {
 
 Finish measure_memory(Rounds& rounds,
                       const Pool& pool,
-                      const std::vector<perf::MemoryLevel>& caches) {
+                      const std::vector<cost::MemoryLevel>& caches) {
   int threads = omp_get_max_threads();
   std::vector<FootprintTiming> timings;
   for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
@@ -178,18 +178,18 @@ Finish measure_memory(Rounds& rounds,
                        &rounds.add(updating(pool, share, threads, walks))});
   }
   const std::optional<Aging> aging = measure_aging(rounds, pool, caches, threads);
-  return [timings, caches, aging](perf::Ceilings& ceilings) {
-    std::vector<perf::BandwidthPoint> undisturbed;
+  return [timings, caches, aging](cost::Ceilings& ceilings) {
+    std::vector<cost::BandwidthPoint> undisturbed;
     for (const FootprintTiming& t : timings) {
       ceilings.bandwidth.push_back(t.point(&Timing::usual_ns, ceilings.launch_ns));
       undisturbed.push_back(t.point(&Timing::undisturbed_ns, ceilings.launch_ns));
     }
     ceilings.levels = caches;
-    for (perf::MemoryLevel& level : ceilings.levels) rate_level(level, undisturbed);
+    for (cost::MemoryLevel& level : ceilings.levels) rate_level(level, undisturbed);
     if (aging)
       ceilings.levels.back().lifetime_ns =
           lifetime_ns(*aging, aging->bytes / ceilings.bandwidth.back().copy_bytes_per_ns);
-    const perf::BandwidthPoint& last = undisturbed.back();
+    const cost::BandwidthPoint& last = undisturbed.back();
     ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
                                last.copy_bytes_per_ns, 0});
   };

@@ -20,8 +20,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-using perf::ProductExtents;
-using perf::ProductForm;
+using cost::ProductExtents;
+using cost::ProductForm;
 
 // Multiples of 48: no extent of a preset (powers of two and 1000) is among them. Squares, flat and
 // deep ones, few rows, and batches like attention's.
@@ -166,12 +166,12 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The share of the operands' transfer time that products from memory took longer: the median over
-// the sizes.
+// The share of the operands' transfer time that products
+// from memory took longer: the median over the sizes.
 double exposed_share(const std::vector<ProductTiming>& hot,
                      const std::vector<ProductTiming>& distant,
                      DType dtype,
-                     const perf::Ceilings& ceilings) {
+                     const cost::Ceilings& ceilings) {
   double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
   std::vector<double> shares;
   for (const ProductTiming& far : distant) {
@@ -201,9 +201,9 @@ Finish measure_dtype(Rounds& rounds, const Pool& pool, DType dtype, bool is_own 
       distant.push_back({e, form, &rounds.add(products->bind_rotating(e, form))});
       padded.push_back({e, form, &rounds.add(products->bind(e, form, 0, 0, RowStep::kPowerOfTwo))});
     }
-  return [=](perf::Ceilings& ceilings) {
+  return [=](cost::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
-    perf::ProductRates rates;
+    cost::ProductRates rates;
     rates.dtype = dtype;
     rates.is_own = is_own;
     for (const ProductTiming& each : hot) {
@@ -284,7 +284,7 @@ Finish measure_attention_of(Rounds& rounds, const Pool& pool, DType dtype) {
   std::vector<AttentionTiming> timings;
   for (int64_t head_size : {24, 48, 96, 160})
     timings.push_back(time_attention<T>(rounds, pool, head_size, omp_get_max_threads()));
-  return [timings, dtype](perf::Ceilings& ceilings) {
+  return [timings, dtype](cost::Ceilings& ceilings) {
     std::vector<std::array<double, 3>> forward, backward;
     for (const AttentionTiming& t : timings) {
       const AttentionExtents& e = t.extents;
@@ -303,9 +303,9 @@ Finish measure_attention_of(Rounds& rounds, const Pool& pool, DType dtype) {
   };
 }
 
-// Weights in blocks: what a prompt of some hundred tokens reaches, in a time as short as the other
-// products take. Sizes between are the peak's business, since those kernels are bound by it or by
-// memory.
+// Weights in blocks: what a prompt of some hundred tokens reaches, in
+// a time as short as the other products take. Sizes between are the
+// peak's business, since those kernels are bound by it or by memory.
 Finish measure_blocks(Rounds& rounds) {
   constexpr int64_t kTokens = 192, kOut = 384, kIn = 768;
   constexpr uint16_t kOneThousandth = 0x1419;  // in fp16
@@ -331,8 +331,8 @@ Finish measure_blocks(Rounds& rounds) {
     quantize_activations(Rows<const float>{o->x.data(), kIn}, codes);
     quantized_gemm({&product, 1}, codes);
   });
-  return [&timing](perf::Ceilings& ceilings) {
-    perf::ProductRates rates;
+  return [&timing](cost::Ceilings& ceilings) {
+    cost::ProductRates rates;
     rates.dtype = DType::kI16;
     rates.peak_flops_per_ns =
         ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.undisturbed_ns();
@@ -346,8 +346,8 @@ Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16) {
   Finish wide = measure_dtype(rounds, f32, DType::kF32),
          narrow = measure_dtype(rounds, bf16, DType::kBF16), blocks = measure_blocks(rounds);
   Finish tiles =
-      has_bf16_tiles() ? measure_dtype(rounds, bf16, DType::kBF16, true) : [](perf::Ceilings&) {};
-  return [wide, narrow, tiles, blocks](perf::Ceilings& ceilings) {
+      has_bf16_tiles() ? measure_dtype(rounds, bf16, DType::kBF16, true) : [](cost::Ceilings&) {};
+  return [wide, narrow, tiles, blocks](cost::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);
     tiles(ceilings);
@@ -358,19 +358,19 @@ Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16) {
 Finish measure_attention(Rounds& rounds, const Pool& f32, const Pool& bf16) {
   Finish wide = measure_attention_of<float>(rounds, f32, DType::kF32);
   Finish narrow = measure_attention_of<uint16_t>(rounds, bf16, DType::kBF16);
-  return [wide, narrow](perf::Ceilings& ceilings) {
+  return [wide, narrow](cost::Ceilings& ceilings) {
     wide(ceilings);
     narrow(ceilings);
   };
 }
 
-double present_pace(const perf::Ceilings& ceilings) {
+double present_pace(const cost::Ceilings& ceilings) {
   // Large enough that caches which are warm here and were not when the sample was taken, or the
   // other way round, matter little.
   constexpr ProductExtents kProbe{1, 768, 768, 768};
   constexpr ProductForm kForm = ProductForm::kNN;
   constexpr int kRuns = 3;
-  for (const perf::ProductSample& sample : ceilings.product(DType::kF32).samples) {
+  for (const cost::ProductSample& sample : ceilings.product(DType::kF32).samples) {
     const ProductExtents& e = sample.extents;
     if (sample.form != kForm || e.batch != 1 || e.m != kProbe.m || e.n != kProbe.n ||
         e.k != kProbe.k)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic rates of vector code, what layouts cost the kernels that walk any, and the price of a
-// call.
+// Arithmetic rates of vector code, what layouts cost
+// the kernels that walk any, and the price of a call.
 #include <omp.h>
 
 #include <algorithm>
@@ -86,8 +86,8 @@ TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
 
 double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 
-// Rows of a width that no preset has, few enough for L2, normalized or turned into probabilities by
-// every thread.
+// Rows of a width that no preset has, few enough for L2,
+// normalized or turned into probabilities by every thread.
 constexpr int64_t kTokens = 32, kWidth = 768;
 
 template <typename Kernel>
@@ -159,7 +159,7 @@ struct LayoutTimings {
     return {kElements / kShortRow / kNeighbours, kNeighbours, kShortRow};
   }
 
-  void finish(perf::Ceilings& c) const {
+  void finish(cost::Ceilings& c) const {
     // One operand takes the way through a register in `rows`, another one in the steps.
     const double base = rows.ns_per_element();
     c.staged_elements_per_ns = rate_of(base - dense.ns_per_element());
@@ -186,7 +186,7 @@ Finish measure_vectors(Rounds& rounds, const Pool& pool) {
   const Timing& region = rounds.add([] { for_each_part(omp_get_max_threads(), [](int64_t) {}); });
   bool parallel = omp_get_max_threads() > 1;
 
-  return [=, &call, &region](perf::Ceilings& c) {
+  return [=, &call, &region](cost::Ceilings& c) {
     c.arithmetic_flops_per_ns =
         rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
     // rms_norm is 4 FLOPs an element; softmax 5, of which 2 transcendentals.

@@ -66,14 +66,14 @@ class Pool {
   Arena results_;
 };
 
-// Each part of the ceilings: adds its timings, and returns what reads them once the rounds are
-// over.
-using Finish = std::function<void(perf::Ceilings&)>;
+// Each part of the ceilings: adds its timings, and
+// returns what reads them once the rounds are over.
+using Finish = std::function<void(cost::Ceilings&)>;
 Finish measure_products(Rounds& rounds, const Pool& f32, const Pool& bf16);
 Finish measure_attention(Rounds& rounds, const Pool& f32, const Pool& bf16);
 Finish measure_memory(Rounds& rounds,
                       const Pool& f32,
-                      const std::vector<perf::MemoryLevel>& caches);
+                      const std::vector<cost::MemoryLevel>& caches);
 Finish measure_vectors(Rounds& rounds, const Pool& f32);
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the pointwise primitives, each a tile program of one instruction, and of generated
-// clusters.
+// Bindings of the pointwise primitives, each a tile
+// program of one instruction, and of generated clusters.
 #include <string>
 
 #include "backends/cpu/cpu_kernel.h"

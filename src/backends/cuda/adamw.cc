@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the optimizer's side: adamw, adamw_multi, sum_squares, clip_coefficient, accumulate
-// and zero.
+// Bindings of the optimizer's side: adamw, adamw_multi,
+// sum_squares, clip_coefficient, accumulate and zero.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <vector>
@@ -72,8 +72,8 @@ Launch bind_accumulate(const BindCall& call, BindContext& context) {
 Launch bind_zero(const BindCall& call, BindContext& context) {
   const Operand& out = call.outputs[0];
   int64_t elements = out.type.shape.elements();
-  DType dtype =
-      out.type.dtype == DType::kI32 ? DType::kF32 : out.type.dtype;  // no bits are set in either
+  // No bits are set in either
+  DType dtype = out.type.dtype == DType::kI32 ? DType::kF32 : out.type.dtype;
   return by_dtype(dtype, [&](auto element) -> Launch {
     using T = decltype(element);
     return launch_on(context.device, "zero", launch_fill<T>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small copies to the host that are under way while the host goes on. Not the copies that it waits
-// for.
+// Small copies to the host that are under way while
+// the host goes on. Not the copies that it waits for.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the losses: softmax_cross_entropy with its gradient, and log_softmax and nll_loss
-// with theirs.
+// Bindings of the losses: softmax_cross_entropy with its
+// gradient, and log_softmax and nll_loss with theirs.
 #include "backends/cross_entropy_call.h"
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/kernels/log_softmax.h"

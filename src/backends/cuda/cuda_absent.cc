@@ -13,8 +13,8 @@ namespace {
 }  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
-perf::Machine this_machine(bool) { refuse(); }
-perf::Ceilings measure_ceilings(bool, const MeasureProgress&) { refuse(); }
+cost::Machine this_machine(bool) { refuse(); }
+cost::Ceilings measure_ceilings(bool, const MeasureProgress&) { refuse(); }
 
 std::string gpu_name() { return ""; }
 std::string gpu_architecture() { return ""; }

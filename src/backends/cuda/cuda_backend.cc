@@ -58,16 +58,16 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
 
   // The products of weights' gradients lag behind by some kernels, and updates by about a layer's.
   // Beside products that fill the GPU anyway they only wait for each other's caches.
-  perf::BranchSlack branch_slack(const Graph& graph) const override {
-    constexpr perf::BranchSlack kSlack{3, 16};
+  plan::BranchSlack branch_slack(const Graph& graph) const override {
+    constexpr plan::BranchSlack kSlack{3, 16};
     const bool are_wanted =
         options_.capture && options_.branches &&
         std::any_of(graph.nodes.begin(), graph.nodes.end(),
                     [&](const Node& node) { return is_short_product(graph, node); });
-    return are_wanted ? kSlack : perf::BranchSlack{};
+    return are_wanted ? kSlack : plan::BranchSlack{};
   }
 
-  perf::FlashScores flash_scores(const Call& attention) const override {
+  plan::FlashScores flash_scores(const Call& attention) const override {
     return cuda::flash_scores(attention, options_.tf32);
   }
 
@@ -117,7 +117,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
     return static_cast<int64_t>(free);
   }
   // The driver keeps no peak; what a run takes it holds to its end.
-  perf::ProcessMemory taken_memory() const override {
+  ProcessMemory taken_memory() const override {
     int64_t taken = device_.facts().memory_bytes - available_bytes();
     return {taken, taken};
   }
@@ -135,7 +135,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel> {
   }
 
   // Of the host's launches: they are what other programs slow down. A recording needs none.
-  double present_pace(const perf::Ceilings& ceilings) const override {
+  double present_pace(const cost::Ceilings& ceilings) const override {
     if (options_.capture) return 0;
     if (probe_ == nullptr) probe_ = std::make_unique<LaunchProbe>(device_, options_.tf32);
     return probe_->pace(ceilings);

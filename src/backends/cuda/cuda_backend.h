@@ -14,8 +14,8 @@ struct CudaOptions {
   bool tf32 = false;      // products of f32 operands in TF32
   bool capture = false;   // a stage's launches are recorded once and replayed as one
   bool branches = false;  // what does not wait for each other runs side by side in a recording
-  bool tune_gemm =
-      false;  // measure the heuristics' first algorithms per shape and take the fastest
+  // Measure the heuristics' first algorithms per shape and take the fastest
+  bool tune_gemm = false;
   std::string tuning_file;  // where choices are kept; empty: nowhere
   bool nvtx = false;        // ranges named for nodes around launches, and around their recording
 };

@@ -46,8 +46,8 @@ struct CudaKernel {
 
 const CudaKernel* find_kernel(std::string_view op);
 
-// A launch of one kernel function on the device's stream: launch_on(device, "rms_norm",
-// launch_rms_norm<float>, call).
+// A launch of one kernel function on the device's stream:
+// launch_on(device, "rms_norm", launch_rms_norm<float>, call).
 template <typename Launcher, typename... Calls>
 Launch launch_on(Device& device, const char* op, Launcher* launcher, const Calls&... calls) {
   return [&device, op, launcher, calls...] { check(launcher(calls..., device.stream()), op); };

@@ -161,7 +161,7 @@ class CuptiClock final : public Instrument {
 
   void mark(NodeId node) override { current_ = node; }
 
-  std::vector<perf::Span> stop(int64_t& dropped) override {
+  std::vector<record::Span> stop(int64_t& dropped) override {
     mark(kNoNode);
     expect(cupti().flush(0), "collecting records");
     for (CUpti_ActivityKind kind : kKinds) expect(cupti().disable(kind), "ending the recording");
@@ -170,7 +170,8 @@ class CuptiClock final : public Instrument {
     std::erase_if(records_, [&](const Record& record) { return record.begin_ns < origin_ns_; });
     std::sort(records_.begin(), records_.end(),
               [](const Record& a, const Record& b) { return a.begin_ns < b.begin_ns; });
-    std::vector<perf::Span> spans = streamed_ == nullptr ? spans_by_graph_node() : spans_by_order();
+    std::vector<record::Span> spans =
+        streamed_ == nullptr ? spans_by_graph_node() : spans_by_order();
     dropped += dropped_;
     dropped_ = 0;
     records_.clear();
@@ -210,13 +211,13 @@ class CuptiClock final : public Instrument {
     throw Error(fmt::format("[cuda] CUPTI, {}: {}", what, words(status)), ExitCode::kDevice);
   }
 
-  perf::Span span_of(NodeId node, const Record& record) const {
+  record::Span span_of(NodeId node, const Record& record) const {
     return {node, static_cast<double>(record.begin_ns - origin_ns_),
             static_cast<double>(record.end_ns - origin_ns_)};
   }
 
-  std::vector<perf::Span> spans_by_graph_node() const {
-    std::vector<perf::Span> spans;
+  std::vector<record::Span> spans_by_graph_node() const {
+    std::vector<record::Span> spans;
     for (const Record& record : records_) {
       auto found = node_of_graph_node_.find(record.graph_node);
       // What no node launched (a copy of the host's, a clearing) is no node's time.
@@ -227,9 +228,9 @@ class CuptiClock final : public Instrument {
 
   // Where records are missing, or others are among them, all are told as lost: there is no saying
   // whose they are.
-  std::vector<perf::Span> spans_by_order() {
+  std::vector<record::Span> spans_by_order() {
     const std::vector<NodeId>& nodes = *streamed_;
-    std::vector<perf::Span> spans;
+    std::vector<record::Span> spans;
     if (records_.size() != nodes.size()) {
       dropped_ = std::max(dropped_, static_cast<int64_t>(nodes.size()));
       return spans;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GPU in use: what it is, and the stream that launches go to. Not its memory's plan, and not
-// the kernels.
+// The GPU in use: what it is, and the stream that launches
+// go to. Not its memory's plan, and not the kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMaxHeadSize = 256;
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWorkspaceAlignment = 256;
-// The gradient of the scores may be kept for a product of its own: faster, and never more than
-// this.
+// The gradient of the scores may be kept for a product
+// of its own: faster, and never more than this.
 constexpr int64_t kSpillLimitBytes = int64_t{256} << 20;
 
 AttentionExtents extents(const Call& call, size_t first_input, bool tf32) {
@@ -132,7 +132,7 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-perf::FlashScores flash_scores(const Call& attention, bool tf32) {
+plan::FlashScores flash_scores(const Call& attention, bool tf32) {
   AttentionExtents e = extents(attention, 0, tf32);
   DType dtype = attention.inputs[0].dtype;
   int64_t heads = std::max<int64_t>(e.batch * e.heads, 1);

@@ -38,8 +38,8 @@ struct Fp32Products {
   bool is_own = false;  // a kernel of our own may run where it suits the product
 };
 
-// Opaque to all but cuBLASLt; the same bits choose the same kernel with the same library on the
-// same GPU.
+// Opaque to all but cuBLASLt; the same bits choose the
+// same kernel with the same library on the same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
 // Ours, of kernels/piece_product.h: no algorithm of the library's begins so.
 inline constexpr GemmAlgorithm kPieces = {~uint64_t{0}};

@@ -13,8 +13,8 @@
 #include "backends/random_block.h"
 #include "backends/tuning_file.h"
 #include "base/error.h"
+#include "base/samples.h"
 #include "base/shape.h"
-#include "perf/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -129,7 +129,7 @@ class Trial {
       check(cudaEventElapsedTime(&elapsed, begin_, end_), "timing a product");
       if (run > 0) times.push_back(elapsed / repeats);
     }
-    return perf::median(times);
+    return median(times);
   }
 
   Device& device_;

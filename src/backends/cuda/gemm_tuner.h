@@ -16,8 +16,8 @@ namespace ridge::backends::cuda {
 class GemmTuner {
  public:
   // `measures` false: nothing is measured and nothing kept. Reads earlier choices from `path`
-  // (empty: none are kept); a file of another identity, or one that does not parse, is ignored and
-  // overwritten.
+  // (empty: none are kept); a file of another identity, or
+  // one that does not parse, is ignored and overwritten.
   GemmTuner(Device& device, bool measures, std::string path);
   // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
   ~GemmTuner();

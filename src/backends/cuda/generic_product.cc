@@ -9,9 +9,9 @@
 
 namespace ridge::backends::cuda {
 
-using perf::ProductForm;
+using cost::ProductForm;
 
-GemmShape generic_shape(const perf::ProductExtents& e, ProductForm form, DType dtype) {
+GemmShape generic_shape(const cost::ProductExtents& e, ProductForm form, DType dtype) {
   GemmShape g;
   bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
   bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;

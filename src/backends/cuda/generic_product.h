@@ -7,11 +7,11 @@
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/gemm.h"
-#include "perf/ceilings.h"
+#include "cost/ceilings.h"
 
 namespace ridge::backends::cuda {
 
-GemmShape generic_shape(const perf::ProductExtents& extents, perf::ProductForm form, DType dtype);
+GemmShape generic_shape(const cost::ProductExtents& extents, cost::ProductForm form, DType dtype);
 
 // Where its matrices lie, at multiples of 256 bytes, and kGemmWorkspaceBytes besides.
 struct ProductMemory {

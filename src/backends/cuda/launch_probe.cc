@@ -9,13 +9,13 @@
 #include "backends/cuda/generic_product.h"
 #include "backends/cuda/kernels/pointwise.h"
 #include "base/clock.h"
-#include "perf/samples.h"
+#include "base/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
-using perf::ProductExtents;
-using perf::ProductForm;
+using cost::ProductExtents;
+using cost::ProductForm;
 
 constexpr size_t kLaunches = 200;  // fewer than the driver queues, 1024
 constexpr size_t kEach = 5, kProducts = kLaunches / kEach;
@@ -52,7 +52,7 @@ std::vector<Launch> small_kernels(const Device& device, std::byte* memory) {
   return launches;
 }
 
-double call_ns(const perf::Ceilings& ceilings, DType dtype) {
+double call_ns(const cost::Ceilings& ceilings, DType dtype) {
   const double ns = ceilings.product(dtype).stream_call_ns;
   return ns > 0 ? ns : ceilings.stream_launch_ns;
 }
@@ -102,7 +102,7 @@ double LaunchProbe::told_ns(const std::vector<Launch>& launches) const {
 double LaunchProbe::launch_ns() const {
   std::vector<double> samples;
   for (int round = 0; round < kRounds; ++round) samples.push_back(told_ns(small_) / kLaunches);
-  return perf::median(samples);
+  return median(samples);
 }
 
 double LaunchProbe::call_ratio(DType dtype) const {
@@ -112,10 +112,10 @@ double LaunchProbe::call_ratio(DType dtype) const {
     const double small_ns = told_ns(small_);
     samples.push_back(1 + (told_ns(mixed) - small_ns) / kProducts / (small_ns / kLaunches));
   }
-  return perf::median(samples);
+  return median(samples);
 }
 
-double LaunchProbe::pace(const perf::Ceilings& ceilings) const {
+double LaunchProbe::pace(const cost::Ceilings& ceilings) const {
   const double products_ns =
       kProducts * (call_ns(ceilings, DType::kF32) + call_ns(ceilings, DType::kBF16)) / 2;
   const double expected_ns = (kLaunches - kProducts) * ceilings.stream_launch_ns + products_ns;

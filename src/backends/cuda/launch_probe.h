@@ -10,7 +10,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_memory.h"
-#include "perf/ceilings.h"
+#include "cost/ceilings.h"
 
 namespace ridge::backends::cuda {
 
@@ -25,7 +25,7 @@ class LaunchProbe {
   double call_ratio(DType dtype) const;
   // As fast as the ceilings have it: 1; see Backend::present_pace. 0 where they know no times.
   // Takes 1 ms: a step after 10 ms with little to do for the device takes up to a sixth longer.
-  double pace(const perf::Ceilings& ceilings) const;
+  double pace(const cost::Ceilings& ceilings) const;
 
  private:
   std::vector<Launch> products(DType dtype) const;

@@ -17,13 +17,13 @@
 #include "backends/cuda/launch_probe.h"
 #include "backends/cuda/measure_launches.h"
 #include "backends/cuda/measuring_stand.h"
-#include "perf/samples.h"
+#include "base/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
-using perf::ProductExtents;
-using perf::ProductForm;
+using cost::ProductExtents;
+using cost::ProductForm;
 
 // Whole tiles of the common kernels, as models' extents are, but no product of a preset. Squares,
 // flat and deep ones, few rows, and batches.
@@ -57,7 +57,7 @@ double walk_rate(MeasuringStand& stand, Walker* walker, int64_t bytes) {
   return static_cast<double>(walk.bytes) * walk.passes / ns;
 }
 
-void measure_memory(MeasuringStand& stand, perf::Ceilings& c) {
+void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
   for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
     int64_t bytes = mib << 20;
     c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
@@ -66,12 +66,12 @@ void measure_memory(MeasuringStand& stand, perf::Ceilings& c) {
   }
   const DeviceFacts& facts = stand.device().facts();
   auto at_half = [&](int64_t capacity) {
-    const perf::BandwidthPoint* best = &c.bandwidth.front();
-    for (const perf::BandwidthPoint& point : c.bandwidth)
+    const cost::BandwidthPoint* best = &c.bandwidth.front();
+    for (const cost::BandwidthPoint& point : c.bandwidth)
       if (point.footprint_bytes <= capacity / 2) best = &point;
     return *best;
   };
-  perf::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
+  cost::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
   c.levels.push_back({"L2", facts.l2_bytes, l2.read_bytes_per_ns, l2.copy_bytes_per_ns, 0});
   // Two transfers a clock.
   c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns,
@@ -87,9 +87,9 @@ double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Produ
   return facts.multiprocessors * facts.clock_ghz * per_clock;
 }
 
-void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, perf::Ceilings& c) {
+void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, cost::Ceilings& c) {
   stand.fill(dtype);
-  perf::ProductRates rates;
+  cost::ProductRates rates;
   rates.dtype = dtype;
   rates.is_own = fp32.is_own;
   for (const ProductExtents& e : kExtents)
@@ -164,12 +164,12 @@ void split_rates(double ns_small,
   scores_rate = scores / rest;
 }
 
-void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, perf::Ceilings& c) {
+void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, cost::Ceilings& c) {
   constexpr int64_t small = 64, large = 128, sequence = 960, short_sequence = 96;
   AttentionTime a = attention_time(stand, dtype, tf32, sequence, small),
                 b = attention_time(stand, dtype, tf32, sequence, large),
                 call = attention_time(stand, dtype, tf32, short_sequence, small);
-  perf::AttentionRates rates;
+  cost::AttentionRates rates;
   rates.dtype = dtype;
   auto flops = [&](double scores, int64_t head_size, int each) {
     return each * static_cast<double>(head_size) * scores;
@@ -199,9 +199,9 @@ class LaunchTimes {
     f32_ratio_.push_back(probe_.call_ratio(DType::kF32));
     bf16_ratio_.push_back(probe_.call_ratio(DType::kBF16));
   }
-  double launch_ns() const { return perf::median(launch_ns_); }
+  double launch_ns() const { return median(launch_ns_); }
   double call_ns(DType dtype) const {
-    return perf::median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
+    return median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
   }
 
  private:
@@ -218,9 +218,9 @@ std::string utc_now() {
   return text;
 }
 
-perf::Machine machine_of(const DeviceFacts& facts, bool tf32) {
+cost::Machine machine_of(const DeviceFacts& facts, bool tf32) {
   auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
-  perf::Machine machine;
+  cost::Machine machine;
   machine.device = facts.name;
   machine.isa = facts.architecture() + (tf32 ? ", fp32 products in TF32" : "");
   machine.cores = facts.multiprocessors;
@@ -236,14 +236,14 @@ perf::Machine machine_of(const DeviceFacts& facts, bool tf32) {
 
 }  // namespace
 
-perf::Machine this_machine(bool tf32) { return machine_of(Device().facts(), tf32); }
+cost::Machine this_machine(bool tf32) { return machine_of(Device().facts(), tf32); }
 
-perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
+cost::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   auto tell = [&](double done, std::string_view step) {
     if (progress) progress(done, step);
   };
   MeasuringStand stand;
-  perf::Ceilings c;
+  cost::Ceilings c;
   c.machine = machine_of(stand.device().facts(), tf32);
   c.source = "measured";
   c.measured_at = utc_now();
@@ -269,11 +269,11 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
   measure_attention(stand, DType::kBF16, false, c);
   launches.take();
   c.stream_launch_ns = launches.launch_ns();
-  for (perf::ProductRates& rates : c.products)
+  for (cost::ProductRates& rates : c.products)
     if (!rates.is_own) rates.stream_call_ns = launches.call_ns(rates.dtype);
   tell(1, "done");
   std::string products;
-  for (const perf::ProductRates& rates : c.products)
+  for (const cost::ProductRates& rates : c.products)
     if (rates.stream_call_ns > 0)
       products +=
           fmt::format(", for a product of {} {:.0f} ns", rates.name(), rates.stream_call_ns);
@@ -284,7 +284,7 @@ perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress) {
                   c.launch_ns, c.stream_launch_ns, products, c.stream_gap_ns, c.turn_ns));
   c.notes.push_back(
       "times are medians of launches inside a graph; theoretical rates at the highest clock");
-  perf::validate(c);
+  cost::validate(c);
   return c;
 }
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <string_view>
 
-#include "perf/ceilings.h"
+#include "cost/ceilings.h"
 
 namespace ridge::backends::cuda {
 
@@ -15,7 +15,7 @@ using MeasureProgress = std::function<void(double done, std::string_view step)>;
 
 // Both throw a device Error where no GPU can be used.
 // With tf32, products of fp32 are measured in TF32, and the machine says so.
-perf::Machine this_machine(bool tf32 = false);
-perf::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress = {});
+cost::Machine this_machine(bool tf32 = false);
+cost::Ceilings measure_ceilings(bool tf32, const MeasureProgress& progress = {});
 
 }  // namespace ridge::backends::cuda

@@ -11,7 +11,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-void measure_arithmetic(MeasuringStand& stand, perf::Ceilings& c) {
+void measure_arithmetic(MeasuringStand& stand, cost::Ceilings& c) {
   constexpr int kIterations = 4096;
   const int multiprocessors = stand.device().facts().multiprocessors;
   float* sink = reinterpret_cast<float*>(stand.result());
@@ -50,7 +50,7 @@ double strided_ns(MeasuringStand& stand, int64_t x_step, int64_t y_step) {
 }
 
 // Elements for each nanosecond that a step of two adds.
-void measure_strides(MeasuringStand& stand, perf::Ceilings& c) {
+void measure_strides(MeasuringStand& stand, cost::Ceilings& c) {
   constexpr double kElements = 1152 * 12 * 48;
   const double neighbours_ns = strided_ns(stand, 1, 1);
   auto rate = [&](double ns) { return kElements / std::max(ns - neighbours_ns, 1.0); };
@@ -69,7 +69,7 @@ Launch follow(MeasuringStand& stand, int trips) {
 
 }  // namespace
 
-void measure_launches(MeasuringStand& stand, perf::Ceilings& c) {
+void measure_launches(MeasuringStand& stand, cost::Ceilings& c) {
   measure_arithmetic(stand, c);
   measure_strides(stand, c);
   const Launch nothing = [&stand] {

@@ -4,11 +4,11 @@
 #pragma once
 
 #include "backends/cuda/measuring_stand.h"
-#include "perf/ceilings.h"
+#include "cost/ceilings.h"
 
 namespace ridge::backends::cuda {
 
 // c.stream_launch_ns is known.
-void measure_launches(MeasuringStand& stand, perf::Ceilings& c);
+void measure_launches(MeasuringStand& stand, cost::Ceilings& c);
 
 }  // namespace ridge::backends::cuda

@@ -10,7 +10,7 @@
 #include "backends/cuda/recording.h"
 #include "backends/random_block.h"
 #include "base/clock.h"
-#include "perf/samples.h"
+#include "base/samples.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -80,7 +80,7 @@ double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
     device_.synchronize();
     samples.push_back(now_ns() - begin_ns);
   }
-  return std::max(0.0, perf::median(samples) - graph_ns);
+  return std::max(0.0, median(samples) - graph_ns);
 }
 
 double MeasuringStand::stream_ns(const Launch& launch) {
@@ -114,7 +114,7 @@ double MeasuringStand::graph_ns(const Launch& launch, int repeats) {
 double MeasuringStand::median_ns(const std::function<void()>& work, int samples) {
   std::vector<double> times;
   for (int i = 0; i < samples; ++i) times.push_back(timed_ns(device_.stream(), work));
-  return perf::median(times);
+  return median(times);
 }
 
 }  // namespace ridge::backends::cuda

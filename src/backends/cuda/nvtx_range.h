@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVTX ranges named for nodes, which Nsight Systems shows beside kernels. Without such a tool they
-// do nothing.
+// NVTX ranges named for nodes, which Nsight Systems shows
+// beside kernels. Without such a tool they do nothing.
 #pragma once
 
 #include "backends/backend.h"

@@ -19,8 +19,8 @@ std::string ordered(std::string letters, const std::string& like) {
   return letters;
 }
 
-// The step of letters that act as one axis of an operand, or nothing where they do not; 1 for a
-// single element.
+// The step of letters that act as one axis of an operand,
+// or nothing where they do not; 1 for a single element.
 std::optional<int64_t> step_of(const std::string& group,
                                const std::string& letters,
                                const Strides& strides,

@@ -35,8 +35,8 @@ __device__ __forceinline__ float gelu_tanh_backward(float x, float dy) {
 }
 )";
 
-// The domain with axes of one element dropped and neighbours that step evenly in all operands
-// joined.
+// The domain with axes of one element dropped and
+// neighbours that step evenly in all operands joined.
 struct Domain {
   std::vector<int64_t> extents;               // outermost first; at least one
   std::vector<std::vector<int64_t>> strides;  // per operand, over the same axes
@@ -149,8 +149,8 @@ std::string expression(const PointwiseInstruction& i) {
   RIDGE_CHECK(false, "a pointwise function without a form");
 }
 
-// The offset of operand i's vector, in elements, out of the indices x0, x1, ... (the last in
-// vectors).
+// The offset of operand i's vector, in elements, out
+// of the indices x0, x1, ... (the last in vectors).
 std::string offset(const Domain& d, size_t i, int width) {
   std::string text;
   for (size_t axis = 0; axis < d.extents.size(); ++axis) {

@@ -12,8 +12,8 @@
 
 namespace ridge::backends::cuda {
 
-// registers[target] = function(registers[a], registers[b]); b is unused by functions of one
-// operand.
+// registers[target] = function(registers[a],
+// registers[b]); b is unused by functions of one operand.
 struct PointwiseInstruction {
   Pointwise function;
   int target;

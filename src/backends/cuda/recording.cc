@@ -40,9 +40,9 @@ struct Ends {
   std::vector<cudaGraphEdgeData> edges;
 };
 
-// Ends the capture whatever happens: a stream left capturing takes no more work. Launches are
-// captured from a stream of each priority, which their nodes keep; the device's own is where the
-// capture began.
+// Ends the capture whatever happens: a stream left capturing takes no
+// more work. Launches are captured from a stream of each priority,
+// which their nodes keep; the device's own is where the capture began.
 class Capture {
  public:
   explicit Capture(Device& device) : device_(device), own_(device.stream()) {
@@ -118,8 +118,8 @@ class Capture {
   bool is_open_ = false;
 };
 
-// A launch that had nothing to do ends with what it waited for, which others may have waited for as
-// well.
+// A launch that had nothing to do ends with what it
+// waited for, which others may have waited for as well.
 void append(Ends& all, const Ends& more) {
   for (size_t i = 0; i < more.nodes.size(); ++i) {
     if (std::find(all.nodes.begin(), all.nodes.end(), more.nodes[i]) != all.nodes.end()) continue;

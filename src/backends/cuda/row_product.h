@@ -11,8 +11,8 @@ namespace ridge::backends::cuda {
 
 inline constexpr int kRowProductRounds = 3;
 
-// Whether the kernel takes a matmul's types: a few rows by a weight. Where they lie is another
-// question.
+// Whether the kernel takes a matmul's types: a few rows
+// by a weight. Where they lie is another question.
 bool has_few_rows(const Call& call);
 // The launch of a matmul "nd,fd->nf" of two operands, or nothing where the kernel does not take it.
 std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context);

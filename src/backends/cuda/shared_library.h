@@ -10,8 +10,8 @@ namespace ridge::backends::cuda {
 
 class SharedLibrary {
  public:
-  // The first of the file names that opens, "libcublasLt.so.13" for instance. Not open where none
-  // does.
+  // The first of the file names that opens, "libcublasLt.so.13"
+  // for instance. Not open where none does.
   explicit SharedLibrary(std::span<const char* const> names);
   bool is_open() const { return handle_ != nullptr; }
   const std::string& failure() const { return failure_; }  // the loader's words

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of the GPU's memory by which the blocks of a launch count themselves
-// (kernels/last_blocks.cuh): zero between launches, and a launch's own, since launches may run side
-// by side.
+// Words of the GPU's memory by which the blocks of a launch count
+// themselves (kernels/last_blocks.cuh): zero between launches,
+// and a launch's own, since launches may run side by side.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an nll_loss kernel is given: the mean negative log-likelihood of labels, and its gradient,
-// the second half of what an eager framework does for a loss, after log_softmax. T is float or
-// uint16_t (bf16).
+// What an nll_loss kernel is given: the mean negative log-likelihood of
+// labels, and its gradient, the second half of what an eager framework
+// does for a loss, after log_softmax. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>

@@ -43,9 +43,9 @@ struct RopeTable {
   double theta = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;  // linear and llama3
-  // Llama 3 only: wavelengths above original_context / low_factor are stretched by `factor`, those
-  // below original_context / high_factor are left, those between are blended (the model card's
-  // recipe).
+  // Llama 3 only: wavelengths above original_context / low_factor are
+  // stretched by `factor`, those below original_context / high_factor
+  // are left, those between are blended (the model card's recipe).
   double low_frequency_factor = 1.0;
   double high_frequency_factor = 4.0;
   double original_context = 8192.0;

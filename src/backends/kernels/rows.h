@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a kernel: rows of contiguous elements in the device's memory, so that a slice
-// of a merged tensor is one too. Not a tensor: it knows neither its extents nor its dtype at run
-// time.
+// A matrix operand of a kernel: rows of contiguous elements in the
+// device's memory, so that a slice of a merged tensor is one too. Not
+// a tensor: it knows neither its extents nor its dtype at run time.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a softmax kernel is given: softmax over the last axis with an optional causal or window
-// mask, and its gradient. Attention is made of it where it is not fused. T is float or uint16_t
-// (bf16).
+// What a softmax kernel is given: softmax over the last axis with
+// an optional causal or window mask, and its gradient. Attention is
+// made of it where it is not fused. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace ridge::backends {
 
-// Which columns (keys) a row (a query) sees, by position: rows are queries 0..queries-1 of one
-// sequence and head after the other, row r at position offset + r % queries, column c at position
-// c.
+// Which columns (keys) a row (a query) sees, by position: rows are
+// queries 0..queries-1 of one sequence and head after the other,
+// row r at position offset + r % queries, column c at position c.
 struct SoftmaxMask {
   int64_t queries = 0;  // T of the rows; 0: every column is seen and the rest has no meaning
   int64_t offset = 0;   // position of query 0

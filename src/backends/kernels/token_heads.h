@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operand of tokens' heads: each head contiguous, tokens and heads at any step, so that q, k and
-// v may be slices of one merged tensor. Not a tensor: it knows neither its extents nor its dtype at
-// run time.
+// An operand of tokens' heads: each head contiguous, tokens and heads
+// at any step, so that q, k and v may be slices of one merged tensor.
+// Not a tensor: it knows neither its extents nor its dtype at run time.
 #pragma once
 
 #include <cstdint>

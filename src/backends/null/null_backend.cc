@@ -12,7 +12,7 @@
 namespace ridge::backends::null {
 namespace {
 
-class NullTarget final : public perf::Target {
+class NullTarget final : public plan::Target {
  public:
   explicit NullTarget(const NullOptions& options) : options_(options) {
     if (options.query_tile < 1 || options.key_tile < 1)
@@ -37,7 +37,7 @@ class NullTarget final : public perf::Target {
   int launches(const Graph&, const Node&) const override { return 1; }
 
   // Tiles with at least one visible pair are computed whole.
-  perf::FlashScores flash_scores(const Call& attention) const override {
+  plan::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
     int64_t scores = 0;
     for (int64_t begin = 0; begin < s.sequence; begin += options_.query_tile) {
@@ -59,7 +59,7 @@ class NullTarget final : public perf::Target {
 
 }  // namespace
 
-std::unique_ptr<perf::Target> make_null_target(const NullOptions& options) {
+std::unique_ptr<plan::Target> make_null_target(const NullOptions& options) {
   return std::make_unique<NullTarget>(options);
 }
 

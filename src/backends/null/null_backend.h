@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "perf/target.h"
+#include "plan/target.h"
 
 namespace ridge::backends::null {
 
@@ -15,6 +15,6 @@ struct NullOptions {
   int64_t row_product_rows = 8;  // a row_product's at most: more of them are a product's tile
 };
 
-std::unique_ptr<perf::Target> make_null_target(const NullOptions& options = {});
+std::unique_ptr<plan::Target> make_null_target(const NullOptions& options = {});
 
 }  // namespace ridge::backends::null

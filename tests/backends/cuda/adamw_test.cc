@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW of tensors in one launch and each in its own: the same bits. What it computes is
-// op_*_test's.
+// AdamW of tensors in one launch and each in its own:
+// the same bits. What it computes is op_*_test's.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library proposes for a product that has neighbours, and that each proposal computes the
-// same product.
+// What the library proposes for a product that has neighbours,
+// and that each proposal computes the same product.
 #include "backends/cuda/gemm.h"
 
 #include <gtest/gtest.h>

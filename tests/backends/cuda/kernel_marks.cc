@@ -298,8 +298,8 @@ void gelu(Marks& marks, DType dtype) {
                      });
 }
 
-// Rates by the usual convention: 4 and 10 E a (query, key) pair, half of the square for a causal
-// mask.
+// Rates by the usual convention: 4 and 10 E a (query,
+// key) pair, half of the square for a causal mask.
 void attention(Marks& marks, int64_t sequence, int64_t head_size) {
   AttentionExtents e;
   e.sequence = sequence, e.batch = 16384 / sequence;

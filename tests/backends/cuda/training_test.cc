@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "backends/cuda/cuda_backend.h"
+#include "cost/ceilings.h"
+#include "cost/hardware.h"
 #include "ops/registry.h"
-#include "perf/ceilings.h"
-#include "perf/hardware.h"
 #include "train/experiment.h"
 #include "train/step.h"
 #include "train/trainer.h"
@@ -71,7 +71,7 @@ TEST(GpuBranches, AreForShortProducts) {
 }
 
 TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
-  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1000;
   for (bool capture : {false, true}) {
     auto backend = backends::cuda::make_cuda_backend({false, capture, false, false, ""});
@@ -94,15 +94,15 @@ Experiment tiny_experiment(int64_t steps) {
 
 // Launches that take longer than all else, so that the step is predicted as they are.
 TEST(GpuPace, ScalesThePredictedStep) {
-  perf::Ceilings ceilings = perf::ceilings_of(*perf::find_hardware("h100"));
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1e6;
   ceilings.turn_ns = 0;
   const Experiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
-  const perf::RunRecord run = run_experiment(e, *backend, &ceilings);
+  const record::RunRecord run = run_experiment(e, *backend, &ceilings);
   EXPECT_EQ(run.pace_samples.size(), 9u);  // before, after and at all steps but 1
   const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-  const perf::RunRecord planned =
+  const record::RunRecord planned =
       planned_run(e.setting, e.config, e.step, step, *backend, &ceilings);
   EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
 }
@@ -160,10 +160,10 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
     run.trainer->step(true);
     run.backend->instrument()->rest();
     run.losses(2);
-    perf::ProfiledRun profile = run.trainer->step(true).profiles[0];
+    record::ProfiledRun profile = run.trainer->step(true).profiles[0];
     const runtime::Stage& stage = run.trainer->program().stage(0);
     std::map<NodeId, int> seen;
-    for (const perf::Span& span : profile.spans) ++seen[span.node];
+    for (const record::Span& span : profile.spans) ++seen[span.node];
     for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
       const std::string& op = stage.graph.nodes[i].op->name;
       int64_t planned = stage.costs[i].launches, kernels = seen[static_cast<NodeId>(i)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on CPUs, on one tensor or on a list of tensors at once; backends/kernels/adamw.h says what
-// it computes.
+// AdamW on CPUs, on one tensor or on a list of tensors at
+// once; backends/kernels/adamw.h says what it computes.
 #pragma once
 
 #include <span>

@@ -26,8 +26,8 @@ namespace ridge::backends::cpu {
 
 // Query heads that go through the keys together: their accumulators stay in registers.
 inline constexpr int64_t kHeads = 4;
-// What a part leaves of a head: the sum of p v [E], its largest score, and the sum of p relative to
-// that.
+// What a part leaves of a head: the sum of p v [E], its
+// largest score, and the sum of p relative to that.
 inline int64_t part_floats(int64_t head_size) { return head_size + 2; }
 
 inline constexpr int64_t kFetchingTokens = 16;
@@ -136,8 +136,8 @@ HWY_INLINE void zero_row(int64_t count, T* to) {
   for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), to + i); });
 }
 
-// kCount query heads from `head` on, all of one KV head, over a part of the keys; `made` is
-// [kCount, part_floats].
+// kCount query heads from `head` on, all of one KV head,
+// over a part of the keys; `made` is [kCount, part_floats].
 template <int kCount, typename T>
 HWY_INLINE void attend(const CachedAttention<T>& call,
                        int64_t token,
@@ -285,8 +285,8 @@ HWY_INLINE void mix_columns(const CachedAttention<T>& call,
   narrow_row(sums, size, o);
 }
 
-// What a thread does for one token and KV head: all parts, one part, or the joining of parts done
-// before.
+// What a thread does for one token and KV head: all
+// parts, one part, or the joining of parts done before.
 template <typename T>
 HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& task) {
   const int64_t floats = call.heads / call.keys.kv_heads * part_floats(call.keys.head_size);

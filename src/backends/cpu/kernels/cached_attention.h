@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one
-// kernel, or as the separate steps of an eager framework. T is float or uint16_t (bf16); sums are
-// fp32.
+// Attention of N tokens, of any mix of sequences, over the cells of
+// their slots' caches: in one kernel, or as the separate steps of
+// an eager framework. T is float or uint16_t (bf16); sums are fp32.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ struct PartKeys {
   int64_t first = 0;
   int64_t count = 0;
 };
-// 256 keys and values of 64 columns in fp32 take 128 KiB: longer to read than a thread takes to
-// begin.
+// 256 keys and values of 64 columns in fp32 take 128
+// KiB: longer to read than a thread takes to begin.
 inline constexpr int64_t kPartKeys = 256;
 
 template <typename T>

@@ -213,9 +213,9 @@ HWY_INLINE void prefetch_to_write(const To* row) {
   __builtin_prefetch(row + 64 / sizeof(To), 1, 2);
 }
 
-// Where a tile begins: tiles are counted within bands of kBand tiles across, along the band's
-// strips, so that the pages of a band's target rows are still in the TLB when the next strip writes
-// on.
+// Where a tile begins: tiles are counted within bands of kBand tiles
+// across, along the band's strips, so that the pages of a band's
+// target rows are still in the TLB when the next strip writes on.
 template <typename From>
 struct TileOrder {
   int64_t across_tiles;
@@ -291,8 +291,8 @@ HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
   }
 }
 
-// Mapping: outer indices in static ranges over threads. Bound: one cache line an element in the
-// worst case.
+// Mapping: outer indices in static ranges over threads.
+// Bound: one cache line an element in the worst case.
 template <typename From, typename To>
 HWY_INLINE void copy_elements(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;

@@ -16,8 +16,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Mapping: rows, or one contiguous range, in static ranges over threads. Bound: memory, the bytes
-// written.
+// Mapping: rows, or one contiguous range, in static
+// ranges over threads. Bound: memory, the bytes written.
 template <typename T>
 HWY_INLINE void fill_run(T* y, int64_t count, float value, bool large) {
   const bool streamed = large && is_aligned(y);

@@ -28,8 +28,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Score blocks are 16 wide, so that longer vectors would gain nothing.
 using Wide = HWY_CAPPED(float, 16);
-// Head sizes are multiples of 8: loads and stores of operands need no mask and touch no neighbour's
-// bytes.
+// Head sizes are multiples of 8: loads and stores of
+// operands need no mask and touch no neighbour's bytes.
 using Octet = HWY_CAPPED(float, 8);
 using Quad = HWY_CAPPED(float, 4);
 
@@ -196,8 +196,8 @@ inline constexpr int kRegisterVectors = 4;
 inline constexpr int kRegisterVectors = 2;
 #endif
 
-// c[kRows, kVectors] = (accumulate ? c : 0) + a[kRows, depth] b[depth, kVectors], in registers; k
-// ascends.
+// c[kRows, kVectors] = (accumulate ? c : 0) + a[kRows,
+// depth] b[depth, kVectors], in registers; k ascends.
 template <int kRows, int kVectors, bool kTransposed>
 HWY_INLINE void product_in_registers(Left<kTransposed> a,
                                      const float* HWY_RESTRICT b,
@@ -267,8 +267,8 @@ HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
   }
 }
 
-// c[rows, columns] = (accumulate ? c : 0) + a[rows, depth] b[depth, columns]; columns a multiple
-// of 16.
+// c[rows, columns] = (accumulate ? c : 0) + a[rows,
+// depth] b[depth, columns]; columns a multiple of 16.
 template <bool kTransposed>
 HWY_INLINE void product(Left<kTransposed> a,
                         const float* b,
@@ -316,9 +316,9 @@ HWY_INLINE void product_of_panels(const float* panels,
   }
 }
 
-// c[rows, head size] += a b with a the (transposed) tile of weights and b in panels; c has row
-// stride padded_head_size. `a` starts at the first row of c and the first row of b that count; b's
-// is `depth.first`.
+// c[rows, head size] += a b with a the (transposed) tile of weights and b
+// in panels; c has row stride padded_head_size. `a` starts at the first
+// row of c and the first row of b that count; b's is `depth.first`.
 template <bool kTransposed>
 HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
                                         const float* panels,
@@ -363,8 +363,8 @@ struct SoftmaxRows {
   int64_t columns;
 };
 
-// Masks one row's `range` of scores, raises its running maximum and scales earlier sums and outputs
-// to it.
+// Masks one row's `range` of scores, raises its running
+// maximum and scales earlier sums and outputs to it.
 HWY_INLINE void raise_maximum(const SoftmaxRows& state,
                               int64_t row,
                               TileRange range,

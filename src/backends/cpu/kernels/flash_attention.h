@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal, windowed or full attention for CPUs that never stores the score matrix: forward and
-// backward on plain pointers, with native grouped queries. Not here: rotary embedding, KV caches,
-// decode.
+// Causal, windowed or full attention for CPUs that never stores the
+// score matrix: forward and backward on plain pointers, with native
+// grouped queries. Not here: rotary embedding, KV caches, decode.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ struct AttentionExtents {
   int64_t kv_heads = 1;   // K
   int64_t head_size = 8;  // E, a multiple of 8, at most kMaxHeadSize
   bool causal = true;
-  int64_t window =
-      0;  // 0: none; else (causal only) query i sees the keys j with i - window < j <= i
+  // 0: none; else (causal only) query i sees the keys j with i - window < j <= i
+  int64_t window = 0;
   float scale = 1.0f;  // of the scores
 };
 
@@ -38,15 +38,15 @@ inline constexpr int64_t kScoreBlock = 16;
 inline constexpr int64_t kKeyTile = 64;
 inline constexpr int64_t kQueryTile = 64;
 
-// Scores computed per head of one sequence, masked parts of visited blocks and the padding of the
-// last key block to 16 included. The forward pass executes 4 E FLOPs of products per score (q k^T,
-// p v), the backward pass 10 E (q k^T again, dO v^T, p^T dO, dS^T q, dS k). Both passes visit the
-// same blocks.
+// Scores computed per head of one sequence, masked parts of visited blocks and
+// the padding of the last key block to 16 included. The forward pass executes
+// 4 E FLOPs of products per score (q k^T, p v), the backward pass 10 E (q k^T
+// again, dO v^T, p^T dO, dS^T q, dS k). Both passes visit the same blocks.
 int64_t flash_attention_visited_scores(const AttentionExtents& extents);
 int64_t flash_attention_backward_visited_scores(const AttentionExtents& extents);
 
-// Bytes that the caller provides, aligned to kAlignmentBytes, contents ignored. Throw like the
-// passes.
+// Bytes that the caller provides, aligned to
+// kAlignmentBytes, contents ignored. Throw like the passes.
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, int threads);
 int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents, int threads);
 
@@ -71,10 +71,10 @@ void flash_attention_forward(const AttentionExtents& extents,
                              std::byte* workspace,
                              int threads);
 
-// Overwrites d_q, d_k and d_v, which overlap no input. o and lse are the forward pass's. Sums have
-// a fixed order for a given `threads`: dK and dV add up query heads, then query tiles, in ascending
-// order; dQ adds key tiles in ascending order, where threads share one KV head as one partial sum
-// each.
+// Overwrites d_q, d_k and d_v, which overlap no input. o and lse are the
+// forward pass's. Sums have a fixed order for a given `threads`: dK and dV add
+// up query heads, then query tiles, in ascending order; dQ adds key tiles in
+// ascending order, where threads share one KV head as one partial sum each.
 void flash_attention_backward(const AttentionExtents& extents,
                               TokenHeads<const float> q,
                               TokenHeads<const float> k,

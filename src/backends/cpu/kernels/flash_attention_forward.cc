@@ -101,8 +101,8 @@ HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
     product_of_panels(query_panels, extents.head_size, keys, strip->rows, strip->columns,
                       state.scores);
-    // Two sweeps: each is a run of independent rows, where one would chain maximum, exponential and
-    // sum.
+    // Two sweeps: each is a run of independent rows,
+    // where one would chain maximum, exponential and sum.
     for (int64_t row = strip->rows.first; row < strip->rows.last; ++row) {
       const TileRange seen = visible_keys(extents, query + row);
       raise_maximum(state, row, strip->columns,

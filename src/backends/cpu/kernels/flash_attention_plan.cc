@@ -134,8 +134,8 @@ int64_t Schedule::cost_before(int64_t tile) const {
   if (!extents_.causal) return blocks * all;
   const int64_t reach = block_reach(extents_);
   if (axis_ == Axis::kQueries) return causal_blocks(blocks, reach);
-  // Key block b is seen by min(blocks - b, reach + 1) query blocks: the query side's ramp, read
-  // backwards.
+  // Key block b is seen by min(blocks - b, reach + 1)
+  // query blocks: the query side's ramp, read backwards.
   return causal_blocks(all, reach) - causal_blocks(all - blocks, reach);
 }
 

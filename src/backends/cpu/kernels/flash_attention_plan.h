@@ -26,8 +26,8 @@ inline TileRange intersect(TileRange a, TileRange b) {
   return {std::max(a.first, b.first), std::min(a.last, b.last)};
 }
 
-// The query heads of a KV head, cut into passes of at most 4 that share each packing of its keys
-// and values.
+// The query heads of a KV head, cut into passes of at
+// most 4 that share each packing of its keys and values.
 struct HeadPasses {
   HeadPasses(int64_t heads, int64_t kv_heads)
       : heads_per_kv(heads / kv_heads),

@@ -41,9 +41,9 @@ struct GeluTanh {
   }
 };
 
-// Mapping: rows in static ranges over threads, one pass. Bound: memory, 3 N F sizeof(T); the exp
-// and the division take about as long as one thread's traffic of fp32, so two threads are needed to
-// reach it.
+// Mapping: rows in static ranges over threads, one pass. Bound: memory,
+// 3 N F sizeof(T); the exp and the division take about as long as one
+// thread's traffic of fp32, so two threads are needed to reach it.
 template <typename Activation, typename T>
 HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
   const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;

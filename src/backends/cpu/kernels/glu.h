@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of a gated feed-forward layer and its gradient on CPUs; backends/kernels/glu.h says what
-// they compute.
+// The gate of a gated feed-forward layer and its gradient
+// on CPUs; backends/kernels/glu.h says what they compute.
 #pragma once
 
 #include "backends/kernels/glu.h"

@@ -58,8 +58,8 @@ struct CacheFault {
   enum Kind { kNone, kPosition, kSlot, kBlock } kind = kNone;
   int64_t index = 0;  // the token, or the entry of the table
 };
-// Positions from -1 to most_position; slots of tokens that are not padding; every entry of the
-// table.
+// Positions from -1 to most_position; slots of tokens
+// that are not padding; every entry of the table.
 CacheFault check_cells(const CacheCells& cells, int64_t most_position);
 
 // A cache [blocks, block_tokens, K, E].

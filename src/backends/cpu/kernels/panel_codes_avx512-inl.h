@@ -31,8 +31,8 @@ inline __m512 floats_of_bytes(const int8_t* bytes) {
       _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
 }
 
-// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four and the top two of
-// another.
+// Bytes of Q4_K's scales (base/block_formats.h): the
+// low six bits, or four and the top two of another.
 inline __m512i low_six(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(0x3f)); }
 inline __m512i joined(__m512i low_four, __m512i top_two) {
   return _mm512_or_si512(_mm512_and_si512(low_four, _mm512_set1_epi8(0x0f)),

@@ -27,8 +27,8 @@ inline constexpr int64_t kParallelBytes = 128 << 10;
 // at 32 MiB streaming did (5.0 against 5.7), at 128 MiB by a third.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
-// Parts that work of `bytes` is split into: 1 or all threads (a team that changes its size is built
-// anew).
+// Parts that work of `bytes` is split into: 1 or all
+// threads (a team that changes its size is built anew).
 inline int64_t parts_for(int64_t bytes) {
   return bytes < kParallelBytes ? 1 : omp_get_max_threads();
 }
@@ -60,8 +60,8 @@ void for_each_part(int64_t parts, const Body& body) {
   for (int64_t index = 0; index < parts; ++index) body(index);
 }
 
-// Calls body(begin, end) for `parts` near-equal ranges of [0, count), in parallel, empty ones left
-// out.
+// Calls body(begin, end) for `parts` near-equal ranges
+// of [0, count), in parallel, empty ones left out.
 template <typename Body>
 void for_each_range(int64_t count, int64_t parts, const Body& body) {
   for_each_part(parts, [&](int64_t index) {

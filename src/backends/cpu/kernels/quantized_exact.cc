@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quantized weights with fp32 activations: blocks become floats in L1 and are
-// multiplied there. No rounding of activations: for that see quantized_gemv.cc and
-// quantized_gemm.cc.
+// Products of quantized weights with fp32 activations: blocks become
+// floats in L1 and are multiplied there. No rounding of activations:
+// for that see quantized_gemv.cc and quantized_gemm.cc.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized_exact.cc"
 #include "backends/cpu/kernels/simd_targets.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit panel product for AVX2: pairs of words straight into 32 bits. VNNI's form is
-// quantized_gemm_avx512.cc.
+// The 16-bit panel product for AVX2: pairs of words straight
+// into 32 bits. VNNI's form is quantized_gemm_avx512.cc.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized_kernels.h"
@@ -109,8 +109,8 @@ void multiply_tokens(const PanelProduct& call) {
         reinterpret_cast<const std::byte*>(x.scales(n) + call.column / kActivationBlock),
         reinterpret_cast<const std::byte*>(sums + group_offset), x.row_bytes()};
   };
-  // Their 6 + 6 accumulators, two vectors of words, an activation and a product are the 16
-  // registers.
+  // Their 6 + 6 accumulators, two vectors of words,
+  // an activation and a product are the 16 registers.
   constexpr int kTokens = 3;
   int64_t n = call.tokens.begin;
   for (; n + kTokens <= call.tokens.end; n += kTokens)

@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Chosen by target, because asking the processor what it has takes microseconds in a virtual
-// machine.
+// Chosen by target, because asking the processor what
+// it has takes microseconds in a virtual machine.
 RowsTimesVectors gemv_of_target() {
 #if HWY_TARGET == HWY_SCALAR
   return gemv_portable;
@@ -121,8 +121,8 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
 
 }  // namespace
 
-// Each thread takes its share of every product's rows, so that products of several dtypes stay
-// even.
+// Each thread takes its share of every product's
+// rows, so that products of several dtypes stay even.
 void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens for AVX2: rows of W one after another, as memory brings them, each block
-// unpacked in registers. Not for many tokens: quantized_gemm_avx2.cc; not for panels:
-// quantized_gemv_panels_avx2.cc.
+// Products of few tokens for AVX2: rows of W one after another, as memory
+// brings them, each block unpacked in registers. Not for many tokens:
+// quantized_gemm_avx2.cc; not for panels: quantized_gemv_panels_avx2.cc.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

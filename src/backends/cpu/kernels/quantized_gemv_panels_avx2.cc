@@ -33,8 +33,8 @@ inline __m256 floats_of_bytes(const int8_t* bytes, int rows) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(bytes + 8 * rows)));
 }
 
-// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four and the top two of
-// another.
+// Bytes of Q4_K's scales (base/block_formats.h): the
+// low six bits, or four and the top two of another.
 inline __m256i low_six(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(0x3f)); }
 inline __m256i joined(__m256i low_four, __m256i top_two) {
   return _mm256_or_si256(_mm256_and_si256(low_four, _mm256_set1_epi8(0x0f)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops that quantized_gemv and quantized_gemm choose among by instruction set. Private
-// to those two; each ISA's file defines its own. All but gemv_panels_* take any format of rows that
-// supports_fast() names.
+// The inner loops that quantized_gemv and quantized_gemm choose among by
+// instruction set. Private to those two; each ISA's file defines its own.
+// All but gemv_panels_* take any format of rows that supports_fast() names.
 #pragma once
 
 #include <algorithm>

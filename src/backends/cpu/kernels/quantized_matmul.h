@@ -11,11 +11,11 @@
 //               and sums in fp32.
 // A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
 //
-// A call takes several products with the same x (q, k and v; gate and up), of any mix of dtypes,
-// and splits their rows of W over the threads in one parallel region. Each output is one sum in an
-// order that the shape and the instruction set fix, so its bits depend on neither the thread count,
-// nor N, nor what else is in the call; quantized_gemv and quantized_gemm may differ in the last
-// bits.
+// A call takes several products with the same x (q, k and v; gate and up), of
+// any mix of dtypes, and splits their rows of W over the threads in one parallel
+// region. Each output is one sum in an order that the shape and the instruction
+// set fix, so its bits depend on neither the thread count, nor N, nor what else
+// is in the call; quantized_gemv and quantized_gemm may differ in the last bits.
 //
 // Weights in 2 MiB pages read faster than a mapped file's 4 KiB pages: on one core 30 GB/s against
 // 19, on two 33 against 25.
@@ -31,9 +31,9 @@
 
 namespace ridge::backends::cpu {
 
-// [out, in], rows dense one after another; `in` is whole blocks, data aligned as its elements or
-// blocks are (2, for f32 4). Or panels of rows (base/row_panels.h), in fast mode where
-// takes_panels().
+// [out, in], rows dense one after another; `in` is whole blocks, data
+// aligned as its elements or blocks are (2, for f32 4). Or panels of
+// rows (base/row_panels.h), in fast mode where takes_panels().
 struct QuantizedMatrix {
   DType dtype = DType::kQ8_0;
   int64_t out = 0;

@@ -18,8 +18,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// A column's codes of 16 rows with their blocks' scales and offsets, as quantized_gemm_amx.cc
-// computes them.
+// A column's codes of 16 rows with their blocks' scales
+// and offsets, as quantized_gemm_amx.cc computes them.
 struct Scaling {
   __m512 scale;
   __m512 offset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which tiles are multiplied, for any unit that has tile registers: AMX's
-// (quantized_gemm_amx.cc), or arithmetic that says what a tile instruction does, in tests. Private
-// to those.
+// The order in which tiles are multiplied, for any unit that has
+// tile registers: AMX's (quantized_gemm_amx.cc), or arithmetic that
+// says what a tile instruction does, in tests. Private to those.
 #pragma once
 
 #include <algorithm>

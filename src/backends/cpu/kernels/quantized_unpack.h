@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in blocks brought into the forms that products multiply: 8-bit codes with a scale and an
-// offset per group, rows of 16 interleaved, or floats. What the products share; callers of kernels
-// take quantized_matmul.h.
+// Weights in blocks brought into the forms that products multiply: 8-bit codes
+// with a scale and an offset per group, rows of 16 interleaved, or floats.
+// What the products share; callers of kernels take quantized_matmul.h.
 #pragma once
 
 #include <cstdint>

@@ -189,8 +189,8 @@ double block_squares(const uint16_t* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
 }
 
-// Two bytes an element is the least that In can hold; parts must not depend on In, or the workspace
-// would.
+// Two bytes an element is the least that In can hold;
+// parts must not depend on In, or the workspace would.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
 
 constexpr int64_t kSquaresBlock = 16 << 10;
@@ -230,8 +230,8 @@ int64_t sum_squares_workspace_bytes(int64_t elements) {
   return blocks * static_cast<int64_t>(sizeof(double));
 }
 
-// Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read
-// an element.
+// Mapping: blocks of 16 Ki elements in static ranges over
+// threads. Bound: memory, sizeof(In) read an element.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace) {
   const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;

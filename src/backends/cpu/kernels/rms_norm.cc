@@ -191,8 +191,8 @@ void norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
   });
 }
 
-// Two bytes an element is the least that T can hold; parts must not depend on T, or the workspace
-// would.
+// Two bytes an element is the least that T can hold;
+// parts must not depend on T, or the workspace would.
 int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tokens * width); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection of what stays by partial sorting: of a large vocabulary only as much is sorted as top-p
-// needs.
+// Selection of what stays by partial sorting: of a large
+// vocabulary only as much is sorted as top-p needs.
 #include "backends/cpu/kernels/sample.h"
 
 #include <algorithm>

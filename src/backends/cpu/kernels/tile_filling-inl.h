@@ -26,8 +26,8 @@ inline void store_tile(const __m512i (&v)[16], uint16_t* to) {
   for (int r = 0; r < 16; ++r) _mm512_store_si512(to + r * kTileDepth, v[r]);
 }
 
-// 16 x 16 words of 32 bits (pairs of bf16), a row in each register: within 128-bit lanes and then
-// among them.
+// 16 x 16 words of 32 bits (pairs of bf16), a row in each
+// register: within 128-bit lanes and then among them.
 inline void transpose_words(__m512i (&v)[16]) {
   __m512i w[16];
 #pragma GCC unroll 8

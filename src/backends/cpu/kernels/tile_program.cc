@@ -54,8 +54,8 @@ HWY_INLINE V32 silu_slope(V32 x) {
   return hn::Mul(s, hn::MulAdd(x, hn::Sub(set(1), s), set(1)));
 }
 
-// Logarithms go through the C library: no forward or backward pass of a model takes them over many
-// elements.
+// Logarithms go through the C library: no forward or
+// backward pass of a model takes them over many elements.
 void map_log(const float* a, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
 }
@@ -269,8 +269,8 @@ TileKernel::TileKernel(const TileProgram& program,
       bytes_ += storage_bytes(operand.dtype, domain_.elements());
 }
 
-// Joins neighbouring axes that every operand steps through evenly, so that runs are as long as they
-// can be.
+// Joins neighbouring axes that every operand steps through
+// evenly, so that runs are as long as they can be.
 void TileKernel::collapse() {
   std::vector<int64_t> dims;
   std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());

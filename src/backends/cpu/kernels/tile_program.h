@@ -14,8 +14,8 @@
 
 namespace ridge::backends::cpu {
 
-// registers[target] = function(registers[a], registers[b]); b is unused by functions of one
-// operand.
+// registers[target] = function(registers[a],
+// registers[b]); b is unused by functions of one operand.
 struct TileInstruction {
   Pointwise function;
   int target;
@@ -38,8 +38,8 @@ struct TileOperand {
   Strides strides;  // over the domain's axes, in elements
 };
 
-// A program bound to operands of one shape. An output may be an input's own bytes in the same
-// layout.
+// A program bound to operands of one shape. An output
+// may be an input's own bytes in the same layout.
 class TileKernel {
  public:
   TileKernel(const TileProgram& program,

@@ -42,8 +42,8 @@ HWY_INLINE V32 widen_bf16(hn::Vec<U16Half> bits) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
 }
 
-// Each lane's bf16 in the upper half of its 32 bits: round to nearest even, NaN stays NaN (as
-// base/bf16.h).
+// Each lane's bf16 in the upper half of its 32 bits:
+// round to nearest even, NaN stays NaN (as base/bf16.h).
 HWY_INLINE hn::Vec<U32> round_to_bf16_bits(V32 v) {
   const U32 du;
   auto bits = hn::BitCast(du, v);
@@ -57,8 +57,8 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::TruncateTo(U16Half(), hn::ShiftRight<16>(round_to_bf16_bits(v)));
 #else
-  // The odd 16-bit lanes are the upper halves: one permutation, where TruncateTo would take a shift
-  // before it.
+  // The odd 16-bit lanes are the upper halves: one permutation,
+  // where TruncateTo would take a shift before it.
   const hn::Repartition<uint16_t, F32> du16;
   auto halves = hn::BitCast(du16, round_to_bf16_bits(v));
   return hn::LowerHalf(U16Half(), hn::ConcatOdd(du16, halves, halves));
@@ -76,8 +76,8 @@ HWY_INLINE V32 load(Partial part, const T* from) {
   return load(Whole(), buffer);
 }
 
-// As load, with `rest` in the lanes past the count: the neutral element of a reduction that is not
-// a sum.
+// As load, with `rest` in the lanes past the count: the
+// neutral element of a reduction that is not a sum.
 template <typename T>
 HWY_INLINE V32 load_or(Whole, const T* from, V32) {
   return load(Whole(), from);

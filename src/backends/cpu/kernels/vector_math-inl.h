@@ -46,8 +46,8 @@ HWY_INLINE V32 exp_bounded(V32 x) {
   const V32 n = hn::Sub(shifted, magic);
   const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
 #if HWY_TARGET == HWY_SCALAR
-  // Without a fused product x log2(e) is rounded before n cancels most of it, so take n ln 2 off in
-  // two limbs.
+  // Without a fused product x log2(e) is rounded before n
+  // cancels most of it, so take n ln 2 off in two limbs.
   const V32 signed_x = hn::Mul(x, hn::Set(d, static_cast<float>(kSign)));
   const V32 less_high = hn::Sub(signed_x, hn::Mul(n, hn::Set(d, 0.693145752f)));
   const V32 r =
@@ -67,9 +67,9 @@ HWY_INLINE V32 exp(V32 x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), y);
 }
 
-// 2^z for z in [-126, 127], within 2e-7 relative. Fewer products than exp, which takes log2(e) in
-// itself; a caller with a factor of its own at hand passes x log2(e), and that product's rounding
-// (6e-8 |x|).
+// 2^z for z in [-126, 127], within 2e-7 relative. Fewer products than
+// exp, which takes log2(e) in itself; a caller with a factor of its own
+// at hand passes x log2(e), and that product's rounding (6e-8 |x|).
 HWY_INLINE V32 exp2_bounded(V32 z) {
   const F32 d;
   const V32 magic = hn::Set(d, kRoundToExponent);
@@ -112,8 +112,8 @@ HWY_INLINE V32 sigmoid(V32 x) {
 #endif
 }
 
-// tanh(x) within 5e-7 relative: an odd polynomial below 0.625, where 1 - 2 / (exp(2|x|) + 1) would
-// cancel.
+// tanh(x) within 5e-7 relative: an odd polynomial below
+// 0.625, where 1 - 2 / (exp(2|x|) + 1) would cancel.
 HWY_INLINE V32 tanh(V32 x) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a KV cache for a few tokens: the keys of each token are cut into parts, one a
-// block, and the last block of a token's head puts the parts together. Heads that share keys read
-// them once.
+// Attention over a KV cache for a few tokens: the keys of each token
+// are cut into parts, one a block, and the last block of a token's
+// head puts the parts together. Heads that share keys read them once.
 #include "backends/cuda/kernels/cached_attention.h"
 
 #include <algorithm>
@@ -246,9 +246,9 @@ struct HeadOutput {
   }
 };
 
-// Mapping: a block for a part of the keys (x), the heads that share a KV head, kGroup of them (y),
-// and a token (z). Bound: memory, the keys and values that the tokens see; with few tokens,
-// latency.
+// Mapping: a block for a part of the keys (x), the heads that share
+// a KV head, kGroup of them (y), and a token (z). Bound: memory, the
+// keys and values that the tokens see; with few tokens, latency.
 template <typename T, int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     cached_attention_kernel(const __grid_constant__ CachedAttention<T> p) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a run's tokens over a KV cache, on CUDA: whole, and in the steps of its expansion
-// with the matrix of scores in memory. T is float or uint16_t (bf16); sums are fp32 in a fixed
-// order.
+// Attention of a run's tokens over a KV cache, on CUDA: whole, and
+// in the steps of its expansion with the matrix of scores in memory.
+// T is float or uint16_t (bf16); sums are fp32 in a fixed order.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct CachedAttention {
 
 inline constexpr int64_t kCachedAttentionMostHeadSize = 256;
 
-// Parts that the keys of a token are cut into, so that all of the GPU is busy: a function of the
-// extents alone.
+// Parts that the keys of a token are cut into, so that all
+// of the GPU is busy: a function of the extents alone.
 int64_t cached_attention_splits(int64_t tokens, int64_t kv_heads, int64_t head_size, int64_t reach);
 int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t heads,

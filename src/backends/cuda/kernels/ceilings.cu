@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kThreads) chain_kernel(float* sink, int iterat
   if (sum == 1.2345e33f) *sink = sum;
 }
 
-// Each launch goes on where the last one stopped: no line is met again before all caches have
-// forgotten it.
+// Each launch goes on where the last one stopped: no
+// line is met again before all caches have forgotten it.
 __global__ void follow_kernel(const uint32_t* from, uint32_t words, int trips, uint32_t* place) {
   constexpr uint32_t kStep = 1000003;  // a prime of words
   constexpr uint32_t kRare = 0x7fc12345u;

@@ -165,8 +165,8 @@ cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream) {
   if (!plan.is_valid()) return cudaErrorInvalidValue;
   if (plan.elements() == 0) return cudaSuccess;
   plan.simplify();
-  constexpr int kCount =
-      kVectorOf<To>;  // whole 16-byte stores side by side; wider loads cost nothing
+  // Whole 16-byte stores side by side; wider loads cost nothing
+  constexpr int kCount = kVectorOf<To>;
   if (!fits_walk(plan)) return cudaErrorInvalidValue;
   if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&
       walk_takes_vectors<kCount>(plan, 1, sizeof(From), call.source)) {

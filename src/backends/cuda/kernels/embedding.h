@@ -12,8 +12,8 @@ namespace ridge::backends::cuda {
 template <typename Table, typename T>
 cudaError_t launch_embedding(const Watched<Embedding<Table, T>>& call, cudaStream_t stream);
 
-// Sums in an order that the extents fix; an id outside [0, V) counts as padding. One launch, no
-// workspace.
+// Sums in an order that the extents fix; an id outside
+// [0, V) counts as padding. One launch, no workspace.
 template <typename T>
 cudaError_t launch_embedding_backward(const EmbeddingBackward<T>& call, cudaStream_t stream);
 

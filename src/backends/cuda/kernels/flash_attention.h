@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention on CUDA: softmax(scale Q K^T) V and its gradient without a T x T matrix in fp32.
-// Launches on pointers and extents; no graph, no allocation. Two runs on the same inputs give the
-// same bits.
+// Flash attention on CUDA: softmax(scale Q K^T) V and its gradient
+// without a T x T matrix in fp32. Launches on pointers and extents; no
+// graph, no allocation. Two runs on the same inputs give the same bits.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,9 +25,9 @@ struct AttentionExtents {
   bool tf32 = false;      // fp32 operands may be multiplied in TF32
 };
 
-// Element (b, t, h, e) lies at data + (b T + t) token_stride + h head_stride + e, strides in
-// elements. So an operand may be a slice of a merged projection. Operands must not overlap an
-// output.
+// Element (b, t, h, e) lies at data + (b T + t) token_stride + h
+// head_stride + e, strides in elements. So an operand may be a slice
+// of a merged projection. Operands must not overlap an output.
 struct AttentionInput {
   const void* data = nullptr;
   int64_t token_stride = 0;
@@ -42,8 +42,8 @@ struct AttentionOutput {
 // How the backward kernels obtain dQ (Hopper only; the other kernels always recompute).
 enum class AttentionGradient {
   kRecompute,  // dQ from its own pass that forms the scores again: least memory
-  kSpill,  // the key pass leaves dS (bf16) in the workspace for a product with K: fastest, needs
-           // memory
+  kSpill,      // the key pass leaves dS (bf16) in the workspace
+               // for a product with K: fastest, needs memory
 };
 
 // The operands of a backward pass; do is the gradient of o, lse what the forward pass wrote.
@@ -102,8 +102,8 @@ cudaError_t launch_flash_attention_backward(const AttentionExtents& extents,
 // all heads and sequences. Executed FLOPs: forward 4 E pairs; backward `AttentionPairs` below.
 int64_t flash_attention_forward_pairs(const AttentionExtents& extents, DType dtype);
 
-// key_pass: 8 E FLOPs a pair (S, dP, dV, dK). query_pass: 6 E (S, dP, dQ) when recomputing, 2 E
-// when spilling.
+// key_pass: 8 E FLOPs a pair (S, dP, dV, dK). query_pass:
+// 6 E (S, dP, dQ) when recomputing, 2 E when spilling.
 struct AttentionPairs {
   int64_t key_pass = 0;
   int64_t query_pass = 0;

@@ -75,8 +75,8 @@ __device__ __forceinline__ void hide_queries(float (&s)[kCount],
   }
 }
 
-// The row that lane l % 16 of a warp addresses in matrix loads and stores of its warpgroup's 64
-// rows.
+// The row that lane l % 16 of a warp addresses in
+// matrix loads and stores of its warpgroup's 64 rows.
 __device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }
 
 // This warp's 16 rows of a warpgroup's 64, E columns, as register operands; `rows` is the first of

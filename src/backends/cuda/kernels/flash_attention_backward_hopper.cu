@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   }
 }
 
-// lse and delta; counters (the next tile of two launches, then per key head what is stored and
-// taken); images.
+// lse and delta; counters (the next tile of two launches,
+// then per key head what is stored and taken); images.
 struct Workspace {
   int64_t lse_bytes = 0;
   int64_t delta_bytes = 0;

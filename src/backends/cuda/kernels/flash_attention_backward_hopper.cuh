@@ -36,8 +36,8 @@ struct HopperBackward {
   cudaStream_t stream;
 };
 
-// Where dS goes and what keeps the tiles in order; images is null where the query pass forms the
-// scores again.
+// Where dS goes and what keeps the tiles in order; images
+// is null where the query pass forms the scores again.
 struct SpillMemory {
   uint8_t* images = nullptr;
   int ring = 0;           // key heads that fit

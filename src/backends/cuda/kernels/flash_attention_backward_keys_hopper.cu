@@ -51,8 +51,8 @@ struct Consumer {
     }
   }
 
-  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times rows(queries)^T; `held` are those keys in
-  // registers.
+  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times
+  // rows(queries)^T; `held` are those keys in registers.
   __device__ __forceinline__ void transposed_scores(float (&d)[kScores],
                                                     uint32_t keys,
                                                     const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -157,9 +157,9 @@ struct Consumer {
     }
   }
 
-  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key: what the tensor cores take as
-  // a transposed left operand. A warp stores one with each instruction, from the registers as they
-  // are.
+  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key:
+  // what the tensor cores take as a transposed left operand. A warp
+  // stores one with each instruction, from the registers as they are.
   __device__ __forceinline__ void spill(const uint32_t (&ds)[kScores / 2], uint8_t* image) const {
     uint8_t* base = image + (warpgroup * 8 + (thread / 32) * 2) * 1024 + (thread % 32) * 4;
 #pragma unroll
@@ -419,8 +419,8 @@ struct Consumer {
     send_queries(work, m * SpillLayout::kQueries, batch, kv_head, slot_before, dq_low, dq_high);
   }
 
-  // Stages dQ over this warpgroup's own images in the last two slots, a chunk of 64 columns in
-  // each.
+  // Stages dQ over this warpgroup's own images in the
+  // last two slots, a chunk of 64 columns in each.
   __device__ __forceinline__ void send_queries(const Work& work,
                                                int first,
                                                int batch,

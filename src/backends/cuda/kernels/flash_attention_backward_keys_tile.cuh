@@ -45,8 +45,8 @@ struct KeysTile {
 #define RIDGE_KEYS_TURNS 1
 #endif
   static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
-  // dS forms beside dV where registers hold both operands (at E 128 they do not: ptxas would
-  // serialize all).
+  // dS forms beside dV where registers hold both operands
+  // (at E 128 they do not: ptxas would serialize all).
   static constexpr bool kOverlapValues = kHeadSize == 64;
   // -delta stays in registers; else dP starts from it, which needs none but comes late.
   static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
@@ -183,8 +183,8 @@ __device__ __forceinline__ uint8_t* head_images(const KeysArguments& p, int flat
   return p.spill.images + head * p.layout.images() * SpillLayout::kImageBytes;
 }
 
-// One warp. Its first lane copies; for images the first four lanes do, each those of one query
-// block.
+// One warp. Its first lane copies; for images the
+// first four lanes do, each those of one query block.
 template <class Tile>
 struct Producer {
   const KeysArguments& p;

@@ -186,8 +186,8 @@ struct Consumer {
     }
   }
 
-  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` are those queries in
-  // registers.
+  // d[64 queries, kKeys] = rows(64 of `queries`) times
+  // rows(keys)^T; `held` are those queries in registers.
   __device__ __forceinline__ void scores(float (&d)[kScores],
                                          uint32_t queries,
                                          const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -383,8 +383,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       consumer.walk(flat_head, block);
     }
   }
-  // What this grid reads was there before the key pass let it start; but it may not end before that
-  // pass does.
+  // What this grid reads was there before the key pass let
+  // it start; but it may not end before that pass does.
   grid_wait();
 #else
   __trap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for fp32 operands in TF32 on Hopper, head sizes 64 and 128. The forward
-// is flash_attention_forward_tf32_hopper.cu.
+// Flash attention backward for fp32 operands in TF32 on Hopper, head sizes
+// 64 and 128. The forward is flash_attention_forward_tf32_hopper.cu.
 //
-// Two launches of one kernel, the second of which fills the first's tail. A warpgroup keeps 64 rows
-// of two operands, a and b, and walks tiles of two others, c and d, that one more warp copies
-// ahead:
+// Two launches of one kernel, the second of which fills the first's
+// tail. A warpgroup keeps 64 rows of two operands, a and b, and walks
+// tiles of two others, c and d, that one more warp copies ahead:
 //   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c; first it forms
 //   the
 //               row statistics, lse in base 2 and delta, the product of each row of dO and O;

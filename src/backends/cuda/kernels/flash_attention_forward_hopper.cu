@@ -19,8 +19,8 @@ namespace {
 
 using namespace hopper;
 
-// Whose turn it is at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1
-// releases.
+// Whose turn it is at the tensor cores: warpgroup w
+// waits on named barrier 1 + w, which w - 1 releases.
 template <class Tile>
 struct Turns {
   int own, next;
@@ -237,8 +237,8 @@ struct Consumer {
     if (!Tile::kOutputOverQuery) arrive(barriers.q_empty(warpgroup));
   }
 
-  // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy
-  // engine.
+  // Divides by the sums, writes lse, and sends the
+  // outputs through shared memory to the copy engine.
   __device__ __forceinline__ void finish(int flat_head,
                                          int first,
                                          int row,

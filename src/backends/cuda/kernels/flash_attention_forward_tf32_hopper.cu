@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for fp32 operands in TF32 on Hopper, head sizes 64 and 128. Its gradient
-// is flash_attention_backward_tf32_hopper.cu.
+// Flash attention forward for fp32 operands in TF32 on Hopper, head sizes
+// 64 and 128. Its gradient is flash_attention_backward_tf32_hopper.cu.
 //
 // A warpgroup keeps 64 queries and walks keys and values 64 at a time, which one more warp copies
 // ahead, with the online softmax; the output is summed transposed, O^T += V^T P^T. Bound: 4 E FLOPs

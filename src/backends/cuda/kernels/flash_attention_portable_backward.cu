@@ -49,8 +49,8 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   float* d = c + kColumns * Tile<kE>::kStride;
   float* probability = d + kColumns * Tile<kE>::kStride;
   float* gradient = probability + kRows * kWeightStride;
-  float* delta =
-      gradient + kRows * kWeightStride;  // of the queries: the block's rows or the columns it walks
+  // Of the queries: the block's rows or the columns it walks
+  float* delta = gradient + kRows * kWeightStride;
   const int tx = threadIdx.x % kSide;
   const int ty = threadIdx.x / kSide;
   const int batch = flat_head / pass.row_heads;
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The block's shape by head size: as large as shared memory and registers allow, or of half the
-// rows.
+// The block's shape by head size: as large as shared
+// memory and registers allow, or of half the rows.
 template <int kE, bool kHalf>
 struct Shape {
   static constexpr int kI = kE == 256 || kHalf ? 2 : 4;

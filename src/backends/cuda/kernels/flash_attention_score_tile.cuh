@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warpgroup's tile of scores in registers, 64 rows of its own by some that it walks: which of
-// them count, and what they become in a backward pass. No product and no memory of tiles. sm_90a
-// only.
+// A warpgroup's tile of scores in registers, 64 rows of its own by
+// some that it walks: which of them count, and what they become in
+// a backward pass. No product and no memory of tiles. sm_90a only.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention.h"
@@ -71,8 +71,8 @@ struct OfColumns {
   }
 };
 
-// An accumulator of scores, 64 rows from `own` by kWalk columns from `walked`, becomes
-// probabilities.
+// An accumulator of scores, 64 rows from `own` by
+// kWalk columns from `walked`, becomes probabilities.
 template <bool kOwnsKeys, int kWalk, typename Statistics>
 __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
                                               float scale_log2,

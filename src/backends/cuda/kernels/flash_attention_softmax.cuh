@@ -42,8 +42,8 @@ __device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows,
   return false;
 }
 
-// The same with the reference moved to the maximum so far; the output must then be multiplied by
-// factor[row].
+// The same with the reference moved to the maximum so
+// far; the output must then be multiplied by factor[row].
 template <int kCount>
 __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
                                                         RowState& rows,

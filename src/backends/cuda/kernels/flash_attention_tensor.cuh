@@ -42,8 +42,8 @@ struct Product;
 template <>
 struct Product<float> {
   static constexpr int kDepth = 8;
-  static constexpr int kPad =
-      4;  // rows begin four banks apart: fragments of both kinds come without conflicts
+  // Rows begin four banks apart: fragments of both kinds come without conflicts
+  static constexpr int kPad = 4;
 
   static __device__ __forceinline__ void run(float (&c)[4],
                                              const uint32_t (&a)[4],
@@ -206,8 +206,8 @@ __device__ __forceinline__ HeadRows<T> head_rows(const AttentionOutput& x,
           x.token_stride};
 }
 
-// Rows [first, first + kRows) of a head, kE elements each, zeros past the sequence and the head
-// size.
+// Rows [first, first + kRows) of a head, kE elements
+// each, zeros past the sequence and the head size.
 template <typename T, int kE>
 struct Tile {
   static constexpr int kStride = kE + Product<T>::kPad;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward on mma.sync in one launch, beside flash_attention_tensor.cu.
 //
-// A block keeps 64 rows of two operands, a and b, and walks 32 rows of two others, c and d, at a
-// time:
+// A block keeps 64 rows of two operands, a and b, and
+// walks 32 rows of two others, c and d, at a time:
 //   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T
 //   c, over all query
 //                 heads of the group;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of flash attention on Hopper's warpgroup products in TF32 (fp32 in shared memory,
-// sums in fp32): the products, tiles, and the ring of walked tiles. No schedule of a pass. sm_90a
-// only.
+// Building blocks of flash attention on Hopper's warpgroup products
+// in TF32 (fp32 in shared memory, sums in fp32): the products, tiles,
+// and the ring of walked tiles. No schedule of a pass. sm_90a only.
 //
 // A TF32 product reads both operands along its depth; it takes no transposed one. So the products
 // over rows (of the outputs and of the gradients) are formed as X^T += C^T W^T: C^T comes through
@@ -22,8 +22,8 @@ namespace ridge::backends::cuda::hopper {
 constexpr int kWords = 32;    // columns of a chunk
 constexpr int kOwnRows = 64;  // of a warpgroup
 
-// Tf32Product<N>: d[64, N] (+)= A[64, 8] B[8, N], operands by columns; A from shared memory or from
-// registers.
+// Tf32Product<N>: d[64, N] (+)= A[64, 8] B[8, N], operands
+// by columns; A from shared memory or from registers.
 template <int kColumns>
 struct Tf32Product;
 
@@ -139,9 +139,9 @@ __device__ __forceinline__ void store_weights(uint32_t weights,
   }
 }
 
-// x[m] += the transposed columns [64 m, 64 m + 64) of `walked` (kWalk rows) times the weights: x^T
-// of kE rows by the warpgroup's 64. Commits the products; registers hold their operands till they
-// are done.
+// x[m] += the transposed columns [64 m, 64 m + 64) of `walked` (kWalk
+// rows) times the weights: x^T of kE rows by the warpgroup's 64. Commits
+// the products; registers hold their operands till they are done.
 template <int kE, int kWalk>
 struct TransposedProduct {
   uint32_t a[kE / 64][kWalk / 8][4];

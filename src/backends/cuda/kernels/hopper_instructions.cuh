@@ -141,8 +141,8 @@ __device__ __forceinline__ void copy_out_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until this thread's committed stores have read their shared memory (not until they are
-// visible).
+// Waits until this thread's committed stores have read
+// their shared memory (not until they are visible).
 __device__ __forceinline__ void copy_out_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
@@ -152,8 +152,8 @@ __device__ __forceinline__ void copy_out_wait() {
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
-// Orders this thread's ordinary shared-memory writes before later reads by the copy engine or the
-// tensor cores.
+// Orders this thread's ordinary shared-memory writes before
+// later reads by the copy engine or the tensor cores.
 __device__ __forceinline__ void shared_writes_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -280,8 +280,8 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   return packed;
 }
 
-// Four 8x8 matrices of 16-bit values to shared memory; lane l gives the address of row l%8 of
-// matrix l/8.
+// Four 8x8 matrices of 16-bit values to shared memory;
+// lane l gives the address of row l%8 of matrix l/8.
 __device__ __forceinline__ void store_matrices(uint32_t address,
                                                uint32_t m0,
                                                uint32_t m1,

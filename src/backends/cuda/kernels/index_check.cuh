@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels and ids as kernels take them: what is out of range counts as -1 and is noted (watched.h
-// says where).
+// Labels and ids as kernels take them: what is out of
+// range counts as -1 and is noted (watched.h says where).
 #pragma once
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"

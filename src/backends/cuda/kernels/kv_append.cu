@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Mapping: a block a token, kCount elements a thread. Bound: memory, 4 N K E sizeof(T); of a single
-// token latency.
+// Mapping: a block a token, kCount elements a thread. Bound:
+// memory, 4 N K E sizeof(T); of a single token latency.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     kv_append_kernel(const __grid_constant__ KvAppend<T> p) {

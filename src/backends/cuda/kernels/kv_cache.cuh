@@ -7,8 +7,8 @@
 
 namespace ridge::backends::cuda {
 
-// One slot's ring of cells. A block out of range counts as the last: what is read is nonsense, but
-// the cache's.
+// One slot's ring of cells. A block out of range counts
+// as the last: what is read is nonsense, but the cache's.
 struct SlotCells {
   const int32_t* blocks;  // its row of the block table
   uint32_t ring;

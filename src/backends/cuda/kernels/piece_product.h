@@ -17,8 +17,8 @@
 
 namespace ridge::backends::cuda {
 
-// An operand whose elements lie one after the other along one axis, `step` elements apart along the
-// other.
+// An operand whose elements lie one after the other
+// along one axis, `step` elements apart along the other.
 struct PieceOperand {
   const float* data = nullptr;
   int64_t step = 0;

@@ -315,8 +315,8 @@ __device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int
   return sum;
 }
 
-// The result by way of shared memory: each block of a cluster sums and writes its share of the
-// rows.
+// The result by way of shared memory: each block of
+// a cluster sums and writes its share of the rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Arguments& p,
                                       const Work& work,
@@ -446,8 +446,8 @@ int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// A launch whose configuration points to itself. It starts early: its blocks wait for the grids
-// before them.
+// A launch whose configuration points to itself. It starts
+// early: its blocks wait for the grids before them.
 struct Launch {
   cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};

@@ -27,8 +27,8 @@ struct PointwiseCall {
   int64_t extents[kPointwiseMaxRank] = {};
   PointwiseOperand a;
   PointwiseOperand b;  // of a's dtype; not read by functions of one operand
-  PointwiseOperand
-      y;  // of a's dtype unless the function is kCast; may be a's or b's bytes in the same layout
+  // Of a's dtype unless the function is kCast; may be a's or b's bytes in the same layout
+  PointwiseOperand y;
 };
 
 // Vectors of 16 bytes where the operands run on, or repeat, along the innermost axis; else single

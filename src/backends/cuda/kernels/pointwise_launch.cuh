@@ -100,8 +100,8 @@ cudaError_t launch_strided(const PointwiseCall& call,
   return launch_map_rows<StridedPointwiseBody<T, Y, kCount>, 2>(body, 1, plan.elements(), stream);
 }
 
-// kCast is the one function whose result is of another type; with kCastOnly the others are not
-// instantiated.
+// kCast is the one function whose result is of another
+// type; with kCastOnly the others are not instantiated.
 template <typename T, typename Y, bool kCastOnly>
 cudaError_t launch_pointwise_plan(const PointwiseCall& call,
                                   const LayoutPlan<3>& plan,

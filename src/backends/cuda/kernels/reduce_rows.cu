@@ -18,8 +18,8 @@ struct Step {
   }
 };
 
-// Mapping: a group a row; four vectors of a thread wait at a time. Bound: memory, R C sizeof(In)
-// read.
+// Mapping: a group a row; four vectors of a thread
+// wait at a time. Bound: memory, R C sizeof(In) read.
 template <typename In, typename Out, int kGroup, int kVector, Reduction kReduction>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceRows<In, Out> p) {

@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(256)
   squares = Group::reduce(squares, Sum{}, scratch, 0);
   const float rstd = 1.0f / sqrtf(squares / static_cast<float>(norm.width) + norm.eps);
   if (threadIdx.x == 0 && norm.rstd != nullptr) norm.rstd[row] = rstd;
-  const T* from =
-      kResidual == Residual::kBefore ? p.sum[row] : x;  // each thread reads what it wrote
+  // Each thread reads what it wrote
+  const T* from = kResidual == Residual::kBefore ? p.sum[row] : x;
   for (int64_t i = threadIdx.x; i < norm.width; i += 256) {
     float v = to_float(from[i]) * rstd * (norm.weight[i] + norm.weight_offset);
     if constexpr (kResidual == Residual::kAfter) v += to_float(p.residual[row][i]);

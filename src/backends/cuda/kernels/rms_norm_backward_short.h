@@ -7,8 +7,8 @@
 
 namespace ridge::backends::cuda {
 
-// Whether the extents are short and the operands lie in vectors. Needs neither workspace nor
-// tickets.
+// Whether the extents are short and the operands lie
+// in vectors. Needs neither workspace nor tickets.
 template <typename T>
 bool is_short(const Ticketed<RmsNormBackward<T>>& call);
 

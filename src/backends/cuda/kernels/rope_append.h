@@ -30,8 +30,8 @@ struct RopeAppend {
   T* q = nullptr;  // [N, H, E]
 };
 
-// Of tokens that share a cell the last one stays. One launch, which may begin while the one before
-// it ends.
+// Of tokens that share a cell the last one stays. One
+// launch, which may begin while the one before it ends.
 template <typename T>
 cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream);
 

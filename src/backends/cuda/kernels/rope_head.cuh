@@ -60,8 +60,8 @@ struct HeadPairs {
     }
   }
 
-  // By all lanes of the warp; heads that are not `normed` stay. Weights are `offset` more than what
-  // is stored.
+  // By all lanes of the warp; heads that are not `normed`
+  // stay. Weights are `offset` more than what is stored.
   __device__ __forceinline__ void norm(const float* weight,
                                        float offset,
                                        float eps,

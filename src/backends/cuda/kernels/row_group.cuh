@@ -32,8 +32,8 @@ __device__ __forceinline__ float max_of_lanes(float x) {
   return __int_as_float(turn(max_of_lanes(turn(__float_as_int(x)))));
 }
 
-// Scratch of a block's reductions, one half for every other of them, so that one barrier each is
-// enough.
+// Scratch of a block's reductions, one half for every
+// other of them, so that one barrier each is enough.
 struct ReduceScratch {
   float values[2][kLanes];
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A projection of a few rows in bf16 with what stands before and behind it, on CUDA: the op
-// row_product (ops/row_product.cc) and short products as they are. Not for many rows: those are
-// cuBLASLt's.
+// A projection of a few rows in bf16 with what stands before and
+// behind it, on CUDA: the op row_product (ops/row_product.cc) and
+// short products as they are. Not for many rows: those are cuBLASLt's.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct RowProduct {
   float eps = 0;
   float norm_offset = 0;  // added to the norms' weights
   Rows<uint16_t> sum;     // [N, D]: x with what was added; where delta is
-  RowActivation activation =
-      RowActivation::kNone;       // else of the first F/2 columns, times the others
+  // Else of the first F/2 columns, times the others
+  RowActivation activation = RowActivation::kNone;
   Rows<const uint16_t> residual;  // [N, F or F/2], added to y; may be absent
   void* y = nullptr;              // [N, F or F/2]; uint16_t (bf16), or float where y_is_f32
   int64_t y_stride = 0;

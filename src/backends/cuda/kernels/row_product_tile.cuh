@@ -10,8 +10,8 @@
 
 namespace ridge::backends::cuda {
 
-// Where the weight fits into the registers of blocks on all multiprocessors, and the kernel for it
-// (row_product_held.cu).
+// Where the weight fits into the registers of blocks on all
+// multiprocessors, and the kernel for it (row_product_held.cu).
 bool holds_row_product(const RowProduct& call);
 cudaError_t launch_row_product_held(const RowProduct& call, cudaStream_t stream);
 
@@ -23,8 +23,8 @@ inline constexpr int kChunk =
     32;                           // elements of a row that four lanes hold, 8 each: two steps of 16
 inline constexpr int kTile = 16;  // rows of the weight
 
-// x's rows in shared memory lie 64 bytes off a multiple of 128, so that two rows' 64 bytes are all
-// banks.
+// x's rows in shared memory lie 64 bytes off a multiple
+// of 128, so that two rows' 64 bytes are all banks.
 __host__ __device__ constexpr int64_t shared_stride(int64_t in) {
   return in + (in / kChunk % 2 == 0 ? kChunk : 0);
 }
@@ -124,8 +124,8 @@ __device__ __forceinline__ void result_scales(const RowProduct& p,
     scales[i] = token + i < p.tokens ? norm_scale(p, squares.of_row, token + i, warps) : 0.0f;
 }
 
-// What rows are normed with, where a thread holds all its vectors in registers: fetched before the
-// kernel's turn.
+// What rows are normed with, where a thread holds all its
+// vectors in registers: fetched before the kernel's turn.
 template <int kHeld>
 struct HeldNorms {
   float norm[kHeld][8], delta[kHeld][8];

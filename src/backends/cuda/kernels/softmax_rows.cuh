@@ -41,8 +41,8 @@ __device__ __forceinline__ float softmax_factor(float sum) {
   return sum > 0.0f ? 1.0f / sum : 0.0f;
 }
 
-// Mapping: a group a row, the row in registers. Bound: memory, 2 R C sizeof(T), less what the mask
-// hides.
+// Mapping: a group a row, the row in registers. Bound:
+// memory, 2 R C sizeof(T), less what the mask hides.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_kernel(const __grid_constant__ Softmax<T> p) {
@@ -140,8 +140,8 @@ __device__ __forceinline__ float softmax_backward_of(float y, float dy, float su
   return scale * y * (dy - sum);
 }
 
-// Mapping: a group a row, y and dy in registers. Bound: memory, 3 R C sizeof(T), less what the mask
-// hides.
+// Mapping: a group a row, y and dy in registers. Bound:
+// memory, 3 R C sizeof(T), less what the mask hides.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_backward_kernel(const __grid_constant__ SoftmaxBackward<T> p) {

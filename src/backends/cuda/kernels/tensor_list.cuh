@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work over many tensors in one launch: the list travels as the kernel's parameter (up to 32 KiB
-// since CUDA 12.1), so there is no table to keep in device memory and a captured launch carries its
-// own.
+// Work over many tensors in one launch: the list travels as the
+// kernel's parameter (up to 32 KiB since CUDA 12.1), so there is no
+// table to keep in device memory and a captured launch carries its own.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"

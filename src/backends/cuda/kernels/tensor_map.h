@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's function that describes a tensor to the copy engine, found at run time. Not the
-// descriptions.
+// The driver's function that describes a tensor to the
+// copy engine, found at run time. Not the descriptions.
 #pragma once
 
 #include <cuda.h>

@@ -14,8 +14,8 @@ namespace ridge::backends::cuda {
 template <typename T>
 inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));
 
-// kCount neighbours of type T (float, uint16_t as bf16): loaded and stored in words of 16 bytes, or
-// fewer.
+// kCount neighbours of type T (float, uint16_t as bf16):
+// loaded and stored in words of 16 bytes, or fewer.
 template <typename T, int kCount>
 struct Packed {
   static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
@@ -147,8 +147,8 @@ __device__ __forceinline__ void store_floats(T* p, const float (&values)[kCount]
   store_packed(p, pack<T, kCount>(values));
 }
 
-// True where vectors of kCount elements (of at most 16 bytes an access) may start at every multiple
-// of kCount.
+// True where vectors of kCount elements (of at most 16
+// bytes an access) may start at every multiple of kCount.
 template <int kCount, typename T>
 bool takes_vectors(const T* data) {
   constexpr uintptr_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;

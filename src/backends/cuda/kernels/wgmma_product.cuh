@@ -30,8 +30,8 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address,
          (static_cast<uint64_t>(stride_bytes >> 4) << 32) | (static_cast<uint64_t>(swizzle) << 62);
 }
 
-// The product's depth runs along the columns (row-major operand): queries and keys of a score
-// product.
+// The product's depth runs along the columns (row-major
+// operand): queries and keys of a score product.
 __device__ __forceinline__ uint64_t by_columns(uint32_t tile) {
   return descriptor(tile, 16, kAtomBytes, 1);
 }

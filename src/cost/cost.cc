@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting.
+#include "cost/cost.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+
+namespace ridge::cost {
+namespace {
+
+int64_t operand_bytes(const Graph& graph, const std::vector<plan::Place>& places, ValueId value) {
+  const Type& type = graph.type(value);
+  // Blocks lie along a dense last axis; a broadcast of a block type does not exist.
+  int64_t elements = is_block(type.dtype)
+                         ? type.shape.elements()
+                         : plan::distinct_elements(type.shape, at(places, value).layout);
+  return storage_bytes(type.dtype, elements);
+}
+
+// Parts already lying in the output are neither read nor written by the op that joins them.
+void count_unplaced_parts(const Graph& graph,
+                          const Node& node,
+                          const std::vector<plan::Place>& places,
+                          NodeCost& cost) {
+  for (ValueId part : node.inputs) {
+    if (at(places, part).root == at(places, node.outputs[0]).root) continue;
+    cost.read_bytes += operand_bytes(graph, places, part);
+    cost.written_bytes += storage_bytes(graph.type(part).dtype, graph.shape(part).elements());
+  }
+}
+
+void count_operands(const Graph& graph,
+                    const Node& node,
+                    const std::vector<plan::Place>& places,
+                    NodeCost& cost) {
+  std::set<ValueId> seen;
+  for (ValueId input : node.inputs)
+    if (seen.insert(input).second) cost.read_bytes += operand_bytes(graph, places, input);
+  for (ValueId output : node.outputs) cost.written_bytes += operand_bytes(graph, places, output);
+}
+
+NodeCost node_cost(const Graph& graph,
+                   const Node& node,
+                   const std::vector<plan::Place>& places,
+                   const plan::Target* target) {
+  NodeCost cost;
+  if (node.op->kind == OpKind::kView) return cost;
+  CallTypes types(graph, node);
+  if (node.op->work != nullptr) cost.work = node.op->work(types.call());
+  auto traffic = node.op->traffic == nullptr ? std::nullopt : node.op->traffic(types.call());
+  if (traffic) {
+    cost.read_bytes = traffic->read_bytes;
+    cost.written_bytes = traffic->written_bytes;
+  } else if (node.op->joins) {
+    count_unplaced_parts(graph, node, places, cost);
+  } else {
+    count_operands(graph, node, places, cost);
+  }
+  bool free = node.op->joins && cost.bytes() == 0;
+  cost.launches = free ? 0 : target == nullptr ? 1 : target->launches(graph, node);
+  cost.rounds = free || target == nullptr ? 0 : target->rounds(graph, node);
+  return cost;
+}
+
+bool in_scope(const Node& node, std::string_view scope) {
+  return scope.empty() || (node.scope.starts_with(scope) &&
+                           (node.scope.size() == scope.size() || node.scope[scope.size()] == '/'));
+}
+
+constexpr int64_t kWhole = std::numeric_limits<int64_t>::max();
+
+bool is_stored(const Graph& graph, ValueId root) {
+  return graph.value(root).storage != Storage::kTemporary;
+}
+
+std::optional<Traffic> traffic_of(const Graph& graph, const Node& node) {
+  return node.op->traffic == nullptr ? std::nullopt
+                                     : node.op->traffic(CallTypes(graph, node).call());
+}
+
+// A temporary is used whole; of a stored value a node may touch a few rows.
+int64_t touched_bytes(const Graph& graph, ValueId root, int64_t most) {
+  int64_t whole = storage_bytes(graph.type(root).dtype, graph.shape(root).elements());
+  return is_stored(graph, root) ? std::min(whole, most) : whole;
+}
+
+void raise(int64_t& bytes, int64_t to) { bytes = std::max(bytes, to); }
+
+}  // namespace
+
+NodeCost& NodeCost::operator+=(const NodeCost& other) {
+  work += other.work;
+  read_bytes = checked_sum(read_bytes, other.read_bytes, "bytes read");
+  written_bytes = checked_sum(written_bytes, other.written_bytes, "bytes written");
+  launches += other.launches;
+  rounds += other.rounds;
+  return *this;
+}
+
+std::vector<NodeCost> node_costs(const Graph& graph,
+                                 const std::vector<plan::Place>& places,
+                                 const plan::Target* target) {
+  std::vector<NodeCost> costs;
+  costs.reserve(graph.nodes.size());
+  for (const Node& node : graph.nodes) costs.push_back(node_cost(graph, node, places, target));
+  return costs;
+}
+
+NodeCost total(const std::vector<NodeCost>& costs) {
+  NodeCost sum;
+  for (const NodeCost& cost : costs) sum += cost;
+  return sum;
+}
+
+ModelTotals model_totals(const Graph& graph) {
+  ModelTotals totals;
+  for (const Origin& origin : distinct_origins(graph)) {
+    const OriginRecord& record = graph.origins[static_cast<size_t>(origin.id)];
+    if (origin.phase == Phase::kOptimizer)
+      totals.optimizer += record.work.forward;
+    else if (origin.phase == Phase::kBackward)
+      totals.backward += record.work.backward;
+    else if (origin.phase == Phase::kForward)
+      totals.forward += record.work.forward;
+  }
+  return totals;
+}
+
+int64_t compulsory_bytes(const Graph& graph,
+                         const std::vector<plan::Place>& places,
+                         std::string_view scope) {
+  std::set<ValueId> made, kept;
+  std::map<ValueId, int64_t> read, written;  // bytes by root
+  for (const Node& node : graph.nodes) {
+    if (node.op->kind == OpKind::kView) continue;  // who reads it counts
+    bool inside = in_scope(node, scope);
+    auto traffic = traffic_of(graph, node);
+    for (ValueId output : node.outputs) {
+      ValueId root = at(places, output).root;
+      if (inside) made.insert(root);
+      if (inside)
+        raise(written[root], touched_bytes(graph, root, traffic ? traffic->written_bytes : kWhole));
+    }
+    for (ValueId input : node.inputs) {
+      ValueId root = at(places, input).root;
+      if (inside)
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+      else
+        kept.insert(root);
+    }
+  }
+  for (ValueId output : graph.outputs) kept.insert(at(places, output).root);
+  int64_t sum = 0;
+  for (const auto& [root, bytes] : read)
+    if (!made.contains(root) || is_stored(graph, root)) sum += bytes;
+  for (const auto& [root, bytes] : written)
+    if (kept.contains(root) || is_stored(graph, root)) sum += bytes;
+  return sum;
+}
+
+int64_t parameter_bytes(const Graph& graph, const std::vector<plan::Place>& places) {
+  std::map<ValueId, int64_t> read;
+  for (const Node& node : graph.nodes) {
+    if (node.op->kind == OpKind::kView) continue;
+    auto traffic = traffic_of(graph, node);
+    for (ValueId input : node.inputs) {
+      ValueId root = at(places, input).root;
+      if (graph.value(root).storage == Storage::kParameter)
+        raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
+    }
+  }
+  int64_t sum = 0;
+  for (const auto& [root, bytes] : read) sum += bytes;
+  return sum;
+}
+
+}  // namespace ridge::cost

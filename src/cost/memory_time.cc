@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses of operands, the walk over the schedule, and bandwidth between measured footprints.
+#include "cost/memory_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/error.h"
+#include "cost/reuse.h"
+#include "plan/addresses.h"
+
+namespace ridge::cost {
+namespace {
+
+// Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never
+// so many that a plan takes seconds.
+constexpr int64_t kSmallestPiece = plan::kStoredAlignment;
+constexpr int64_t kMostTouches = 1 << 21;
+
+// A write costs at least this share of a read of the same bytes: the copy's time less the read's is
+// a difference of measurements.
+constexpr double kLeastWriteShare = 0.25;
+
+// The accesses of a node, scaled to what the cost says
+// it moves (a gather touches less than its table).
+std::vector<plan::Access> accesses_of(const Node& node,
+                                      const NodeCost& cost,
+                                      const plan::Addresses& addresses) {
+  std::vector<plan::Access> all;
+  if (cost.launches == 0) return all;
+  int64_t reads = 0, writes = 0;
+  std::set<ValueId> seen;
+  for (ValueId input : node.inputs)
+    if (seen.insert(input).second) all.push_back(addresses.access(input, false));
+  for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
+  for (const plan::Access& access : all) (access.is_write ? writes : reads) += access.bytes;
+  for (plan::Access& access : all) {
+    int64_t whole = access.is_write ? writes : reads,
+            moved = access.is_write ? cost.written_bytes : cost.read_bytes;
+    double share = whole > 0 ? static_cast<double>(moved) / static_cast<double>(whole) : 0;
+    access.bytes = static_cast<int64_t>(std::llround(share * static_cast<double>(access.bytes)));
+  }
+  std::erase_if(all, [](const plan::Access& access) { return access.bytes == 0; });
+  return all;
+}
+
+int64_t pieces_of(const plan::Access& access, int64_t piece_bytes) {
+  return (access.end - 1) / piece_bytes - access.begin / piece_bytes + 1;
+}
+
+// Walks the operands of a node side by side, as its
+// kernel does: the i-th share of each, then the next.
+template <typename Visit>
+void walk(const std::vector<plan::Access>& accesses, int64_t piece_bytes, const Visit& visit) {
+  struct Way {
+    int64_t pieces = 0, passed = 0;
+    int64_t moved = 0;  // bytes, in the pieces that were passed
+  };
+  std::vector<Way> ways;
+  int64_t most = 0;
+  for (const plan::Access& access : accesses) {
+    ways.push_back({pieces_of(access, piece_bytes)});
+    most = std::max(most, ways.back().pieces);
+  }
+  for (int64_t step = 1; step <= most; ++step)
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const plan::Access& access = accesses[i];
+      Way& way = ways[i];
+      const int64_t end = way.pieces == most ? step : step * way.pieces / most;
+      while (way.passed < end) {
+        const int64_t piece = access.begin / piece_bytes + way.passed++;
+        const int64_t moved = way.passed * access.bytes / way.pieces;
+        visit(access, piece, moved - way.moved);
+        way.moved = moved;
+      }
+    }
+}
+
+int64_t choose_piece(const std::vector<std::vector<plan::Access>>& schedule) {
+  for (int64_t piece = kSmallestPiece;; piece *= 2) {
+    int64_t touches = 0;
+    for (const auto& accesses : schedule)
+      for (const plan::Access& access : accesses) touches += pieces_of(access, piece);
+    if (touches <= kMostTouches || piece > (int64_t{1} << 40)) return piece;
+  }
+}
+
+}  // namespace
+
+Bandwidth::Bandwidth(const Ceilings& ceilings) {
+  for (const BandwidthPoint& p : ceilings.bandwidth) {
+    double read = 1 / p.read_bytes_per_ns;
+    double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
+    double update = std::max(2 / p.update_bytes_per_ns - read, 0.0);
+    points_.push_back(
+        {std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
+  }
+  for (const MemoryLevel& level : ceilings.levels) {
+    lifetime_ns_ = level.lifetime_ns;
+    if (lifetime_ns_ > 0) break;
+    private_bytes_ = level.capacity_bytes;
+  }
+}
+
+double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) const {
+  double at = std::log2(static_cast<double>(std::max<int64_t>(distance_bytes, 1)));
+  if (at <= points_.front().log_footprint) return points_.front().*member;
+  for (size_t i = 1; i < points_.size(); ++i) {
+    const Point &low = points_[i - 1], &high = points_[i];
+    if (at > high.log_footprint) continue;
+    double share = (at - low.log_footprint) / (high.log_footprint - low.log_footprint);
+    return low.*member + share * (high.*member - low.*member);
+  }
+  return points_.back().*member;
+}
+
+double Bandwidth::ns_per_byte(double Point::*member, const Reuse& reuse) const {
+  double ns = interpolate(member, reuse.distance_bytes);
+  if (lifetime_ns_ == 0 || reuse.distance_bytes < private_bytes_) return ns;
+  double lost = -std::expm1(-reuse.age_ns / lifetime_ns_);
+  return ns + lost * std::max(0.0, points_.back().*member - ns);
+}
+
+double Bandwidth::ns_per_byte(const Reuse& reuse, bool is_write, bool updates) const {
+  if (!is_write) return ns_per_byte(&Point::read_ns_per_byte, reuse);
+  return ns_per_byte(updates ? &Point::update_ns_per_byte : &Point::write_ns_per_byte, reuse);
+}
+
+namespace {
+
+// Where each piece was when the node that now touches it came: a write to a piece that the same
+// node has read is an update in place.
+struct PieceUse {
+  NodeId reader = kNoNode;
+  Reuse read;        // of that reader
+  size_t touch = 0;  // which of all nodes' runs touched it last; 0 = none has
+};
+
+}  // namespace
+
+void walk_memory(const Graph& graph,
+                 const std::vector<plan::Place>& places,
+                 const plan::MemoryPlan& plan,
+                 const std::vector<NodeCost>& costs,
+                 const Ceilings& ceilings,
+                 const RunNode& run) {
+  plan::Addresses addresses(graph, places, plan);
+  std::vector<std::vector<plan::Access>> schedule;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    schedule.push_back(accesses_of(graph.nodes[i], costs[i], addresses));
+  int64_t piece = choose_piece(schedule), touches = 0;
+  for (const auto& accesses : schedule)
+    for (const plan::Access& access : accesses) touches += pieces_of(access, piece);
+  size_t pieces = static_cast<size_t>(addresses.end() / piece + 1);
+  ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
+  std::vector<PieceUse> uses(pieces);
+  Bandwidth bandwidth(ceilings);
+  // Per run of a node: when it ended, ns since the first round began; while it runs, its beginning.
+  std::vector<double> ended_at(1, 0.0);
+  for (int round = 0; round < 2; ++round)
+    for (size_t i = 0; i < schedule.size(); ++i) {
+      const double now = ended_at.back();
+      const size_t touch = ended_at.size();
+      ended_at.push_back(now);
+      Reuse near;
+      for (const plan::Access& access : schedule[i]) near.distance_bytes += access.bytes;
+      const double near_read = bandwidth.ns_per_byte(near, false, false),
+                   near_write = bandwidth.ns_per_byte(near, true, false),
+                   near_update = bandwidth.ns_per_byte(near, true, true);
+      MemoryTime time;
+      walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
+        PieceUse& use = uses[static_cast<size_t>(at)];
+        Reuse reuse{clock.touch(at, moved), now - ended_at[use.touch]};
+        use.touch = touch;
+        bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
+        if (updates) reuse = use.read;
+        if (!access.is_write) {
+          use.reader = static_cast<NodeId>(i);
+          use.read = reuse;
+        }
+        const auto bytes = static_cast<double>(moved);
+        time.ns += bytes * bandwidth.ns_per_byte(reuse, access.is_write, updates);
+        time.near_ns += bytes * (!access.is_write ? near_read : updates ? near_update : near_write);
+      });
+      ended_at[touch] = now + run(i, time);
+    }
+}
+
+}  // namespace ridge::cost

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time model: compute from counts and rates, memory from reuse distances and bandwidths.
+#include "cost/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/memory_time.h"
+#include "cost/product_call.h"
+#include "cost/product_time.h"
+#include "plan/dependences.h"
+
+namespace ridge::cost {
+namespace {
+
+TimeLaw time_law(const Op& op) {
+  return op.kind == OpKind::kPointwise ? TimeLaw::kWalk : op.time_law;
+}
+
+// Axes of `domain` that all operands step through evenly,
+// joined; what is left of an operand's innermost axis.
+struct Walk {
+  int64_t runs = 1;   // stretches of the innermost axis
+  int64_t step = 1;   // along it
+  bool dense = true;  // all stretches one after the other
+};
+
+std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides) {
+  std::vector<int64_t> dims;
+  std::vector<std::vector<int64_t>> steps(strides.size());
+  for (int axis = 0; axis < domain.rank(); ++axis) {
+    if (domain[axis] == 1) continue;
+    bool joins = !dims.empty();
+    for (size_t i = 0; joins && i < strides.size(); ++i)
+      joins = steps[i].back() == strides[i][axis] * domain[axis];
+    if (joins)
+      dims.back() *= domain[axis];
+    else
+      dims.push_back(domain[axis]);
+    for (size_t i = 0; i < strides.size(); ++i) {
+      if (joins)
+        steps[i].back() = strides[i][axis];
+      else
+        steps[i].push_back(strides[i][axis]);
+    }
+  }
+  std::vector<Walk> all(strides.size());
+  if (dims.empty()) return all;
+  const Strides dense = dense_strides(Shape(dims));
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i] = {domain.elements() / std::max<int64_t>(dims.back(), 1), steps[i].back(),
+              Strides(std::span<const int64_t>(steps[i])) == dense};
+  return all;
+}
+
+double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
+
+class Predictor {
+ public:
+  Predictor(const Graph& graph, const Ceilings& ceilings) : graph_(graph), ceilings_(ceilings) {}
+
+  // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
+  NodePrediction node(const Node& node,
+                      const std::vector<plan::Place>& places,
+                      const NodeCost& cost,
+                      double memory_ns,
+                      double near_ns) {
+    NodePrediction p;
+    if (cost.launches == 0) return p;
+    double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
+    bool parallel = threads == 1 && ceilings_.parallel_threshold_bytes > 0;
+    if (cost.bytes() > 0)
+      p.flops_per_byte = static_cast<double>(cost.work.flops) / static_cast<double>(cost.bytes());
+    p.overhead_ns = cost.launches * ceilings_.launch_ns + cost.rounds * ceilings_.round_ns +
+                    (parallel ? ceilings_.parallel_ns : 0);
+    p.memory_ns = memory_ns * threads;
+    TimeLaw law = time_law(*node.op);
+    if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
+      product(node, places, near_ns, p);
+    } else if (law == TimeLaw::kWalk) {
+      program(node, places, cost.work, threads, p);
+    } else {
+      bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
+      p.compute_ns = attends
+                         ? attention_ns(node, cost)
+                         : threads * fused_ns(cost.work, rounded_to(node).value_or(DType::kF32));
+      if (double call_ns = attends ? attention_call_ns(node) : 0; call_ns > 0)
+        p.overhead_ns = call_ns;
+      p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
+    }
+    DType dtype = rounded_to(node).value_or(
+        graph_.type(node.inputs.empty() ? node.outputs[0] : node.inputs[0]).dtype);
+    p.limit_ns =
+        std::max(over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(dtype)),
+                 p.memory_ns);
+    p.bound = p.overhead_ns > std::max(p.compute_ns, p.memory_ns) ? Bound::kOverhead
+              : p.compute_ns >= p.memory_ns                       ? Bound::kCompute
+                                                                  : Bound::kMemory;
+    return p;
+  }
+
+ private:
+  // Kernels below the threshold run on one thread, at one thread's share of the rates.
+  bool small(const NodeCost& cost) const {
+    return cost.bytes() < ceilings_.parallel_threshold_bytes;
+  }
+
+  // Quantized or 16-bit under fp32 activations: another kernel than the products that were sampled.
+  // What bounds it is its own bytes and the FLOPs at the peak.
+  bool has_stored_weight(const Node& node) const {
+    return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
+  }
+
+  // Samples of products include their call and their operands at hand: what is farther away adds
+  // what is not hidden.
+  void product(const Node& node,
+               const std::vector<plan::Place>& places,
+               double near_ns,
+               NodePrediction& p) {
+    CallTypes types(graph_, node);
+    ProductCall call =
+        product_call(types.call(), at(places, node.inputs[0]).layout,
+                     at(places, node.inputs[1]).layout, at(places, node.outputs[0]).layout);
+    const ProductRates& rates = ceilings_.product(call.dtype, call.is_own);
+    p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
+    if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
+    if (!rates.samples.empty()) p.overhead_ns = 0;
+    double exposed = rates.exposed_memory_share * std::max(0.0, p.memory_ns - near_ns);
+    p.ns = std::max(p.compute_ns + exposed, p.memory_ns) + p.overhead_ns;
+  }
+
+  static bool is_backward(const Node& attention) {
+    return attention.op->time_law == TimeLaw::kAttentionBackward;
+  }
+  const Type& queries(const Node& attention) const {
+    return graph_.type(attention.inputs[is_backward(attention) ? 1 : 0]);
+  }
+  const AttentionRates* attention_rates(const Node& attention) const {
+    const AttentionRates* rates = nullptr;
+    for (const AttentionRates& each : ceilings_.attention)
+      if (each.dtype == queries(attention).dtype || rates == nullptr) rates = &each;
+    return rates;
+  }
+  double attention_call_ns(const Node& attention) const {
+    const AttentionRates* rates = attention_rates(attention);
+    if (rates == nullptr) return 0;
+    return is_backward(attention) ? rates->backward_call_ns : rates->forward_call_ns;
+  }
+
+  double attention_ns(const Node& node, const NodeCost& cost) {
+    bool backward = is_backward(node);
+    const Type& q = queries(node);
+    const AttentionRates* rates = attention_rates(node);
+    if (rates == nullptr)
+      return over(static_cast<double>(2 * cost.work.macs), ceilings_.peak_flops_per_ns(q.dtype)) +
+             fused_ns({0, cost.work.flops - 2 * cost.work.macs, cost.work.transcendentals});
+    int64_t macs_per_score = (backward ? 5 : 2) * q.shape.back();
+    double scores = static_cast<double>(cost.work.macs) /
+                    static_cast<double>(std::max<int64_t>(macs_per_score, 1));
+    double flops = static_cast<double>(2 * cost.work.macs);
+    return backward ? over(flops, rates->backward_flops_per_ns) +
+                          over(scores, rates->backward_scores_per_ns)
+                    : over(flops, rates->forward_flops_per_ns) +
+                          over(scores, rates->forward_scores_per_ns);
+  }
+
+  // Kernels with their operands in registers.
+  double fused_ns(const Work& work, DType products = DType::kF32) const {
+    double plain = static_cast<double>(
+        std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
+    return over(static_cast<double>(2 * work.macs), ceilings_.peak_flops_per_ns(products)) +
+           over(plain, ceilings_.fused_flops_per_ns) +
+           over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
+  }
+
+  // Dense operands are read and written by the instructions themselves, so that memory and
+  // arithmetic overlap. Others pass through registers a tile at a time, before and after the
+  // instructions: one after the other.
+  void program(const Node& node,
+               const std::vector<plan::Place>& places,
+               const Work& work,
+               double threads,
+               NodePrediction& p) {
+    double passage = passage_ns(node, places);
+    p.compute_ns = threads * (program_ns(node, work) + passage);
+    p.ns = p.overhead_ns +
+           (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
+  }
+
+  // Programs bring each instruction's operands from L1
+  // and take its result back; what is inside it is fused.
+  double program_ns(const Node& node, Work work) const {
+    int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
+    if (node.attrs.has("program"))
+      instructions = static_cast<int64_t>(node.attrs.nested("program").nodes.size());
+    int64_t steps = instructions * graph_.shape(node.outputs[0]).elements();
+    work.flops = std::max<int64_t>(0, work.flops - steps);
+    return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
+  }
+
+  // The time that operands take into and out of registers.
+  double passage_ns(const Node& node, const std::vector<plan::Place>& places) const {
+    if (!node.op->joins)
+      return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
+    double ns = 0;
+    for (ValueId part : node.inputs)
+      if (at(places, part).root != at(places, node.outputs[0]).root)
+        ns += passage_ns(graph_.shape(part), {part}, {node.outputs[0]}, places);
+    return ns;
+  }
+
+  double passage_ns(const Shape& domain,
+                    const std::vector<ValueId>& inputs,
+                    const std::vector<ValueId>& outputs,
+                    const std::vector<plan::Place>& places) const {
+    std::vector<ValueId> operands = inputs;
+    operands.insert(operands.end(), outputs.begin(), outputs.end());
+    std::vector<Strides> strides;
+    for (ValueId value : operands) strides.push_back(at(places, value).layout.strides);
+    std::vector<Walk> each = walks(domain, strides);
+    double elements = static_cast<double>(domain.elements()), ns = 0;
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (each[i].dense && graph_.type(operands[i]).dtype == DType::kF32) continue;
+      bool by_vector = each[i].step == 1 || each[i].step == 0;
+      double strided =
+          i < inputs.size() ? ceilings_.strided_reads_per_ns : ceilings_.strided_writes_per_ns;
+      ns += over(elements, by_vector ? ceilings_.staged_elements_per_ns : strided) +
+            over(static_cast<double>(each[i].runs), ceilings_.runs_per_ns);
+    }
+    return ns;
+  }
+
+  const Graph& graph_;
+  const Ceilings& ceilings_;
+  ProductTimes products_;
+};
+
+// What a product's call through the library takes the host longer than another launch. The others
+// of its launches are copies of operands.
+double library_ns(const Graph& graph,
+                  const Node& node,
+                  const NodeCost& cost,
+                  const Ceilings& ceilings) {
+  if (time_law(*node.op) != TimeLaw::kProduct || cost.launches == 0 || cost.rounds != 0 ||
+      node.attrs.flag("own"))
+    return 0;
+  const double call_ns = ceilings.product(graph.type(node.inputs[0]).dtype).stream_call_ns;
+  return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
+}
+
+// Launches made one by one: the host tells the device one after the other, which runs each once it
+// is told and the one before is done.
+double streamed_ns(const Graph& graph,
+                   const std::vector<NodeCost>& costs,
+                   const std::vector<NodePrediction>& predictions,
+                   const Ceilings& ceilings) {
+  double told_ns = 0, done_ns = 0;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    told_ns += costs[i].launches * ceilings.stream_launch_ns +
+               library_ns(graph, graph.nodes[i], costs[i], ceilings);
+    done_ns =
+        std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
+  }
+  return done_ns;
+}
+
+// How much of the device a kernel keeps others from. One that reaches a part u of its limit alone
+// either has too few blocks for all multiprocessors, which leaves others room, or does less than it
+// could on those that it has, which leaves little. u^(1/4) lies between; whole steps of a preset on
+// an H200 set it (docs/measurements.md).
+double share_of_device(const NodePrediction& kernel) {
+  return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
+}
+
+// A kernel begins when what it waits for has ended. Those that run at once go as fast as each does
+// alone while the device has room for them, and all slower by what it lacks.
+double side_by_side_ns(const std::vector<std::vector<NodeId>>& after,
+                       const std::vector<bool>& has_launch,
+                       const std::vector<NodePrediction>& predictions) {
+  struct Running {
+    size_t node;
+    double left_ns;  // as fast as alone
+  };
+  std::vector<std::vector<size_t>> waiting(predictions.size());  // for each node
+  std::vector<size_t> awaited(predictions.size());               // by each node
+  std::vector<Running> running;
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    if (!has_launch[i]) continue;
+    awaited[i] = after[i].size();
+    for (NodeId before : after[i]) waiting[static_cast<size_t>(before)].push_back(i);
+    if (awaited[i] == 0) running.push_back({i, predictions[i].ns});
+  }
+  double now_ns = 0;
+  while (!running.empty()) {
+    double shares = 0, next_ns = running.front().left_ns;
+    for (const Running& each : running) {
+      shares += share_of_device(predictions[each.node]);
+      next_ns = std::min(next_ns, each.left_ns);
+    }
+    now_ns += next_ns * std::max(1.0, shares);
+    std::vector<Running> still_running;
+    for (const Running& each : running) {
+      if (each.left_ns > next_ns) {
+        still_running.push_back({each.node, each.left_ns - next_ns});
+        continue;
+      }
+      for (size_t user : waiting[each.node])
+        if (--awaited[user] == 0) still_running.push_back({user, predictions[user].ns});
+    }
+    running = std::move(still_running);
+  }
+  return now_ns;
+}
+
+}  // namespace
+
+std::optional<DType> rounded_to(const Node& node) {
+  if (!node.attrs.has("activations") || node.attrs.text("activations") == "f32") return {};
+  return parse_dtype(node.attrs.text("activations"));
+}
+
+std::string_view name(Bound bound) {
+  constexpr std::string_view kNames[] = {"-", "compute", "memory", "overhead"};
+  return kNames[static_cast<size_t>(bound)];
+}
+
+std::vector<NodePrediction> predict_nodes(const Graph& graph,
+                                          const std::vector<plan::Place>& places,
+                                          const plan::MemoryPlan& plan,
+                                          const std::vector<NodeCost>& costs,
+                                          const Ceilings& ceilings) {
+  RIDGE_CHECK(costs.size() == graph.nodes.size(), "{} costs for {} nodes", costs.size(),
+              graph.nodes.size());
+  Predictor predictor(graph, ceilings);
+  std::vector<NodePrediction> predictions(graph.nodes.size());
+  walk_memory(graph, places, plan, costs, ceilings, [&](size_t i, const MemoryTime& time) {
+    predictions[i] = predictor.node(graph.nodes[i], places, costs[i], time.ns, time.near_ns);
+    return predictions[i].ns;
+  });
+  return predictions;
+}
+
+double total_ns(const std::vector<NodePrediction>& predictions) {
+  double sum = 0;
+  for (const NodePrediction& each : predictions) sum += each.ns;
+  return sum;
+}
+
+double predict_run_ns(const Graph& graph,
+                      const std::vector<plan::Place>& places,
+                      const plan::MemoryPlan& plan,
+                      const std::vector<NodeCost>& costs,
+                      const std::vector<NodePrediction>& predictions,
+                      const plan::Target& target,
+                      const Ceilings& ceilings) {
+  if (!target.branch_slack(graph).any()) {
+    return target.replays() ? total_ns(predictions)
+                            : streamed_ns(graph, costs, predictions, ceilings);
+  }
+  std::vector<bool> has_launch;
+  for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
+  return side_by_side_ns(plan::dependences(graph, places, plan, has_launch), has_launch,
+                         predictions);
+}
+
+double predict_product_ns(const ProductRates& rates,
+                          ProductForm form,
+                          const ProductExtents& extents) {
+  return extents.flops() > 0 ? ProductTimes().ns(rates, form, extents) : 0;
+}
+
+Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte) {
+  return flops_per_byte < ridge_point(ceilings, dtype) ? Bound::kMemory : Bound::kCompute;
+}
+
+}  // namespace ridge::cost

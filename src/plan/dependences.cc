@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conflicts of byte ranges, latest first: what an earlier one has waited for is not asked again.
+#include "plan/dependences.h"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "plan/addresses.h"
+
+namespace ridge::plan {
+namespace {
+
+using Accesses = std::vector<Access>;
+
+// A workspace is written: two nodes that share one take turns.
+Accesses accesses_of(NodeId id,
+                     const Graph& graph,
+                     const Addresses& addresses,
+                     const MemoryPlan& plan) {
+  Accesses all;
+  const Node& node = graph.node(id);
+  for (ValueId input : node.inputs) all.push_back(addresses.access(input, false));
+  for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
+  int workspace = plan.workspace_of[static_cast<size_t>(id)];
+  if (workspace >= 0) {
+    const Buffer& buffer = plan.buffers[static_cast<size_t>(workspace)];
+    all.push_back({buffer.offset, buffer.offset + buffer.bytes, buffer.bytes, true});
+  }
+  return all;
+}
+
+bool conflict(const Accesses& a, const Accesses& b) {
+  return std::any_of(a.begin(), a.end(), [&](const Access& x) {
+    return std::any_of(b.begin(), b.end(), [&](const Access& y) {
+      return (x.is_write || y.is_write) && x.begin < y.end && y.begin < x.end;
+    });
+  });
+}
+
+// The nodes that a node waits for, directly or not, a bit each.
+class Ancestors {
+ public:
+  explicit Ancestors(size_t nodes) : words_((nodes + 63) / 64), bits_(nodes * words_) {}
+  bool has(NodeId node, NodeId ancestor) const {
+    size_t bit = static_cast<size_t>(ancestor);
+    return (bits_[row(node) + bit / 64] >> (bit % 64) & 1) != 0;
+  }
+  void add(NodeId node, NodeId ancestor) {
+    size_t bit = static_cast<size_t>(ancestor), to = row(node), from = row(ancestor);
+    for (size_t i = 0; i < words_; ++i) bits_[to + i] |= bits_[from + i];
+    bits_[to + bit / 64] |= uint64_t{1} << (bit % 64);
+  }
+
+ private:
+  size_t row(NodeId node) const { return static_cast<size_t>(node) * words_; }
+  size_t words_;
+  std::vector<uint64_t> bits_;
+};
+
+}  // namespace
+
+std::vector<std::vector<NodeId>> dependences(const Graph& graph,
+                                             const std::vector<Place>& places,
+                                             const MemoryPlan& plan,
+                                             const std::vector<bool>& launches) {
+  Addresses addresses(graph, places, plan);
+  Ancestors ancestors(graph.nodes.size());
+  std::vector<Accesses> touched(graph.nodes.size());
+  std::vector<std::vector<NodeId>> after(graph.nodes.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!launches[i]) continue;
+    NodeId node = static_cast<NodeId>(i);
+    touched[i] = accesses_of(node, graph, addresses, plan);
+    for (NodeId before = node - 1; before >= 0; --before) {
+      const Accesses& theirs = touched[static_cast<size_t>(before)];
+      if (theirs.empty() || ancestors.has(node, before) || !conflict(touched[i], theirs)) continue;
+      after[i].push_back(before);
+      ancestors.add(node, before);
+    }
+  }
+  return after;
+}
+
+Schedule schedule_branches(const Graph& graph,
+                           const std::vector<Place>& places,
+                           const MemoryPlan& plan,
+                           const std::vector<bool>& launches) {
+  Schedule schedule{dependences(graph, places, plan, launches),
+                    std::vector<bool>(graph.nodes.size(), false),
+                    std::vector<int>(graph.nodes.size(), 1)};
+  std::vector<std::vector<NodeId>> users = graph.users();
+  std::vector<NodeId> row;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!launches[i]) continue;
+    const std::vector<ValueId>& outputs = graph.nodes[i].outputs;
+    bool is_read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId output) {
+      return !users[static_cast<size_t>(output)].empty();
+    });
+    schedule.is_background[i] = !is_read && updates_store(graph, graph.nodes[i]);
+    if (schedule.is_background[i]) continue;
+    const std::vector<NodeId>& after = schedule.after[i];
+    if (std::any_of(after.begin(), after.end(), [&](NodeId before) {
+          return std::find(row.begin(), row.end(), before) != row.end();
+        }))
+      row.clear();
+    row.push_back(static_cast<NodeId>(i));
+    for (NodeId each : row)
+      schedule.beside[static_cast<size_t>(each)] = static_cast<int>(row.size());
+  }
+  return schedule;
+}
+
+}  // namespace ridge::plan

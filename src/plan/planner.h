@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory planner: liveness over the schedule gives every temporary an offset in one arena, so
+// the peak is known before the first run. Parameters, states and inputs live in the store and are
+// only summed here.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "plan/places.h"
+#include "plan/target.h"
+
+namespace ridge::plan {
+
+enum class MemoryClass : uint8_t {
+  kParameters,
+  kGradients,
+  kOptimizerState,
+  kKvCache,  // keys, values and what else one inference step leaves to the next
+  kActivations,
+  kWorkspace,
+  kData
+};
+inline constexpr int kMemoryClasses = 7;
+std::string_view name(MemoryClass memory_class);
+
+// A piece of the arena that lives from node `first` to node `last`, both included.
+struct Buffer {
+  ValueId root = kNoValue;  // kNoValue: a node's workspace
+  NodeId first = 0;
+  NodeId last = 0;
+  int64_t bytes = 0;  // rounded up to the alignment
+  int64_t offset = 0;
+  MemoryClass memory_class = MemoryClass::kActivations;
+};
+
+struct MemoryPlan {
+  std::vector<Buffer> buffers;
+  // Per value: index of its root's buffer, -1 for stored values and views of them
+  std::vector<int> buffer_of;
+  std::vector<int> workspace_of;  // per node: index of its workspace's buffer, or -1
+  int64_t arena_bytes = 0;        // the highest end of a buffer
+  // The most that is live at once: arena_bytes less what packing loses
+  int64_t live_peak_bytes = 0;
+  int64_t store_bytes[kMemoryClasses] = {};  // stored values by class
+  int64_t owned_bytes() const;               // arena and store
+};
+
+MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, const Target& target);
+
+// Bytes live while node i runs, by class, stored values included.
+struct MemoryMoment {
+  int64_t bytes[kMemoryClasses] = {};
+  int64_t total() const;
+};
+std::vector<MemoryMoment> memory_timeline(const Graph& graph, const MemoryPlan& plan);
+
+}  // namespace ridge::plan

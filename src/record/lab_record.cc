@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Comparisons between the runs of a lab.
+#include "record/lab_record.h"
+
+#include <algorithm>
+
+namespace ridge::record {
+namespace {
+
+bool is_same_work(const Setting& a, const Setting& b) {
+  return a.task == b.task && a.model == b.model && a.batch_size == b.batch_size &&
+         a.sequence == b.sequence && a.micro_batches == b.micro_batches;
+}
+
+}  // namespace
+
+bool LabRecord::has_pace() const {
+  return std::any_of(runs.begin(), runs.end(),
+                     [](const RunRecord& run) { return run.pace().count > 0; });
+}
+
+double TrialRecord::measured_gain() const {
+  double old_rate = before.samples_per_s();
+  return old_rate > 0 ? after.samples_per_s() / old_rate - 1 : 0;
+}
+
+bool TrialRecord::is_clear() const {
+  // Intervals of the time per sample, so that a change of the batch size compares too.
+  auto per_sample = [](const RunRecord& run) {
+    Summary summary = run.wall();
+    double samples = static_cast<double>(run.setting.samples());
+    summary.low /= samples;
+    summary.high /= samples;
+    return summary;
+  };
+  return !overlap(per_sample(before), per_sample(after));
+}
+
+DType product_dtype(const Setting& setting) {
+  return parse_dtype(setting.dtype).value_or(DType::kF32);
+}
+
+double peak_flops_per_ns(const LabRecord& lab, const Setting& setting) {
+  return lab.ceilings ? lab.ceilings->peak_flops_per_ns(product_dtype(setting)) : 0;
+}
+
+std::vector<std::vector<size_t>> ladders(const LabRecord& lab) {
+  std::vector<std::vector<size_t>> groups;
+  for (size_t i = 0; i < lab.runs.size(); ++i) {
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const std::vector<size_t>& each) {
+      return is_same_work(lab.runs[each.front()].setting, lab.runs[i].setting);
+    });
+    if (group == groups.end())
+      groups.push_back({i});
+    else
+      group->push_back(i);
+  }
+  return groups;
+}
+
+const RunRecord& reference_run(const LabRecord& lab, const RunRecord& run) {
+  for (const RunRecord& each : lab.runs)
+    if (is_same_work(each.setting, run.setting)) return each;
+  return run;
+}
+
+double speed_up(const LabRecord& lab, const RunRecord& run) {
+  double now = run.wall().median;
+  return now > 0 ? reference_run(lab, run).wall().median / now : 0;
+}
+
+bool losses_agree(const RunRecord& a, const RunRecord& b) {
+  return loss_difference(a, b) <= loss_tolerance(a, b);
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Derived figures of a run.
+#include "record/run_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace ridge::record {
+namespace {
+
+constexpr double kF32Tolerance = 5e-5;     // equal when printed with 4 decimals, but for rounding
+constexpr double kNarrowTolerance = 0.02;  // what bf16 or TF32 moves the workshop's losses at most
+
+double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 0; }
+
+}  // namespace
+
+std::string Setting::str() const {
+  std::string text = fmt::format("{} {}{}{} {}x{}", model, task == "train" ? "" : task + " ", level,
+                                 switches.empty() ? "" : " " + switches, batch_size, sequence);
+  if (micro_batches > 1) text += fmt::format(" x{} micro-batches", micro_batches);
+  return dtype.empty() || dtype == "fp32" ? text : text + " " + dtype;
+}
+
+double RunRecord::samples_per_s() const {
+  return per_second(static_cast<double>(setting.samples()), step_ns());
+}
+
+double RunRecord::tokens_per_s() const {
+  return per_second(static_cast<double>(setting.tokens()), step_ns());
+}
+
+double RunRecord::palm_flops_per_s() const {
+  return per_second(static_cast<double>(palm_flops()), step_ns());
+}
+
+double RunRecord::mfu(double peak_flops_per_ns) const {
+  return peak_flops_per_ns > 0 ? palm_flops_per_s() / (peak_flops_per_ns * 1e9) : 0;
+}
+
+double RunRecord::mbu(double read_bytes_per_ns) const {
+  double ns = step_ns();
+  if (!(ns > 0) || !(read_bytes_per_ns > 0)) return 0;
+  return static_cast<double>(weight_bytes + cache_bytes) / ns / read_bytes_per_ns;
+}
+
+double ModuleRecord::intensity() const {
+  return compulsory_bytes > 0
+             ? static_cast<double>(work.flops) / static_cast<double>(compulsory_bytes)
+             : 0;
+}
+
+double ModuleRecord::flops_per_ns() const {
+  return time_ns > 0 ? static_cast<double>(work.flops) / static_cast<double>(time_ns) : 0;
+}
+
+Summary RunRecord::profiling_cost() const {
+  std::vector<double> shares;
+  for (size_t i = 0; i < std::min(beside_wall_ns.size(), step.wall_samples_ns.size()); ++i)
+    if (beside_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / beside_wall_ns[i] - 1);
+  return summarize(shares);
+}
+
+double RunRecord::profiling_cost_of_run() const {
+  const auto instrumented = static_cast<double>(step.wall_samples_ns.size());
+  const auto plain = static_cast<double>(plain_wall_ns.size());
+  return instrumented > 0 ? profiling_cost().median * instrumented / (instrumented + plain) : 0;
+}
+
+double RunRecord::clock_cost() const {
+  double plain = median(plain_wall_ns);
+  return plain > 0 ? clock_ns / plain : 0;
+}
+
+double RunRecord::mean_loss() const {
+  if (losses.empty()) return 0;
+  return std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(losses.size());
+}
+
+double logits_difference(const RunRecord& a, const RunRecord& b) {
+  if (a.logits.size() != b.logits.size()) return HUGE_VAL;
+  double most = 0;
+  for (size_t i = 0; i < a.logits.size(); ++i) {
+    double difference =
+        std::abs(static_cast<double>(a.logits[i]) - static_cast<double>(b.logits[i]));
+    if (!(difference <= most)) most = difference;
+    if (std::isnan(most)) return most;
+  }
+  return most;
+}
+
+double loss_difference(const RunRecord& a, const RunRecord& b) {
+  double most = 0;
+  for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
+    double difference = std::abs(a.losses[i] - b.losses[i]);
+    // A NaN on one side only is no agreement; std::max would drop it.
+    if (!(difference <= most)) most = difference;
+    if (std::isnan(most)) return most;
+  }
+  return most;
+}
+
+double loss_tolerance(const RunRecord& a, const RunRecord& b) {
+  bool both_wide = a.setting.dtype == "fp32" && b.setting.dtype == "fp32";
+  return both_wide ? kF32Tolerance : kNarrowTolerance;
+}
+
+}  // namespace ridge::record

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Adding spans up.
+#include "record/step_record.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace ridge::record {
+namespace {
+
+std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
+                                     std::vector<GraphName>& names) {
+  std::vector<NodeRecord> records;
+  for (const MeasuredGraph& each : graphs) {
+    names.push_back({each.name, std::vector<int>(each.graph->nodes.size(), -1)});
+    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
+      const Node& node = each.graph->nodes[i];
+      const cost::NodeCost& cost = (*each.costs)[i];
+      if (cost.launches == 0) continue;
+      names.back().record_of[i] = static_cast<int>(records.size());
+      NodeRecord record;
+      record.graph = each.name;
+      record.node = static_cast<NodeId>(i);
+      record.op = node.op->name;
+      record.scope = node.scope;
+      record.phase = std::string(ridge::name(node.phase));
+      record.shape = node.outputs.empty() ? "" : each.graph->type(node.outputs[0]).str();
+      record.calls = each.repeat * cost.launches;
+      record.work = times(each.repeat, cost.work);
+      record.read_bytes = each.repeat * cost.read_bytes;
+      record.written_bytes = each.repeat * cost.written_bytes;
+      if (!each.predictions.empty()) {
+        record.predicted_ns = static_cast<double>(each.repeat) * each.predictions[i].ns;
+        record.bound = each.predictions[i].bound;
+      }
+      records.push_back(std::move(record));
+    }
+  }
+  return records;
+}
+
+// The graph of each run of a step.
+std::vector<int> run_order(std::span<const MeasuredGraph> graphs) {
+  std::vector<int> order;
+  for (size_t i = 0; i < graphs.size(); ++i)
+    order.insert(order.end(), static_cast<size_t>(graphs[i].repeat), static_cast<int>(i));
+  return order;
+}
+
+// Indices of the middle half of the steps by wall time; the median step is in its middle.
+std::vector<size_t> middle_half(std::span<const InstrumentedStep> steps) {
+  std::vector<size_t> order(steps.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return steps[a].wall_ns < steps[b].wall_ns; });
+  size_t quarter = steps.size() / 4;
+  return {order.begin() + static_cast<std::ptrdiff_t>(quarter),
+          order.end() - static_cast<std::ptrdiff_t>(quarter)};
+}
+
+double sum_of_walls(const InstrumentedStep& step) {
+  double sum = 0;
+  for (const ProfiledRun& run : step.runs) sum += run.wall_ns;
+  return sum;
+}
+
+// Of each span its own part: moments are divided evenly among the kernels that run in them. An
+// empty one has none; its end might be sorted before its begin, and it would run for ever.
+std::vector<double> own_parts(const std::vector<Span>& spans) {
+  struct Change {
+    double at_ns;
+    size_t span;
+    bool begins;
+  };
+  std::vector<Change> changes;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].end_ns <= spans[i].begin_ns) continue;
+    changes.push_back({spans[i].begin_ns, i, true});
+    changes.push_back({spans[i].end_ns, i, false});
+  }
+  std::sort(changes.begin(), changes.end(),
+            [](const Change& a, const Change& b) { return a.at_ns < b.at_ns; });
+  std::vector<double> parts(spans.size(), 0.0);
+  std::vector<size_t> running;
+  double last_ns = 0;
+  for (const Change& change : changes) {
+    for (size_t span : running)
+      parts[span] += (change.at_ns - last_ns) / static_cast<double>(running.size());
+    last_ns = change.at_ns;
+    if (change.begins)
+      running.push_back(change.span);
+    else
+      std::erase(running, change.span);
+  }
+  return parts;
+}
+
+// What the sum of the spans counts more than once.
+double overlapped_ns(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
+  double end = 0, overlapped = 0;
+  for (const Span& span : spans) {
+    overlapped += std::clamp(end - span.begin_ns, 0.0, span.end_ns - span.begin_ns);
+    end = std::max(end, span.end_ns);
+  }
+  return overlapped;
+}
+
+Summary phase_summary(const StepRecord& record, std::string_view phase, size_t steps) {
+  std::vector<double> sums(steps, 0.0);
+  for (const NodeRecord& node : record.nodes)
+    if (node.phase == phase)
+      for (size_t i = 0; i < steps; ++i) sums[i] += node.samples_ns[i];
+  return summarize(sums);
+}
+
+void add_samples(std::span<const InstrumentedStep> steps,
+                 const std::vector<int>& order,
+                 StepRecord& record) {
+  for (NodeRecord& node : record.nodes) node.samples_ns.assign(steps.size(), 0.0);
+  for (size_t s = 0; s < steps.size(); ++s) {
+    RIDGE_CHECK(steps[s].runs.size() == order.size(), "a step of {} runs, expected {}",
+                steps[s].runs.size(), order.size());
+    record.wall_samples_ns.push_back(steps[s].wall_ns);
+    for (size_t r = 0; r < order.size(); ++r) {
+      const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
+      for (const Span& span : steps[s].runs[r].spans) {
+        int index = record_of.at(static_cast<size_t>(span.node));
+        RIDGE_CHECK(index >= 0, "node {} was timed and launches nothing", span.node);
+        record.nodes[static_cast<size_t>(index)].samples_ns[s] += span.end_ns - span.begin_ns;
+      }
+    }
+  }
+}
+
+// Means over the middle steps, as the nodes' times.
+void add_own_parts(std::span<const InstrumentedStep> steps,
+                   const std::vector<int>& order,
+                   const std::vector<size_t>& middle,
+                   StepRecord& record) {
+  std::vector<double> sums(record.nodes.size(), 0.0);
+  for (size_t s : middle)
+    for (size_t r = 0; r < order.size(); ++r) {
+      const std::vector<Span>& spans = steps[s].runs[r].spans;
+      const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
+      std::vector<double> parts = own_parts(spans);
+      for (size_t i = 0; i < spans.size(); ++i)
+        sums[static_cast<size_t>(record_of[static_cast<size_t>(spans[i].node)])] += parts[i];
+    }
+  for (size_t i = 0; i < sums.size(); ++i)
+    record.nodes[i].own_ns =
+        static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
+}
+
+int64_t dropped_records(std::span<const InstrumentedStep> steps) {
+  int64_t sum = 0;
+  for (const InstrumentedStep& step : steps)
+    for (const ProfiledRun& run : step.runs) sum += run.dropped;
+  return sum;
+}
+
+}  // namespace
+
+StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
+                            std::span<const InstrumentedStep> steps) {
+  StepRecord record;
+  record.nodes = node_records(graphs, record.graphs);
+  if (steps.empty()) return record;
+  std::vector<int> order = run_order(graphs);
+  add_samples(steps, order, record);
+
+  std::vector<size_t> middle = middle_half(steps);
+  double count = static_cast<double>(middle.size());
+  // Times are cut, not rounded, to whole nanoseconds: so
+  // the nodes never add up to more than their graphs.
+  for (NodeRecord& node : record.nodes) {
+    double sum = 0;
+    for (size_t s : middle) sum += node.samples_ns[s];
+    node.time_ns = static_cast<int64_t>(std::floor(sum / count));
+    record.busy_ns += node.time_ns;
+  }
+  add_own_parts(steps, order, middle, record);
+  double wall = 0, inside = 0, overlapped = 0, launch = 0;
+  for (size_t s : middle) {
+    wall += steps[s].wall_ns;
+    inside += sum_of_walls(steps[s]);
+    for (const ProfiledRun& run : steps[s].runs) {
+      overlapped += overlapped_ns(run.spans);
+      if (!run.spans.empty()) launch += run.spans.front().begin_ns;
+    }
+  }
+  record.launch_ns = static_cast<int64_t>(std::floor(launch / count));
+  record.wall_ns = static_cast<int64_t>(std::floor(wall / count));
+  record.overlapped_ns = static_cast<int64_t>(std::floor(overlapped / count));
+  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.covered_ns();
+  record.host_ns = record.wall_ns - record.idle_ns - record.covered_ns();
+  record.dropped = dropped_records(steps);
+  record.forward = phase_summary(record, "forward", steps.size());
+  record.backward = phase_summary(record, "backward", steps.size());
+  record.optimizer = phase_summary(record, "optimizer", steps.size());
+  const InstrumentedStep& typical = steps[middle[middle.size() / 2]];
+  for (size_t r = 0; r < order.size(); ++r) record.timeline.push_back({order[r], typical.runs[r]});
+  return record;
+}
+
+}  // namespace ridge::record

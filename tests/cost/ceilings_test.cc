@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record of a machine's ceilings: what is written is read again, and what no machine has is
+// refused by name.
+#include "cost/ceilings.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cost/hardware.h"
+
+namespace ridge::cost {
+namespace {
+
+Ceilings measured() {
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  c.machine.isa = "sm_90";
+  c.machine.libraries = {"cuBLASLt 13"};
+  c.measured_at = "2026-01-02T03:04:05Z";
+  c.others_share = 0.25;
+  c.levels.push_back({"L2", 50 << 20, 5500, 5000, 0, 3e6});
+  c.products[0].samples.push_back({{2, 96, 48, 24}, ProductForm::kTN, 1234.5});
+  c.products[0].stream_call_ns = 7500;
+  c.attention.push_back({DType::kBF16, 1, 2, 3, 4});
+  c.notes = {"a \"note\""};
+  return c;
+}
+
+TEST(Ceilings, AreReadAsWritten) {
+  std::string text = to_json(measured());
+  Ceilings read = ceilings_from_json(text, "here");
+  EXPECT_EQ(to_json(read), text);
+  EXPECT_EQ(read.machine.hash(), measured().machine.hash());
+  EXPECT_EQ(read.others_share, 0.25);
+  EXPECT_EQ(read.levels.back().lifetime_ns, 3e6);
+  EXPECT_EQ(read.products[0].samples[0].form, ProductForm::kTN);
+  EXPECT_EQ(read.products[0].stream_call_ns, 7500);
+}
+
+TEST(Ceilings, MissingFieldsAreNamed) {
+  const auto json = nlohmann::json::parse(to_json(measured()));
+  for (const auto& [key, value] : json.items()) {
+    auto without = json;
+    without.erase(key);
+    try {
+      ceilings_from_json(without.dump(), "here");
+      ADD_FAILURE() << "read without " << key;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(key), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Ceilings, ImpossibleNumbersAreRefused) {
+  const auto json = nlohmann::json::parse(to_json(measured()));
+  auto refused = [&](const char* pointer, const nlohmann::json& value) {
+    auto changed = json;
+    changed[nlohmann::json::json_pointer(pointer)] = value;
+    EXPECT_THROW(ceilings_from_json(changed.dump(), "here"), Error) << pointer << " = " << value;
+  };
+  refused("/others_share", 1.5);
+  refused("/others_share", "much");
+  refused("/launch_ns", -1);
+  refused("/fused_flops_per_ns", 0);
+  refused("/memory/points", nlohmann::json::array());
+  refused("/memory/points/0/copy_bytes_per_ns", 1e12);
+  refused("/memory/points/0/footprint_bytes", 0);
+  refused("/products/0/dtype", "f31");
+  refused("/products/0/exposed_memory_share", 2);
+  refused("/products/0/samples/0/m", 0);
+  refused("/products/0/samples/0/form", "xx");
+  refused("/machine/cores", -1);
+  refused("/format", 1);
+}
+
+TEST(Ceilings, AreDisturbedByBusyNeighbours) {
+  Ceilings c = measured();
+  EXPECT_TRUE(c.disturbed());
+  c.others_share = 0.02;
+  EXPECT_FALSE(c.disturbed());
+}
+
+}  // namespace
+}  // namespace ridge::cost

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptions of hardware from a user's file: read back, and refused by the name of the field.
+#include "cost/hardware.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace ridge::cost {
+namespace {
+
+using nlohmann::json;
+
+json plain() {
+  return {{"name", "mine"},
+          {"peaks", {{"bf16", 100.0}, {"f32", 10}}},
+          {"memory_tera_bytes", 1.5},
+          {"memory_bytes", 80'000'000'000}};
+}
+
+std::string refusal(const json& description) {
+  try {
+    hardware_from_json(description.dump(), "mine.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadFile);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(HardwareFile, IsReadWithItsFallbacks) {
+  Hardware hardware = hardware_from_json(plain().dump(), "mine.json");
+  EXPECT_EQ(hardware.title, "mine");
+  ASSERT_EQ(hardware.peaks.size(), 2u);
+  EXPECT_EQ(hardware.peaks[0].dtype, DType::kF32);
+  EXPECT_EQ(hardware.peaks[1].tera_flops, 100);
+  EXPECT_EQ(hardware.vector_tera_flops, 10);
+  EXPECT_EQ(hardware.memory_bytes, 80'000'000'000);
+  EXPECT_EQ(hardware.source, "file mine.json");
+}
+
+TEST(HardwareFile, FaultsNameTheField) {
+  auto with = [](const char* key, json value) {
+    json description = plain();
+    description[key] = std::move(value);
+    return refusal(description);
+  };
+  for (const char* key : {"name", "peaks", "memory_tera_bytes", "memory_bytes"}) {
+    EXPECT_NE(with(key, json::array()).find(key), std::string::npos) << key;
+    EXPECT_NE(with(key, nullptr).find(key), std::string::npos) << key;
+  }
+  for (const json& value : {json(0), json(-1), json(1e9), json("fast")}) {
+    EXPECT_NE(with("memory_tera_bytes", value).find("memory_tera_bytes"), std::string::npos);
+    EXPECT_NE(with("peaks", {{"f32", value}}).find("peaks.f32"), std::string::npos) << value;
+  }
+  EXPECT_NE(with("memory_bytes", 0).find("an integer >= 1"), std::string::npos);
+  EXPECT_NE(with("peaks", {{"f33", 1}}).find("\"f33\""), std::string::npos);
+  EXPECT_NE(with("peaks", {{"bf16", 1}}).find("a rate for f32"), std::string::npos);
+  EXPECT_NE(refusal(json::array()), "");
+}
+
+}  // namespace
+}  // namespace ridge::cost

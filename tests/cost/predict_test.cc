@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time model where no measured sample is near: what a product's rate is taken from, and what a
+// shared cache has lost by the time that it is asked.
+#include "cost/predict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backends/null/null_backend.h"
+#include "cost/hardware.h"
+#include "graph/builder.h"
+#include "ops/registry.h"
+#include "plan/targets.h"
+
+namespace ridge::cost {
+namespace {
+
+std::vector<NodePrediction> predict(const Graph& graph, const Ceilings& ceilings) {
+  auto target = backends::null::make_null_target();
+  std::vector<plan::Place> places = plan::places(graph, target.get());
+  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
+  return predict_nodes(graph, places, plan, node_costs(graph, places, target.get()), ceilings);
+}
+
+// The time of the arithmetic of 512 tokens times a weight in blocks.
+double compute_ns(const std::string& activations, const Ceilings& ceilings) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {512, 1024}}),
+          w = b.parameter("w", {DType::kQ4_0, {1024, 1024}});
+  graph.outputs = b.call_all("matmul_group", {x, w}, {{"activations", activations}});
+  return predict(graph, ceilings).back().compute_ns;
+}
+
+TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  c.parallel_threshold_bytes = 0;
+  double bf16 = c.peak_flops_per_ns(DType::kBF16), f32 = c.peak_flops_per_ns(DType::kF32);
+  ASSERT_GT(bf16, f32);
+  double exact = compute_ns("f32", c);
+  EXPECT_NEAR(exact / compute_ns("bf16", c), bf16 / f32, 1e-9 * bf16 / f32);
+  EXPECT_EQ(compute_ns("i16", c), exact);  // not measured: the fp32 peak holds
+  ProductRates blocks;
+  blocks.dtype = DType::kI16;
+  blocks.peak_flops_per_ns = 4 * f32;
+  c.products.push_back(blocks);
+  EXPECT_NEAR(exact / compute_ns("i16", c), 4, 1e-9);
+}
+
+// A kernel reads what another wrote before a long product. All distances are those of a cache, ten
+// times as fast as memory.
+TEST(Predict, SharedCachesLoseWithTimeWhatPrivateOnesKeep) {
+  constexpr double kCache = 100, kMemory = 10, kLifetimeNs = 1e6;
+  constexpr int64_t kBytes = 4 << 20;
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {1024, 1024}}), y = b.call("neg", {x}),
+          product = b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}),
+          last = b.call("neg", {y});
+  graph.outputs = {y, product, last};
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  c.bandwidth = {{int64_t{1} << 38, kCache, kCache, kCache},
+                 {int64_t{1} << 39, kMemory, kMemory, kMemory}};
+  c.products[0].peak_flops_per_ns = 1e3;
+  c.levels = {{"L2", kBytes / 2, kCache, kCache, 0}, {"L3", 1 << 30, kCache, kCache, 0}};
+  std::vector<NodePrediction> kept = predict(graph, c);
+  EXPECT_NEAR(kept.back().memory_ns, 2 * kBytes / kCache, 1);
+  ASSERT_GT(kept[1].ns, 1e6);
+
+  c.levels.back().lifetime_ns = kLifetimeNs;
+  auto ns_per_byte = [&](double age_ns) {
+    double lost = 1 - std::exp(-age_ns / kLifetimeNs);
+    return lost / kMemory + (1 - lost) / kCache;
+  };
+  std::vector<NodePrediction> lost = predict(graph, c);
+  double others_ns = lost[0].ns + lost[1].ns;  // since the previous run wrote the result
+  EXPECT_NEAR(lost.back().memory_ns, kBytes * (ns_per_byte(lost[1].ns) + ns_per_byte(others_ns)),
+              1);
+
+  c.levels.front().capacity_bytes = 1 << 28;  // more than the graph touches
+  EXPECT_NEAR(predict(graph, c).back().memory_ns, 2 * kBytes / kCache, 1);
+}
+
+// Two pointwise kernels and a product, one after the other.
+TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {512, 512}}), y = b.call("neg", {x}),
+          product = b.call("matmul", {y, x}, {{"einsum", std::string("mk,kn->mn")}});
+  graph.outputs = {b.call("neg", {product})};
+  auto target = backends::null::make_null_target();
+  ASSERT_FALSE(target->replays());
+  std::vector<plan::Place> places = plan::places(graph, target.get());
+  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
+  std::vector<NodeCost> costs = node_costs(graph, places, target.get());
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  std::vector<NodePrediction> nodes = predict_nodes(graph, places, plan, costs, c);
+  auto run_ns = [&] { return predict_run_ns(graph, places, plan, costs, nodes, *target, c); };
+  c.stream_launch_ns = 0;
+  EXPECT_NEAR(run_ns(), total_ns(nodes), 1e-6);
+  c.stream_gap_ns = 700;
+  EXPECT_NEAR(run_ns(), total_ns(nodes) + 3 * 700, 1e-6);
+  c.stream_launch_ns = 1e9;  // far longer than any of the kernels
+  for (ProductRates& rates : c.products) rates.stream_call_ns = 2e9;
+  EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
+  costs[1].launches = 3;  // copies of its operands are no products
+  EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
+  c = at_launch_pace(c, 0.5);
+  EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
+}
+
+// Two products that do not wait for each other, and a sum that waits for both.
+TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
+  Graph graph;
+  Builder b(graph, ops::table());
+  ValueId x = b.input("x", {DType::kF32, {64, 64}});
+  auto product = [&] { return b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}); };
+  ValueId first = product(), second = product();
+  graph.outputs = {b.call("add", {first, second})};
+  GreedyTarget target(3);
+  std::vector<plan::Place> places = plan::places(graph, &target);
+  plan::MemoryPlan plan = plan::plan_memory(graph, places, target);
+  std::vector<NodeCost> costs = node_costs(graph, places, &target);
+  Ceilings c = ceilings_of(*find_hardware("h100"));
+  std::vector<NodePrediction> nodes(3);
+  nodes[0].ns = 60, nodes[1].ns = 100, nodes[2].ns = 10;
+  auto run_ns = [&](double part, double other_part) {
+    nodes[0].limit_ns = part * nodes[0].ns, nodes[1].limit_ns = other_part * nodes[1].ns;
+    return predict_run_ns(graph, places, plan, costs, nodes, target, c);
+  };
+  EXPECT_NEAR(run_ns(1, 1), 170, 1e-9);                  // each fills the device
+  EXPECT_NEAR(run_ns(0, 0), 110, 1e-9);                  // neither needs any of it
+  EXPECT_NEAR(run_ns(1. / 16, 1. / 16), 110, 1e-9);      // half of it each
+  EXPECT_NEAR(run_ns(1, 1. / 16), 60 * 1.5 + 50, 1e-9);  // one and a half while both run
+}
+
+}  // namespace
+}  // namespace ridge::cost

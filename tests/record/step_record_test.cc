@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of made-up clock readings, where the answer
+// is known by hand or by the sums that must hold.
+#include "record/step_record.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "record/measured_step.h"
+
+namespace ridge::record {
+namespace {
+
+StepRecord record_of(const MeasuredStep& program, int steps, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::vector<InstrumentedStep> all;
+  for (int i = 0; i < steps; ++i) all.push_back(program.draw(engine));
+  return make_step_record(program.graphs, all);
+}
+
+TEST(StepRecord, BusyIdleAndHostAreTheWall) {
+  for (int64_t repeat : {1, 3})
+    for (int steps : {1, 2, 3, 4, 7, 20}) {
+      MeasuredStep program(repeat);
+      StepRecord record = record_of(program, steps, static_cast<unsigned>(steps));
+      int64_t busy = 0;
+      for (const NodeRecord& node : record.nodes) busy += node.time_ns;
+      EXPECT_EQ(busy, record.busy_ns);
+      EXPECT_EQ(record.covered_ns() + record.idle_ns + record.host_ns, record.wall_ns);
+      EXPECT_GE(record.idle_ns, 0);
+      EXPECT_GT(record.host_ns, 0);
+    }
+}
+
+TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
+  MeasuredStep program(3);
+  StepRecord record = record_of(program, 4, 1);
+  size_t launched = 0;
+  for (const std::vector<cost::NodeCost>* costs :
+       {&program.accumulate_costs, &program.update_costs})
+    for (const cost::NodeCost& cost : *costs) launched += cost.launches > 0;
+  ASSERT_EQ(record.nodes.size(), launched);
+  EXPECT_LT(launched, program.accumulate.nodes.size() + program.update.nodes.size());
+  // The first node is a product of [4,8] and [8,8], run three times a step.
+  EXPECT_EQ(record.nodes[0].op, "matmul");
+  EXPECT_EQ(record.nodes[0].scope, "layer.0/attention");
+  EXPECT_EQ(record.nodes[0].calls, 3);
+  EXPECT_EQ(record.nodes[0].work.macs, 3 * 4 * 8 * 8);
+  EXPECT_EQ(record.nodes[0].read_bytes, 3 * 4 * (4 * 8 + 8 * 8));
+  EXPECT_DOUBLE_EQ(record.nodes[0].predicted_ns, 300);
+  EXPECT_EQ(record.nodes.back().graph, "update");
+  EXPECT_EQ(record.nodes.back().calls, 1);
+}
+
+// Constant readings: every estimate must be that constant.
+TEST(StepRecord, ConstantStepsComeOutUnchanged) {
+  MeasuredStep program(2);
+  std::mt19937 engine(5);
+  InstrumentedStep one = program.draw(engine);
+  double at = 0;
+  for (ProfiledRun& run : one.runs) {
+    at = 0;
+    for (Span& span : run.spans) {
+      span = {span.node, at + 10, at + 110};
+      at += 110;
+    }
+    run.wall_ns = at + 20;
+  }
+  one.wall_ns = 100000;
+  StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(9, one));
+  for (const NodeRecord& node : record.nodes)
+    EXPECT_EQ(node.time_ns, node.graph == "update" ? 100 : 200) << node.op;
+  EXPECT_EQ(record.wall_ns, 100000);
+  EXPECT_EQ(record.optimizer.low, record.optimizer.high);
+  EXPECT_EQ(record.optimizer.median, 300);
+  EXPECT_EQ(
+      record.idle_ns,
+      static_cast<int64_t>(10 * (2 * one.runs[0].spans.size() + one.runs[2].spans.size()) + 60));
+  ASSERT_EQ(record.timeline.size(), 3u);
+  EXPECT_EQ(record.timeline[0].graph, 0);
+  EXPECT_EQ(record.timeline[2].graph, 1);
+}
+
+// Two kernels, then three, then one: by hand.
+TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
+  MeasuredStep program(1);
+  std::mt19937 engine(5);
+  InstrumentedStep one = program.draw(engine);
+  std::vector<Span>& spans = one.runs[0].spans;
+  ASSERT_GE(spans.size(), 3u);
+  spans.resize(3);
+  spans[0] = {spans[0].node, 100, 400};
+  spans[1] = {spans[1].node, 200, 500};
+  spans[2] = {spans[2].node, 300, 900};
+  one.runs[0].wall_ns = 1000;
+  one.runs[1].spans.clear();
+  StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(5, one));
+  std::map<NodeId, int64_t> own;
+  for (const NodeRecord& node : record.nodes)
+    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+  EXPECT_EQ(own.at(spans[0].node), 100 + 50 + 33);
+  EXPECT_EQ(own.at(spans[1].node), 50 + 33 + 50);
+  EXPECT_EQ(own.at(spans[2].node), 33 + 50 + 400);
+  EXPECT_EQ(record.covered_ns(), 800);
+  EXPECT_EQ(record.launch_ns, 100);
+}
+
+// A kernel that took no time, among many that the sort may shuffle: the others keep their times.
+TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
+  MeasuredStep program(1);
+  std::mt19937 engine(5);
+  InstrumentedStep one = program.draw(engine);
+  std::vector<Span>& spans = one.runs[0].spans;
+  const Span first = {spans[0].node, 0, 100}, empty = {spans[1].node, 100, 100},
+             last = {spans[2].node, 0, 100};
+  spans.assign({first});
+  for (int i = 0; i < 40; ++i) spans.push_back(empty);
+  for (int i = 1; i < 40; ++i) spans.push_back({last.node, 100.0 * i, 100.0 * (i + 1)});
+  one.runs[0].wall_ns = 4000;
+  one.runs[1].spans.clear();
+  StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(3, one));
+  std::map<NodeId, int64_t> own;
+  for (const NodeRecord& node : record.nodes)
+    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+  EXPECT_EQ(own.at(first.node), 100);
+  EXPECT_EQ(own.at(empty.node), 0);
+  EXPECT_EQ(own.at(last.node), 3900);
+}
+
+// Of every run of every step, the outlying ones too.
+TEST(StepRecord, DroppedRecordsAreCounted) {
+  MeasuredStep program(2);
+  std::mt19937 engine(5);
+  std::vector<InstrumentedStep> steps(5, program.draw(engine));
+  EXPECT_EQ(make_step_record(program.graphs, steps).dropped, 0);
+  steps[0].runs[0].dropped = 3;
+  steps[0].runs[2].dropped = 40;
+  steps[4].runs[1].dropped = 500;
+  EXPECT_EQ(make_step_record(program.graphs, steps).dropped, 543);
+}
+
+// One step in which the machine did something else must not move the times.
+TEST(StepRecord, AnOutlyingStepIsOutsideTheMiddleHalf) {
+  MeasuredStep program(1);
+  std::mt19937 engine(5);
+  InstrumentedStep usual = program.draw(engine);
+  std::vector<InstrumentedStep> steps(8, usual);
+  StepRecord calm = make_step_record(program.graphs, steps);
+  for (Span& span : steps[3].runs[0].spans) span.end_ns += 1e9;
+  steps[3].runs[0].wall_ns += 2e10;
+  steps[3].wall_ns += 2e10;
+  StepRecord disturbed = make_step_record(program.graphs, steps);
+  for (size_t i = 0; i < calm.nodes.size(); ++i)
+    EXPECT_EQ(calm.nodes[i].time_ns, disturbed.nodes[i].time_ns);
+  EXPECT_EQ(calm.wall_ns, disturbed.wall_ns);
+  EXPECT_EQ(disturbed.wall_samples_ns[3], usual.wall_ns + 2e10);
+}
+
+TEST(StepRecord, WithoutStepsTheCountsStand) {
+  MeasuredStep program(2);
+  StepRecord record = make_step_record(program.graphs, {});
+  EXPECT_FALSE(record.nodes.empty());
+  EXPECT_EQ(record.wall_ns, 0);
+  EXPECT_TRUE(record.timeline.empty());
+  EXPECT_GT(record.nodes[0].work.flops, 0);
+}
+
+}  // namespace
+}  // namespace ridge::record
