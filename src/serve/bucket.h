@@ -31,7 +31,7 @@ struct BucketGraph {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const plan::Target& target);
+                         const passes::PassTarget& target);
 inline constexpr const char* kBucketStage = "inference";  // its name in a program
 std::string bucket_title(const models::InferenceShape& shape);
 

@@ -44,7 +44,8 @@ Experiment with_selection(const Experiment& present,
 
 class Candidates {
  public:
-  explicit Candidates(const Experiment& present) : present_(present) {}
+  Candidates(const Experiment& present, const passes::PassTarget& target)
+      : present_(present), target_(target) {}
 
   std::vector<Candidate> all() {
     add_levels();
@@ -79,7 +80,7 @@ class Candidates {
 
   void add_passes() {
     const std::string& switches = present_.setting.switches;
-    for (const passes::Pass* pass : passes::pipeline()) {
+    for (const passes::Pass* pass : passes::pipeline(target_.passes())) {
       std::string name(pass->name);
       bool is_on = present_.selection.has(name), is_cast = name == "autocast_bf16";
       std::string item = (is_on ? "-" : "+") + name;
@@ -105,11 +106,12 @@ class Candidates {
   }
 
   const Experiment& present_;
+  const passes::PassTarget& target_;
   std::vector<Candidate> candidates_;
 };
 
 record::RunRecord cost(const Experiment& e,
-                       const plan::Target& target,
+                       const passes::PassTarget& target,
                        const cost::Ceilings& ceilings) {
   TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), target);
   return planned_run(e.setting, e.config, e.step, step, target, &ceilings);
@@ -185,12 +187,12 @@ record::AdviceRecord Advice::record() const {
 }
 
 std::vector<Advice> advise(const Experiment& present,
-                           const plan::Target& target,
+                           const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,
                            size_t most,
                            const std::function<void(size_t done, size_t of)>& listener) {
   record::RunRecord before = cost(present, target, ceilings);
-  std::vector<Candidate> candidates = Candidates(present).all();
+  std::vector<Candidate> candidates = Candidates(present, target).all();
   std::vector<Advice> advice;
   for (size_t i = 0; i < candidates.size(); ++i) {
     try {

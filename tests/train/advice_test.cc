@@ -44,7 +44,7 @@ Experiment present(const std::string& level, const std::string& switches = "") {
 }
 
 double predicted_ns(const Experiment& e,
-                    const plan::Target& target,
+                    const passes::PassTarget& target,
                     const cost::Ceilings& ceilings) {
   TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), target);
   return planned_run(e.setting, e.config, e.step, step, target, &ceilings).predicted_ns;
