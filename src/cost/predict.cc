@@ -259,7 +259,7 @@ double streamed_ns(const CostedGraph& costed,
 // How much of the device a kernel keeps others from. One that reaches a part u of its limit alone
 // either has too few blocks for all multiprocessors, which leaves others room, or does less than it
 // could on those that it has, which leaves little. u^(1/4) lies between; whole steps of a preset on
-// an H200 set it (docs/measurements.md).
+// an H200 set it (docs/runs/2026-11-22-prediction-gpu-two-hosts.md).
 double share_of_device(const NodePrediction& kernel) {
   return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
 }
