@@ -9,8 +9,8 @@
 
 #include "backends/adamw_call.h"
 #include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/reduce.h"
-#include "backends/cpu/kernels/tile_program.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {

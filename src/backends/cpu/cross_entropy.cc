@@ -2,9 +2,9 @@
 // Bindings of the losses: softmax_cross_entropy with its
 // gradient, and log_softmax and nll_loss with theirs.
 #include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/kernels/log_softmax.h"
-#include "backends/cpu/kernels/nll_loss.h"
-#include "backends/cpu/kernels/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/losses/nll_loss.h"
+#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/softmax/log_softmax.h"
 #include "backends/cross_entropy_call.h"
 #include "base/error.h"
 

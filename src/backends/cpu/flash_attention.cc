@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of flash_attention and flash_attention_backward.
-#include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
 
 #include <omp.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of glu and glu_backward.
-#include "backends/cpu/kernels/glu.h"
+#include "backends/cpu/kernels/pointwise/glu.h"
 
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/glu_call.h"

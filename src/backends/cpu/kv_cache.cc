@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/kernels/cached_attention.h"
+#include "backends/cpu/kernels/cache/cached_attention.h"
 #include "base/error.h"
 #include "ops/cached_attention.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of matmul to oneDNN and our own kernels: the products that backends/product_plan.h makes
 // of an einsum.
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/own_products.h"
 #include "backends/product_plan.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of products with stored weights to
-// kernels/quantized_matmul.h, which says how the forms are chosen.
+// kernels/quantized/matmul.h, which says how the forms are chosen.
 #include "backends/cpu/matmul_group.h"
 
 #include <vector>
 
 #include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
-#include "backends/cpu/kernels/quantized_tiles.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/kernels/quantized/tiles.h"
 #include "base/error.h"
 #include "base/row_panels.h"
 #include "graph/einsum.h"

@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/reduce.h"
-#include "backends/cpu/kernels/tile_program.h"
 #include "backends/cpu/measurement.h"
 #include "base/clock.h"
 #include "base/shape.h"

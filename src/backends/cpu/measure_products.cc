@@ -8,8 +8,8 @@
 
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/flash_attention.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/measurement.h"
 #include "base/block_formats.h"
 #include "base/clock.h"

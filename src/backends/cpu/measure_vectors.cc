@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/rms_norm.h"
-#include "backends/cpu/kernels/softmax.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 #include "backends/cpu/measurement.h"
 #include "base/shape.h"
 

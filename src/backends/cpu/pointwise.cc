@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/strided_copy.h"
 #include "ops/pointwise.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of softmax, its gradient, and causal_mask.
-#include "backends/cpu/kernels/softmax.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 
 #include "backends/cpu/cpu_kernel.h"
-#include "backends/cpu/kernels/causal_mask.h"
+#include "backends/cpu/kernels/softmax/causal_mask.h"
 #include "backends/softmax_call.h"
 
 namespace ridge::backends::cpu {

@@ -3,7 +3,7 @@
 #include "backends/cpu/strided_copy.h"
 
 #include "backends/copy_call.h"
-#include "backends/cpu/kernels/copy.h"
+#include "backends/cpu/kernels/copy/copy.h"
 #include "base/error.h"
 
 namespace ridge::backends::cpu {

@@ -7,8 +7,8 @@
 
 #include "backends/adamw_call.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/fill.h"
-#include "backends/cuda/kernels/reduce.h"
+#include "backends/cuda/kernels/copy/fill.h"
+#include "backends/cuda/kernels/reduce/reduce.h"
 #include "backends/cuda/strided_copy.h"
 #include "ops/adamw.h"
 

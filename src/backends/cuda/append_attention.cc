@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of append_attention.
-#include "backends/cuda/kernels/append_attention.h"
+#include "backends/cuda/kernels/cache/append_attention.h"
 
 #include "backends/cuda/cache_operands.h"
 #include "backends/cuda/settled_operand.h"

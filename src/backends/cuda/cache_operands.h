@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/kv_cache.h"
+#include "backends/cuda/kernels/cache/kv_cache.h"
 
 namespace ridge::backends::cuda {
 

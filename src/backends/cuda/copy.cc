@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of what only moves bytes: copy, concat (the parts not seated in the output) and fill.
-#include "backends/cuda/kernels/copy.h"
+#include "backends/cuda/kernels/copy/copy.h"
 
 #include "backends/copy_call.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/fill.h"
+#include "backends/cuda/kernels/copy/fill.h"
 #include "backends/cuda/strided_copy.h"
 #include "base/error.h"
 

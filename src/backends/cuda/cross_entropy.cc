@@ -3,9 +3,9 @@
 // gradient, and log_softmax and nll_loss with theirs.
 #include "backends/cross_entropy_call.h"
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/log_softmax.h"
-#include "backends/cuda/kernels/nll_loss.h"
-#include "backends/cuda/kernels/softmax_cross_entropy.h"
+#include "backends/cuda/kernels/losses/nll_loss.h"
+#include "backends/cuda/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cuda/kernels/softmax/log_softmax.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of embedding and its gradient.
-#include "backends/cuda/kernels/embedding.h"
+#include "backends/cuda/kernels/embedding/embedding.h"
 
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/embedding_call.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of flash_attention and flash_attention_backward.
-#include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
 
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/flash_pairs.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of glu and glu_backward.
-#include "backends/cuda/kernels/glu.h"
+#include "backends/cuda/kernels/pointwise/glu.h"
 
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/glu_call.h"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of kv_append, rope_append, cached_attention and the primitives of its expansion.
 #include "backends/cuda/cache_operands.h"
-#include "backends/cuda/kernels/cached_attention.h"
-#include "backends/cuda/kernels/rope_append.h"
+#include "backends/cuda/kernels/cache/cached_attention.h"
+#include "backends/cuda/kernels/cache/rope_append.h"
 #include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "ops/cached_attention.h"

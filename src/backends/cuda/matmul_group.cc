@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of matmul_group: a launch for each weight.
-#include "backends/cuda/kernels/matmul_group.h"
+#include "backends/cuda/kernels/gemm/matmul_group.h"
 
 #include "backends/cuda/cuda_kernel.h"
 

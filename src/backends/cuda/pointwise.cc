@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for
 // their program and layouts.
-#include "backends/cuda/kernels/pointwise.h"
+#include "backends/cuda/kernels/pointwise/pointwise.h"
 
 #include <memory>
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of reduce_sum: rows are summed, then columns, as reduce_sum_split.h says.
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/reduce.h"
+#include "backends/cuda/kernels/reduce/reduce.h"
 #include "backends/reduce_sum_split.h"
 
 namespace ridge::backends::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of rms_norm, add_rms_norm and rms_norm_backward.
-#include "backends/cuda/kernels/rms_norm.h"
+#include "backends/cuda/kernels/rms_norm/rms_norm.h"
 
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/rms_norm_call.h"

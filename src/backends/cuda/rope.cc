@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of rope_table, rope, rope_qkv and rope_qkv_backward.
-#include "backends/cuda/kernels/rope.h"
+#include "backends/cuda/kernels/rope/rope.h"
 
 #include "backends/cuda/cuda_kernel.h"
 #include "backends/rope_call.h"

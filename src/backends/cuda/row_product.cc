@@ -2,7 +2,7 @@
 // Bindings of row_product, and of matmuls of a few rows.
 #include "backends/cuda/row_product.h"
 
-#include "backends/cuda/kernels/row_product.h"
+#include "backends/cuda/kernels/gemm/row_product.h"
 #include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "graph/einsum.h"

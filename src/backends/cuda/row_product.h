@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain products that kernels/row_product.h takes: of a few rows in bf16 by a weight. Other
+// Plain products that kernels/gemm/row_product.h takes: of a few rows in bf16 by a weight. Other
 // products are matmul.cc's.
 #pragma once
 

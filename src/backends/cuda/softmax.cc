@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of softmax, its gradient, and causal_mask.
-#include "backends/cuda/kernels/softmax.h"
+#include "backends/cuda/kernels/softmax/softmax.h"
 
 #include "backends/cuda/cuda_kernel.h"
-#include "backends/cuda/kernels/causal_mask.h"
+#include "backends/cuda/kernels/softmax/causal_mask.h"
 #include "backends/softmax_call.h"
 
 namespace ridge::backends::cuda {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of transpose_multi.
-#include "backends/cuda/kernels/transpose_multi.h"
+#include "backends/cuda/kernels/copy/transpose_multi.h"
 
 #include <fmt/format.h>
 
