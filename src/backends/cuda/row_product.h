@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/bind_context.h"
 
 namespace ridge::backends::cuda {
 

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernel_table.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -36,12 +36,11 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-const CudaKernel& transpose_multi_kernel() {
-  static const CudaKernel kernel{.op = "transpose_multi",
-                                 .bind = bind,
-                                 .takes_input = lies_in_rows,
-                                 .unsupported = unsupported};
-  return kernel;
+Kernel transpose_multi_kernel(BindContext& context) {
+  return {.op = "transpose_multi",
+          .bind = in_context(bind, context),
+          .takes_input = lies_in_rows,
+          .unsupported = unsupported};
 }
 
 }  // namespace ridge::backends::cuda

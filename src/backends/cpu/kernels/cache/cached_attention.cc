@@ -512,18 +512,32 @@ void cached_attention(const CachedAttention<T>& call) {
 }
 
 template <typename T>
-void cached_scores(const CachedAttention<T>& call, T* y) {
+void cached_scores(const CachedScores<T>& given) {
+  CachedAttention<T> call;
+  call.cells = given.cells;
+  call.heads = given.heads;
+  call.columns = given.columns;
+  call.q = given.q;
+  call.keys = given.keys;
+  call.workspace = given.workspace;
   const int64_t scratch = scratch_floats(call.columns, call.keys.head_size);
   for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
-    score_one(call, token, head, own, y + (token * call.heads + head) * call.columns);
+    score_one(call, token, head, own, given.scores + (token * call.heads + head) * call.columns);
   });
 }
 
 template <typename T>
-void cached_mix(const CachedAttention<T>& call, const T* p) {
+void cached_mix(const CachedMix<T>& given) {
+  CachedAttention<T> call;
+  call.cells = given.cells;
+  call.heads = given.heads;
+  call.columns = given.columns;
+  call.values = given.values;
+  call.o = given.o;
+  call.workspace = given.workspace;
   const int64_t scratch = scratch_floats(call.columns, call.values.head_size);
   for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
-    mix_one(call, token, head, own, p + (token * call.heads + head) * call.columns);
+    mix_one(call, token, head, own, given.p + (token * call.heads + head) * call.columns);
   });
 }
 
@@ -554,10 +568,10 @@ void cached_mask(const CachedMask<T>& call) {
 
 template void cached_attention(const CachedAttention<float>&);
 template void cached_attention(const CachedAttention<uint16_t>&);
-template void cached_scores(const CachedAttention<float>&, float*);
-template void cached_scores(const CachedAttention<uint16_t>&, uint16_t*);
-template void cached_mix(const CachedAttention<float>&, const float*);
-template void cached_mix(const CachedAttention<uint16_t>&, const uint16_t*);
+template void cached_scores(const CachedScores<float>&);
+template void cached_scores(const CachedScores<uint16_t>&);
+template void cached_mix(const CachedMix<float>&);
+template void cached_mix(const CachedMix<uint16_t>&);
 template void cached_mask(const CachedMask<float>&);
 template void cached_mask(const CachedMask<uint16_t>&);
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/cache/kv_cache.h"
+#include "backends/kernels/cached_primitives.h"
 
 namespace ridge::backends::cpu {
 
@@ -71,24 +72,10 @@ int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // a
 template <typename T>
 void cached_attention(const CachedAttention<T>& call);
 
-// y[n, h, c] = q[n, h] . key in cell c of n's slot, for all C columns; 0 for padding.
 template <typename T>
-void cached_scores(const CachedAttention<T>& call, T* y);
-
-// o[n, h] = sum over c of p[n, h, c] times the value in cell c; 0 for padding.
+void cached_scores(const CachedScores<T>& call);
 template <typename T>
-void cached_mix(const CachedAttention<T>& call, const T* p);
-
-// y[n, h, c] = x[n, h, c] where token n sees cell c, else -infinity.
-template <typename T>
-struct CachedMask {
-  int64_t tokens = 0, heads = 0, columns = 0;
-  const int32_t* positions = nullptr;
-  int64_t window = 0;
-  int64_t ring = 1;
-  const T* x = nullptr;
-  T* y = nullptr;
-};
+void cached_mix(const CachedMix<T>& call);
 template <typename T>
 void cached_mask(const CachedMask<T>& call);
 

@@ -9,19 +9,23 @@
 
 namespace ridge::backends::cpu {
 
-CacheFault check_cells(const CacheCells& cells, int64_t most_position) {
+CacheFault check_cells(const CacheCells& cells) {
   for (int64_t n = 0; n < cells.tokens; ++n) {
     const int32_t position = cells.positions[n];
-    if (position < -1 || position > most_position) return {CacheFault::kPosition, n};
+    if (position < -1 || position > cells.most_position) return {CacheFault::kPosition, n};
     if (position >= 0 && (cells.slots[n] < 0 || cells.slots[n] >= cells.slot_count))
       return {CacheFault::kSlot, n};
   }
   const int64_t entries = cells.slot_count * cells.blocks_per_slot;
   for (int64_t i = 0; i < entries; ++i)
-    if (cells.table[i] < 0 || cells.table[i] >= cells.blocks) return {CacheFault::kBlock, i};
+    if (cells.block_table[i] < 0 || cells.block_table[i] >= cells.blocks)
+      return {CacheFault::kBlock, i};
   return {};
 }
 
+namespace {
+
+// cache[cell of token n] = x[n].
 template <typename T>
 void append(const CacheCells& cells, const TokenHeads<const T>& x, const Cache<T>& cache) {
   const int64_t bytes = cache.head_size * static_cast<int64_t>(sizeof(T));
@@ -36,7 +40,15 @@ void append(const CacheCells& cells, const TokenHeads<const T>& x, const Cache<T
   });
 }
 
-template void append(const CacheCells&, const TokenHeads<const float>&, const Cache<float>&);
-template void append(const CacheCells&, const TokenHeads<const uint16_t>&, const Cache<uint16_t>&);
+}  // namespace
+
+template <typename T>
+void kv_append(const KvAppend<T>& call) {
+  append(call.cells, call.k, call.keys);
+  append(call.cells, call.v, call.values);
+}
+
+template void kv_append(const KvAppend<float>&);
+template void kv_append(const KvAppend<uint16_t>&);
 
 }  // namespace ridge::backends::cpu

@@ -10,6 +10,8 @@
 // The order of these matters to Highway.
 #include <hwy/highway.h>
 
+#include <algorithm>
+
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
@@ -71,6 +73,12 @@ void fill(const Fill<T>& call) {
   for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) run(call.y[r], call.columns, value, large);
   });
+}
+
+template <>
+void fill(const Fill<int32_t>& call) {
+  for (int64_t r = 0; r < call.rows; ++r)
+    std::fill_n(call.y[r], call.columns, static_cast<int32_t>(call.value));
 }
 
 template void fill(const Fill<float>&);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise work as a small register program run over tiles that stay in L1: one instruction for a
-// primitive, many for a generated cluster. Operands are strided (a stride of 0 repeats), float or
+// Pointwise work as a register program run over tiles that stay in L1. Operands are strided (a stride of 0 repeats), float or
 // bf16; registers are float.
 #pragma once
 
@@ -8,29 +7,14 @@
 #include <span>
 #include <vector>
 
+#include "backends/kernels/pointwise_program.h"
 #include "base/dtype.h"
-#include "base/pointwise.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
 
-// registers[target] = function(registers[a],
-// registers[b]); b is unused by functions of one operand.
-struct TileInstruction {
-  Pointwise function;
-  int target;
-  int a;
-  int b;
-  float parameter;
-  bool rounds = false;  // the result is rounded to bf16, as a kernel that stored it would
-};
-
-// The first registers hold the inputs in order.
-struct TileProgram {
-  std::vector<TileInstruction> instructions;
-  std::vector<int> outputs;  // registers that are stored, in order
-  int registers = 0;
-};
+using TileInstruction = PointwiseInstruction;
+using TileProgram = PointwiseProgram;
 
 struct TileOperand {
   void* data = nullptr;  // null where absent

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/cache/kv_cache.h"
+#include "backends/kernels/cached_primitives.h"
 
 namespace ridge::backends::cuda {
 
@@ -45,43 +46,13 @@ cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
                                           cudaStream_t stream);
 inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to which splitting keys is faster
 
-// scores [N, H, C] = q by the keys in the first C cells of each token's slot; of padding 0.
-template <typename T>
-struct CachedScores {
-  CacheCells cells;
-  int64_t heads = 0;
-  int64_t columns = 0;    // C
-  TokenHeads<const T> q;  // [N, H, E]
-  Cache<const T> keys;
-  T* scores = nullptr;
-};
 template <typename T>
 cudaError_t launch_cached_scores(const CachedScores<T>& call, cudaStream_t stream);
 
-// o [N, H, E] = p [N, H, C] by the values in those cells; of padding 0.
-template <typename T>
-struct CachedMix {
-  CacheCells cells;
-  int64_t heads = 0;
-  int64_t columns = 0;
-  const T* p = nullptr;
-  Cache<const T> values;
-  TokenHeads<T> o;
-};
-template <typename T>
-cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream);
-
-// -infinity where a token does not see a cell.
-template <typename T>
-struct CachedMask {
-  int64_t tokens = 0, heads = 0, columns = 0;
-  const int32_t* positions = nullptr;  // [N]
-  int64_t window = 0;                  // 0: none
-  int64_t ring = 0;
-  const T* x = nullptr;  // [N, H, C]
-  T* y = nullptr;        // may be x
-};
 template <typename T>
 cudaError_t launch_cached_mask(const CachedMask<T>& call, cudaStream_t stream);
+
+template <typename T>
+cudaError_t launch_cached_mix(const CachedMix<T>& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -22,13 +22,6 @@ int sum_columns_launches(int64_t rows, int64_t columns);
 template <typename In, typename Out>
 cudaError_t launch_sum_columns(const SumColumns<In, Out>& call, cudaStream_t stream);
 
-// A dense tensor, of which one pointer is null.
-struct SquaresTensor {
-  int64_t elements = 0;
-  const float* f32 = nullptr;
-  const uint16_t* bf16 = nullptr;
-};
-
 // y = the sum of squares over all tensors: fp32 within a block, then double.
 struct SumSquares {
   std::span<const SquaresTensor> tensors;  // read before the launch returns
