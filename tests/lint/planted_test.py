@@ -37,7 +37,7 @@ CLEAN = {
                                                        (6, "report"), (6, "backends"), (11, "apps")]),
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
-    "src/backends/cpu/kernels/softmax_online.cc":
+    "src/backends/cpu/kernels/softmax/softmax_online.cc":
         TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
     "src/ops/registry.cc": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
     "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
@@ -64,6 +64,7 @@ PLANTED = [
     ("layers", "src/backends/cpu/kernels/k.cc", TAG + '#include "graph/graph.h"\n', "kernels/k.cc:3: a kernel"),
     ("layers", "src/backends/kernels/k.h", TAG + '#include "backends/backend.h"\n', "k.h:3: a kernel"),
     ("layers", "src/backends/cuda/kernels/k.cu", TAG + '#include "backends/cuda/device.h"\n', "k.cu:3: a kernel"),
+    ("layers", "src/backends/cuda/kernels/gemm/k.cu", TAG + '#include "backends/cpu/kernels/tiles.h"\n', "k.cu:3: a kernel"),
     ("layers", "CMakeLists.txt", "\nridge_room(base DEPENDS graph)\n", "CMakeLists.txt:2: target base"),
     ("sizes", "src/graph/node.cc", TAG + "//\n" * 600, "src/graph/node.cc:1:"),
     ("sizes", "src/graph/node.cc", TAG + "namespace {\n" + LONG + "}\n", "src/graph/node.cc:4: src/graph/node.cc f"),

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/reduce.h"
-#include "backends/cpu/kernels/tile_program.h"
 #include "base/clock.h"
 #include "base/shape.h"
 

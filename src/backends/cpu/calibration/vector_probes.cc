@@ -9,9 +9,9 @@
 
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/rms_norm.h"
-#include "backends/cpu/kernels/softmax.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {

@@ -14,8 +14,8 @@
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/generic_product.h"
-#include "backends/cuda/kernels/ceilings.h"
-#include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/probes/ceilings.h"
 #include "base/clock.h"
 #include "base/samples.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/ceilings.h"
-#include "backends/cuda/kernels/pointwise.h"
+#include "backends/cuda/kernels/pointwise/pointwise.h"
+#include "backends/cuda/kernels/probes/ceilings.h"
 
 namespace ridge::backends::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/generic_product.h"
-#include "backends/cuda/kernels/pointwise.h"
+#include "backends/cuda/kernels/pointwise/pointwise.h"
 #include "base/clock.h"
 #include "base/samples.h"
 
