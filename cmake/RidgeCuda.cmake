@@ -24,7 +24,7 @@ if(NOT RIDGE_CUDA STREQUAL OFF)
 endif()
 
 if(RIDGE_HAS_CUDA)
-  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
+  file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
   add_library(ridge_cuda_kernels STATIC ${kernels})
   target_include_directories(ridge_cuda_kernels PUBLIC ${CMAKE_SOURCE_DIR}/src)
   # Hopper's own instructions need the 90a target.

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "backends/cpu/kernels/cached_attention.h"
+#include "backends/cpu/kernels/cache/cached_attention.h"
 #include "backends/cpu_kernel_fixture.h"
 
 namespace ridge::backends::cpu {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cross-entropy on CPUs, fused and in the two steps of an
 // eager framework, against double and finite differences.
-#include "backends/cpu/kernels/log_softmax.h"
-#include "backends/cpu/kernels/nll_loss.h"
-#include "backends/cpu/kernels/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/losses/nll_loss.h"
+#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/softmax/log_softmax.h"
 #include "backends/cpu_kernel_fixture.h"
 
 namespace ridge::backends::cpu {

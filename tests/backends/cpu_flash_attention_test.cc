@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
 #include "base/arena.h"
 #include "base/bf16.h"
 #include "base/error.h"

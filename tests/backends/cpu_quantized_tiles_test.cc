@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "backends/array_tiles.h"
-#include "backends/cpu/kernels/quantized_tiles-inl.h"
+#include "backends/cpu/kernels/quantized/tiles-inl.h"
 #include "backends/quantized_samples.h"
 
 namespace ridge::backends::cpu {

@@ -50,7 +50,7 @@ void check_forward(const Shape& shape, float offset) {
   RmsNorm<T> with_sum = call;
   with_sum.y = {normed_sum.data(), shape.stride};
   with_sum.rstd = rstd_sum.data();
-  add_rms_norm<T>(with_sum, {residual.data(), shape.stride}, {sum.data(), shape.stride});
+  add_rms_norm<T>({with_sum, {residual.data(), shape.stride}, {sum.data(), shape.stride}});
   RmsNorm<T> with_add = call;
   with_add.y = {added.data(), shape.stride};
   rms_norm_add<T>(with_add, {residual.data(), shape.stride});
@@ -97,12 +97,12 @@ TEST_P(CpuRmsNorm, InPlaceGivesTheSameBits) {
   std::vector<float> y(x.size()), sum(x.size());
   RmsNorm<float> call{tokens, width, {x.data(), width}, weight.data(),
                       1e-6f,  0.0f,  {y.data(), width}, nullptr};
-  add_rms_norm<float>(call, {residual.data(), width}, {sum.data(), width});
+  add_rms_norm<float>({call, {residual.data(), width}, {sum.data(), width}});
   const auto want = y;
   auto x_copy = x;
   call.x = {x_copy.data(), width};
   call.y = {y.data(), width};
-  add_rms_norm<float>(call, {residual.data(), width}, {x_copy.data(), width});
+  add_rms_norm<float>({call, {residual.data(), width}, {x_copy.data(), width}});
   EXPECT_TRUE(same_bits(x_copy, sum));
   EXPECT_TRUE(same_bits(y, want));
   call.x = {x.data(), width};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Softmax on CPUs against its formula in double, with causal and window masks, and its gradient
 // against finite differences.
-#include "backends/cpu/kernels/softmax.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 
 #include <limits>
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backends/array_tiles.h"
-#include "backends/cpu/kernels/tile_gemm-inl.h"
+#include "backends/cpu/kernels/tile_gemm/tile_gemm-inl.h"
 #include "base/arena.h"
 #include "base/bf16.h"
 #include "base/random.h"

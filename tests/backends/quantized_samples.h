@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu_kernel_fixture.h"
 #include "base/block_formats.h"
 #include "base/row_panels.h"

@@ -8,7 +8,7 @@ import sources
 
 ROW = re.compile(r"^\|\s*(\d+)\s*\|\s*`([a-z_]+)/`", re.M)
 INCLUDE = re.compile(r'^\s*#\s*(?:include|define\s+HWY_TARGET_INCLUDE)\s*"([^"]*)"')
-KERNELS = re.compile(r"^backends/(?:[^/]+/)?kernels/")
+KERNELS = re.compile(r"^backends/(?:[^/]+/)?kernels/")  # its group: what a kernel in it may include, at any depth
 TABLE = "docs/architecture.md"
 CALLS = "backends/kernels/"  # what a kernel is given, declared once for all backends
 TARGET = re.compile(r"\bridge_room\(\s*(\w+)\s+DEPENDS\s+([^)]*)\)")
@@ -28,7 +28,7 @@ def refusal(rank, path, included):
         return f'"{included}" is in no known room (third-party headers are written <...>)'
     kernels = KERNELS.match(path)
     if kernels and other != "base" and not included.startswith((kernels.group(), CALLS)):
-        return f'a kernel includes only base/, {CALLS} and its own folder, not "{included}"'
+        return f'a kernel includes only base/, {CALLS} and {kernels.group()}, not "{included}"'
     if other != room and rank[other] >= rank[room]:
         return f"{room} (rank {rank[room]}) may not include {other} (rank {rank[other]})"
     return None

@@ -5,13 +5,12 @@
 #include <omp.h>
 #include <algorithm>
 
-#include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/gemm_tuner.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
 #include "backends/cpu/kernels/team.h"
 #include "backends/cpu/matmul_group.h"
-#include "backends/cpu/measure_ceilings.h"
 #include "backends/cpu/passes/passes.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
@@ -43,17 +42,13 @@ class BorrowedMemory final : public Memory {
   std::span<const std::byte> bytes_;
 };
 
-class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
+class CpuBackend final : public TableBackend {
  public:
-  explicit CpuBackend(const CpuOptions& options) {
-    if (options.threads > 0) omp_set_num_threads(options.threads);
-    set_isa(options.isa);
-    if (options.tune_gemm) tuner_ = std::make_unique<GemmTuner>(options.tuning_file);
-  }
+  explicit CpuBackend(const CpuOptions& options)
+      : tuner_(options.tune_gemm ? std::make_unique<GemmTuner>(options.tuning_file) : nullptr),
+        kernels_(cpu_kernels(tuner_.get())) {}
 
   std::string_view name() const override { return "cpu"; }
-
-  int launches(const Graph&, const Node&) const override { return 1; }
 
   std::span<const passes::Pass* const> passes() const override { return cpu::passes(); }
 
@@ -81,33 +76,25 @@ class CpuBackend final : public TableBackend<CpuKernel, find_kernel> {
   void synchronize() override {}
   int64_t available_bytes() const override { return available_memory_bytes(); }
 
-  Launch bind(const BindCall& call) override {
-    const CpuKernel* kernel = find_kernel(call.node.op->name);
-    RIDGE_CHECK(kernel != nullptr, "no cpu kernel for '{}'", call.node.op->name);
-    if (kernel->bind_tuned != nullptr) return kernel->bind_tuned(call, tuner_.get());
-    return kernel->bind(call);
-  }
-
   // oneDNN's products, and tiles', which wait for each other within one.
   bool brings_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_stored_weight(call.call());
   }
-  double present_pace(const cost::Ceilings& ceilings) const override {
-    return cpu::present_pace(ceilings);
-  }
   void together(const std::function<void()>& launches) override { Team::gather(launches); }
 
  private:
-  bool reads_stored(const CpuKernel& kernel, DType dtype) const override {
-    return kernel.takes_stored && (is_block(dtype) || dtype == DType::kF16);
-  }
+  const KernelTable& kernels() const override { return kernels_; }
 
   std::unique_ptr<GemmTuner> tuner_;
+  KernelTable kernels_;
 };
 
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
+  // What a tuner measured holds for them.
+  if (options.threads > 0) omp_set_num_threads(options.threads);
+  set_isa(options.isa);
   return std::make_unique<CpuBackend>(options);
 }
 

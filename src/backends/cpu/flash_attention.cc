@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of flash_attention and flash_attention_backward.
-#include "backends/cpu/kernels/flash_attention.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
 
 #include <omp.h>
 
-#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/row_layout.h"
 #include "base/error.h"
 #include "ops/attention.h"
 
@@ -63,24 +64,22 @@ std::string unsupported(const Call& call) { return unsupported_head(call.inputs[
 
 }  // namespace
 
-const CpuKernel& flash_attention_kernel() {
-  static const CpuKernel kernel{.op = "flash_attention",
-                                .bind = bind,
-                                .takes_input = takes_input,
-                                .takes_output = output_lies_in_heads,
-                                .workspace_bytes = workspace,
-                                .unsupported = unsupported};
-  return kernel;
+Kernel flash_attention_kernel() {
+  return {.op = "flash_attention",
+          .bind = bind,
+          .takes_input = takes_input,
+          .takes_output = output_lies_in_heads,
+          .workspace_bytes = workspace,
+          .unsupported = unsupported};
 }
 
-const CpuKernel& flash_attention_backward_kernel() {
-  static const CpuKernel kernel{.op = "flash_attention_backward",
-                                .bind = bind_backward,
-                                .takes_input = takes_input,
-                                .takes_output = output_lies_in_heads,
-                                .workspace_bytes = workspace_backward,
-                                .unsupported = unsupported};
-  return kernel;
+Kernel flash_attention_backward_kernel() {
+  return {.op = "flash_attention_backward",
+          .bind = bind_backward,
+          .takes_input = takes_input,
+          .takes_output = output_lies_in_heads,
+          .workspace_bytes = workspace_backward,
+          .unsupported = unsupported};
 }
 
 }  // namespace ridge::backends::cpu

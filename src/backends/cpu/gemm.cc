@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/tile_gemm.h"
+#include "backends/cpu/kernels/tile_gemm/tile_gemm.h"
 #include "backends/cpu/strided_copy.h"
 #include "base/arena.h"
 #include "base/error.h"

@@ -23,7 +23,7 @@ enum class GemmForm : uint8_t {
   kSgemm,    // the BLAS-like call, fp32 without batch
   kWidened,  // bf16 operands widened to fp32 in the workspace
              // first: for machines without bf16 products
-  kTiles,    // not oneDNN's: kernels/tile_gemm.h, bf16 without batch on machines with AMX
+  kTiles,    // not oneDNN's: kernels/tile_gemm/tile_gemm.h, bf16 without batch on machines with AMX
 };
 std::string_view name(GemmForm form);
 std::span<const GemmForm> gemm_forms();

@@ -1,20 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of CPU bindings.
-#include "backends/cpu/cpu_kernel.h"
-#include "backends/kernel_list.h"
+// A line an op.
+#include "backends/cpu/kernel_table.h"
+
+#include <algorithm>
+
+#include "backends/bind/bindings.h"
+#include "backends/cpu/kernels/adamw.h"
+#include "backends/cpu/kernels/cache/cached_attention.h"
+#include "backends/cpu/kernels/copy/fill.h"
+#include "backends/cpu/kernels/embedding.h"
+#include "backends/cpu/kernels/losses/nll_loss.h"
+#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/pointwise/glu.h"
+#include "backends/cpu/kernels/reduce.h"
+#include "backends/cpu/kernels/rms_norm.h"
+#include "backends/cpu/kernels/rope.h"
+#include "backends/cpu/kernels/sample.h"
+#include "backends/cpu/kernels/softmax/causal_mask.h"
+#include "backends/cpu/kernels/softmax/log_softmax.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
+#include "backends/cpu/on_cpu.h"
+#include "backends/cpu/strided_copy.h"
 
 namespace ridge::backends::cpu {
+namespace {
 
-const CpuKernel& pointwise_kernel();
-#define RIDGE_DECLARE(name) const CpuKernel& name##_kernel();
-RIDGE_KERNELS(RIDGE_DECLARE)
-#undef RIDGE_DECLARE
+void update(const bind::AdamwUpdate& call) { adamw_multi(call.tensors, call.step); }
 
-const CpuKernel* find_kernel(std::string_view op) {
-#define RIDGE_LIST(name) &name##_kernel(),
-  static const std::array kernels = {RIDGE_KERNELS(RIDGE_LIST)};
-#undef RIDGE_LIST
-  return backends::find_kernel(kernels, pointwise_kernel(), op);
+void sum_all_squares(const bind::SquaresSum& sum) {
+  double total = 0;
+  for (const SquaresTensor& x : sum.tensors)
+    total += x.f32 != nullptr ? sum_squares(x.f32, x.elements, sum.workspace)
+                              : sum_squares(x.bf16, x.elements, sum.workspace);
+  *sum.y = static_cast<float>(total);
+}
+
+int64_t squares_workspace(std::span<const SquaresTensor> tensors) {
+  int64_t bytes = 0;
+  for (const SquaresTensor& x : tensors)
+    bytes = std::max(bytes, sum_squares_workspace_bytes(x.elements));
+  return bytes;
+}
+
+int64_t sample_workspace(int64_t /*slots*/, int64_t vocabulary) {
+  return sample_workspace_bytes(vocabulary);
+}
+
+bind::SumKernels sum_kernels() {
+  return {.backend = "cpu",
+          .rows = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, uint16_t>),
+          .rows_to_f32 = on_cpu(reduce_rows<float, float>, reduce_rows<uint16_t, float>),
+          .columns = on_cpu(sum_columns<float, float>, sum_columns<uint16_t, uint16_t>),
+          .columns_of_f32 = on_cpu(sum_columns<float, float>, sum_columns<float, uint16_t>),
+          .columns_workspace_bytes = sum_columns_workspace_bytes,
+          .workspace_alignment = sizeof(float)};
+}
+
+PairLaunchers<Embedding> embeddings() {
+  const IndexNames ids = ids_of("embedding");
+  return {on_cpu(ids, embedding<float, float>, embedding<float, uint16_t>),
+          on_cpu(ids, embedding<uint16_t, float>, embedding<uint16_t, uint16_t>)};
+}
+
+}  // namespace
+
+std::vector<Kernel> cpu_kernels(GemmTuner* tuner) {
+  const TypedLaunchers<Fill> fill_floats = on_cpu(fill<float>, fill<uint16_t>);
+  const TypedLaunchers<Rope> rope_heads = on_cpu(rope<float>, rope<uint16_t>);
+  const IndexNames ids = ids_of("embedding"), labels = labels_of("nll_loss"),
+                   logits_labels = labels_of("softmax_cross_entropy");
+  return {
+      bind::copy(strided_copy),
+      bind::concat(strided_copy),
+      bind::fill(fill_floats, on_cpu(fill<int32_t>)),
+      bind::zero(fill_floats),
+      pointwise_kernel(),
+      generated_pointwise_kernel(),
+      matmul_kernel(tuner),
+      matmul_group_kernel(),
+      bind::reduce_sum(sum_kernels()),
+      bind::softmax(on_cpu(softmax<float>, softmax<uint16_t>)),
+      bind::softmax_backward(on_cpu(softmax_backward<float>, softmax_backward<uint16_t>)),
+      bind::causal_mask(on_cpu(causal_mask<float>, causal_mask<uint16_t>)),
+      bind::log_softmax(on_cpu(log_softmax<float>, log_softmax<uint16_t>)),
+      bind::log_softmax_backward(
+          on_cpu(log_softmax_backward<float>, log_softmax_backward<uint16_t>)),
+      bind::nll_loss(on_cpu(labels, nll_loss<float>, nll_loss<uint16_t>)),
+      bind::nll_loss_backward(
+          on_cpu(labels, nll_loss_backward<float>, nll_loss_backward<uint16_t>)),
+      bind::softmax_cross_entropy(
+          on_cpu(logits_labels, softmax_cross_entropy<float>, softmax_cross_entropy<uint16_t>),
+          softmax_cross_entropy_workspace_bytes),
+      bind::softmax_cross_entropy_backward(on_cpu(logits_labels,
+                                                  softmax_cross_entropy_backward<float>,
+                                                  softmax_cross_entropy_backward<uint16_t>)),
+      with_stored_tables(bind::embedding(embeddings())),
+      bind::embedding_backward(
+          on_cpu(ids, embedding_backward<float>, embedding_backward<uint16_t>)),
+      bind::rope_table(on_cpu(rope_table)),
+      bind::rope(rope_heads),
+      bind::rope_qkv(rope_heads),
+      bind::rope_qkv_backward(rope_heads),
+      bind::rms_norm(on_cpu(rms_norm<float>, rms_norm<uint16_t>)),
+      bind::add_rms_norm(on_cpu(add_rms_norm<float>, add_rms_norm<uint16_t>)),
+      bind::rms_norm_backward(on_cpu(rms_norm_backward<float>, rms_norm_backward<uint16_t>),
+                              rms_norm_backward_workspace_bytes),
+      bind::glu(on_cpu(glu<float>, glu<uint16_t>)),
+      bind::glu_backward(on_cpu(glu_backward<float>, glu_backward<uint16_t>)),
+      flash_attention_kernel(),
+      flash_attention_backward_kernel(),
+      bind::kv_append(on_cells(kv_append<float>, kv_append<uint16_t>)),
+      cached_attention_kernel(),
+      bind::cached_scores(on_cells(cached_scores<float>, cached_scores<uint16_t>),
+                          cached_scores_workspace_bytes),
+      bind::cached_mask(on_cpu(cached_mask<float>, cached_mask<uint16_t>)),
+      bind::cached_mix(on_cells(cached_mix<float>, cached_mix<uint16_t>),
+                       cached_scores_workspace_bytes),
+      bind::sample(on_cpu(sample), sample_workspace),
+      bind::accumulate(add_in_place),
+      bind::sum_squares(on_cpu(sum_all_squares), squares_workspace),
+      bind::clip_coefficient(on_cpu(clip_coefficient)),
+      bind::adamw(on_cpu(update)),
+      bind::adamw_multi(on_cpu(update)),
+  };
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of matmul to oneDNN and our own kernels: the products that backends/product_plan.h makes
 // of an einsum.
-#include "backends/cpu/cpu_kernel.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
-#include "backends/cpu/kernels/tile_program.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/native_gemm.h"
+#include "backends/in_order.h"
 #include "backends/product_plan.h"
+#include "backends/row_layout.h"
 #include "graph/einsum.h"
 
 namespace ridge::backends::cpu {
@@ -58,7 +60,7 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
   const bool is_own = call.attrs().flag("native");
-  std::vector<GemmLaunch> gemms;
+  std::vector<Launch> gemms;
   std::span<std::byte> workspace(call.workspace, static_cast<size_t>(workspace_bytes(call.call())));
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
@@ -69,10 +71,7 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
                               call.outputs[0].data + storage_bytes(shape.output, step.c),
                               workspace));
   }
-  if (gemms.size() == 1) return gemms[0];
-  return [gemms = std::move(gemms)] {
-    for (const GemmLaunch& gemm : gemms) gemm();
-  };
+  return in_order(std::move(gemms));
 }
 
 // oneDNN wants one of the two inner axes of each matrix contiguous, and enough axes for the batch.
@@ -103,15 +102,14 @@ bool has_native_gemm(const Call& call) {
   return takes(GemmForm::kTiles, plan_product(call, dense_layouts(call)).gemm);
 }
 
-const CpuKernel& matmul_kernel() {
-  static const CpuKernel kernel{.op = "matmul",
-                                .bind_tuned = bind,
-                                .takes_input = takes_input,
-                                .takes_output = takes_output,
-                                .workspace_bytes = workspace_bytes,
-                                .unsupported = unsupported,
-                                .takes_stored = true};
-  return kernel;
+Kernel matmul_kernel(GemmTuner* tuner) {
+  return {.op = "matmul",
+          .bind = [tuner](const BindCall& call) { return bind(call, tuner); },
+          .takes_input = takes_input,
+          .takes_output = takes_output,
+          .workspace_bytes = workspace_bytes,
+          .unsupported = unsupported,
+          .takes_stored = true};
 }
 
 }  // namespace ridge::backends::cpu

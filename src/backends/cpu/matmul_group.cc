@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of products with stored weights to
-// kernels/quantized_matmul.h, which says how the forms are chosen.
+// kernels/quantized/matmul.h, which says how the forms are chosen.
 #include "backends/cpu/matmul_group.h"
 
 #include <vector>
 
-#include "backends/cpu/cpu_kernel.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
-#include "backends/cpu/kernels/quantized_tiles.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/kernels/quantized/tiles.h"
+#include "backends/row_layout.h"
 #include "base/error.h"
 #include "base/row_panels.h"
 #include "graph/einsum.h"
@@ -151,15 +152,14 @@ Launch bind_stored(const BindCall& call) {
                     call.inputs[0].type.shape[0]);
 }
 
-const CpuKernel& matmul_group_kernel() {
-  static const CpuKernel kernel{.op = "matmul_group",
-                                .bind = bind,
-                                .takes_input = takes_input,
-                                .takes_output = output_lies_in_rows,
-                                .workspace_bytes = workspace_bytes,
-                                .unsupported = unsupported,
-                                .takes_stored = true};
-  return kernel;
+Kernel matmul_group_kernel() {
+  return {.op = "matmul_group",
+          .bind = bind,
+          .takes_input = takes_input,
+          .takes_output = output_lies_in_rows,
+          .workspace_bytes = workspace_bytes,
+          .unsupported = unsupported,
+          .takes_stored = true};
 }
 
 }  // namespace ridge::backends::cpu

@@ -2,9 +2,9 @@
 // The copy kernel for each pair of element types.
 #include "backends/cpu/strided_copy.h"
 
-#include "backends/copy_call.h"
-#include "backends/cpu/kernels/copy.h"
-#include "base/error.h"
+#include "backends/bind/bindings.h"
+#include "backends/cpu/kernels/copy/copy.h"
+#include "backends/cpu/on_cpu.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -24,11 +24,9 @@ Launch strided_copy(const Operand& from, const Operand& to) {
               "a copy of {} to {}", from.type.str(), to.type.str());
   check_copied(from.type.dtype);
   check_copied(to.type.dtype);
-  return by_dtype(moved_as(from.type.dtype), [&](auto source) -> Launch {
-    return by_dtype(moved_as(to.type.dtype), [&](auto target) -> Launch {
-      return [c = copy_call<decltype(source), decltype(target)>(from, to)] { copy(c); };
-    });
-  });
+  return bind::strided_copy({on_cpu(copy<float, float>, copy<float, uint16_t>),
+                             on_cpu(copy<uint16_t, float>, copy<uint16_t, uint16_t>)},
+                            "copy", from, to);
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of append_attention.
-#include "backends/cuda/kernels/append_attention.h"
+#include "backends/cuda/kernels/cache/append_attention.h"
 
-#include "backends/cuda/cache_operands.h"
+#include <fmt/format.h>
+
+#include "backends/bind/cache_operands.h"
+#include "backends/cuda/kernel_table.h"
 #include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "ops/cached_attention.h"
@@ -26,8 +29,8 @@ int64_t reach_of(const Call& call) {
 Launch bind(const BindCall& call, BindContext& context) {
   auto input = [&](size_t i) -> const Operand& { return call.inputs[i]; };
   AppendAttention a;
-  a.cells = cells_of(call, input(0).type.shape, 5, "append_attention", context,
-                     most_position(call.attrs()));
+  a.cells = context.faults.watch_cells(
+      "append_attention", cells_of(call, input(0).type.shape, 5, most_position(call.attrs())));
   a.is_settled = true;
   for (size_t i : {0, 1, 5, 6, 7}) a.is_settled = a.is_settled && is_settled(call, i);
   a.heads = call.attrs().integer("heads");
@@ -67,14 +70,13 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-const CudaKernel& append_attention_kernel() {
+Kernel append_attention_kernel(BindContext& context) {
   constexpr int64_t kVectorBytes = 16;
-  static const CudaKernel kernel{.op = "append_attention",
-                                 .bind = bind,
-                                 .vector_bytes = kVectorBytes,
-                                 .unsupported = unsupported,
-                                 .rounds = kRounds};
-  return kernel;
+  return {.op = "append_attention",
+          .bind = in_context(bind, context),
+          .vector_bytes = kVectorBytes,
+          .unsupported = unsupported,
+          .rounds = kRounds};
 }
 
 }  // namespace ridge::backends::cuda

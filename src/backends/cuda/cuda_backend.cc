@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "backends/cuda/calibration/mixed_launches.h"
 #include "backends/cuda/copies_out.h"
-#include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
-#include "backends/cuda/launch_probe.h"
+#include "backends/cuda/kernel_table.h"
 #include "backends/cuda/native_gemm.h"
 #include "backends/cuda/nvtx_range.h"
 #include "backends/cuda/passes/gemm_choices.h"
@@ -25,7 +25,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public GemmChoices {
+class CudaBackend final : public TableBackend, public GemmChoices {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
@@ -35,20 +35,8 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public G
 
   std::string_view name() const override { return "cuda"; }
 
-  bool takes_start(const Graph& graph, const Node& node, int i, int64_t offset) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    DType dtype = graph.type(node.inputs[static_cast<size_t>(i)]).dtype;
-    return kernel == nullptr || storage_bytes(dtype, offset) % kernel->vector_bytes == 0;
-  }
-
-  int launches(const Graph& graph, const Node& node) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
-    if (kernel == nullptr || kernel->launches == nullptr) return 1;
-    return kernel->launches(CallTypes(graph, node).call(), options_.tf32);
-  }
-
   int rounds(const Graph& graph, const Node& node) const override {
-    const CudaKernel* kernel = find_kernel(node.op->name);
+    const Kernel* kernel = find(node);
     if (kernel == nullptr) return 0;
     return kernel->rounds_of == nullptr ? kernel->rounds
                                         : kernel->rounds_of(CallTypes(graph, node).call());
@@ -126,10 +114,7 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public G
   }
 
   Launch bind(const BindCall& call) override {
-    const CudaKernel* kernel = find_kernel(call.node.op->name);
-    RIDGE_CHECK(kernel != nullptr, "no cuda kernel for '{}'", call.node.op->name);
-    BindContext context{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
-    Launch launch = kernel->bind(call, context);
+    Launch launch = TableBackend::bind(call);
     return options_.nvtx ? in_nvtx_range(std::move(launch), call.node) : launch;
   }
 
@@ -137,11 +122,14 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public G
     return options_.capture ? record_graph(device_, launches, nullptr) : nullptr;
   }
 
-  // Of the host's launches: they are what other programs slow down. A recording needs none.
-  double present_pace(const cost::Ceilings& ceilings) const override {
-    if (options_.capture) return 0;
-    if (probe_ == nullptr) probe_ = std::make_unique<LaunchProbe>(device_, options_.tf32);
-    return probe_->pace(ceilings);
+  // A recording needs none.
+  const EnqueueProbe* enqueue_probe() override {
+    if (options_.capture) return nullptr;
+    if (launches_ == nullptr) {
+      launches_ = std::make_unique<MixedLaunches>(device_, options_.tf32);
+      enqueue_probe_ = launches_->probe();
+    }
+    return &enqueue_probe_;
   }
 
   Instrument* instrument() override {
@@ -150,6 +138,8 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public G
   }
 
  private:
+  const KernelTable& kernels() const override { return kernels_; }
+
   bool is_short_product(const Graph& graph, const Node& node) const {
     if (node.op->name != "matmul") return false;
     const CallTypes types(graph, node);
@@ -165,8 +155,11 @@ class CudaBackend final : public TableBackend<CudaKernel, find_kernel>, public G
   Tickets tickets_;
   GemmTuner tuner_;
   PointwiseCompiler compiler_;
+  BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
+  KernelTable kernels_{cuda_kernels(context_)};
   std::unique_ptr<Instrument> instrument_;
-  mutable std::unique_ptr<LaunchProbe> probe_;  // made when first asked
+  std::unique_ptr<MixedLaunches> launches_;  // made when first asked
+  EnqueueProbe enqueue_probe_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 #include "backends/cuda/device_error.h"
 #include "backends/cuda/kernel_clock.h"
-#include "backends/cuda/kernels/hold.h"
+#include "backends/cuda/kernels/probes/hold.h"
 #include "backends/cuda/recording.h"
 #include "backends/cuda/shared_library.h"
 #include "base/error.h"

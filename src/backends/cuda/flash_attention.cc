@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of flash_attention and flash_attention_backward.
-#include "backends/cuda/kernels/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
 
-#include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/flash_pairs.h"
+#include "backends/cuda/kernel_table.h"
 #include "base/error.h"
 #include "ops/attention.h"
 
@@ -140,29 +140,28 @@ plan::FlashScores flash_scores(const Call& attention, bool tf32) {
   return {flash_attention_forward_pairs(e, dtype) / heads, backward.key_pass / heads};
 }
 
-const CudaKernel& flash_attention_kernel() {
-  static const CudaKernel kernel{.op = "flash_attention",
-                                 .bind = bind,
-                                 .takes_input = takes_input,
-                                 .takes_output = takes_output,
-                                 .vector_bytes = kVectorBytes,
-                                 .workspace_bytes = workspace,
-                                 .unsupported = unsupported,
-                                 .rounds = 5};
-  return kernel;
+Kernel flash_attention_kernel(BindContext& context) {
+  return {.op = "flash_attention",
+          .bind = in_context(bind, context),
+          .takes_input = takes_input,
+          .takes_output = takes_output,
+          .vector_bytes = kVectorBytes,
+          .workspace_bytes = workspace,
+          .unsupported = unsupported,
+          .rounds = 5};
 }
 
-const CudaKernel& flash_attention_backward_kernel() {
-  static const CudaKernel kernel{.op = "flash_attention_backward",
-                                 .bind = bind_backward,
-                                 .takes_input = takes_input,
-                                 .takes_output = takes_output,
-                                 .vector_bytes = kVectorBytes,
-                                 .workspace_bytes = workspace_backward,
-                                 .unsupported = unsupported,
-                                 .launches = launches_backward,
-                                 .rounds = 12};
-  return kernel;
+Kernel flash_attention_backward_kernel(BindContext& context) {
+  return {
+      .op = "flash_attention_backward",
+      .bind = in_context(bind_backward, context),
+      .takes_input = takes_input,
+      .takes_output = takes_output,
+      .vector_bytes = kVectorBytes,
+      .workspace_bytes = workspace_backward,
+      .unsupported = unsupported,
+      .launches = [tf32 = context.tf32](const Call& call) { return launches_backward(call, tf32); },
+      .rounds = 12};
 }
 
 }  // namespace ridge::backends::cuda

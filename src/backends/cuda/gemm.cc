@@ -11,7 +11,7 @@
 
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/piece_product.h"
+#include "backends/cuda/kernels/gemm/piece_product.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {

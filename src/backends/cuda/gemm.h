@@ -41,7 +41,7 @@ struct Fp32Products {
 // Opaque to all but cuBLASLt; the same bits choose the
 // same kernel with the same library on the same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
-// Ours, of kernels/piece_product.h: no algorithm of the library's begins so.
+// Ours, of kernels/gemm/piece_product.h: no algorithm of the library's begins so.
 inline constexpr GemmAlgorithm kPieces = {~uint64_t{0}};
 
 // The descriptors of one product of a supported shape.

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "backends/index_names.h"
+#include "backends/kernels/kv_cache.h"
+
 namespace ridge::backends::cuda {
 
 class IndexFaults {
@@ -17,18 +20,18 @@ class IndexFaults {
 
   // A word for launches of one kind, as kernels/watched.h says. Words: "[embedding] expected ids
   // from -1 to 7, token 3 has another".
-  int32_t* watch(const char* op, const char* noun, const char* row, int64_t bound, int lowest = -1);
+  int32_t* watch(const IndexNames& names, int64_t bound, int lowest = -1);
+  // The same cells with words for positions, slots and blocks.
+  CacheCells watch_cells(const char* op, const CacheCells& cells);
   // Throws the first fault since the last call. The device must be idle.
   void raise();
 
  private:
   struct Watch {
-    const char* op;
-    const char* noun;
-    const char* row;
+    IndexNames names;
     int64_t bound;
     int lowest;
-    bool operator==(const Watch&) const = default;  // names are literals: one address each
+    bool operator==(const Watch&) const = default;
   };
   static constexpr size_t kMost = 1024;
   int32_t* words_ = nullptr;  // pinned: the device writes them, rarely

@@ -1,27 +1,188 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of CUDA bindings, and the ops that only CUDA binds.
-#include "backends/cuda/cuda_kernel.h"
-#include "backends/kernel_list.h"
+// A line an op. Rounds are trips to memory, as kernel.h says.
+#include "backends/cuda/kernel_table.h"
 
-#define RIDGE_CUDA_KERNELS(X) \
-  RIDGE_KERNELS(X)            \
-  X(transpose_multi)          \
-  X(row_product)              \
-  X(rope_append)              \
-  X(append_attention)
+#include <fmt/format.h>
+
+#include "backends/bind/bindings.h"
+#include "backends/cuda/kernels/adamw.h"
+#include "backends/cuda/kernels/cache/cached_attention.h"
+#include "backends/cuda/kernels/copy/fill.h"
+#include "backends/cuda/kernels/embedding/embedding.h"
+#include "backends/cuda/kernels/losses/nll_loss.h"
+#include "backends/cuda/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cuda/kernels/pointwise/glu.h"
+#include "backends/cuda/kernels/reduce/reduce.h"
+#include "backends/cuda/kernels/rms_norm/rms_norm.h"
+#include "backends/cuda/kernels/rope/rope.h"
+#include "backends/cuda/kernels/sample.h"
+#include "backends/cuda/kernels/softmax/causal_mask.h"
+#include "backends/cuda/kernels/softmax/log_softmax.h"
+#include "backends/cuda/kernels/softmax/softmax.h"
+#include "backends/cuda/on_stream.h"
+#include "backends/cuda/strided_copy.h"
 
 namespace ridge::backends::cuda {
+namespace {
 
-const CudaKernel& pointwise_kernel();
-#define RIDGE_DECLARE(name) const CudaKernel& name##_kernel();
-RIDGE_CUDA_KERNELS(RIDGE_DECLARE)
-#undef RIDGE_DECLARE
+bind::Copier copier(const char* op, BindContext& context, bool accumulate = false) {
+  return [op, accumulate, &device = context.device](const Operand& from, const Operand& to) {
+    return bind_copy(from, to, accumulate, op, device);
+  };
+}
 
-const CudaKernel* find_kernel(std::string_view op) {
-#define RIDGE_LIST(name) &name##_kernel(),
-  static const std::array kernels = {RIDGE_CUDA_KERNELS(RIDGE_LIST)};
-#undef RIDGE_LIST
-  return backends::find_kernel(kernels, pointwise_kernel(), op);
+int concat_launches(const Call& call) { return static_cast<int>(call.inputs.size()); }
+
+template <typename T>
+cudaError_t launch_sum_of_rows(const AddRmsNorm<T>& call, cudaStream_t stream) {
+  return launch_add_rms_norm(call.norm, call.residual, call.sum, stream);
+}
+
+cudaError_t launch_update(const bind::AdamwUpdate& call, cudaStream_t stream) {
+  return launch_adamw(call.tensors, call.step, call.is_background, stream);
+}
+
+int adamw_node_launches(const Call& call) { return adamw_launches(bind::adamw_tensor_count(call)); }
+
+cudaError_t launch_all_squares(const bind::SquaresSum& sum, cudaStream_t stream) {
+  return launch_sum_squares({sum.tensors, sum.y, sum.workspace}, stream);
+}
+
+int squares_launches(const Call& call) { return sum_squares_launches(bind::squares_of(call)); }
+
+cudaError_t launch_clip(const ClipCoefficient& call, cudaStream_t stream) {
+  return launch_clip_coefficient(call.sum_squares, call.max_norm, call.norm_epsilon,
+                                 call.coefficient, stream);
+}
+
+// Without a vocabulary there is no element whose kernel would refuse the labels.
+std::string no_vocabulary(const Call& call) {
+  if (call.inputs[0].shape.back() > 0) return "";
+  return fmt::format("expected a vocabulary of at least one, got {}", call.inputs[0].str());
+}
+
+std::string large_vocabulary(const Call& call) {
+  if (call.inputs[0].shape[1] <= kSampleMostVocabulary) return "";
+  return fmt::format("expected a vocabulary of at most {}, got {}", kSampleMostVocabulary,
+                     call.inputs[0].shape[1]);
+}
+
+// A ticket a slot.
+Launcher<Sample> sample_launcher(BindContext& context) {
+  return [&context](const Sample& call, const char* op) {
+    return launch_on(context.device, op, launch_sample,
+                     Ticketed<Sample>{call, context.tickets.take(call.slots)});
+  };
+}
+
+bind::SumKernels sum_kernels(const OnStream& on_stream) {
+  constexpr int64_t kAlignment = 16;
+  return {
+      .backend = "cuda",
+      .rows = on_stream(launch_reduce_rows<float, float>, launch_reduce_rows<uint16_t, uint16_t>),
+      .rows_to_f32 =
+          on_stream(launch_reduce_rows<float, float>, launch_reduce_rows<uint16_t, float>),
+      .columns =
+          on_stream(launch_sum_columns<float, float>, launch_sum_columns<uint16_t, uint16_t>),
+      .columns_of_f32 =
+          on_stream(launch_sum_columns<float, float>, launch_sum_columns<float, uint16_t>),
+      .columns_workspace_bytes = sum_columns_workspace_bytes,
+      .workspace_alignment = kAlignment,
+      .columns_launches = sum_columns_launches};
+}
+
+PairLaunchers<Embedding> embeddings(const OnStream& on_stream) {
+  const IndexNames ids = ids_of("embedding");
+  return {on_stream(launch_embedding<float, float>, launch_embedding<float, uint16_t>, ids),
+          on_stream(launch_embedding<uint16_t, float>, launch_embedding<uint16_t, uint16_t>, ids)};
+}
+
+}  // namespace
+
+std::vector<Kernel> cuda_kernels(BindContext& context) {
+  const OnStream on_stream(context);
+  const IndexNames labels = labels_of("nll_loss"),
+                   logits_labels = labels_of("softmax_cross_entropy");
+  const TypedLaunchers<Fill> fill_floats = on_stream(launch_fill<float>, launch_fill<uint16_t>);
+  const TypedLaunchers<Rope> rope_heads = on_stream(launch_rope<float>, launch_rope<uint16_t>);
+  return {
+      bind::copy(copier("copy", context)),
+      bind::concat(copier("concat", context)).in_launches(concat_launches),
+      bind::fill(fill_floats, on_stream(launch_fill<int32_t>)),
+      bind::zero(fill_floats),
+      pointwise_kernel(context),
+      generated_pointwise_kernel(context),
+      matmul_kernel(context),
+      matmul_group_kernel(context),
+      row_product_kernel(context),
+      transpose_multi_kernel(context),
+      bind::reduce_sum(sum_kernels(on_stream)).in_rounds(2),
+      bind::softmax(on_stream(launch_softmax<float>, launch_softmax<uint16_t>)),
+      bind::softmax_backward(
+          on_stream(launch_softmax_backward<float>, launch_softmax_backward<uint16_t>)),
+      bind::causal_mask(on_stream(launch_causal_mask<float>, launch_causal_mask<uint16_t>)),
+      bind::log_softmax(on_stream(launch_log_softmax<float>, launch_log_softmax<uint16_t>))
+          .in_rounds(2),
+      bind::log_softmax_backward(
+          on_stream(launch_log_softmax_backward<float>, launch_log_softmax_backward<uint16_t>))
+          .in_rounds(2),
+      bind::nll_loss(on_stream(launch_nll_loss<float>, launch_nll_loss<uint16_t>, labels))
+          .in_rounds(4),
+      bind::nll_loss_backward(
+          on_stream(launch_nll_loss_backward<float>, launch_nll_loss_backward<uint16_t>, labels))
+          .refusing(no_vocabulary)
+          .in_rounds(2),
+      bind::softmax_cross_entropy(on_stream(launch_softmax_cross_entropy<float>,
+                                            launch_softmax_cross_entropy<uint16_t>, logits_labels),
+                                  softmax_cross_entropy_workspace_bytes)
+          .refusing(no_vocabulary)
+          .in_rounds(6),
+      bind::softmax_cross_entropy_backward(
+          on_stream(launch_softmax_cross_entropy_backward<float>,
+                    launch_softmax_cross_entropy_backward<uint16_t>, logits_labels))
+          .refusing(no_vocabulary),
+      bind::embedding(embeddings(on_stream)).in_rounds(2),
+      bind::embedding_backward(
+          on_stream(launch_embedding_backward<float>, launch_embedding_backward<uint16_t>))
+          .in_rounds(5),
+      bind::rope_table(on_stream(launch_rope_table)),
+      bind::rope(rope_heads),
+      bind::rope_qkv(rope_heads),
+      bind::rope_qkv_backward(rope_heads),
+      bind::rms_norm(on_stream(launch_rms_norm<float>, launch_rms_norm<uint16_t>)).in_rounds(2),
+      bind::add_rms_norm(on_stream(launch_sum_of_rows<float>, launch_sum_of_rows<uint16_t>))
+          .in_rounds(2),
+      bind::rms_norm_backward(
+          on_stream(launch_rms_norm_backward<float>, launch_rms_norm_backward<uint16_t>),
+          rms_norm_backward_workspace_bytes)
+          .in_rounds(6),
+      bind::glu(on_stream(launch_glu<float>, launch_glu<uint16_t>)),
+      bind::glu_backward(on_stream(launch_glu_backward<float>, launch_glu_backward<uint16_t>)),
+      flash_attention_kernel(context),
+      flash_attention_backward_kernel(context),
+      bind::kv_append(on_stream.on_cells(launch_kv_append<float>, launch_kv_append<uint16_t>))
+          .in_rounds(3),
+      rope_append_kernel(context),
+      append_attention_kernel(context),
+      cached_attention_kernel(context),
+      bind::cached_scores(
+          on_stream.on_cells(launch_cached_scores<float>, launch_cached_scores<uint16_t>), nullptr)
+          .in_rounds(3),
+      bind::cached_mask(on_stream(launch_cached_mask<float>, launch_cached_mask<uint16_t>)),
+      bind::cached_mix(on_stream.on_cells(launch_cached_mix<float>, launch_cached_mix<uint16_t>),
+                       nullptr)
+          .in_rounds(3),
+      bind::sample(sample_launcher(context), sample_workspace_bytes)
+          .refusing(large_vocabulary)
+          .in_rounds(4),
+      bind::accumulate(copier("accumulate", context, true)),
+      bind::sum_squares(on_stream(launch_all_squares), sum_squares_workspace_bytes)
+          .in_launches(squares_launches)
+          .in_rounds(4),
+      bind::clip_coefficient(on_stream(launch_clip)),
+      bind::adamw(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
+      bind::adamw_multi(on_stream(launch_update)).in_launches(adamw_node_launches).in_rounds(4),
+  };
 }
 
 }  // namespace ridge::backends::cuda

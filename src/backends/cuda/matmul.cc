@@ -5,16 +5,17 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cuda/cuda_kernel.h"
 #include "backends/cuda/gemm.h"
 #include "backends/cuda/gemm_tuner.h"
-#include "backends/cuda/kernels/fill.h"
-#include "backends/cuda/kernels/strided_product.h"
+#include "backends/cuda/kernel_table.h"
+#include "backends/cuda/kernels/copy/fill.h"
+#include "backends/cuda/kernels/gemm/strided_product.h"
 #include "backends/cuda/native_gemm.h"
 #include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
 #include "backends/cuda/short_product.h"
 #include "backends/cuda/strided_copy.h"
+#include "backends/in_order.h"
 #include "backends/product_plan.h"
 #include "base/error.h"
 
@@ -114,9 +115,7 @@ Launch bind_packed(const BindCall& call, const PackedProduct& packed, BindContex
   std::vector<Launch> steps;
   for (Launch* step : {&copies[0], &copies[1], &gemm, &copies[2]})
     if (*step) steps.push_back(std::move(*step));
-  return [steps = std::move(steps)] {
-    for (const Launch& step : steps) step();
-  };
+  return in_order(std::move(steps));
 }
 
 int launches_of(const Call& call, const ProductLayouts& layouts) {
@@ -150,10 +149,7 @@ Launch bind(const BindCall& call, BindContext& context) {
           call.inputs[1].data + storage_bytes(shape.input, step.b + batch.b[i]),
           call.outputs[0].data + storage_bytes(shape.output, step.c + batch.c[i]), call, context));
   }
-  if (gemms.size() == 1) return gemms[0];
-  return [gemms = std::move(gemms)] {
-    for (const Launch& gemm : gemms) gemm();
-  };
+  return in_order(std::move(gemms));
 }
 
 int64_t workspace_bytes(const Call& call) {
@@ -162,7 +158,7 @@ int64_t workspace_bytes(const Call& call) {
   return kGemmWorkspaceBytes + (packed ? packed->bytes() : 0);
 }
 
-int launches(const Call& call, bool) {
+int launches(const Call& call) {
   if (is_empty_product(call)) return 1;
   std::optional<PackedProduct> packed = packing(call);
   return packed ? packed->launches() : launches_of(call, dense_layouts(call));
@@ -203,16 +199,15 @@ bool has_native_gemm(const Call& call, bool tf32) {
          suits_pieces(join_batch(plan_product(call, layouts).gemm).shape, tf32, kAligned);
 }
 
-const CudaKernel& matmul_kernel() {
-  static const CudaKernel kernel{.op = "matmul",
-                                 .bind = bind,
-                                 .takes_input = takes_input,
-                                 .takes_output = takes_output,
-                                 .workspace_bytes = workspace_bytes,
-                                 .unsupported = unsupported,
-                                 .launches = launches,
-                                 .rounds_of = rounds};
-  return kernel;
+Kernel matmul_kernel(BindContext& context) {
+  return {.op = "matmul",
+          .bind = in_context(bind, context),
+          .takes_input = takes_input,
+          .takes_output = takes_output,
+          .workspace_bytes = workspace_bytes,
+          .unsupported = unsupported,
+          .launches = launches,
+          .rounds_of = rounds};
 }
 
 }  // namespace ridge::backends::cuda

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of matmul_group: a launch for each weight.
-#include "backends/cuda/kernels/matmul_group.h"
+#include "backends/cuda/kernels/gemm/matmul_group.h"
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernel_table.h"
+#include "backends/in_order.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -23,12 +24,10 @@ Launch bind(const BindCall& call, BindContext& context) {
       return launch_on(context.device, "matmul_group", launch_stored_product<Weight>, product);
     }));
   }
-  return [products = std::move(products)] {
-    for (const Launch& product : products) product();
-  };
+  return in_order(std::move(products));
 }
 
-int launches(const Call& call, bool) { return static_cast<int>(call.inputs.size()) - 1; }
+int launches(const Call& call) { return static_cast<int>(call.inputs.size()) - 1; }
 
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "f32") return "";
@@ -37,10 +36,11 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-const CudaKernel& matmul_group_kernel() {
-  static const CudaKernel kernel{
-      .op = "matmul_group", .bind = bind, .unsupported = unsupported, .launches = launches};
-  return kernel;
+Kernel matmul_group_kernel(BindContext& context) {
+  return {.op = "matmul_group",
+          .bind = in_context(bind, context),
+          .unsupported = unsupported,
+          .launches = launches};
 }
 
 }  // namespace ridge::backends::cuda

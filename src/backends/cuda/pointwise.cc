@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for
 // their program and layouts.
-#include "backends/cuda/kernels/pointwise.h"
+#include "backends/cuda/kernels/pointwise/pointwise.h"
 
 #include <memory>
 #include <string>
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/bind/pointwise_program.h"
 #include "backends/cuda/gemm.h"
+#include "backends/cuda/kernel_table.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/pointwise_source.h"
 #include "base/error.h"
@@ -37,28 +38,6 @@ Launch bind(const BindCall& call, BindContext& context) {
   return launch_on(context.device, "pointwise", launch_pointwise, p);
 }
 
-// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other
-// instructions read must be the rounded one.
-PointwiseProgram program_of(const Graph& graph, size_t inputs) {
-  PointwiseProgram program;
-  program.registers = static_cast<int>(inputs);
-  std::vector<int> registers(graph.values.size(), -1);
-  for (size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].producer == kNoNode) registers[i] = std::stoi(graph.values[i].name);
-  for (const Node& node : graph.nodes) {
-    int target = program.registers++;
-    registers[static_cast<size_t>(node.outputs[0])] = target;
-    program.instructions.push_back({ops::pointwise_function(*node.op), target,
-                                    registers[static_cast<size_t>(node.inputs.front())],
-                                    registers[static_cast<size_t>(node.inputs.back())],
-                                    static_cast<float>(ops::pointwise_parameter(node.attrs))});
-    program.instructions.back().rounds = graph.type(node.outputs[0]).dtype == DType::kBF16;
-  }
-  for (ValueId output : graph.outputs)
-    program.outputs.push_back(registers[static_cast<size_t>(output)]);
-  return program;
-}
-
 PointwiseAccess access(const Operand& operand) {
   return {operand.type.dtype, operand.strides, alignment_of(operand.data)};
 }
@@ -84,7 +63,7 @@ Launch bind_generated(const BindCall& call, BindContext& context) {
     inputs.push_back(access(operand)), pointers.push_back(operand.data);
   for (const Operand& operand : call.outputs)
     outputs.push_back(access(operand)), pointers.push_back(operand.data);
-  GeneratedKernel made = generate(program_of(graph, call.inputs.size()),
+  GeneratedKernel made = generate(pointwise_program(graph, call.inputs.size()),
                                   graph.shape(graph.outputs[0]), inputs, outputs);
   if (made.vectors == 0) return [] {};
   cudaKernel_t kernel = context.compiler.kernel(made.source);
@@ -100,26 +79,22 @@ Launch bind_generated(const BindCall& call, BindContext& context) {
   };
 }
 
-bool any_layout(const Call&, int, const Layout&) { return true; }
-
 }  // namespace
 
-const CudaKernel& pointwise_kernel() {
-  static const CudaKernel kernel{.op = "",
-                                 .bind = bind,
-                                 .takes_input = any_layout,
-                                 .takes_output = any_layout,
-                                 .in_place = true};
-  return kernel;
+Kernel pointwise_kernel(BindContext& context) {
+  return {.op = "",
+          .bind = in_context(bind, context),
+          .takes_input = any_layout,
+          .takes_output = any_layout,
+          .in_place = true};
 }
 
-const CudaKernel& generated_pointwise_kernel() {
-  static const CudaKernel kernel{.op = "generated_pointwise",
-                                 .bind = bind_generated,
-                                 .takes_input = any_layout,
-                                 .takes_output = any_layout,
-                                 .in_place = true};
-  return kernel;
+Kernel generated_pointwise_kernel(BindContext& context) {
+  return {.op = "generated_pointwise",
+          .bind = in_context(bind_generated, context),
+          .takes_input = any_layout,
+          .takes_output = any_layout,
+          .in_place = true};
 }
 
 }  // namespace ridge::backends::cuda

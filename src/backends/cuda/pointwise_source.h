@@ -6,29 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/kernels/pointwise_program.h"
 #include "base/dtype.h"
-#include "base/pointwise.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cuda {
-
-// registers[target] = function(registers[a],
-// registers[b]); b is unused by functions of one operand.
-struct PointwiseInstruction {
-  Pointwise function;
-  int target;
-  int a;
-  int b;
-  float parameter;
-  bool rounds = false;  // the result is rounded to bf16, as a kernel that stored it would
-};
-
-// The first registers hold the inputs in order.
-struct PointwiseProgram {
-  std::vector<PointwiseInstruction> instructions;
-  std::vector<int> outputs;  // registers that are stored, in order
-  int registers = 0;
-};
 
 struct PointwiseAccess {
   DType dtype = DType::kF32;

@@ -2,7 +2,8 @@
 // Bindings of row_product, and of matmuls of a few rows.
 #include "backends/cuda/row_product.h"
 
-#include "backends/cuda/kernels/row_product.h"
+#include "backends/cuda/kernel_table.h"
+#include "backends/cuda/kernels/gemm/row_product.h"
 #include "backends/cuda/settled_operand.h"
 #include "base/error.h"
 #include "graph/einsum.h"
@@ -104,14 +105,13 @@ std::optional<Launch> bind_few_rows(const BindCall& call, BindContext& context) 
   return launch_on(context.device, "matmul", launch_row_product, p);
 }
 
-const CudaKernel& row_product_kernel() {
-  static const CudaKernel kernel{.op = "row_product",
-                                 .bind = bind,
-                                 .takes_input = takes_input,
-                                 .vector_bytes = kVectorBytes,
-                                 .unsupported = unsupported,
-                                 .rounds = kRowProductRounds};
-  return kernel;
+Kernel row_product_kernel(BindContext& context) {
+  return {.op = "row_product",
+          .bind = in_context(bind, context),
+          .takes_input = takes_input,
+          .vector_bytes = kVectorBytes,
+          .unsupported = unsupported,
+          .rounds = kRowProductRounds};
 }
 
 }  // namespace ridge::backends::cuda

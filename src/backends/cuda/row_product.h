@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plain products that kernels/row_product.h takes: of a few rows in bf16 by a weight. Other
+// Plain products that kernels/gemm/row_product.h takes: of a few rows in bf16 by a weight. Other
 // products are matmul.cc's.
 #pragma once
 
 #include <optional>
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/bind_context.h"
 
 namespace ridge::backends::cuda {
 

@@ -2,7 +2,7 @@
 // Binding of copies between operands of any layout; several ops are made of them.
 #pragma once
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/bind_context.h"
 
 namespace ridge::backends::cuda {
 

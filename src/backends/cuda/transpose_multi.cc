@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Binding of transpose_multi.
-#include "backends/cuda/kernels/transpose_multi.h"
+#include "backends/cuda/kernels/copy/transpose_multi.h"
 
 #include <fmt/format.h>
 
-#include "backends/cuda/cuda_kernel.h"
+#include "backends/cuda/kernel_table.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -36,12 +36,11 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-const CudaKernel& transpose_multi_kernel() {
-  static const CudaKernel kernel{.op = "transpose_multi",
-                                 .bind = bind,
-                                 .takes_input = lies_in_rows,
-                                 .unsupported = unsupported};
-  return kernel;
+Kernel transpose_multi_kernel(BindContext& context) {
+  return {.op = "transpose_multi",
+          .bind = in_context(bind, context),
+          .takes_input = lies_in_rows,
+          .unsupported = unsupported};
 }
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an adamw kernel is given: AdamW with decoupled weight decay (Loshchilov and Hutter 2019), in
-// PyTorch's order of operations. Parameters and moments are fp32.
+// PyTorch's order of operations. Parameters and moments are fp32. And what the factor of gradient
+// clipping is made of.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,14 @@ struct AdamwStep {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+};
+
+// coefficient = min(1, max_norm / (sqrt(sum_squares) + norm_epsilon)).
+struct ClipCoefficient {
+  const float* sum_squares = nullptr;  // one
+  double max_norm = 0;
+  double norm_epsilon = 0;
+  float* coefficient = nullptr;  // one
 };
 
 }  // namespace ridge::backends

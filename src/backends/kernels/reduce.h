@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of reductions are given: each row to one value, or all rows to one row. In and Out
-// are float or uint16_t (bf16); arithmetic is fp32 in a fixed order.
+// What kernels of reductions are given: each row to one value, or all rows to one row, whole
+// tensors to their sum of squares. In and Out are float or uint16_t (bf16); arithmetic is fp32 in a
+// fixed order.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,13 @@ struct SumColumns {
   Rows<const In> x;            // [R, C]
   Out* y = nullptr;            // [C]
   float* workspace = nullptr;  // the backend's sum_columns_workspace_bytes
+};
+
+// A dense tensor whose squares are summed; one pointer is null.
+struct SquaresTensor {
+  int64_t elements = 0;
+  const float* f32 = nullptr;
+  const uint16_t* bf16 = nullptr;
 };
 
 }  // namespace ridge::backends

@@ -24,6 +24,15 @@ struct RmsNorm {
   float* rstd = nullptr;  // [N]; null when no gradient will ask for it
 };
 
+// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual,
+// and so may y if sum is another.
+template <typename T>
+struct AddRmsNorm {
+  RmsNorm<T> norm;
+  Rows<const T> residual;  // [N, D]
+  Rows<T> sum;             // [N, D]
+};
+
 template <typename T>
 struct RmsNormBackward {
   int64_t tokens = 0;             // N

@@ -6,7 +6,7 @@
 #include "backends/cuda/cuda_backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/device_error.h"
-#include "backends/cuda/kernels/fill.h"
+#include "backends/cuda/kernels/copy/fill.h"
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/registry.h"

@@ -10,6 +10,7 @@
 // The order of these matters to Highway.
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "backends/cpu/kernels/partition.h"
@@ -128,6 +129,11 @@ void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
       first += tensor.elements;
     }
   });
+}
+
+void clip_coefficient(const ClipCoefficient& call) {
+  const double norm = std::sqrt(static_cast<double>(*call.sum_squares));
+  *call.coefficient = static_cast<float>(std::min(1.0, call.max_norm / (norm + call.norm_epsilon)));
 }
 
 }  // namespace ridge::backends::cpu

@@ -203,8 +203,8 @@ void rms_norm(const RmsNorm<T>& call) {
 }
 
 template <typename T>
-void add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
-  norm(call, residual, sum);
+void add_rms_norm(const AddRmsNorm<T>& call) {
+  norm(call.norm, call.residual, call.sum);
 }
 
 template <typename T>
@@ -231,8 +231,8 @@ void rms_norm_backward(const RmsNormBackward<T>& call) {
 
 template void rms_norm(const RmsNorm<float>&);
 template void rms_norm(const RmsNorm<uint16_t>&);
-template void add_rms_norm(const RmsNorm<float>&, Rows<const float>, Rows<float>);
-template void add_rms_norm(const RmsNorm<uint16_t>&, Rows<const uint16_t>, Rows<uint16_t>);
+template void add_rms_norm(const AddRmsNorm<float>&);
+template void add_rms_norm(const AddRmsNorm<uint16_t>&);
 template void rms_norm_add(const RmsNorm<float>&, Rows<const float>);
 template void rms_norm_add(const RmsNorm<uint16_t>&, Rows<const uint16_t>);
 template void rms_norm_backward(const RmsNormBackward<float>&);

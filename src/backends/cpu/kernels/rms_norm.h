@@ -10,10 +10,8 @@ namespace ridge::backends::cpu {
 template <typename T>
 void rms_norm(const RmsNorm<T>& call);
 
-// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual,
-// and so may y if sum is another.
 template <typename T>
-void add_rms_norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum);
+void add_rms_norm(const AddRmsNorm<T>& call);
 
 // y = residual + the norm of x; y may be x or residual.
 template <typename T>

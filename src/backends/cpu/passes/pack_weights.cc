@@ -3,7 +3,7 @@
 // backend's products read them. No other backend multiplies blocks.
 #include <algorithm>
 
-#include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/row_panels.h"
 #include "passes/store_weights.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backends/cpu/isa.h"
-#include "backends/cpu/kernels/quantized_matmul.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/passes/passes.h"
 #include "graph/rewriter.h"
 #include "passes/stored_product.h"

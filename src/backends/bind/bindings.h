@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings that backends share: each makes an op's kernel out of launchers that the backend gives,
+// and knows the op's operands: layouts, workspace, checks, and what the kernel is given. A binding
+// that is one backend's own lies with that backend.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "backends/kernels/adamw.h"
+#include "backends/kernels/cached_primitives.h"
+#include "backends/kernels/causal_mask.h"
+#include "backends/kernels/copy.h"
+#include "backends/kernels/embedding.h"
+#include "backends/kernels/fill.h"
+#include "backends/kernels/glu.h"
+#include "backends/kernels/kv_cache.h"
+#include "backends/kernels/log_softmax.h"
+#include "backends/kernels/nll_loss.h"
+#include "backends/kernels/reduce.h"
+#include "backends/kernels/rms_norm.h"
+#include "backends/kernels/rope.h"
+#include "backends/kernels/sample.h"
+#include "backends/kernels/softmax.h"
+#include "backends/kernels/softmax_cross_entropy.h"
+#include "backends/launcher.h"
+
+namespace ridge::backends::bind {
+
+// Moving bytes.
+
+// The launch of a copy between operands of one shape in any layouts.
+using Copier = std::function<Launch(const Operand& from, const Operand& to)>;
+// A copier made of a copy kernel: f32 and bf16 are converted, bits of one type are moved (i32 too).
+// `accumulate`: to += from, in fp32.
+Launch strided_copy(const PairLaunchers<Copy>& launchers,
+                    const char* op,
+                    const Operand& from,
+                    const Operand& to,
+                    bool accumulate = false);
+Kernel copy(const Copier& copier);
+Kernel concat(const Copier& copier);
+Kernel fill(TypedLaunchers<Fill> floats, Launcher<Fill<int32_t>> integers);
+Kernel zero(TypedLaunchers<Fill> floats);
+
+// Rows.
+
+Kernel softmax(TypedLaunchers<Softmax> launchers);
+Kernel softmax_backward(TypedLaunchers<SoftmaxBackward> launchers);
+Kernel causal_mask(TypedLaunchers<CausalMask> launchers);
+Kernel log_softmax(TypedLaunchers<LogSoftmax> launchers);
+Kernel log_softmax_backward(TypedLaunchers<LogSoftmaxBackward> launchers);
+Kernel glu(TypedLaunchers<Glu> launchers);
+Kernel glu_backward(TypedLaunchers<GluBackward> launchers);
+Kernel rms_norm(TypedLaunchers<RmsNorm> launchers);
+Kernel add_rms_norm(TypedLaunchers<AddRmsNorm> launchers);
+Kernel rms_norm_backward(TypedLaunchers<RmsNormBackward> launchers,
+                         int64_t (*workspace_bytes)(int64_t tokens, int64_t width));
+
+// Losses.
+
+Kernel nll_loss(TypedLaunchers<NllLoss> launchers);
+Kernel nll_loss_backward(TypedLaunchers<NllLossBackward> launchers);
+Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
+                             int64_t (*workspace_bytes)(int64_t tokens));
+Kernel softmax_cross_entropy_backward(TypedLaunchers<SoftmaxCrossEntropyBackward> launchers);
+
+// Tokens and positions.
+
+Kernel embedding(PairLaunchers<Embedding> launchers);
+Kernel embedding_backward(TypedLaunchers<EmbeddingBackward> launchers);
+Kernel rope_table(Launcher<RopeTable> launcher);
+Kernel rope(TypedLaunchers<Rope> launchers);
+Kernel rope_qkv(TypedLaunchers<Rope> launchers);
+Kernel rope_qkv_backward(TypedLaunchers<Rope> launchers);
+Kernel sample(Launcher<Sample> launcher,
+              int64_t (*workspace_bytes)(int64_t slots, int64_t vocabulary));
+
+// A cache of keys and values.
+
+Kernel kv_append(TypedLaunchers<KvAppend> launchers);
+// Backends differ in what their kernels are given, not in where it lies.
+Kernel cached_attention(Bind bind,
+                        int64_t (*workspace_bytes)(int64_t tokens,
+                                                   int64_t heads,
+                                                   int64_t kv_heads,
+                                                   int64_t head_size,
+                                                   int64_t keys));
+// Of cached_scores and cached_mix; null: none.
+using CachedWorkspace = int64_t (*)(int64_t head_size, int64_t columns);
+Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes);
+Kernel cached_mask(TypedLaunchers<CachedMask> launchers);
+Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes);
+
+// Sums.
+
+struct SumKernels {
+  const char* backend;  // whose they are, for messages
+  // From the input's type to itself, to fp32, and from fp32 to the output's type.
+  Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, uint16_t>> rows;
+  Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, float>> rows_to_f32;
+  Launchers<SumColumns<float, float>, SumColumns<uint16_t, uint16_t>> columns;
+  Launchers<SumColumns<float, float>, SumColumns<float, uint16_t>> columns_of_f32;
+  int64_t (*columns_workspace_bytes)(int64_t rows, int64_t columns);
+  int64_t workspace_alignment;  // of sum_columns
+  // Of sum_columns; null: one launch a node is counted.
+  int (*columns_launches)(int64_t rows, int64_t columns) = nullptr;
+};
+Kernel reduce_sum(const SumKernels& kernels);
+
+// The optimizer's side.
+
+// AdamW on some tensors in one step.
+struct AdamwUpdate {
+  std::vector<AdamwTensor> tensors;
+  AdamwStep step;
+  bool is_background = false;  // others may want the device meanwhile
+};
+Kernel adamw(Launcher<AdamwUpdate> launcher);
+Kernel adamw_multi(Launcher<AdamwUpdate> launcher);
+int64_t adamw_tensor_count(const Call& call);
+// The sum of squares over all tensors.
+struct SquaresSum {
+  std::vector<SquaresTensor> tensors;
+  float* y = nullptr;  // one
+  double* workspace = nullptr;
+};
+Kernel sum_squares(Launcher<SquaresSum> launcher,
+                   int64_t (*workspace_bytes)(std::span<const SquaresTensor>));
+// The operands of a sum_squares that is not bound yet: extents alone.
+std::vector<SquaresTensor> squares_of(const Call& call);
+Kernel clip_coefficient(Launcher<ClipCoefficient> launcher);
+// total += term.
+Kernel accumulate(std::function<Launch(const Operand& term, const Operand& total)> add);
+
+}  // namespace ridge::backends::bind

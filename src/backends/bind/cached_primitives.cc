@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of the primitives of cached_attention's expansion: cached_scores, cached_mask and
+// cached_mix.
+#include <utility>
+
+#include "backends/bind/bindings.h"
+#include "backends/bind/cache_operands.h"
+#include "backends/row_layout.h"
+
+namespace ridge::backends::bind {
+namespace {
+
+template <typename T>
+CachedScores<T> scores_call(const BindCall& call) {
+  CachedScores<T> s;
+  s.cells = cells_of(call, call.inputs[1].type.shape, 2);
+  s.heads = call.inputs[0].type.shape[1];
+  s.columns = call.attrs().integer("columns");
+  s.q = token_heads<const T>(call.inputs[0]);
+  s.keys = cache_of<const T>(call.inputs[1]);
+  s.scores = call.outputs[0].as<T>();
+  s.workspace = reinterpret_cast<float*>(call.workspace);
+  return s;
+}
+
+template <typename T>
+CachedMix<T> mix_call(const BindCall& call) {
+  CachedMix<T> m;
+  m.cells = cells_of(call, call.inputs[1].type.shape, 2);
+  m.heads = call.inputs[0].type.shape[1];
+  m.columns = call.inputs[0].type.shape[2];
+  m.p = call.inputs[0].as<const T>();
+  m.values = cache_of<const T>(call.inputs[1]);
+  m.o = token_heads<T>(call.outputs[0]);
+  m.workspace = reinterpret_cast<float*>(call.workspace);
+  return m;
+}
+
+template <typename T>
+CachedMask<T> mask_call(const BindCall& call) {
+  const Shape& shape = call.inputs[0].type.shape;
+  return {shape[0],
+          shape[1],
+          shape[2],
+          call.inputs[1].as<const int32_t>(),
+          call.attrs().integer("window"),
+          call.attrs().integer("ring"),
+          call.inputs[0].as<const T>(),
+          call.outputs[0].as<T>()};
+}
+
+}  // namespace
+
+Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes) {
+  Kernel kernel{.op = "cached_scores",
+                .bind = bind_typed(std::move(launchers), scores_call<float>, scores_call<uint16_t>),
+                .takes_input = first_lies_in_heads};
+  if (workspace_bytes != nullptr)
+    kernel.workspace_bytes = [workspace_bytes](const Call& call) {
+      return workspace_bytes(call.inputs[1].shape[3], call.attrs.integer("columns"));
+    };
+  return kernel;
+}
+
+Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
+  return {.op = "cached_mask",
+          .bind = bind_typed(std::move(launchers), mask_call<float>, mask_call<uint16_t>)};
+}
+
+Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {
+  Kernel kernel{.op = "cached_mix",
+                .bind = bind_typed(std::move(launchers), mix_call<float>, mix_call<uint16_t>),
+                .takes_output = output_lies_in_heads};
+  if (workspace_bytes != nullptr)
+    kernel.workspace_bytes = [workspace_bytes](const Call& call) {
+      return workspace_bytes(call.inputs[1].shape[3], call.inputs[0].shape[2]);
+    };
+  return kernel;
+}
+
+}  // namespace ridge::backends::bind

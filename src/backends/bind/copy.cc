@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of what only moves bytes: copy, and concat, the parts of which that are not seated in its
+// output are copied there.
+#include <utility>
+#include <vector>
+
+#include "backends/bind/bindings.h"
+#include "backends/in_order.h"
+#include "backends/row_layout.h"
+
+namespace ridge::backends::bind {
+namespace {
+
+static_assert(kMaxRank <= kCopyMaxRank);
+
+CopyLayout layout_of(const Operand& from, const Operand& to) {
+  CopyLayout layout;
+  layout.rank = from.type.shape.rank();
+  for (int axis = 0; axis < layout.rank; ++axis) {
+    layout.extents[axis] = from.type.shape[axis];
+    layout.source_strides[axis] = from.strides[axis];
+    layout.target_strides[axis] = to.strides[axis];
+  }
+  return layout;
+}
+
+Launch bind_seats(const BindCall& call, const Copier& copier) {
+  std::vector<Launch> copies;
+  int axis = static_cast<int>(call.attrs().integer("axis"));
+  int64_t begin = 0;
+  for (const Operand& part : call.inputs) {
+    Operand seat = call.outputs[0];
+    seat.data += storage_bytes(part.type.dtype, begin * seat.strides[axis]);
+    seat.type.shape = part.type.shape;
+    begin += part.type.shape[axis];
+    if (seat.data != part.data) copies.push_back(copier(part, seat));
+  }
+  return in_order(std::move(copies));
+}
+
+}  // namespace
+
+Launch strided_copy(const PairLaunchers<Copy>& launchers,
+                    const char* op,
+                    const Operand& from,
+                    const Operand& to,
+                    bool accumulate) {
+  return by_dtype(moved_as(from.type.dtype), [&](auto source) {
+    return by_dtype(moved_as(to.type.dtype), [&](auto target) {
+      using From = decltype(source);
+      using To = decltype(target);
+      return launchers(
+          Copy<From, To>{layout_of(from, to), from.as<const From>(), to.as<To>(), accumulate}, op);
+    });
+  });
+}
+
+Kernel copy(const Copier& copier) {
+  return {
+      .op = "copy",
+      .bind = [copier](const BindCall& call) { return copier(call.inputs[0], call.outputs[0]); },
+      .takes_input = any_layout,
+      .takes_output = any_layout};
+}
+
+Kernel concat(const Copier& copier) {
+  return {.op = "concat",
+          .bind = [copier](const BindCall& call) { return bind_seats(call, copier); },
+          .takes_input = any_layout,
+          .takes_output = any_layout};
+}
+
+}  // namespace ridge::backends::bind

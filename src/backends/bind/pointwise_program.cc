@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// A register for each input and each node.
+#include "backends/bind/pointwise_program.h"
+
+#include <string>
+#include <vector>
+
+#include "ops/pointwise.h"
+
+namespace ridge::backends {
+
+// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other
+// instructions read must be the rounded one.
+PointwiseProgram pointwise_program(const Graph& cluster, size_t inputs) {
+  PointwiseProgram program;
+  program.registers = static_cast<int>(inputs);
+  std::vector<int> registers(cluster.values.size(), -1);
+  for (size_t i = 0; i < cluster.values.size(); ++i)
+    if (cluster.values[i].producer == kNoNode) registers[i] = std::stoi(cluster.values[i].name);
+  for (const Node& node : cluster.nodes) {
+    int target = program.registers++;
+    registers[static_cast<size_t>(node.outputs[0])] = target;
+    program.instructions.push_back({ops::pointwise_function(*node.op), target,
+                                    registers[static_cast<size_t>(node.inputs.front())],
+                                    registers[static_cast<size_t>(node.inputs.back())],
+                                    static_cast<float>(ops::pointwise_parameter(node.attrs))});
+    program.instructions.back().rounds = cluster.type(node.outputs[0]).dtype == DType::kBF16;
+  }
+  for (ValueId output : cluster.outputs)
+    program.outputs.push_back(registers[static_cast<size_t>(output)]);
+  return program;
+}
+
+}  // namespace ridge::backends

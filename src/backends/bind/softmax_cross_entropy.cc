@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bindings of softmax_cross_entropy and its gradient.
+#include "backends/bind/bindings.h"
+#include "backends/row_layout.h"
+
+namespace ridge::backends::bind {
+namespace {
+
+template <typename T>
+SoftmaxCrossEntropy<T> loss_call(const BindCall& call) {
+  SoftmaxCrossEntropy<T> s;
+  s.tokens = call.inputs[0].type.shape[0];
+  s.vocabulary = call.inputs[0].type.shape[1];
+  s.logits = rows<const T>(call.inputs[0]);
+  s.labels = call.inputs[1].as<const int32_t>();
+  s.loss = call.outputs[0].as<float>();
+  s.lse = call.outputs[1].as<float>();
+  s.count = call.outputs[2].as<int32_t>();
+  s.workspace = reinterpret_cast<double*>(call.workspace);
+  return s;
+}
+
+// Inputs logits, labels, lse, the count, the loss's gradient.
+template <typename T>
+SoftmaxCrossEntropyBackward<T> backward_call(const BindCall& call) {
+  SoftmaxCrossEntropyBackward<T> s;
+  s.tokens = call.inputs[0].type.shape[0];
+  s.vocabulary = call.inputs[0].type.shape[1];
+  s.logits = rows<const T>(call.inputs[0]);
+  s.labels = call.inputs[1].as<const int32_t>();
+  s.lse = call.inputs[2].as<const float>();
+  s.count = call.inputs[3].as<const int32_t>();
+  s.d_loss = call.inputs[4].as<const float>();
+  s.d_logits = rows<T>(call.outputs[0]);
+  return s;
+}
+
+bool takes_gradient(const Call& call, int output, const Layout& layout) {
+  return call.outputs[0].shape.rank() == 2 && output_lies_in_rows(call, output, layout);
+}
+
+}  // namespace
+
+Kernel softmax_cross_entropy(TypedLaunchers<SoftmaxCrossEntropy> launchers,
+                             int64_t (*workspace_bytes)(int64_t tokens)) {
+  return {.op = "softmax_cross_entropy",
+          .bind = bind_typed(std::move(launchers), loss_call<float>, loss_call<uint16_t>),
+          .takes_input = first_lies_in_rows,
+          .workspace_bytes = [workspace_bytes](const Call& call) {
+            return workspace_bytes(call.inputs[0].shape[0]);
+          }};
+}
+
+Kernel softmax_cross_entropy_backward(TypedLaunchers<SoftmaxCrossEntropyBackward> launchers) {
+  return {.op = "softmax_cross_entropy_backward",
+          .bind = bind_typed(std::move(launchers), backward_call<float>, backward_call<uint16_t>),
+          .takes_input = first_lies_in_rows,
+          .takes_output = takes_gradient,
+          .in_place = true};
+}
+
+}  // namespace ridge::backends::bind

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What cached_attention's kernel on CPUs is given, and the check of a cache's cells.
+#include "backends/cpu/kernels/cache/cached_attention.h"
+
+#include "backends/bind/bindings.h"
+#include "backends/bind/cache_operands.h"
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/on_cpu.h"
+#include "backends/row_layout.h"
+#include "ops/cached_attention.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+template <typename T>
+CachedAttention<T> attention_call(const BindCall& call) {
+  ops::CachedAttention s = ops::cached_attention_shape(call.call());
+  CachedAttention<T> a;
+  a.cells = cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs()));
+  a.heads = s.heads;
+  a.window = s.window;
+  a.columns = s.columns();
+  a.scale = static_cast<float>(s.scale);
+  a.q = token_heads<const T>(call.inputs[0]);
+  a.keys = cache_of<const T>(call.inputs[1]);
+  a.values = cache_of<const T>(call.inputs[2]);
+  a.o = token_heads<T>(call.outputs[0]);
+  a.workspace = reinterpret_cast<float*>(call.workspace);
+  return a;
+}
+
+}  // namespace
+
+void expect_cells(const char* op, const CacheCells& cells) {
+  CacheFault fault = check_cells(cells);
+  if (fault.kind == CacheFault::kPosition)
+    throw runtime_error("[{}] expected positions from -1 to {}, token {} has another", op,
+                        cells.most_position, fault.index);
+  if (fault.kind == CacheFault::kSlot)
+    throw runtime_error("[{}] expected slots from 0 to {}, token {} has another", op,
+                        cells.slot_count - 1, fault.index);
+  if (fault.kind == CacheFault::kBlock)
+    throw runtime_error("[{}] expected blocks from 0 to {}, entry {} of the block table is another",
+                        op, cells.blocks - 1, fault.index);
+}
+
+Kernel cached_attention_kernel() {
+  return bind::cached_attention(
+      bind_typed(on_cells(cached_attention<float>, cached_attention<uint16_t>),
+                 attention_call<float>, attention_call<uint16_t>),
+      cached_attention_workspace_bytes);
+}
+
+}  // namespace ridge::backends::cpu

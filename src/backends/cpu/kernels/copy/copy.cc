@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+// Strided copies: runs, repeated elements, transpositions in tiles, and a scalar loop for the rest.
+#include "backends/cpu/kernels/copy/copy.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/copy/copy.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/cpu/kernels/copy/copy_plan.h"
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+
+#ifndef RIDGE_CPU_COPY_UNITS_
+#define RIDGE_CPU_COPY_UNITS_
+namespace ridge::backends::cpu {
+
+// Elements of a run that one unit of work copies: 16 Ki, so a long run is cut for the threads.
+inline constexpr int64_t kRunPiece = 16 << 10;
+// Rows and columns of a transposed tile: two whole cache lines on the source's side, and a buffer
+// of 8 KiB at most.
+template <typename From>
+inline constexpr int64_t kTile = 128 / static_cast<int64_t>(sizeof(From));
+inline constexpr int64_t kBand = 8;  // tiles; see TileOrder
+// Short runs from all over the source are fetched this many ahead: 8 of 512 bytes take the 100 ns
+// of a miss.
+inline constexpr int64_t kRunsAhead = 8;
+inline constexpr int64_t kShortRunBytes = 2048;
+
+inline int64_t pieces(int64_t extent, int64_t piece) { return (extent + piece - 1) / piece; }
+
+template <typename From, typename To>
+struct PlannedCopy {
+  CopyPlan plan;
+  const From* source;
+  To* target;
+  bool accumulate;
+  bool large;  // the target is streamed past the caches
+};
+
+}  // namespace ridge::backends::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+template <typename From, typename To>
+HWY_INLINE void copy_run(const From* from, To* to, int64_t count, bool accumulate, bool streamed) {
+  if (accumulate) {
+    for_lanes(count, [&](auto part, int64_t i) HWY_ATTR {
+      store(part, hn::Add(load(part, to + i), load(part, from + i)), to + i);
+    });
+    return;
+  }
+  for_lanes(count, [&](auto part, int64_t i)
+                       HWY_ATTR { store(part, load(part, from + i), to + i, streamed); });
+}
+
+// bf16 to bf16 moves bits: widening and rounding would keep every value but not a NaN's last bits.
+HWY_INLINE void copy_run(const uint16_t* from,
+                         uint16_t* to,
+                         int64_t count,
+                         bool accumulate,
+                         bool streamed) {
+  if (accumulate) {
+    copy_run<uint16_t, uint16_t>(from, to, count, true, false);
+    return;
+  }
+  const hn::ScalableTag<uint16_t> d;
+  const int64_t step = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + step <= count; i += step) {
+    auto v = hn::LoadU(d, from + i);
+    if (streamed) {
+      hn::Stream(v, d, to + i);
+    } else {
+      hn::StoreU(v, d, to + i);
+    }
+  }
+  std::memcpy(to + i, from + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
+}
+
+// Mapping: pieces of runs in static ranges over threads. Bound: memory, the source read and the
+// target written once (and read, if accumulating).
+template <typename From, typename To>
+HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
+  const CopyPlan& plan = call.plan;
+  const int64_t per_run = pieces(plan.inner, kRunPiece);
+  OuterWalk walk(plan, units.begin / per_run);
+  int64_t piece = units.begin % per_run;
+  const int64_t run_bytes = plan.inner * static_cast<int64_t>(sizeof(From));
+  const bool fetch = plan.path == CopyPath::kRuns && run_bytes <= kShortRunBytes;
+  OuterWalk ahead(plan, (units.begin + kRunsAhead) % plan.outer_count);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) {
+    const int64_t first = piece * kRunPiece;
+    const int64_t count = HWY_MIN(kRunPiece, plan.inner - first);
+    To* to = call.target + walk.target() + first;
+    const bool streamed = call.large && is_aligned(to);
+    const From* from = call.source + walk.source();
+    if (fetch) {
+      const char* run = reinterpret_cast<const char*>(call.source + ahead.source());
+      for (int64_t byte = 0; byte < run_bytes; byte += 64) prefetch_to_l2(run + byte);
+      ahead.advance();
+    }
+    if (plan.path == CopyPath::kRuns) {
+      copy_run(from + first, to, count, call.accumulate, streamed);
+    } else if (std::is_same_v<From, uint16_t> && std::is_same_v<To, uint16_t> && !call.accumulate) {
+      std::fill_n(to, count, static_cast<To>(*from));  // bits, as in copy_run
+    } else {
+      const V32 v = hn::Set(F32(), hn::GetLane(load(Partial{1}, from)));
+      for_lanes(count, [&](auto part, int64_t i) HWY_ATTR {
+        V32 sum = call.accumulate ? hn::Add(load(part, to + i), v) : v;
+        store(part, sum, to + i, streamed && !call.accumulate);
+      });
+    }
+    if (++piece == per_run) {
+      piece = 0;
+      walk.advance();
+    }
+  }
+  if (call.large) hwy::FlushStream();
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// buffer[i][j] = rows[j][i] for a square of as many elements as 128 bits hold: 4 of float ...
+HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* buffer) {
+  const hn::Full128<float> d;
+  const hn::Full128<double> dd;
+  auto r0 = hn::LoadU(d, rows);
+  auto r1 = hn::LoadU(d, rows + stride);
+  auto r2 = hn::LoadU(d, rows + 2 * stride);
+  auto r3 = hn::LoadU(d, rows + 3 * stride);
+  auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, r0, r1));
+  auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, r0, r1));
+  auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, r2, r3));
+  auto high23 = hn::BitCast(dd, hn::InterleaveUpper(d, r2, r3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, low01, low23)), d, buffer);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, low01, low23)), d, buffer + kTile<float>);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(dd, high01, high23)), d, buffer + 2 * kTile<float>);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, buffer + 3 * kTile<float>);
+}
+
+// ... and 8 of bf16: three rounds that interleave 16, 32 and 64 bits.
+HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t* buffer) {
+  const hn::Full128<uint16_t> d16;
+  const hn::Full128<uint32_t> d32;
+  const hn::Full128<uint64_t> d64;
+  hn::Vec<decltype(d32)>
+      pairs[8];  // pairs[2k + h]: rows 2k and 2k + 1, lower or upper half of the columns
+  for (int k = 0; k < 4; ++k) {
+    auto a = hn::LoadU(d16, rows + 2 * k * stride);
+    auto b = hn::LoadU(d16, rows + (2 * k + 1) * stride);
+    pairs[2 * k] = hn::BitCast(d32, hn::InterleaveLower(d16, a, b));
+    pairs[2 * k + 1] = hn::BitCast(d32, hn::InterleaveUpper(d16, a, b));
+  }
+  for (int h = 0; h < 2; ++h) {
+    auto low_a = hn::BitCast(d64, hn::InterleaveLower(d32, pairs[h], pairs[2 + h]));
+    auto high_a = hn::BitCast(d64, hn::InterleaveUpper(d32, pairs[h], pairs[2 + h]));
+    auto low_b = hn::BitCast(d64, hn::InterleaveLower(d32, pairs[4 + h], pairs[6 + h]));
+    auto high_b = hn::BitCast(d64, hn::InterleaveUpper(d32, pairs[4 + h], pairs[6 + h]));
+    uint16_t* to = buffer + 4 * h * kTile<uint16_t>;
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, low_a, low_b)), d16, to);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, low_a, low_b)), d16, to + kTile<uint16_t>);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveLower(d64, high_a, high_b)), d16,
+               to + 2 * kTile<uint16_t>);
+    hn::StoreU(hn::BitCast(d16, hn::InterleaveUpper(d64, high_a, high_b)), d16,
+               to + 3 * kTile<uint16_t>);
+  }
+}
+#endif
+
+// buffer[i][j] = from[i + j stride] for i below `across`, j below `inner`, both at most kTile.
+// Fetches the tile at `next` meanwhile, into L2: its strided rows are too many for the hardware to
+// follow, and where the stride is a power of two they share a few sets of L1.
+template <typename From>
+HWY_INLINE void transpose_tile(const From* from,
+                               [[maybe_unused]] const From* next,
+                               int64_t stride,
+                               int64_t across,
+                               int64_t inner,
+                               From* buffer) {
+  int64_t done = 0;  // columns of the buffer
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t kSide = 16 / static_cast<int64_t>(sizeof(From));
+  constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(From));
+  if (across == kTile<From>) {
+    for (; done + kSide <= inner; done += kSide) {
+      const From* rows = from + done * stride;
+      for (int64_t j = done; j < done + kSide; ++j) {
+        for (int64_t i = 0; i < kTile<From>; i += kLine) prefetch_to_l2(next + j * stride + i);
+      }
+      for (int64_t i = 0; i < kTile<From>; i += kSide) {
+        transpose_square(rows + i, stride, buffer + i * kTile<From> + done);
+      }
+    }
+  }
+#endif
+  for (int64_t j = done; j < inner; ++j) {
+    for (int64_t i = 0; i < across; ++i) buffer[i * kTile<From> + j] = from[i + j * stride];
+  }
+}
+
+// Two lines of a target row that will be written through the caches, which read it first.
+template <typename To>
+HWY_INLINE void prefetch_to_write(const To* row) {
+  __builtin_prefetch(row, 1, 2);
+  __builtin_prefetch(row + 64 / sizeof(To), 1, 2);
+}
+
+// Where a tile begins: tiles are counted within bands of kBand tiles
+// across, along the band's strips, so that the pages of a band's
+// target rows are still in the TLB when the next strip writes on.
+template <typename From>
+struct TileOrder {
+  int64_t across_tiles;
+  int64_t inner_tiles;
+
+  explicit TileOrder(const CopyPlan& plan)
+      : across_tiles(pieces(plan.across, kTile<From>)),
+        inner_tiles(pieces(plan.inner, kTile<From>)) {}
+
+  int64_t count() const { return across_tiles * inner_tiles; }
+  void origin(int64_t tile, int64_t& i, int64_t& j) const {
+    const int64_t band = tile / (kBand * inner_tiles);
+    const int64_t within = tile - band * kBand * inner_tiles;
+    const int64_t width = HWY_MIN(kBand, across_tiles - band * kBand);
+    i = (band * kBand + within % width) * kTile<From>;
+    j = within / width * kTile<From>;
+  }
+};
+
+// Mapping: tiles in static ranges over threads; a tile passes through a buffer in L1, so that both
+// sides move whole cache lines. Bound: memory, as for runs.
+template <typename From, typename To>
+HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
+  const CopyPlan& plan = call.plan;
+  const TileOrder<From> order(plan);
+  HWY_ALIGN From buffer[kTile<From> * kTile<From>];
+  OuterWalk walk(plan, units.begin / order.count());
+  int64_t tile = units.begin % order.count();
+  int64_t i = 0, j = 0, next_i = 0, next_j = 0;
+  order.origin(tile, i, j);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) {
+    const bool last = ++tile == order.count();
+    order.origin(last ? 0 : tile, next_i, next_j);
+    const int64_t across = HWY_MIN(kTile<From>, plan.across - i);
+    const int64_t inner = HWY_MIN(kTile<From>, plan.inner - j);
+    const From* source = call.source + walk.source();
+    To* to = call.target + walk.target() + i * plan.across_target + j;
+    const To* next_to = call.target + walk.target() + next_i * plan.across_target + next_j;
+    transpose_tile(source + i + j * plan.inner_source, source + next_i + next_j * plan.inner_source,
+                   plan.inner_source, across, inner, buffer);
+    for (int64_t row = 0; row < across; ++row) {
+      To* line = to + row * plan.across_target;
+      const bool streamed = call.large && is_aligned(line);
+      if (!streamed) prefetch_to_write(next_to + row * plan.across_target);
+      copy_run(buffer + row * kTile<From>, line, inner, call.accumulate, streamed);
+    }
+    i = next_i;
+    j = next_j;
+    if (last) {
+      tile = 0;
+      walk.advance();
+    }
+  }
+  if (call.large) hwy::FlushStream();
+}
+
+HWY_INLINE float widened(float value) { return value; }
+HWY_INLINE float widened(uint16_t bits) { return bf16_to_float(bits); }
+
+template <typename From, typename To>
+HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
+  if constexpr (std::is_same_v<From, To>) {
+    if (!accumulate) {
+      to = from;
+      return;
+    }
+  }
+  const float value = accumulate ? widened(to) + widened(from) : widened(from);
+  if constexpr (std::is_same_v<To, uint16_t>) {
+    to = float_to_bf16(value);
+  } else {
+    to = value;
+  }
+}
+
+// Mapping: outer indices in static ranges over threads.
+// Bound: one cache line an element in the worst case.
+template <typename From, typename To>
+HWY_INLINE void copy_elements(const PlannedCopy<From, To>& call, Range units) {
+  const CopyPlan& plan = call.plan;
+  OuterWalk walk(plan, units.begin);
+  for (int64_t unit = units.begin; unit < units.end; ++unit) {
+    const From* from = call.source + walk.source();
+    To* to = call.target + walk.target();
+    for (int64_t j = 0; j < plan.inner; ++j) {
+      copy_element(from[j * plan.inner_source], to[j * plan.inner_target], call.accumulate);
+    }
+    walk.advance();
+  }
+}
+
+template <typename From, typename To>
+HWY_INLINE void copy_units(const PlannedCopy<From, To>& call, Range units) {
+  switch (call.plan.path) {
+    case CopyPath::kRuns:
+    case CopyPath::kRepeat:
+      copy_runs(call, units);
+      break;
+    case CopyPath::kTranspose:
+      copy_tiles(call, units);
+      break;
+    case CopyPath::kScalar:
+      copy_elements(call, units);
+      break;
+  }
+}
+
+void copy_f32_f32(const PlannedCopy<float, float>& call, Range units) { copy_units(call, units); }
+void copy_f32_bf16(const PlannedCopy<float, uint16_t>& call, Range units) {
+  copy_units(call, units);
+}
+void copy_bf16_f32(const PlannedCopy<uint16_t, float>& call, Range units) {
+  copy_units(call, units);
+}
+void copy_bf16_bf16(const PlannedCopy<uint16_t, uint16_t>& call, Range units) {
+  copy_units(call, units);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(copy_f32_f32);
+HWY_EXPORT(copy_f32_bf16);
+HWY_EXPORT(copy_bf16_f32);
+HWY_EXPORT(copy_bf16_bf16);
+
+void run_units(const PlannedCopy<float, float>& call, Range units) {
+  HWY_DYNAMIC_DISPATCH(copy_f32_f32)(call, units);
+}
+void run_units(const PlannedCopy<float, uint16_t>& call, Range units) {
+  HWY_DYNAMIC_DISPATCH(copy_f32_bf16)(call, units);
+}
+void run_units(const PlannedCopy<uint16_t, float>& call, Range units) {
+  HWY_DYNAMIC_DISPATCH(copy_bf16_f32)(call, units);
+}
+void run_units(const PlannedCopy<uint16_t, uint16_t>& call, Range units) {
+  HWY_DYNAMIC_DISPATCH(copy_bf16_bf16)(call, units);
+}
+
+int64_t unit_count(const CopyPlan& plan, int64_t tile) {
+  switch (plan.path) {
+    case CopyPath::kRuns:
+    case CopyPath::kRepeat:
+      return plan.outer_count * pieces(plan.inner, kRunPiece);
+    case CopyPath::kTranspose:
+      return plan.outer_count * pieces(plan.across, tile) * pieces(plan.inner, tile);
+    case CopyPath::kScalar:
+      return plan.outer_count;
+  }
+  return 0;
+}
+
+}  // namespace
+
+template <typename From, typename To>
+void copy(const Copy<From, To>& call) {
+  const CopyPlan plan = plan_copy(call.layout);
+  if (plan.elements == 0) return;
+  const bool large = plan.elements * static_cast<int64_t>(sizeof(To)) >= kStreamBytes;
+  const PlannedCopy<From, To> planned{plan, call.source, call.target, call.accumulate,
+                                      large && !call.accumulate};
+  const int64_t bytes = plan.elements * static_cast<int64_t>(sizeof(From) + sizeof(To));
+  for_each_range(unit_count(plan, kTile<From>), parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_units(planned, Range{begin, end});
+  });
+}
+
+template <typename From, typename To>
+void cast(const From* source, To* target, int64_t elements) {
+  Copy<From, To> call;
+  call.layout = {.rank = 1, .extents = {elements}, .source_strides = {1}, .target_strides = {1}};
+  call.source = source;
+  call.target = target;
+  copy(call);
+}
+
+template void copy(const Copy<float, float>&);
+template void copy(const Copy<float, uint16_t>&);
+template void copy(const Copy<uint16_t, float>&);
+template void copy(const Copy<uint16_t, uint16_t>&);
+template void cast(const float*, float*, int64_t);
+template void cast(const float*, uint16_t*, int64_t);
+template void cast(const uint16_t*, float*, int64_t);
+template void cast(const uint16_t*, uint16_t*, int64_t);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

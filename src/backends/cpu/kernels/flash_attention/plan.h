@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which blocks of scores exist and which thread computes which tile: integer arithmetic shared by
+// both passes of flash attention and by their cost. No floating point here.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+
+// Throws a usage Error that names the rule that `extents` or `threads` breaks.
+void check_attention(const AttentionExtents& extents, int threads);
+
+struct TileRange {
+  int64_t first = 0;
+  int64_t last = 0;  // exclusive
+  bool empty() const { return first >= last; }
+  int64_t size() const { return last - first; }
+  bool operator==(const TileRange&) const = default;
+};
+
+inline TileRange intersect(TileRange a, TileRange b) {
+  return {std::max(a.first, b.first), std::min(a.last, b.last)};
+}
+
+// The query heads of a KV head, cut into passes of at
+// most 4 that share each packing of its keys and values.
+struct HeadPasses {
+  HeadPasses(int64_t heads, int64_t kv_heads)
+      : heads_per_kv(heads / kv_heads),
+        passes(ceil_div(heads_per_kv, kMost)),
+        heads_per_pass(ceil_div(heads_per_kv, passes)) {}
+  static constexpr int64_t kMost = 4;
+  int64_t heads_per_kv;
+  int64_t passes;
+  int64_t heads_per_pass;
+};
+
+inline int64_t score_blocks(const AttentionExtents& extents) {
+  return ceil_div(extents.sequence, kScoreBlock);
+}
+
+// How many key blocks before its own a query block reaches. Query block b starts at query 16 b,
+// which sees keys from 16 b - window + 1, so blocks from b - ceil((window - 1) / 16).
+inline int64_t block_reach(const AttentionExtents& extents) {
+  if (extents.window == 0) return score_blocks(extents) - 1;
+  return ceil_div(std::min(extents.window, extents.sequence) - 1, kScoreBlock);
+}
+
+inline TileRange visible_key_blocks(const AttentionExtents& extents, int64_t query_block) {
+  if (!extents.causal) return {0, score_blocks(extents)};
+  return {std::max<int64_t>(0, query_block - block_reach(extents)), query_block + 1};
+}
+
+// The same relation seen from a block of keys.
+inline TileRange visible_query_blocks(const AttentionExtents& extents, int64_t key_block) {
+  if (!extents.causal) return {0, score_blocks(extents)};
+  return {key_block, std::min(score_blocks(extents), key_block + block_reach(extents) + 1)};
+}
+
+// Keys that one query sees.
+inline TileRange visible_keys(const AttentionExtents& extents, int64_t query) {
+  if (!extents.causal) return {0, extents.sequence};
+  if (extents.window == 0) return {0, query + 1};
+  return {std::max<int64_t>(0, query - std::min(extents.window, extents.sequence) + 1), query + 1};
+}
+
+// Part of a tile of scores whose rows see the same columns; positions relative to the tile.
+struct ScoreStrip {
+  TileRange rows;
+  TileRange columns;
+};
+inline constexpr int kMaxStrips = 4;
+static_assert(kKeyTile == kMaxStrips * kScoreBlock && kQueryTile == kMaxStrips * kScoreBlock);
+
+// The visited blocks of the tile of `queries` (at most kQueryTile) from `query` and kKeyTile keys
+// from `key`, both multiples of kScoreBlock, as strips of queries; returns how many. Keys come in
+// whole blocks, those past the sequence included; queries end at the sequence.
+int query_strips(const AttentionExtents& extents,
+                 int64_t query,
+                 int64_t queries,
+                 int64_t key,
+                 ScoreStrip* strips);
+// The same blocks as strips of keys: rows are keys, columns are queries.
+int key_strips(const AttentionExtents& extents,
+               int64_t query,
+               int64_t queries,
+               int64_t key,
+               ScoreStrip* strips);
+
+// Work is a list of groups (a KV head of a sequence, with some of its query heads) that have the
+// same tiles. Each thread owns one contiguous stretch of it, cut so that costs (in score blocks)
+// differ by about a tile.
+class Schedule {
+ public:
+  enum class Axis { kQueries, kKeys };
+
+  // `tile` positions per tile, a multiple of kScoreBlock.
+  Schedule(const AttentionExtents& extents, Axis axis, int64_t tile, int64_t groups, int threads);
+
+  int64_t groups() const { return groups_; }
+  int64_t tiles() const { return tiles_; }
+  int threads() const { return threads_; }
+  // Which thread computes a tile; ascends with (group, tile).
+  int owner(int64_t group, int64_t tile) const;
+  // Tiles of `group` that `thread` owns.
+  TileRange owned_tiles(int64_t group, int thread) const;
+  // True where several threads work on `group`.
+  bool shared(int64_t group) const { return owner(group, 0) != owner(group, tiles_ - 1); }
+
+ private:
+  // Score blocks of one group in the tiles before `tile`.
+  int64_t cost_before(int64_t tile) const;
+
+  AttentionExtents extents_;
+  Axis axis_;
+  int64_t tile_blocks_;
+  int64_t tiles_;
+  int64_t groups_;
+  int threads_;
+};
+
+}  // namespace ridge::backends::cpu

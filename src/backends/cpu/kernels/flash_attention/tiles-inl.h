@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// What flash attention, forward, backward and over a cache, does to tiles, once per ISA: pack
+// operands, multiply, exponentiate. The order of tiles is each one's own affair. Included again for
+// each target of Highway's foreach_target.h.
+//
+// Tiles in scratch are fp32. "Panels" hold a tile of at most 64 rows as column panels of 64 (the
+// last one narrower): panel p is [rows, width] with its own row stride, so that a product reads
+// consecutive cache lines. The operands themselves are never multiplied in place: their token
+// stride, often a power of two of 4 KiB and more, maps all rows of a tile to the same few L1 sets.
+#if defined(RIDGE_FLASH_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIDGE_FLASH_ATTENTION_INL_H_
+#undef RIDGE_FLASH_ATTENTION_INL_H_
+#else
+#define RIDGE_FLASH_ATTENTION_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "backends/cpu/kernels/flash_attention/plan.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Score blocks are 16 wide, so that longer vectors would gain nothing.
+using Wide = HWY_CAPPED(float, 16);
+// Head sizes are multiples of 8: loads and stores of
+// operands need no mask and touch no neighbour's bytes.
+using Octet = HWY_CAPPED(float, 8);
+using Quad = HWY_CAPPED(float, 4);
+
+inline constexpr double kLog2E = 1.4426950408889634;
+// A row's maximum before any visible score. Finite, so that masked scores (minus infinity) still
+// weigh 0 against it.
+inline constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
+
+inline constexpr int64_t kPanelColumns = 64;
+inline constexpr int64_t kTileRows = 64;
+static_assert(kKeyTile == kTileRows && kQueryTile == kTileRows);
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> load(D d, const uint16_t* from) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::Rebind<uint32_t, D> d32;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, from))));
+}
+
+template <class D>
+HWY_INLINE void store(hn::Vec<D> value, D d, float* to) {
+  hn::StoreU(value, d, to);
+}
+
+// Rounds to nearest even; NaN stays NaN.
+template <class D>
+HWY_INLINE void store(hn::Vec<D> value, D, uint16_t* to) {
+  const hn::Rebind<uint16_t, D> d16;
+  const hn::Rebind<uint32_t, D> d32;
+  const hn::Rebind<int32_t, D> di32;
+  const auto bits = hn::BitCast(d32, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1u));
+  const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(d32, 0x7fffu))));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(d32, 0x40u));
+  const auto is_nan = hn::RebindMask(d32, hn::IsNaN(value));
+  const auto half = hn::IfThenElse(is_nan, quiet, rounded);
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, half)), d16, to);
+}
+
+// 2^x for x <= 127 with an error of at most 1.5 ulp; 0 below -126.5; NaN stays NaN, but for the
+// scalar fallback. x = n + f with |f| <= 1/2; adding 1.5 * 2^23 leaves n in the low bits, biased to
+// be 2^n's exponent field. 2^f is a polynomial, minimax in relative error with its constant fixed
+// to 1 (3.5e-9), so that 2^0 is exact.
+template <class D>
+HWY_INLINE hn::Vec<D> exp2_vector(D d, hn::Vec<D> x) {
+  const hn::Rebind<uint32_t, D> d32;
+  const auto magic = hn::Set(d, 12582912.0f + 127.0f);
+  // Max of x86 returns its second argument when one is NaN.
+  const auto clamped = hn::Max(hn::Set(d, -127.0f), x);
+  const auto shifted = hn::Add(clamped, magic);
+  const auto f = hn::Sub(clamped, hn::Sub(shifted, magic));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(d32, shifted)));
+  auto poly =
+      hn::MulAdd(f, hn::Set(d, 0.00015463086643234621f), hn::Set(d, 0.00134023249760355191f));
+  poly = hn::MulAdd(f, poly, hn::Set(d, 0.00961805339662384141f));
+  poly = hn::MulAdd(f, poly, hn::Set(d, 0.0555032343537064658f));
+  poly = hn::MulAdd(f, poly, hn::Set(d, 0.240226509340977164f));
+  poly = hn::MulAdd(f, poly, hn::Set(d, 0.693147208067020686f));
+  poly = hn::MulAdd(f, poly, hn::Set(d, 1.0f));
+  return hn::Mul(poly, power);
+}
+
+HWY_INLINE int64_t padded_head_size(int64_t head_size) { return round_up(head_size, kScoreBlock); }
+
+// Columns of panel `panel` of a tile with `columns` columns in all, and where it starts.
+HWY_INLINE int64_t panel_width(int64_t columns, int64_t panel) {
+  return std::min(kPanelColumns, columns - panel * kPanelColumns);
+}
+HWY_INLINE int64_t panel_offset(int64_t panel) { return panel * kPanelColumns * kTileRows; }
+
+// `rows` rows of `from`, times `factor`, into panels from row `first_row` on; zeros up to
+// `padded_rows` rows more and padded_head_size columns.
+template <typename T>
+HWY_NOINLINE void pack_panels(const T* from,
+                              int64_t row_stride,
+                              int64_t rows,
+                              int64_t padded_rows,
+                              int64_t head_size,
+                              float factor,
+                              float* panels,
+                              int64_t first_row = 0) {
+  const Octet d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t columns = padded_head_size(head_size);
+  const auto scale = hn::Set(d, factor);
+  for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
+    const int64_t width = panel_width(columns, panel);
+    const int64_t valid = std::min(width, head_size - start);
+    float* to = panels + panel_offset(panel) + first_row * width;
+    for (int64_t row = 0; row < rows; ++row, to += width) {
+      const T* source = from + row * row_stride + start;
+      int64_t e = 0;
+      for (; e < valid; e += lanes) hn::StoreU(hn::Mul(scale, load(d, source + e)), d, to + e);
+      for (; e < width; ++e) to[e] = 0.0f;
+    }
+    std::fill(to, to + (padded_rows - rows) * width, 0.0f);
+  }
+}
+
+// `rows` rows of `from` as columns: to[e, row] with row stride kPanelColumns, zeros up to
+// `padded_rows` columns.
+template <typename T>
+HWY_NOINLINE void pack_transposed(const T* from,
+                                  int64_t row_stride,
+                                  int64_t rows,
+                                  int64_t padded_rows,
+                                  int64_t head_size,
+                                  float* to) {
+  int64_t row = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const Quad d;
+  const hn::Repartition<double, Quad> pairs;
+  for (; row + 4 <= rows; row += 4) {
+    const T* source = from + row * row_stride;
+    for (int64_t e = 0; e < head_size; e += 4) {
+      const auto r0 = load(d, source + e);
+      const auto r1 = load(d, source + row_stride + e);
+      const auto r2 = load(d, source + 2 * row_stride + e);
+      const auto r3 = load(d, source + 3 * row_stride + e);
+      const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+      const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+      const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+      const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+      float* column = to + e * kPanelColumns + row;
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, column);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d,
+                 column + kPanelColumns);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d,
+                 column + 2 * kPanelColumns);
+      hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d,
+                 column + 3 * kPanelColumns);
+    }
+  }
+#endif
+  const hn::CappedTag<float, 1> one;
+  for (; row < padded_rows; ++row) {
+    for (int64_t e = 0; e < head_size; ++e) {
+      to[e * kPanelColumns + row] =
+          row < rows ? hn::GetLane(load(one, from + row * row_stride + e)) : 0.0f;
+    }
+  }
+}
+
+// The left operand of a product: element (row, k) is data[row * stride + k], or data[k * stride +
+// row] when transposed. Its elements are broadcast one by one, so either order costs the same.
+template <bool kTransposed>
+struct Left {
+  const float* data;
+  int64_t stride;
+};
+
+// Registers: 6 rows x 4 vectors are 24 accumulators, 4 vectors of b and a broadcast of the 32 of
+// AVX-512; 6 x 2 are 15 of the 16 of older sets. Both have more independent chains than FMA latency
+// x pipes (8) and fewer loads than FMAs.
+inline constexpr int kRegisterRows = 6;
+#if HWY_TARGET <= HWY_AVX3
+inline constexpr int kRegisterVectors = 4;
+#else
+inline constexpr int kRegisterVectors = 2;
+#endif
+
+// c[kRows, kVectors] = (accumulate ? c : 0) + a[kRows,
+// depth] b[depth, kVectors], in registers; k ascends.
+template <int kRows, int kVectors, bool kTransposed>
+HWY_INLINE void product_in_registers(Left<kTransposed> a,
+                                     const float* HWY_RESTRICT b,
+                                     int64_t b_stride,
+                                     float* HWY_RESTRICT c,
+                                     int64_t c_stride,
+                                     int64_t depth,
+                                     bool accumulate) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<Wide> sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r][v] = accumulate ? hn::LoadU(d, c + r * c_stride + v * lanes) : hn::Zero(d);
+    }
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    hn::Vec<Wide> right[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + k * b_stride + v * lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < kRows; ++r) {
+      const auto left =
+          hn::Set(d, kTransposed ? a.data[k * a.stride + r] : a.data[r * a.stride + k]);
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(left, right[v], sum[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, c + r * c_stride + v * lanes);
+  }
+}
+
+// All rows of kVectors columns of vectors.
+template <int kVectors, bool kTransposed>
+HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
+                                     const float* b,
+                                     int64_t b_stride,
+                                     float* c,
+                                     int64_t c_stride,
+                                     int64_t rows,
+                                     int64_t depth,
+                                     bool accumulate) {
+  const int64_t a_step = kTransposed ? 1 : a.stride;
+  for (; rows >= kRegisterRows; rows -= kRegisterRows) {
+    product_in_registers<kRegisterRows, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    a.data += kRegisterRows * a_step;
+    c += kRegisterRows * c_stride;
+  }
+  switch (rows) {
+    case 5:
+      return product_in_registers<5, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    case 4:
+      return product_in_registers<4, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    case 3:
+      return product_in_registers<3, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    case 2:
+      return product_in_registers<2, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    case 1:
+      return product_in_registers<1, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    default:
+      return;
+  }
+}
+
+// c[rows, columns] = (accumulate ? c : 0) + a[rows,
+// depth] b[depth, columns]; columns a multiple of 16.
+template <bool kTransposed>
+HWY_INLINE void product(Left<kTransposed> a,
+                        const float* b,
+                        int64_t b_stride,
+                        float* c,
+                        int64_t c_stride,
+                        int64_t rows,
+                        int64_t columns,
+                        int64_t depth,
+                        bool accumulate) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
+  const int64_t step = kRegisterVectors * lanes;
+  for (; columns >= step; columns -= step, b += step, c += step) {
+    product_of_columns<kRegisterVectors>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+  }
+  if constexpr (kRegisterVectors > 2) {
+    switch (columns / lanes) {
+      case 3:
+        return product_of_columns<3>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+      case 2:
+        return product_of_columns<2>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+      case 1:
+        return product_of_columns<1>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+      default:
+        return;
+    }
+  }
+}
+
+// Scores: c[rows, columns] = a b over the head size, a in panels from row `row` on, b transposed
+// from column `column` on. The depth is cut at panels, so that 64 x 64 of b are in use at a time.
+HWY_INLINE void product_of_panels(const float* panels,
+                                  int64_t head_size,
+                                  const float* transposed,
+                                  TileRange rows,
+                                  TileRange columns,
+                                  float* scores) {
+  const int64_t padded = padded_head_size(head_size);
+  for (int64_t start = 0, panel = 0; start < head_size; start += kPanelColumns, ++panel) {
+    const int64_t width = panel_width(padded, panel);
+    const Left<false> a{panels + panel_offset(panel) + rows.first * width, width};
+    product(a, transposed + start * kPanelColumns + columns.first, kPanelColumns,
+            scores + rows.first * kKeyTile + columns.first, kKeyTile, rows.size(), columns.size(),
+            std::min(kPanelColumns, head_size - start), start > 0);
+  }
+}
+
+// c[rows, head size] += a b with a the (transposed) tile of weights and b
+// in panels; c has row stride padded_head_size. `a` starts at the first
+// row of c and the first row of b that count; b's is `depth.first`.
+template <bool kTransposed>
+HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
+                                        const float* panels,
+                                        int64_t head_size,
+                                        int64_t rows,
+                                        TileRange depth,
+                                        float* c) {
+  const int64_t padded = padded_head_size(head_size);
+  for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
+    const int64_t width = panel_width(padded, panel);
+    product(a, panels + panel_offset(panel) + depth.first * width, width, c + start, padded, rows,
+            width, depth.size(), true);
+  }
+}
+
+// `rows` rows of `from` (row stride padded_head_size), times `factor`, to an operand.
+template <typename T>
+HWY_NOINLINE void unpack_rows(const float* from,
+                              int64_t rows,
+                              int64_t head_size,
+                              float factor,
+                              T* to,
+                              int64_t row_stride) {
+  const Octet d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto scale = hn::Set(d, factor);
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t e = 0; e < head_size; e += lanes) {
+      store(hn::Mul(scale, hn::LoadU(d, from + e)), d, to + e);
+    }
+    from += padded_head_size(head_size);
+    to += row_stride;
+  }
+}
+
+// State of some rows of one head while keys pass by.
+struct SoftmaxRows {
+  float* scores;   // row stride kKeyTile
+  float* maxima;   // of the scores in base-2 units
+  float* sums;     // row stride kScoreBlock, one partial sum per lane
+  float* outputs;  // row stride `columns`
+  int64_t columns;
+};
+
+// Masks one row's `range` of scores, raises its running
+// maximum and scales earlier sums and outputs to it.
+HWY_INLINE void raise_maximum(const SoftmaxRows& state,
+                              int64_t row,
+                              TileRange range,
+                              TileRange visible) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* scores = state.scores + row * kKeyTile;
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto maximum = lowest;
+  if (visible == range) {
+    for (int64_t j = range.first; j < range.last; j += lanes) {
+      maximum = hn::Max(maximum, hn::LoadU(d, scores + j));
+    }
+  } else {
+    const auto first = hn::Set(d, static_cast<float>(visible.first));
+    const auto last = hn::Set(d, static_cast<float>(visible.last));
+    for (int64_t j = range.first; j < range.last; j += lanes) {
+      const auto column = hn::Iota(d, static_cast<float>(j));
+      const auto seen = hn::And(hn::Ge(column, first), hn::Lt(column, last));
+      const auto score = hn::IfThenElse(seen, hn::LoadU(d, scores + j), lowest);
+      hn::StoreU(score, d, scores + j);
+      maximum = hn::Max(maximum, score);
+    }
+  }
+  const float old_maximum = state.maxima[row];
+  const float new_maximum = hn::GetLane(hn::MaxOfLanes(d, maximum));
+  if (!(new_maximum > old_maximum)) return;
+  state.maxima[row] = new_maximum;
+  if (old_maximum == kNoMaximum) return;  // nothing summed yet
+  const auto shrink = exp2_vector(d, hn::Set(d, old_maximum - new_maximum));
+  float* sums = state.sums + row * kScoreBlock;
+  hn::StoreU(hn::Mul(shrink, hn::LoadU(d, sums)), d, sums);
+  float* output = state.outputs + row * state.columns;
+  for (int64_t e = 0; e < state.columns; e += lanes) {
+    hn::StoreU(hn::Mul(shrink, hn::LoadU(d, output + e)), d, output + e);
+  }
+}
+
+// Turns one row's `range` of scores into weights 2^(score - maximum) and adds them to its sum.
+HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, TileRange range) {
+  const Wide d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  float* scores = state.scores + row * kKeyTile;
+  float* sums = state.sums + row * kScoreBlock;
+  const auto shift = hn::Set(d, state.maxima[row]);
+  auto sum = hn::LoadU(d, sums);
+  for (int64_t j = range.first; j < range.last; j += lanes) {
+    const auto weight = exp2_vector(d, hn::Sub(hn::LoadU(d, scores + j), shift));
+    hn::StoreU(weight, d, scores + j);
+    sum = hn::Add(sum, weight);
+  }
+  hn::StoreU(sum, d, sums);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ridge::backends::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif

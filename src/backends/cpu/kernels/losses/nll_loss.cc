@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Negative log-likelihood: a gather of N elements forward, a fill of N V elements backward.
+#include "backends/cpu/kernels/losses/nll_loss.h"
+
+#include <type_traits>
+
+#include "backends/cpu/kernels/copy/fill.h"
+#include "backends/cpu/kernels/partition.h"
+#include "base/bf16.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+float to_float(float value) { return value; }
+float to_float(uint16_t bits) { return bf16_to_float(bits); }
+
+template <typename T>
+T from_float(float value) {
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    return float_to_bf16(value);
+  } else {
+    return value;
+  }
+}
+
+}  // namespace
+
+// Mapping: one thread, in row order. Bound: latency, one cache line a row.
+template <typename T>
+int64_t nll_loss(const NllLoss<T>& call) {
+  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  double sum = 0.0;
+  int32_t count = 0;
+  for (int64_t n = 0; n < call.tokens; ++n) {
+    if (call.labels[n] < 0) continue;
+    sum -= to_float(call.log_p[n][call.labels[n]]);
+    ++count;
+  }
+  *call.count = count;
+  *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
+  return kNoBadRow;
+}
+
+// Mapping: the fill's, then one thread for the labels. Bound: memory, N V sizeof(T) written.
+template <typename T>
+int64_t nll_loss_backward(const NllLossBackward<T>& call) {
+  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  fill<T>({call.tokens, call.vocabulary, call.d_log_p, 0.0f});
+  if (*call.count == 0) return kNoBadRow;
+  const T each = from_float<T>(-*call.d_loss / static_cast<float>(*call.count));
+  for (int64_t n = 0; n < call.tokens; ++n) {
+    if (call.labels[n] >= 0) call.d_log_p[n][call.labels[n]] = each;
+  }
+  return kNoBadRow;
+}
+
+template int64_t nll_loss(const NllLoss<float>&);
+template int64_t nll_loss(const NllLoss<uint16_t>&);
+template int64_t nll_loss_backward(const NllLossBackward<float>&);
+template int64_t nll_loss_backward(const NllLossBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Softmax cross-entropy: the forward reads the logits once, the backward once.
+#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/losses/softmax_cross_entropy.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+#include "backends/cpu/kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// Mapping: rows in static ranges over threads. Bound: memory, N V sizeof(T) read, once however long
+// a row is.
+template <typename T>
+HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* x = call.logits[n];
+    const double lse = exp_sum(x, call.vocabulary, 1.0f).log_sum_exp(1.0f);
+    call.lse[n] = static_cast<float>(lse);
+    const int32_t label = call.labels[n];
+    if (label < 0) {
+      call.workspace[n] = 0.0;
+      continue;
+    }
+    call.workspace[n] = lse - hn::GetLane(load(Partial{1}, x + label));
+  }
+}
+
+// Mapping: rows in static ranges over threads, one pass. Bound: memory, 2 N V sizeof(T).
+template <typename T>
+HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range range) {
+  const F32 d;
+  const bool large =
+      call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const float each = *call.count == 0 ? 0.0f : *call.d_loss / static_cast<float>(*call.count);
+  const V32 factor = hn::Set(d, each);
+  const V32 log2_e = hn::Set(d, kLog2E);
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* x = call.logits[n];
+    T* dx = call.d_logits[n];
+    const int32_t label = call.labels[n];
+    const bool streamed = large && dx != x && is_aligned(dx);
+    if (label < 0) {
+      for_lanes(call.vocabulary,
+                [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(d), dx + i, streamed); });
+      continue;
+    }
+    const V32 lse = hn::Set(d, call.lse[n]);
+    // Before the pass, which may overwrite it.
+    const V32 chosen = exp2_of_negative(hn::Mul(hn::Sub(load(Partial{1}, x + label), lse), log2_e));
+    for_lanes(call.vocabulary, [&](auto part, int64_t i) HWY_ATTR {
+      V32 p = exp2_of_negative(hn::Mul(hn::Sub(load(part, x + i), lse), log2_e));
+      store(part, hn::Mul(p, factor), dx + i, streamed);
+    });
+    if (streamed) hwy::FlushStream();  // the label's element is stored again
+    store(Partial{1}, hn::Mul(hn::Sub(chosen, hn::Set(d, 1.0f)), factor), dx + label);
+  }
+  if (large) hwy::FlushStream();
+}
+
+void loss_f32(const SoftmaxCrossEntropy<float>& call, Range range) { loss_rows(call, range); }
+void loss_bf16(const SoftmaxCrossEntropy<uint16_t>& call, Range range) { loss_rows(call, range); }
+void gradient_f32(const SoftmaxCrossEntropyBackward<float>& call, Range range) {
+  gradient_rows(call, range);
+}
+void gradient_bf16(const SoftmaxCrossEntropyBackward<uint16_t>& call, Range range) {
+  gradient_rows(call, range);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(loss_f32);
+HWY_EXPORT(loss_bf16);
+HWY_EXPORT(gradient_f32);
+HWY_EXPORT(gradient_bf16);
+
+void run_range(const SoftmaxCrossEntropy<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(loss_f32)(call, range);
+}
+void run_range(const SoftmaxCrossEntropy<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(loss_bf16)(call, range);
+}
+void run_range(const SoftmaxCrossEntropyBackward<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gradient_f32)(call, range);
+}
+void run_range(const SoftmaxCrossEntropyBackward<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(gradient_bf16)(call, range);
+}
+
+}  // namespace
+
+int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) {
+  return tokens * static_cast<int64_t>(sizeof(double));
+}
+
+template <typename T>
+int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
+  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  const int64_t bytes = call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
+  double sum = 0.0;
+  int32_t count = 0;
+  for (int64_t n = 0; n < call.tokens; ++n) {
+    sum += call.workspace[n];
+    count += call.labels[n] < 0 ? 0 : 1;
+  }
+  *call.count = count;
+  *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
+  return kNoBadRow;
+}
+
+template <typename T>
+int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call) {
+  const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
+  if (bad != kNoBadRow) return bad;
+  const int64_t bytes = 2 * call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
+  return kNoBadRow;
+}
+
+template int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<float>&);
+template int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<uint16_t>&);
+template int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<float>&);
+template int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

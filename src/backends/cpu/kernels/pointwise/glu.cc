@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gated activations. Both are x sigmoid(u): SiLU with u = x, the tanh form of GELU with
+// u = 2 sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh(u / 2)) / 2 = sigmoid(u).
+#include "backends/cpu/kernels/pointwise/glu.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/pointwise/glu.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+#include "backends/cpu/kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+inline constexpr float kGeluLinear = 1.5957691216057308f;  // 2 sqrt(2 / pi)
+inline constexpr float kGeluCubic = 0.044715f;
+
+struct Silu {
+  static HWY_INLINE V32 argument(V32 x) { return x; }
+  static HWY_INLINE V32 slope(V32) { return hn::Set(F32(), 1.0f); }  // du / dx
+};
+
+struct GeluTanh {
+  static HWY_INLINE V32 argument(V32 x) {
+    const F32 d;
+    const V32 square = hn::Mul(x, x);
+    const V32 stretch =
+        hn::MulAdd(square, hn::Set(d, kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
+    return hn::Mul(x, stretch);
+  }
+  static HWY_INLINE V32 slope(V32 x) {
+    const F32 d;
+    const V32 square = hn::Mul(x, x);
+    return hn::MulAdd(square, hn::Set(d, 3.0f * kGeluLinear * kGeluCubic), hn::Set(d, kGeluLinear));
+  }
+};
+
+// Mapping: rows in static ranges over threads, one pass. Bound: memory,
+// 3 N F sizeof(T); the exp and the division take about as long as one
+// thread's traffic of fp32, so two threads are needed to reach it.
+template <typename Activation, typename T>
+HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
+  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* gate = call.gate[n];
+    const T* up = call.up[n];
+    T* y = call.y[n];
+    const bool streamed = large && y != gate && y != up && is_aligned(y);
+    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
+    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
+    for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+      if (next_gate != nullptr) {
+        prefetch_to_l2(next_gate + i);
+        prefetch_to_l2(next_up + i);
+      }
+      V32 x = load(part, gate + i);
+      V32 active = hn::Mul(x, sigmoid(Activation::argument(x)));
+      store(part, hn::Mul(active, load(part, up + i)), y + i, streamed);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+// With s = sigmoid(u): act = x s, act' = s + x s (1 - s) du/dx. Mapping as above. Bound: memory, 5
+// N F sizeof(T).
+template <typename Activation, typename T>
+HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
+  const V32 one = hn::Set(F32(), 1.0f);
+  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  for (int64_t n = range.begin; n < range.end; ++n) {
+    const T* dy = call.dy[n];
+    const T* gate = call.gate[n];
+    const T* up = call.up[n];
+    T* d_gate = call.d_gate[n];
+    T* d_up = call.d_up[n];
+    const bool apart =
+        d_gate != dy && d_gate != gate && d_gate != up && d_up != dy && d_up != gate && d_up != up;
+    const bool streamed = large && apart && is_aligned(d_gate) && is_aligned(d_up);
+    const T* next_dy = row_after(call.dy, n, range, call.tokens, call.width);
+    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
+    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
+    for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
+      if (next_dy != nullptr) {
+        prefetch_to_l2(next_dy + i);
+        prefetch_to_l2(next_gate + i);
+        prefetch_to_l2(next_up + i);
+      }
+      V32 x = load(part, gate + i);
+      V32 given = load(part, dy + i);
+      V32 s = sigmoid(Activation::argument(x));
+      V32 active = hn::Mul(x, s);
+      V32 bend = hn::Mul(hn::Sub(one, s), Activation::slope(x));
+      V32 derivative = hn::MulAdd(active, bend, s);
+      V32 into_gate = hn::Mul(hn::Mul(given, load(part, up + i)), derivative);
+      store(part, into_gate, d_gate + i, streamed);
+      store(part, hn::Mul(given, active), d_up + i, streamed);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+template <typename T>
+HWY_INLINE void glu_any(const Glu<T>& call, Range range) {
+  if (call.activation == GluActivation::kSilu) {
+    glu_rows<Silu>(call, range);
+  } else {
+    glu_rows<GeluTanh>(call, range);
+  }
+}
+template <typename T>
+HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
+  if (call.activation == GluActivation::kSilu) {
+    glu_backward_rows<Silu>(call, range);
+  } else {
+    glu_backward_rows<GeluTanh>(call, range);
+  }
+}
+
+void glu_f32(const Glu<float>& call, Range range) { glu_any(call, range); }
+void glu_bf16(const Glu<uint16_t>& call, Range range) { glu_any(call, range); }
+void glu_backward_f32(const GluBackward<float>& call, Range range) {
+  glu_backward_any(call, range);
+}
+void glu_backward_bf16(const GluBackward<uint16_t>& call, Range range) {
+  glu_backward_any(call, range);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(glu_f32);
+HWY_EXPORT(glu_bf16);
+HWY_EXPORT(glu_backward_f32);
+HWY_EXPORT(glu_backward_bf16);
+
+void glu_range(const Glu<float>& call, Range range) { HWY_DYNAMIC_DISPATCH(glu_f32)(call, range); }
+void glu_range(const Glu<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(glu_bf16)(call, range);
+}
+void backward_range(const GluBackward<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(glu_backward_f32)(call, range);
+}
+void backward_range(const GluBackward<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(glu_backward_bf16)(call, range);
+}
+
+}  // namespace
+
+template <typename T>
+void glu(const Glu<T>& call) {
+  const int64_t bytes = 3 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    glu_range(call, Range{begin, end});
+  });
+}
+
+template <typename T>
+void glu_backward(const GluBackward<T>& call) {
+  const int64_t bytes = 5 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    backward_range(call, Range{begin, end});
+  });
+}
+
+template void glu(const Glu<float>&);
+template void glu(const Glu<uint16_t>&);
+template void glu_backward(const GluBackward<float>&);
+template void glu_backward(const GluBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

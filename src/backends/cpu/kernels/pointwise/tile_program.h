@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointwise work as a register program run over tiles that stay in L1. Operands are strided (a stride of 0 repeats), float or
+// bf16; registers are float.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backends/kernels/pointwise_program.h"
+#include "base/dtype.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+
+using TileInstruction = PointwiseInstruction;
+using TileProgram = PointwiseProgram;
+
+struct TileOperand {
+  void* data = nullptr;  // null where absent
+  DType dtype = DType::kF32;
+  Strides strides;  // over the domain's axes, in elements
+};
+
+// A program bound to operands of one shape. An output
+// may be an input's own bytes in the same layout.
+class TileKernel {
+ public:
+  TileKernel(const TileProgram& program,
+             const Shape& domain,
+             std::vector<TileOperand> inputs,
+             std::vector<TileOperand> outputs);
+
+  // Mapping: the domain in row-major order in static ranges over threads, each in tiles. Bound:
+  // memory, each operand once; with transcendental functions about 1 to 2 ns a vector each.
+  void run() const;
+
+ private:
+  void collapse();
+  bool may_compute_in_place(size_t output) const;
+
+  TileProgram program_;
+  Shape domain_;
+  std::vector<TileOperand> inputs_;
+  std::vector<TileOperand> outputs_;
+  std::vector<bool> computed_in_place_;  // per output
+  int64_t tile_ = 0;                     // elements
+  int64_t bytes_ = 0;                    // of all operands
+};
+
+}  // namespace ridge::backends::cpu

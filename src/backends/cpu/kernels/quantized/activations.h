@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Activations rounded to 16 or 8 bits for products with quantized weights: their layout and the
+// rounding. Not the products: matmul.h.
+//
+// Each row is cut into blocks of 32: x_i is about unit * q_i with unit = max |x| / 32258 and q_i
+// the nearest integer. Products of many tokens read q as words. Those of few tokens, which multiply
+// bytes, read it in two parts: q_i = 254 c_i + d_i, with c_i and d_i from -127 to 127. Or in one:
+// unit = max |x| / 127 and q_i from -127 to 127. Beside the codes of a part lie its unit as
+// `scale`, and scale * (sum of codes) of each block and each half block, which weights with an
+// offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum q_i. A block that holds an
+// infinity or a NaN has scale infinity or NaN, and so makes every product with it NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/kernels/rows.h"
+
+namespace ridge::backends::cpu {
+
+inline constexpr int64_t kActivationBlock = 32;
+
+// An element's code: 8 bits, 16 in two parts, or 16.
+enum class Codes { kByte, kTwoBytes, kWord };
+
+// How much finer the second part's scale is than the first one's.
+inline constexpr int kPartRatio = 254;
+
+// Rows of one buffer, each token's parts on their own and filled up to whole cache lines: codes
+// int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16]. Or words, int16
+// [in] in place of the codes, each four columns as 0, 2, 1, 3. `in` is a multiple of 32.
+struct QuantizedActivations {
+  int64_t tokens = 0;         // N
+  int64_t in = 0;             // D
+  std::byte* data = nullptr;  // [N, row_bytes()], aligned to 64 bytes
+  Codes form = Codes::kTwoBytes;
+
+  int64_t blocks() const { return in / kActivationBlock; }
+  bool in_words() const { return form == Codes::kWord; }
+  int64_t code_bytes() const { return in_words() ? 2 * in : in; }
+  int64_t part_bytes() const { return (code_bytes() + in / 2 + 63) / 64 * 64; }
+  int parts() const { return form == Codes::kTwoBytes ? 2 : 1; }
+  int64_t row_bytes() const { return parts() * part_bytes(); }
+  int64_t bytes() const { return tokens * row_bytes(); }
+  int8_t* codes(int64_t n) const { return reinterpret_cast<int8_t*>(data + n * row_bytes()); }
+  int16_t* words(int64_t n) const { return reinterpret_cast<int16_t*>(data + n * row_bytes()); }
+  float* scales(int64_t n) const {
+    return reinterpret_cast<float*>(data + n * row_bytes() + code_bytes());
+  }
+  float* sums(int64_t n) const { return scales(n) + blocks(); }
+  float* half_sums(int64_t n) const { return scales(n) + 2 * blocks(); }
+
+  // The same rows at part p: what codes(n) and the others give is that part's.
+  QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
+
+  // Vectors of 8-bit codes: the tokens' parts, one token's after the other's.
+  int64_t vectors() const { return tokens * parts(); }
+  int64_t token_of(int64_t vector) const { return vector / parts(); }
+  int part_of(int64_t vector) const { return static_cast<int>(vector % parts()); }
+};
+
+// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.5 bytes an element
+// written, 3 in two parts.
+void quantize_activations(Rows<const float> x, const QuantizedActivations& out);
+
+}  // namespace ridge::backends::cpu

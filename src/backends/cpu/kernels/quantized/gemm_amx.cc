@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// bf16 tiles for AMX: rounding activations and unpacking weights into tiles. The order of the
+// product is tiles-inl.h.
+#include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "backends/cpu/kernels/quantized/tiles-inl.h"
+#include "backends/cpu/kernels/tile_gemm/amx_tiles-inl.h"
+#include "backends/cpu/kernels/tile_gemm/tile_filling-inl.h"
+#include "base/error.h"
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
+// GCC 12 takes the header's deliberately undefined operands for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// Codes of 16 rows, with their scales and offsets.
+struct RowCodes {
+  alignas(64) uint8_t codes[kTileRows][kTilePanelDepth];
+  alignas(64) float scales[kTileRows][kTilePanelDepth / 16];
+  alignas(64) float offsets[kTileRows][kTilePanelDepth / 16];
+};
+
+inline __m512 sixteen(const RowCodes& from, int64_t row, int64_t column, int64_t group) {
+  const __m128i codes = _mm_load_si128(reinterpret_cast<const __m128i*>(from.codes[row] + column));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(codes)),
+                         _mm512_set1_ps(from.scales[row][group]),
+                         _mm512_set1_ps(from.offsets[row][group]));
+}
+
+template <int kGroup>
+void make_tiles(const RowCodes& from, int64_t depth_tiles, uint16_t* to) {
+  for (int64_t k = 0; k < depth_tiles; ++k, to += kTileElements) {
+    const int64_t column = k * kTileDepth;
+    __m512i rows[kTileRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kTileRows; ++r) {
+      rows[r] = rounded(sixteen(from, r, column, column / kGroup),
+                        sixteen(from, r, column + 16, (column + 16) / kGroup));
+    }
+    transpose_words(rows);
+    store_tile(rows, to);
+  }
+}
+
+void round_token(const float* x, const ActivationTiles& out, int64_t token) {
+  const int64_t row = token % kTileRows * kTileDepth;
+  for (int64_t k = 0; k < out.depth_tiles(); ++k, x += kTileDepth) {
+    uint16_t* to = out.tile(token / kTileRows, k) + row;
+    _mm512_store_si512(to, rounded(_mm512_loadu_ps(x), _mm512_loadu_ps(x + 16)));
+  }
+}
+
+// Tiles past the last token, so that no register holds what nobody wrote.
+void fill_up(const ActivationTiles& out) {
+  for (int64_t token = out.tokens; token < out.token_tiles() * kTileRows; ++token)
+    for (int64_t k = 0; k < out.depth_tiles(); ++k)
+      _mm512_store_si512(out.tile(token / kTileRows, k) + token % kTileRows * kTileDepth,
+                         _mm512_setzero_si512());
+}
+
+}  // namespace
+
+void round_activations(Rows<const float> x, const ActivationTiles& out) {
+  for_each_range(out.tokens, parts_for(4 * out.tokens * out.in), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n) round_token(x[n], out, n);
+  });
+  fill_up(out);
+}
+
+// Bound: two shuffles' ports, about 7 cycles per 32 columns of a row.
+void unpack_tiles(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  WeightTiles& tiles) {
+  if (is_panels(weight.dtype)) return unpack_panel_tiles(weight, row, column, depth, tiles);
+  RowCodes from;
+  tiles.depth_tiles = depth / kTileDepth;
+  const int64_t group = code_format(weight.dtype).group;
+  for (int64_t half = 0; half < 2; ++half, row += kTileRows) {
+    if (row >= weight.out) return;
+    for (int64_t r = 0; r < kTileRows; ++r) {
+      if (row + r < weight.out) {
+        unpack_codes(weight, row + r, column, depth, from.codes[r], from.scales[r],
+                     from.offsets[r]);
+      } else {
+        std::fill_n(from.codes[r], depth, uint8_t{0});
+        std::fill_n(from.scales[r], depth / group, 0.0f);
+        std::fill_n(from.offsets[r], depth / group, 0.0f);
+      }
+    }
+    if (group == 16) {
+      make_tiles<16>(from, tiles.depth_tiles, tiles.tile(half, 0));
+    } else {
+      make_tiles<32>(from, tiles.depth_tiles, tiles.tile(half, 0));
+    }
+  }
+}
+
+void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x) {
+  for (const QuantizedProduct& product : products) {
+    RIDGE_CHECK(product.weight.in == x.in && supports_fast(product.weight.dtype),
+                "expected blocks of {} columns, got {} of {}", x.in, product.weight.in,
+                name(product.weight.dtype));
+  }
+  AmxTiles::ask();
+  for_each_panel_task(products, kTilePanelRows, x.tokens,
+                      [&](const QuantizedProduct& product, int64_t row, Range tokens) {
+                        const AmxTiles::Shapes shapes;
+                        multiply_rows<AmxTiles>(product, row, x, tokens);
+                      });
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options

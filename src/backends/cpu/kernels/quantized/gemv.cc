@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// 8- and 16-bit products of few tokens: the split of rows over threads, the choice of the inner
+// loop, and its portable form. The fast inner loops lie in files named for their ISA.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemv.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "base/error.h"
+#include "base/row_panels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// Chosen by target, because asking the processor what
+// it has takes microseconds in a virtual machine.
+RowsTimesVectors gemv_of_target() {
+#if HWY_TARGET == HWY_SCALAR
+  return gemv_portable;
+#else
+  return gemv_avx2;
+#endif
+}
+
+RowsTimesVectors gemv_panels_of_target() {
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_AVX2
+  return gemv_panels_avx2;
+#else
+  static const bool vnni = has_vnni();
+  return vnni ? gemv_panels_avx512 : gemv_panels_avx2;
+#endif
+}
+
+bool target_takes_panels() { return HWY_TARGET != HWY_SCALAR; }
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+
+HWY_EXPORT(gemv_of_target);
+HWY_EXPORT(gemv_panels_of_target);
+HWY_EXPORT(target_takes_panels);
+
+bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
+
+void gemv_portable(const QuantizedMatrix& weight,
+                   const RowStream& stream,
+                   const QuantizedActivations& x,
+                   Rows<float> y,
+                   bool accumulate) {
+  const Range rows = stream.rows;
+  constexpr int64_t kStep = 256;  // whole blocks of any format
+  const int64_t group = code_format(weight.dtype).group;
+  uint8_t codes[kStep];
+  float scales[kStep / 16], offsets[kStep / 16];
+  for (int64_t v = 0; v < x.vectors(); ++v) {
+    const int64_t n = x.token_of(v);
+    const QuantizedActivations vector = x.part(x.part_of(v));
+    const float* sums = group == 16 ? vector.half_sums(n) : vector.sums(n);
+    for (int64_t row = rows.begin; row < rows.end; ++row) {
+      float total = 0;
+      for (int64_t column = 0; column < x.in; column += kStep) {
+        const int64_t depth = std::min(kStep, x.in - column);
+        unpack_codes(weight, row, column, depth, codes, scales, offsets);
+        for (int64_t g = 0; g < depth / group; ++g) {
+          const int8_t* part = vector.codes(n) + column + g * group;
+          int32_t dot = 0;
+          for (int64_t i = 0; i < group; ++i) dot += codes[g * group + i] * part[i];
+          const float scale = vector.scales(n)[(column + g * group) / kActivationBlock];
+          total += scales[g] * scale * static_cast<float>(dot);
+          total += offsets[g] * sums[column / group + g];
+        }
+      }
+      const bool adds = accumulate || x.part_of(v) != 0;
+      y[n][row] = adds ? y[n][row] + total : total;
+    }
+  }
+}
+
+namespace {
+
+// Of a weight that streams from memory the last eighth is dealt out in pieces to whichever thread
+// is done: neighbours on the machine slow its threads unevenly.
+constexpr int64_t kDealtBytes = 16 << 20, kPieceBytes = 512 << 10;
+
+int64_t weight_bytes(const QuantizedMatrix& weight) {
+  return storage_bytes(weight.dtype, weight.out * weight.in);
+}
+
+// The split of a weight's rows.
+struct Shares {
+  Shares(const QuantizedMatrix& weight, int64_t parts)
+      : granule(is_panels(weight.dtype) ? kPanelRows : kGranule), even(weight.out) {
+    const int64_t bytes = weight_bytes(weight);
+    if (parts == 1 || bytes < kDealtBytes) return;
+    even = weight.out / 8 * 7 / granule * granule;
+    piece = (kPieceBytes * weight.out / bytes + granule - 1) / granule * granule;
+    pieces = (weight.out - even + piece - 1) / piece;
+  }
+  static constexpr int64_t kGranule = 4;  // rows of blocks that inner loops take at once
+  int64_t granule;
+  int64_t even;                   // rows [0, even) are shared out
+  int64_t piece = 0, pieces = 0;  // the others come in so many pieces of so many rows
+};
+
+// Where a part begins to read.
+const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64_t index) {
+  const Shares shares(weight, parts);
+  const Range rows = part_of(shares.even, parts, index, shares.granule);
+  return weight.data + storage_bytes(weight.dtype, rows.begin * weight.in);
+}
+
+}  // namespace
+
+// Each thread takes its share of every product's
+// rows, so that products of several dtypes stay even.
+void quantized_gemv(std::span<const QuantizedProduct> products,
+                    const QuantizedActivations& x,
+                    const QuantizedMatrix& next) {
+  int64_t bytes = 0;
+  for (const QuantizedProduct& product : products) {
+    const QuantizedMatrix& weight = product.weight;
+    RIDGE_CHECK(weight.in == x.in && supports_fast(weight.dtype),
+                "expected blocks of {} columns, got {} of {}", x.in, weight.in, name(weight.dtype));
+    RIDGE_CHECK(!is_panels(weight.dtype) || takes_panels(), "no panels of {} here",
+                name(weight.dtype));
+    bytes += weight_bytes(weight);
+  }
+  const int64_t parts = parts_for(bytes);
+  const RowsTimesVectors of_rows = HWY_DYNAMIC_DISPATCH(gemv_of_target)(),
+                         of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();
+  const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
+    if (stream.rows.begin < stream.rows.end)
+      (is_panels(product.weight.dtype) ? of_panels : of_rows)(product.weight, stream, x, product.y,
+                                                              product.accumulate);
+  };
+  std::atomic<int64_t> dealt = 0;  // pieces, of all products
+  for_each_part(parts, [&](int64_t index) {
+    for (size_t p = 0; p < products.size(); ++p) {
+      const Shares shares(products[p].weight, parts);
+      const QuantizedMatrix& after = p + 1 < products.size() ? products[p + 1].weight : next;
+      const bool reads_on = shares.pieces == 0 && after.data != nullptr;
+      multiply(products[p], {part_of(shares.even, parts, index, shares.granule),
+                             reads_on ? share_begin(after, parts, index) : nullptr});
+    }
+    int64_t mine = dealt.fetch_add(1, std::memory_order_relaxed), first = 0;
+    for (const QuantizedProduct& product : products) {
+      const Shares shares(product.weight, parts);
+      for (; mine < first + shares.pieces; mine = dealt.fetch_add(1, std::memory_order_relaxed)) {
+        const int64_t begin = shares.even + (mine - first) * shares.piece;
+        multiply(product, {{begin, std::min(begin + shares.piece, product.weight.out)}});
+      }
+      first += shares.pieces;
+    }
+  });
+}
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the products of few tokens with panels of 16 rows share: the walk over the
+// strips of panels and the vectors that are multiplied at once. The inner loops
+// are gemv_panels_avx2.cc's and gemv_panels_avx512.cc's.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "base/error.h"
+#include "base/row_panels.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+static_assert(kPanelRows == kPanelRowCount);
+
+// Asks for what a stream of panels reads kDistance bytes after the part of `panel` that four scales
+// are for, from scale `s` on, into L2.
+template <int64_t kDistance, typename Panel>
+inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
+  constexpr size_t kParts = (kScaleCount<Panel> + 3) / 4, kBytes = sizeof(Panel) / kParts;
+  const std::byte* from = reinterpret_cast<const std::byte*>(&panel) + s / 4 * kBytes;
+  const std::byte* ahead = path.ahead_of(from, kDistance);
+#pragma GCC unroll 18
+  for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
+}
+
+// Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
+struct Vectors {
+  Vectors() = default;
+  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to)
+      : count(std::min<int64_t>(x.vectors() - first, 4)) {
+    for (int64_t v = 0; v < count; ++v) {
+      const int64_t n = x.token_of(first + v);
+      const QuantizedActivations part = x.part(x.part_of(first + v));
+      codes[v] = part.codes(n);
+      scales[v] = part.scales(n);
+      sums[v] = part.sums(n);
+      half_sums[v] = part.half_sums(n);
+    }
+    for (int64_t t = 0; t < count / x.parts(); ++t) y[t] = to[x.token_of(first) + t];
+  }
+
+  // Of `columns` columns each.
+  const float* sums_of(int64_t columns, int v) const {
+    return columns == kActivationBlock ? sums[v] : half_sums[v];
+  }
+
+  int64_t count = 0;
+  const int8_t* codes[4] = {};
+  const float* scales[4] = {};
+  const float* sums[4] = {};       // scale times the sum of a block's codes
+  const float* half_sums[4] = {};  // or half a block's
+  float* y[4] = {};
+};
+
+// 16 rows of W from `row`, all columns.
+template <typename Panel>
+struct Strip {
+  const Panel* panels;
+  int64_t across;
+  int64_t row;
+  bool accumulate;
+  ReadPath path;
+};
+
+// Form::multiply<kTokens, kParts>(strip, vectors) multiplies kTokens tokens of kParts parts each.
+template <typename Form>
+auto strip_product(int64_t tokens, int parts) {
+  if (parts == 2)
+    return tokens == 1 ? Form::template multiply<1, 2> : Form::template multiply<2, 2>;
+  return tokens == 1   ? Form::template multiply<1, 1>
+         : tokens == 2 ? Form::template multiply<2, 1>
+         : tokens == 3 ? Form::template multiply<3, 1>
+                       : Form::template multiply<4, 1>;
+}
+
+// Strip after strip, as memory brings them; a strip is in L1 when further vectors come to it.
+template <typename Form>
+void multiply_strips(const QuantizedMatrix& weight,
+                     const RowStream& stream,
+                     const QuantizedActivations& x,
+                     Rows<float> y,
+                     bool accumulate) {
+  using Panel = typename Form::Panel;
+  constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens in two parts
+  const Range rows = stream.rows;
+  RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
+              "rows {} to {} are no panels", rows.begin, rows.end);
+  Strip<Panel> strip{nullptr, weight.in / Panel::kColumns, 0, accumulate, {}};
+  const Panel* panels = reinterpret_cast<const Panel*>(weight.data);
+  const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
+  strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), stream.then};
+  for (int64_t first = 0; first < x.vectors(); first += 4 * kAtOnce) {
+    std::array<Vectors, kAtOnce> vectors;
+    std::array<decltype(strip_product<Form>(1, 1)), kAtOnce> products;
+    size_t groups = 0;
+    for (int64_t v = first; groups < kAtOnce && v < x.vectors(); v += 4, ++groups) {
+      vectors[groups] = Vectors(x, v, y);
+      products[groups] = strip_product<Form>(vectors[groups].count / x.parts(), x.parts());
+    }
+    for (strip.row = rows.begin; strip.row < rows.end; strip.row += kPanelRows) {
+      strip.panels = strip_of(strip.row);
+      for (size_t g = 0; g < groups; ++g) products[g](strip, vectors[g]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops that quantized_gemv and quantized_gemm choose among by
+// instruction set. Private to those two; each ISA's file defines its own.
+// All but gemv_panels_* take any format of rows that supports_fast() names.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized/unpack.h"
+
+namespace ridge::backends::cpu {
+
+// Calls body(product, first row, tokens) for each task, in parallel: one panel of rows and a range
+// of tokens, all of about the same cost. Tokens are cut only where the panels alone would leave
+// threads idle, since each cut unpacks the panel once more, and at multiples of kTokenCut.
+inline constexpr int64_t kTokenCut = 32;
+template <typename Body>
+void for_each_panel_task(std::span<const QuantizedProduct> products,
+                         int64_t panel_rows,
+                         int64_t tokens,
+                         const Body& body) {
+  constexpr int64_t kTasksPerThread = 8;
+  const auto panels_of = [&](const QuantizedMatrix& weight) {
+    return (weight.out + panel_rows - 1) / panel_rows;
+  };
+  int64_t panels = 0;
+  for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
+  if (panels == 0 || tokens == 0) return;
+  const int64_t parts = parts_for(panels * panel_rows * products[0].weight.in * tokens);
+  const int64_t wanted = (kTasksPerThread * parts + panels - 1) / panels;
+  const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
+  const int64_t cuts = std::clamp<int64_t>(wanted, 1, most);
+  for_each_range(panels * cuts, parts, [&](int64_t begin, int64_t end) {
+    int64_t first = 0;  // task of the present product
+    for (const QuantizedProduct& product : products) {
+      const int64_t tasks = panels_of(product.weight) * cuts;
+      const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, tasks);
+      for (int64_t task = from; task < to; ++task) {
+        body(product, task / cuts * panel_rows, part_of(tokens, cuts, task % cuts, kTokenCut));
+      }
+      first += tasks;
+    }
+  });
+}
+
+// Rows of W that a thread reads, and where it reads on after them: memory is asked for ahead of its
+// use. Null: nothing is known.
+struct RowStream {
+  Range rows;
+  const std::byte* then = nullptr;
+};
+
+// The bytes of a stream's rows end at `end`.
+struct ReadPath {
+  const std::byte* end = nullptr;
+  const std::byte* then = nullptr;
+  // What is read `distance` bytes after `at`.
+  const std::byte* ahead_of(const void* from, int64_t distance) const {
+    const auto* at = static_cast<const std::byte*>(from);
+    return distance < end - at || then == nullptr ? at + distance : then + (distance - (end - at));
+  }
+};
+
+// y [N, out] of some of W's rows and all tokens of x.
+using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
+                                  const RowStream& stream,
+                                  const QuantizedActivations& x,
+                                  Rows<float> y,
+                                  bool accumulate);
+
+// One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
+// depth - 1, which the panel holds.
+struct PanelProduct {
+  const WordPanel* panel = nullptr;
+  CodeFormat format;
+  int64_t column = 0;
+  int64_t depth = 0;
+  int64_t rows = 0;  // 1..kPanelRows
+  const QuantizedActivations* x = nullptr;
+  Range tokens;
+  Rows<float> y;  // at the panel's first row
+  bool accumulate = false;
+};
+using PanelTimesVectors = void (*)(const PanelProduct& call);
+
+// Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
+void gemv_portable(const QuantizedMatrix& weight,
+                   const RowStream& stream,
+                   const QuantizedActivations& x,
+                   Rows<float> y,
+                   bool accumulate);
+void gemm_panel_portable(const PanelProduct& call);
+
+void gemv_avx2(const QuantizedMatrix& weight,
+               const RowStream& stream,
+               const QuantizedActivations& x,
+               Rows<float> y,
+               bool accumulate);
+void gemm_panel_avx2(const PanelProduct& call);
+
+// AVX-512 with VNNI.
+bool has_vnni();
+void gemm_panel_avx512(const PanelProduct& call);
+
+// Weights in panels of rows (base/row_panels.h); rows are whole panels.
+void gemv_panels_avx2(const QuantizedMatrix& weight,
+                      const RowStream& stream,
+                      const QuantizedActivations& x,
+                      Rows<float> y,
+                      bool accumulate);
+void gemv_panels_avx512(const QuantizedMatrix& weight,
+                        const RowStream& stream,
+                        const QuantizedActivations& x,
+                        Rows<float> y,
+                        bool accumulate);
+
+}  // namespace ridge::backends::cpu

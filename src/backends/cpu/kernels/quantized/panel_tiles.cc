@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Weights in panels of 16 rows to tiles of bf16, with AVX-512 and its BF16: a panel's lanes are a
+// tile's rows already, so nothing is transposed. Rows of blocks: gemm_amx.cc.
+#include <cstdint>
+
+#include "backends/cpu/kernels/quantized/panel_codes_avx512-inl.h"
+#include "backends/cpu/kernels/quantized/tiles-inl.h"
+#include "backends/cpu/kernels/tile_gemm/tile_filling-inl.h"
+#include "base/row_panels.h"
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")
+// GCC 12 takes the header's deliberately undefined operands for mistakes.
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#include <immintrin.h>
+
+namespace ridge::backends::cpu {
+namespace {
+
+// A column's codes of 16 rows with their blocks' scales
+// and offsets, as gemm_amx.cc computes them.
+struct Scaling {
+  __m512 scale;
+  __m512 offset;
+  __m512 value(__m512i codes) const {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(codes), scale, offset);
+  }
+};
+
+template <typename Panel>
+inline Scaling scaling(const Scales<Panel>& scales, int s) {
+  const __m512 scale = scales.scale(s);
+  if constexpr (requires(const Panel& panel) { panel.mins; }) return {scale, scales.min(s)};
+  return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
+}
+
+// Four columns, a byte of each lane: two pairs of columns of a tile.
+inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
+  const __m512i byte = _mm512_set1_epi32(255);
+  const __m512i interleave =
+      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                       21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512 columns[4] = {by.value(_mm512_and_si512(codes, byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 8), byte)),
+                             by.value(_mm512_and_si512(_mm512_srli_epi32(codes, 16), byte)),
+                             by.value(_mm512_srli_epi32(codes, 24))};
+  for (int pair = 0; pair < 2; ++pair) {
+    const __m512i both = rounded(columns[2 * pair], columns[2 * pair + 1]);
+    _mm512_store_si512(to + pair * kTileDepth, _mm512_permutexvar_epi16(interleave, both));
+  }
+}
+
+// A tile of a panel's, from its scale `first` on.
+template <typename Panel>
+inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first, uint16_t* to) {
+  constexpr int kGroups = Panel::kScaleColumns / 4;
+  for (int s = first; s < first + kTileDepth / Panel::kScaleColumns; ++s) {
+    const Scaling by = scaling(scales, s);
+#pragma GCC unroll 8
+    for (int group = 0; group < kGroups; ++group, to += 2 * kTileDepth)
+      store_pairs(codes(panel, s, group), by, to);
+  }
+}
+
+template <typename Panel>
+void unpack(const QuantizedMatrix& weight, int64_t row, int64_t column, WeightTiles& tiles) {
+  constexpr int kTiles = Panel::kColumns / kTileDepth, kScales = kTileDepth / Panel::kScaleColumns;
+  for (int64_t row_tile = 0; row_tile < 2 && row < weight.out; ++row_tile, row += kTileRows) {
+    const Panel* panel = reinterpret_cast<const Panel*>(weight.data) +
+                         (row / kTileRows * weight.in + column) / Panel::kColumns;
+    for (int64_t k = 0; k < tiles.depth_tiles; k += kTiles, ++panel) {
+      const Scales<Panel> scales(*panel);
+      for (int tile = 0; tile < kTiles; ++tile)
+        make_tile(*panel, scales, tile * kScales, tiles.tile(row_tile, k + tile));
+    }
+  }
+}
+
+}  // namespace
+
+static_assert(kPanelRowCount == kTileRows);
+
+// Bound: conversions, about 2.5 cycles per 32 columns of a row.
+void unpack_panel_tiles(const QuantizedMatrix& weight,
+                        int64_t row,
+                        int64_t column,
+                        int64_t depth,
+                        WeightTiles& tiles) {
+  tiles.depth_tiles = depth / kTileDepth;
+  with_panel(weight.dtype,
+             [&](auto type) { unpack<typename decltype(type)::type>(weight, row, column, tiles); });
+}
+
+}  // namespace ridge::backends::cpu
+#pragma GCC pop_options

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order in which tiles are multiplied, for any unit that has
+// tile registers: AMX's (gemm_amx.cc), or arithmetic that
+// says what a tile instruction does, in tests. Private to those.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/quantized/tiles.h"
+#include "base/block_formats.h"
+
+namespace ridge::backends::cpu {
+
+// Two tiles of rows by two of tokens fill the eight registers: four of sums, two of each operand.
+inline constexpr int64_t kTilePanelRows = 2 * kTileRows;
+// 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48, past which the activations stream: a
+// matrix is cut into as few parts of whole blocks as have about that.
+inline constexpr int64_t kTilePanelDepth = 768;
+inline int64_t tile_panel_depth(int64_t in) {
+  constexpr int64_t kUsual = 640;
+  const int64_t parts = (in + kUsual - 1) / kUsual;
+  const int64_t blocks = (in + parts * kSuperBlockElements - 1) / (parts * kSuperBlockElements);
+  return parts == 1 ? in : blocks * kSuperBlockElements;
+}
+
+// Columns of 32 rows of W, unpacked: [2, depth / 32, 16 pairs of columns, 16 rows, 2].
+struct WeightTiles {
+  int64_t depth_tiles = 0;
+  alignas(64) uint16_t values[kTilePanelRows * kTilePanelDepth];
+
+  uint16_t* tile(int64_t row_tile, int64_t depth_tile) {
+    return values + (row_tile * depth_tiles + depth_tile) * kTileElements;
+  }
+  const uint16_t* tile(int64_t row_tile, int64_t depth_tile) const {
+    return values + (row_tile * depth_tiles + depth_tile) * kTileElements;
+  }
+};
+
+// Columns column .. column + depth - 1 of the kTilePanelRows rows from `row`; rows past the last
+// are zeros. column and depth are whole blocks, depth <= kTilePanelDepth.
+void unpack_tiles(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  WeightTiles& tiles);
+
+// The same of weights in panels of rows, which need AVX-512 with BF16.
+void unpack_panel_tiles(const QuantizedMatrix& weight,
+                        int64_t row,
+                        int64_t column,
+                        int64_t depth,
+                        WeightTiles& tiles);
+
+struct TileProduct {
+  const WeightTiles* weights = nullptr;
+  const ActivationTiles* x = nullptr;
+  int64_t first_depth_tile = 0;  // of x, where the weights' columns begin
+  int64_t rows = 0;              // 1..kTilePanelRows
+  Rows<float> y;                 // at the panel's first row
+  bool accumulate = false;
+};
+
+// Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7. Loads in a
+// row and products in a row: tile_gemm-inl.h says why.
+template <typename Unit, int kTokenTiles, int kRowTiles>
+inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
+  constexpr int64_t kStep = 2 * kTileDepth;
+  for (int64_t k = 0; k < call.weights->depth_tiles; ++k) {
+    const int64_t depth_tile = call.first_depth_tile + k;
+    Unit::template load<6>(call.weights->tile(0, k), kStep);
+    Unit::template load_passing<4>(call.x->tile(token_tile, depth_tile), kStep);
+    if constexpr (kRowTiles == 2) Unit::template load<7>(call.weights->tile(1, k), kStep);
+    if constexpr (kTokenTiles == 2)
+      Unit::template load_passing<5>(call.x->tile(token_tile + 1, depth_tile), kStep);
+    Unit::template multiply<0, 4, 6>();
+    if constexpr (kRowTiles == 2) Unit::template multiply<1, 4, 7>();
+    if constexpr (kTokenTiles == 2) Unit::template multiply<2, 5, 6>();
+    if constexpr (kTokenTiles * kRowTiles == 4) Unit::template multiply<3, 5, 7>();
+  }
+}
+
+// One tile of y. Where it is cut off, a copy that is whole goes through the registers, so that an
+// output's sum has one order whatever N is.
+struct OutputTile {
+  float* y;
+  int64_t stride;  // elements
+  int64_t tokens, rows;
+
+  bool is_whole() const { return tokens == kTileRows && rows == kTileRows; }
+};
+
+inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64_t row_tile) {
+  const int64_t token = token_tile * kTileRows, row = row_tile * kTileRows;
+  return {call.y[token] + row, call.y.stride, std::min(call.x->tokens - token, kTileRows),
+          std::min(call.rows - row, kTileRows)};
+}
+
+// Outputs lie in L3 or farther, a line of each token: asked for while the product runs, they are
+// there when it is stored.
+inline void fetch_outputs(const TileProduct& call, int64_t token_tile, int64_t token_tiles) {
+  const int64_t end = std::min((token_tile + token_tiles) * kTileRows, call.x->tokens);
+  for (int64_t n = token_tile * kTileRows; n < end; ++n) {
+    __builtin_prefetch(call.y[n], 1);
+    __builtin_prefetch(call.y[n] + call.rows - 1, 1);
+  }
+}
+
+template <typename Unit, int kTile>
+inline void begin_sums(const OutputTile& tile, bool accumulate) {
+  if (!accumulate) return Unit::template zero<kTile>();
+  if (tile.is_whole()) return Unit::template load<kTile>(tile.y, 4 * tile.stride);
+  alignas(64) float whole[kTileRows * kTileRows] = {};
+  for (int64_t n = 0; n < tile.tokens; ++n)
+    std::copy_n(tile.y + n * tile.stride, tile.rows, whole + n * kTileRows);
+  Unit::template load<kTile>(whole, 4 * kTileRows);
+}
+
+template <typename Unit, int kTile>
+inline void store_sums(const OutputTile& tile) {
+  if (tile.is_whole()) return Unit::template store<kTile>(tile.y, 4 * tile.stride);
+  alignas(64) float whole[kTileRows * kTileRows];
+  Unit::template store<kTile>(whole, 4 * kTileRows);
+  for (int64_t n = 0; n < tile.tokens; ++n)
+    std::copy_n(whole + n * kTileRows, tile.rows, tile.y + n * tile.stride);
+}
+
+template <typename Unit, int kTokenTiles, int kRowTiles>
+inline void multiply_block(const TileProduct& call, int64_t token_tile) {
+  const auto at = [&](int64_t n, int64_t r) { return output_tile(call, token_tile + n, r); };
+  fetch_outputs(call, token_tile, kTokenTiles);
+  begin_sums<Unit, 0>(at(0, 0), call.accumulate);
+  if constexpr (kRowTiles == 2) begin_sums<Unit, 1>(at(0, 1), call.accumulate);
+  if constexpr (kTokenTiles == 2) begin_sums<Unit, 2>(at(1, 0), call.accumulate);
+  if constexpr (kTokenTiles * kRowTiles == 4) begin_sums<Unit, 3>(at(1, 1), call.accumulate);
+  multiply_tiles<Unit, kTokenTiles, kRowTiles>(call, token_tile);
+  store_sums<Unit, 0>(at(0, 0));
+  if constexpr (kRowTiles == 2) store_sums<Unit, 1>(at(0, 1));
+  if constexpr (kTokenTiles == 2) store_sums<Unit, 2>(at(1, 0));
+  if constexpr (kTokenTiles * kRowTiles == 4) store_sums<Unit, 3>(at(1, 1));
+}
+
+// A panel of W with a range of tokens' tiles.
+template <typename Unit>
+void multiply_panel(const TileProduct& call, Range token_tiles) {
+  const bool both = call.rows > kTileRows;
+  for (int64_t t = token_tiles.begin; t < token_tiles.end; t += 2) {
+    const bool pair = t + 1 < token_tiles.end;
+    if (pair && both) {
+      multiply_block<Unit, 2, 2>(call, t);
+    } else if (pair) {
+      multiply_block<Unit, 2, 1>(call, t);
+    } else if (both) {
+      multiply_block<Unit, 1, 2>(call, t);
+    } else {
+      multiply_block<Unit, 1, 1>(call, t);
+    }
+  }
+}
+
+// 32 rows of W from `row` on, over all columns; tokens begin at a whole tile.
+template <typename Unit>
+void multiply_rows(const QuantizedProduct& product,
+                   int64_t row,
+                   const ActivationTiles& x,
+                   Range tokens) {
+  const Range token_tiles{tokens.begin / kTileRows, (tokens.end + kTileRows - 1) / kTileRows};
+  WeightTiles weights;
+  TileProduct call;
+  call.weights = &weights;
+  call.x = &x;
+  call.rows = std::min(kTilePanelRows, product.weight.out - row);
+  call.y = {product.y.data + row, product.y.stride};
+  const int64_t depth = tile_panel_depth(x.in);
+  for (int64_t column = 0; column < x.in; column += depth) {
+    unpack_tiles(product.weight, row, column, std::min(depth, x.in - column), weights);
+    call.first_depth_tile = column / kTileDepth;
+    call.accumulate = product.accumulate || column > 0;
+    multiply_panel<Unit>(call, token_tiles);
+  }
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks to codes and floats, for every format; no product.
+#include "backends/cpu/kernels/quantized/unpack.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/unpack.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "backends/cpu/kernels/quantized/codes-inl.h"
+#include "backends/cpu/kernels/quantized/inner_loops.h"
+#include "base/bf16.h"
+#include "base/row_panels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+template <typename Block>
+constexpr int64_t block_elements() {
+  return sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
+}
+
+template <typename Block>
+HWY_INLINE const std::byte* block_address(const QuantizedMatrix& weight,
+                                          int64_t row,
+                                          int64_t column) {
+  constexpr int64_t kElements = block_elements<Block>();
+  return weight.data +
+         (row * (weight.in / kElements) + column / kElements) * static_cast<int64_t>(sizeof(Block));
+}
+
+template <typename Block>
+HWY_INLINE void row_codes(const std::byte* from,
+                          int64_t depth,
+                          int64_t group,
+                          uint8_t* codes,
+                          float* scales,
+                          float* offsets) {
+  constexpr int64_t kElements = block_elements<Block>();
+  const Block* block = reinterpret_cast<const Block*>(from);
+  for (int64_t k = 0; k < depth; k += kElements, ++block) {
+    unpack_codes(*block, codes + k, scales + k / group, offsets + k / group);
+  }
+}
+
+void unpack_row_codes(const QuantizedMatrix& weight,
+                      int64_t row,
+                      int64_t column,
+                      int64_t depth,
+                      uint8_t* codes,
+                      float* scales,
+                      float* offsets) {
+  const int64_t group = code_format(weight.dtype).group;
+  with_block(weight.dtype, [&](auto block) HWY_ATTR {
+    using Block = decltype(block);
+    row_codes<Block>(block_address<Block>(weight, row, column), depth, group, codes, scales,
+                     offsets);
+  });
+}
+
+// 64 bytes of codes, four columns of 16 rows, as words less `zero`: even columns, then odd ones.
+HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* words) {
+  const HWY_CAPPED(uint16_t, 32) d;
+  const hn::RebindToSigned<decltype(d)> signed_d;
+  const auto store = [&](auto wide, int16_t* to) HWY_ATTR {
+    const auto less = hn::Set(signed_d, static_cast<int16_t>(zero));
+    hn::Store(hn::Sub(hn::BitCast(signed_d, wide), less), signed_d, to);
+  };
+  for (size_t i = 0; i < 32; i += hn::Lanes(d)) {
+    const auto pair = hn::Load(d, reinterpret_cast<const uint16_t*>(codes) + i);
+    store(hn::And(pair, hn::Set(d, 0xff)), words + i);
+    store(hn::ShiftRight<8>(pair), words + 32 + i);
+  }
+}
+
+HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, int16_t* words) {
+  for (int64_t at = 0; at < columns * kPanelRows; at += 4 * kPanelRows)
+    widen_four_columns(codes + at, zero, words + at);
+}
+
+// Row by row through a linear copy that stays in L1.
+void unpack_word_panel(const QuantizedMatrix& weight,
+                       int64_t row,
+                       int64_t column,
+                       int64_t depth,
+                       WordPanel& panel) {
+  const CodeFormat format = code_format(weight.dtype);
+  const int64_t groups = depth / format.group;
+  alignas(64) uint8_t codes[kPanelDepth], bytes[kPanelRows * kPanelDepth];
+  alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
+  for (int64_t r = 0; r < kPanelRows; ++r) {
+    if (row + r < weight.out) {
+      unpack_row_codes(weight, row + r, column, depth, codes, scales, offsets);
+    } else {
+      std::fill_n(codes, depth, static_cast<uint8_t>(format.zero));
+      std::fill_n(scales, groups, 0.0f);
+      std::fill_n(offsets, groups, 0.0f);
+    }
+    for (int64_t k = 0; k < depth; k += 4)
+      std::memcpy(bytes + kPanelRows * k + 4 * r, codes + k, 4);
+    for (int64_t g = 0; g < groups; ++g) {
+      panel.scales[kPanelRows * g + r] = scales[g];
+      panel.offsets[kPanelRows * g + r] = offsets[g];
+    }
+  }
+  widen_columns(bytes, depth, format.zero, panel.words);
+}
+
+HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
+  for (int64_t r = 0; r < kPanelRows; ++r) to[r] = half_to_float(halves[r]);
+}
+
+// What scale s of a panel is for: the codes, [kScaleColumns / 4, 16 rows, 4 columns].
+template <typename Panel>
+HWY_INLINE void panel_codes(const Panel& panel, int s, uint8_t* to) {
+  const HWY_CAPPED(uint8_t, 64) d;
+  constexpr size_t kGroupBytes = 4 * kPanelRows;
+  const auto fifth_bits = [&](size_t i, int group) HWY_ATTR {
+    if constexpr (requires { panel.high_bits; }) {
+      const auto bits = hn::LoadU(d, &panel.high_bits[s][0][0] + i);
+      const auto bit = hn::And(bits, hn::Set(d, static_cast<uint8_t>(1 << group)));
+      return hn::IfThenElseZero(hn::Ne(bit, hn::Zero(d)), hn::Set(d, uint8_t{16}));
+    } else {
+      return hn::Zero(d);
+    }
+  };
+  constexpr int kGroups = static_cast<int>(std::extent_v<decltype(Panel::quants), 1>);
+  for (int group = 0; group < kGroups; ++group, to += kGroupBytes) {
+    for (size_t i = 0; i < kGroupBytes; i += hn::Lanes(d)) {
+      const auto codes = hn::LoadU(d, &panel.quants[s][group][0][0] + i);
+      if constexpr (kGroups == 8) {
+        hn::Store(codes, d, to + i);
+      } else {
+        const auto low = hn::And(codes, hn::Set(d, uint8_t{15}));
+        hn::Store(hn::Or(low, fifth_bits(i, group)), d, to + i);
+        hn::Store(hn::Or(hn::ShiftRight<4>(codes), fifth_bits(i, 4 + group)), d,
+                  to + 4 * kGroupBytes + i);
+      }
+    }
+  }
+}
+
+HWY_INLINE void panel_codes(const PanelQ4_K& panel, int s, uint8_t* to) {
+  const uint8_t* both = &panel.quants[s / 2][0][0][0];
+  const int shift = s % 2 * 4;
+  for (int64_t i = 0; i < PanelQ4_K::kScaleColumns * kPanelRows; ++i) to[i] = both[i] >> shift & 15;
+}
+
+HWY_INLINE void panel_codes(const PanelQ6_K& panel, int s, uint8_t* to) {
+  constexpr int64_t kGroupBytes = 4 * kPanelRows;
+  const uint8_t* high = &panel.high_bits[s][0][0];
+  for (int group = 0; group < 4; ++group, to += kGroupBytes) {
+    const uint8_t* low = &panel.low_bits[s][group / 2][0][0];
+    for (int64_t i = 0; i < kGroupBytes; ++i)
+      to[i] =
+          static_cast<uint8_t>((low[i] >> group % 2 * 4 & 15) | (high[i] >> 2 * group & 3) << 4);
+  }
+}
+
+// And the scale and, where there are mins, the offset of each row.
+template <typename Panel>
+HWY_INLINE void panel_scales(const Panel& panel, int s, float* scales, float* offsets) {
+  floats_of_halves(panel.scales[s], scales);
+  if constexpr (requires { panel.mins; }) floats_of_halves(panel.mins[s], offsets);
+}
+
+HWY_INLINE void panel_scales(const PanelQ4_K& panel, int s, float* scales, float* offsets) {
+  floats_of_halves(panel.scales, scales);
+  floats_of_halves(panel.mins, offsets);
+  for (int64_t r = 0; r < kPanelRows; ++r) {
+    const ScaleMin sub = k_scale_min(&panel.sub_scales[0][r], s, kPanelRows);
+    scales[r] *= static_cast<float>(sub.scale);
+    offsets[r] *= -static_cast<float>(sub.min);
+  }
+}
+
+HWY_INLINE void panel_scales(const PanelQ6_K& panel, int s, float* scales, float*) {
+  floats_of_halves(panel.scales, scales);
+  for (int64_t r = 0; r < kPanelRows; ++r) scales[r] *= static_cast<float>(panel.sub_scales[s][r]);
+}
+
+template <typename Panel>
+HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel& to) {
+  constexpr int64_t kCodes = Panel::kScaleColumns * kPanelRows;
+  const Panel* panel = reinterpret_cast<const Panel*>(from);
+  alignas(64) uint8_t codes[kCodes];
+  int64_t at = 0;  // scales
+  for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
+    for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
+      panel_codes(*panel, s, codes);
+      widen_columns(codes, Panel::kScaleColumns, Panel::kOffset, to.words + at * kCodes);
+      panel_scales(*panel, s, to.scales + at * kPanelRows, to.offsets + at * kPanelRows);
+    }
+}
+
+static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kSuperBlockElements == 0);
+
+void unpack_panels(const QuantizedMatrix& weight,
+                   int64_t row,
+                   int64_t column,
+                   int64_t depth,
+                   WordPanel& panel) {
+  with_panel(weight.dtype, [&](auto type) HWY_ATTR {
+    using Panel = typename decltype(type)::type;
+    const int64_t at = (row / kPanelRowCount * weight.in + column) / Panel::kColumns;
+    panels_to_words<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
+  });
+}
+
+template <typename Block>
+HWY_INLINE void row_floats(const std::byte* from, int64_t depth, int64_t group, float* floats) {
+  constexpr int64_t kElements = block_elements<Block>();
+  alignas(64) uint8_t codes[kElements];
+  alignas(64) float scales[16], offsets[16];
+  for (int64_t k = 0; k < depth; k += kElements) {
+    row_codes<Block>(from + k / kElements * static_cast<int64_t>(sizeof(Block)), kElements, group,
+                     codes, scales, offsets);
+    for (int64_t g = 0; g < kElements / group; ++g) {
+      const float scale = scales[g], offset = offsets[g];
+      const uint8_t* group_codes = codes + g * group;
+      float* to = floats + k + g * group;
+      for (int64_t i = 0; i < group; ++i)
+        to[i] = scale * static_cast<float>(group_codes[i]) + offset;
+    }
+  }
+}
+
+template <typename T, typename Convert>
+HWY_INLINE void row_plain(const QuantizedMatrix& weight,
+                          int64_t row,
+                          int64_t column,
+                          int64_t depth,
+                          float* floats,
+                          const Convert& convert) {
+  const std::byte* from =
+      weight.data + (row * weight.in + column) * static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < depth; ++i) {
+    T value;
+    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    floats[i] = convert(value);
+  }
+}
+
+void unpack_row_floats(const QuantizedMatrix& weight,
+                       int64_t row,
+                       int64_t column,
+                       int64_t depth,
+                       float* floats) {
+  const auto plain = [&](auto convert) HWY_ATTR {
+    row_plain<uint16_t>(weight, row, column, depth, floats, convert);
+  };
+  if (weight.dtype == DType::kF32) {
+    row_plain<float>(weight, row, column, depth, floats, [](float v) HWY_ATTR { return v; });
+  } else if (weight.dtype == DType::kF16) {
+    plain([](uint16_t bits) HWY_ATTR { return half_to_float(bits); });
+  } else if (weight.dtype == DType::kBF16) {
+    plain([](uint16_t bits) HWY_ATTR { return bf16_to_float(bits); });
+  } else {
+    const int64_t group = code_format(weight.dtype).group;
+    with_block(weight.dtype, [&](auto block) HWY_ATTR {
+      using Block = decltype(block);
+      row_floats<Block>(block_address<Block>(weight, row, column), depth, group, floats);
+    });
+  }
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+
+HWY_EXPORT(unpack_row_codes);
+HWY_EXPORT(unpack_word_panel);
+HWY_EXPORT(unpack_panels);
+HWY_EXPORT(unpack_row_floats);
+
+CodeFormat code_format(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0:
+    case DType::kQ4_0x16:
+      return {32, 8, false};
+    case DType::kQ5_0:
+    case DType::kQ5_0x16:
+      return {32, 16, false};
+    case DType::kQ8_0:
+    case DType::kQ8_0x16:
+      return {32, 128, false};
+    case DType::kQ4_1:
+    case DType::kQ4_1x16:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ4_Kx16:
+    case DType::kQ5_K:
+      return {32, 0, true};
+    case DType::kQ2_K:
+      return {16, 0, true};
+    case DType::kQ3_K:
+      return {16, 4, false};
+    case DType::kQ6_K:
+    case DType::kQ6_Kx16:
+      return {16, 32, false};
+    default:
+      return {1, 0, false};
+  }
+}
+
+bool supports_fast(DType dtype) { return is_block(dtype); }
+
+bool supports_quantized(DType dtype) {
+  return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
+}
+
+void unpack_words(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  WordPanel& panel) {
+  if (is_panels(weight.dtype))
+    HWY_DYNAMIC_DISPATCH(unpack_panels)(weight, row, column, depth, panel);
+  else
+    HWY_DYNAMIC_DISPATCH(unpack_word_panel)(weight, row, column, depth, panel);
+}
+
+void unpack_codes(const QuantizedMatrix& weight,
+                  int64_t row,
+                  int64_t column,
+                  int64_t depth,
+                  uint8_t* codes,
+                  float* scales,
+                  float* offsets) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_codes)
+  (weight, row, column, depth, codes, scales, offsets);
+}
+
+void unpack_floats(const QuantizedMatrix& weight,
+                   int64_t row,
+                   int64_t column,
+                   int64_t depth,
+                   float* floats) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_floats)(weight, row, column, depth, floats);
+}
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

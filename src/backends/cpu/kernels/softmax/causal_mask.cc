@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// causal_mask: three runs a row, hidden, copied, hidden. Copies and fills need no intrinsics.
+#include "backends/cpu/kernels/softmax/causal_mask.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/cpu/kernels/partition.h"
+#include "base/bf16.h"
+
+namespace ridge::backends::cpu {
+
+// Mapping: rows in static ranges over threads. Bound: memory, 2 sizeof(T) bytes a score.
+template <typename T>
+void causal_mask(const CausalMask<T>& call) {
+  T hidden{};
+  if constexpr (std::is_same_v<T, float>)
+    hidden = call.value;
+  else
+    hidden = float_to_bf16(call.value);
+  int64_t bytes = 2 * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      int64_t query = r % call.columns;
+      int64_t first = call.window > 0 ? std::max<int64_t>(query - call.window + 1, 0) : 0;
+      const T* x = call.x[r];
+      T* y = call.y[r];
+      std::fill(y, y + first, hidden);
+      if (x != y) std::copy(x + first, x + query + 1, y + first);
+      std::fill(y + query + 1, y + call.columns, hidden);
+    }
+  });
+}
+
+template void causal_mask(const CausalMask<float>&);
+template void causal_mask(const CausalMask<uint16_t>&);
+
+}  // namespace ridge::backends::cpu

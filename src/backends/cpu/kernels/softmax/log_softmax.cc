@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// log_softmax and its gradient, row by row.
+#include "backends/cpu/kernels/softmax/log_softmax.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/softmax/log_softmax.cc"
+#include "backends/cpu/kernels/simd_targets.h"
+// Highway re-includes this file for each target from here.
+#include <hwy/foreach_target.h>
+// The order of these matters to Highway.
+#include <hwy/highway.h>
+
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
+#include "backends/cpu/kernels/vector_io-inl.h"
+#include "backends/cpu/kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridge::backends::cpu::HWY_NAMESPACE {
+
+// Mapping: rows in static ranges over threads; one pass from memory, one from cache.
+// Bound: memory, 2 R C sizeof(T) while a row fits L2, 3 beyond.
+template <typename T>
+HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
+  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  for (int64_t r = range.begin; r < range.end; ++r) {
+    const T* x = call.x[r];
+    T* y = call.y[r];
+    const bool streamed = large && x != y && is_aligned(y);
+    const double lse = exp_sum(x, call.columns, 1.0f).log_sum_exp(1.0f);
+    const V32 offset = hn::Set(F32(), static_cast<float>(lse));
+    const T* next = row_after(call.x, r, range, call.rows, call.columns);
+    for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
+      if (next != nullptr) prefetch_to_l2(next + i);
+      store(part, hn::Sub(load(part, x + i), offset), y + i, streamed);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+// Mapping: as above. Bound: memory, 3 R C sizeof(T) while a row fits L2, 4 beyond.
+template <typename T>
+HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range) {
+  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  for (int64_t r = range.begin; r < range.end; ++r) {
+    const T* y = call.y[r];
+    const T* dy = call.dy[r];
+    T* dx = call.dx[r];
+    const bool streamed = large && dx != y && dx != dy && is_aligned(dx);
+    const float total = sum_lanes(call.columns, [&](auto part, int64_t i, V32& sum) HWY_ATTR {
+      sum = hn::Add(sum, load(part, dy + i));
+    });
+    const V32 given = hn::Set(F32(), total);
+    const T* next = row_after(call.dy, r, range, call.rows, call.columns);
+    for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
+      if (next != nullptr) prefetch_to_l2(next + i);
+      V32 p = exp2_of_negative(hn::Mul(load(part, y + i), hn::Set(F32(), kLog2E)));
+      store(part, hn::NegMulAdd(p, given, load(part, dy + i)), dx + i, streamed);
+    });
+  }
+  if (large) hwy::FlushStream();
+}
+
+void log_f32(const LogSoftmax<float>& call, Range range) { log_rows(call, range); }
+void log_bf16(const LogSoftmax<uint16_t>& call, Range range) { log_rows(call, range); }
+void log_backward_f32(const LogSoftmaxBackward<float>& call, Range range) {
+  log_backward_rows(call, range);
+}
+void log_backward_bf16(const LogSoftmaxBackward<uint16_t>& call, Range range) {
+  log_backward_rows(call, range);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridge::backends::cpu {
+namespace {
+
+HWY_EXPORT(log_f32);
+HWY_EXPORT(log_bf16);
+HWY_EXPORT(log_backward_f32);
+HWY_EXPORT(log_backward_bf16);
+
+void run_range(const LogSoftmax<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(log_f32)(call, range);
+}
+void run_range(const LogSoftmax<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(log_bf16)(call, range);
+}
+void run_range(const LogSoftmaxBackward<float>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(log_backward_f32)(call, range);
+}
+void run_range(const LogSoftmaxBackward<uint16_t>& call, Range range) {
+  HWY_DYNAMIC_DISPATCH(log_backward_bf16)(call, range);
+}
+
+template <typename T, typename Call>
+void run_rows(const Call& call, int64_t operands) {
+  const int64_t bytes = operands * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
+  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void log_softmax(const LogSoftmax<T>& call) {
+  run_rows<T>(call, 2);
+}
+
+template <typename T>
+void log_softmax_backward(const LogSoftmaxBackward<T>& call) {
+  run_rows<T>(call, 3);
+}
+
+template void log_softmax(const LogSoftmax<float>&);
+template void log_softmax(const LogSoftmax<uint16_t>&);
+template void log_softmax_backward(const LogSoftmaxBackward<float>&);
+template void log_softmax_backward(const LogSoftmaxBackward<uint16_t>&);
+
+}  // namespace ridge::backends::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows of an embedding's table that stays as its file stores it: quantized blocks, f16.
+#include <algorithm>
+
+#include "backends/cpu/kernel_table.h"
+#include "backends/cpu/kernels/embedding.h"
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/on_cpu.h"
+#include "backends/row_layout.h"
+#include "base/block_formats.h"
+#include "base/row_panels.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+struct StoredEmbedding {
+  int64_t tokens = 0;
+  int64_t width = 0;
+  int64_t vocabulary = 0;
+  DType dtype = DType::kF16;
+  const std::byte* table = nullptr;
+  const int32_t* ids = nullptr;
+  Rows<float> y;
+};
+
+StoredEmbedding stored_call(const BindCall& call) {
+  const Type& table = call.inputs[0].type;
+  return {call.inputs[1].type.shape[0],
+          table.shape[1],
+          table.shape[0],
+          table.dtype,
+          call.inputs[0].data,
+          call.inputs[1].as<const int32_t>(),
+          rows<float>(call.outputs[0])};
+}
+
+void read_row(const StoredEmbedding& e, int32_t id, std::span<float> y) {
+  if (id < 0) {
+    std::fill(y.begin(), y.end(), 0.0f);
+  } else if (is_panels(e.dtype)) {
+    dequantize_row(e.dtype, e.table, id, y);
+  } else {
+    const int64_t row_bytes = storage_bytes(e.dtype, e.width);
+    dequantize(e.dtype, {e.table + id * row_bytes, static_cast<size_t>(row_bytes)}, y);
+  }
+}
+
+int64_t read_rows(const StoredEmbedding& e) {
+  const int64_t bad_row = first_bad_row(e.ids, e.tokens, e.vocabulary);
+  if (bad_row != kNoBadRow) return bad_row;
+  for_each_range(e.tokens, parts_for(8 * e.tokens * e.width), [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      read_row(e, e.ids[n], {e.y[n], static_cast<size_t>(e.width)});
+  });
+  return kNoBadRow;
+}
+
+bool is_stored(DType table) { return is_block(table) || table == DType::kF16; }
+
+std::string unsupported(const Call& call) {
+  if (!is_stored(call.inputs[0].dtype) || call.outputs[0].dtype == DType::kF32) return "";
+  return fmt::format("rows of a {} table are read as f32", ridge::name(call.inputs[0].dtype));
+}
+
+}  // namespace
+
+Kernel with_stored_tables(Kernel embedding) {
+  const Launcher<StoredEmbedding> stored = on_cpu(ids_of("embedding"), read_rows);
+  embedding.bind = [plain = std::move(embedding.bind), stored](const BindCall& call) {
+    return is_stored(call.inputs[0].type.dtype) ? stored(stored_call(call), op_of(call))
+                                                : plain(call);
+  };
+  embedding.unsupported = unsupported;
+  embedding.takes_stored = true;
+  return embedding;
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of CUDA's kernels a cached_attention goes to, and what that is given.
+#include "backends/cuda/kernels/cache/cached_attention.h"
+
+#include <fmt/format.h>
+
+#include "backends/bind/bindings.h"
+#include "backends/bind/cache_operands.h"
+#include "backends/cuda/kernel_table.h"
+#include "ops/cached_attention.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int64_t kVectorBytes = 16;
+
+// A token sees its window, and never more than a ring holds or its graph's bound allows.
+int64_t reach_of(const Call& call) { return ops::cached_attention_shape(call).keys(); }
+
+// Many tokens in bf16 go through the tensor cores.
+bool takes_tiles(const Call& call) {
+  return call.inputs[0].dtype == DType::kBF16 &&
+         call.inputs[0].shape[0] > kCachedAttentionFewTokens;
+}
+
+// Vectors of 8 elements of each head.
+bool lie_in_vectors(const Operand& heads) {
+  constexpr int64_t kElements = kVectorBytes / 2;
+  return reinterpret_cast<uintptr_t>(heads.data) % kVectorBytes == 0 &&
+         heads.strides[0] % kElements == 0 && heads.strides[1] % kElements == 0;
+}
+
+Launch bind_attention(const BindCall& call, BindContext& context) {
+  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
+    using T = decltype(element);
+    CachedAttention<T> a;
+    a.cells = context.faults.watch_cells(
+        "cached_attention",
+        cells_of(call, call.inputs[1].type.shape, 3, most_position(call.attrs())));
+    a.heads = call.inputs[0].type.shape[1];
+    a.reach = reach_of(call.call());
+    a.scale = static_cast<float>(call.attrs().real("scale"));
+    a.q = token_heads<const T>(call.inputs[0]);
+    a.keys = cache_of<const T>(call.inputs[1]);
+    a.values = cache_of<const T>(call.inputs[2]);
+    a.o = token_heads<T>(call.outputs[0]);
+    if constexpr (sizeof(T) == 2)
+      if (takes_tiles(call.call()) && lie_in_vectors(call.inputs[0]) &&
+          lie_in_vectors(call.outputs[0]))
+        return launch_on(context.device, "cached_attention", launch_flash_attention_cached, a);
+    a.workspace = reinterpret_cast<float*>(call.workspace);
+    a.tickets =
+        context.tickets.take(cached_attention_tickets(a.cells.tokens, a.heads, a.keys.kv_heads));
+    return launch_on(context.device, "cached_attention", launch_cached_attention<T>, a);
+  });
+}
+
+std::string unsupported(const Call& call) {
+  int64_t head_size = call.inputs[0].shape[2];
+  if (head_size % 8 == 0 && head_size <= kCachedAttentionMostHeadSize) return "";
+  return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}",
+                     kCachedAttentionMostHeadSize, head_size);
+}
+
+}  // namespace
+
+Kernel cached_attention_kernel(BindContext& context) {
+  Kernel kernel =
+      bind::cached_attention(in_context(bind_attention, context), cached_attention_workspace_bytes);
+  kernel.vector_bytes = kVectorBytes;
+  return kernel.refusing(unsupported).in_rounds(6);
+}
+
+}  // namespace ridge::backends::cuda

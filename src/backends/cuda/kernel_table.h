@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels of the CUDA backend, and the bindings that are CUDA's own.
+#pragma once
+
+#include <vector>
+
+#include "backends/cuda/bind_context.h"
+
+namespace ridge::backends::cuda {
+
+// The context outlives the kernels and their launches.
+std::vector<Kernel> cuda_kernels(BindContext& context);
+
+Kernel pointwise_kernel(BindContext& context);  // of all primitives
+Kernel generated_pointwise_kernel(BindContext& context);
+Kernel matmul_kernel(BindContext& context);
+Kernel matmul_group_kernel(BindContext& context);
+Kernel row_product_kernel(BindContext& context);
+Kernel transpose_multi_kernel(BindContext& context);
+Kernel flash_attention_kernel(BindContext& context);
+Kernel flash_attention_backward_kernel(BindContext& context);
+Kernel cached_attention_kernel(BindContext& context);
+Kernel rope_append_kernel(BindContext& context);
+Kernel append_attention_kernel(BindContext& context);
+
+}  // namespace ridge::backends::cuda

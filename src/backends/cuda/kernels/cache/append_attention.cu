@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of a cluster share the keys of one KV head. What the cache holds already comes into
+// their shared memory before the kernel's turn; then each turns the heads of q for itself, and what
+// they make of their keys meets in the shared memory of the block that puts those elements
+// together. CUDA's own (clusters, mma.sync).
+#include "backends/cuda/kernels/cache/append_attention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/early_start.cuh"
+#include "backends/cuda/kernels/gemm/warp_product.cuh"
+#include "backends/cuda/kernels/rope/rope_head.cuh"
+#include "backends/cuda/kernels/softmax/softmax_online.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+constexpr int kThreads = kWarps * kLanes;
+constexpr int kHeads = 8;       // heads of q that share keys: columns of a step of the tensor cores
+constexpr int kRows = 16;       // keys of such a step, or elements of a head
+constexpr int kMostTile = 176;  // keys in shared memory at a time: 182 KiB of the widest heads
+constexpr int kMostRanks = 16;  // blocks of a cluster
+constexpr int kVector = 8;      // elements of 16 bytes
+
+__device__ __forceinline__ uint32_t shared_address(const void* p) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// What a block of a cluster is sent by the others, counted in bytes: no block waits for another's
+// turn, only for what it needs.
+struct Inbox {
+  uint64_t barrier;
+
+  // By one thread, before the cluster's blocks have begun.
+  __device__ __forceinline__ void open() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier))
+                 : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
+  }
+  // By one thread, once, before it waits: what has come by then counts. Not where it is opened:
+  // between the two a barrier is needed, and later there is one.
+  __device__ __forceinline__ void expect(uint32_t bytes) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)),
+        "r"(bytes)
+        : "memory");
+#endif
+  }
+  // To the same place of another block, whose inbox counts it.
+  __device__ __forceinline__ void send(float2* place, int rank, float2 value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{\n.reg .u32 there, inbox;\n"
+        "mapa.shared::cluster.u32 there, %0, %2;\nmapa.shared::cluster.u32 inbox, %1, %2;\n"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [there], {%3, %4}, "
+        "[inbox];\n}" ::"r"(shared_address(place)),
+        "r"(shared_address(&barrier)), "r"(rank), "f"(value.x), "f"(value.y)
+        : "memory");
+#endif
+  }
+  __device__ __forceinline__ void wait() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint32_t is_full = 0;
+    while (is_full == 0)
+      asm volatile(
+          "{\n.reg .pred done;\n"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
+          "selp.u32 %0, 1, 0, done;\n}"
+          : "=r"(is_full)
+          : "r"(shared_address(&barrier))
+          : "memory");
+#endif
+  }
+};
+
+__device__ __forceinline__ void arrive_in_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_cluster() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void copy_vector(uint16_t* to, const uint16_t* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from)
+               : "memory");
+}
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Four tiles of 8 by 8; `row` is this lane's row of them all.
+template <bool kTransposed>
+__device__ __forceinline__ void load_tiles(uint32_t (&a)[4], const uint16_t* row) {
+  if constexpr (kTransposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(shared_address(row)));
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+                 : "r"(shared_address(row)));
+}
+__device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
+  return *reinterpret_cast<const uint32_t*>(p);
+}
+
+// Rows 16 bytes off a multiple of 128 bytes: eight of them, 16 bytes each, are all banks.
+template <int kHeadSize>
+inline constexpr int kStride = kHeadSize + kVector;
+constexpr int kWeightStride = kMostTile + kVector;
+constexpr int kScoreStride = kMostTile + 4;
+
+template <int kHeadSize>
+struct Room {
+  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and turned
+  __align__(16) uint16_t weights[kHeads * kWeightStride];  // of a tile's keys in the mix
+  float scores[kHeads * kScoreStride];
+  float kept[kHeads];  // of the mix so far, where a tile's keys have a higher top
+  // Sent by the cluster's blocks: each one's tops and sums, and its mix of the elements that this
+  // block puts together.
+  float2 totals[kMostRanks][kHeads];
+  float2 mix[kHeadSize * kHeads / 2];
+  Inbox inbox;
+
+  static __device__ __forceinline__ uint32_t sent_bytes(int group, int ranks) {
+    return static_cast<uint32_t>(sizeof(mix)) +
+           static_cast<uint32_t>(ranks * group) * static_cast<uint32_t>(sizeof(float2));
+  }
+};
+
+// A block's keys: positions [begin, end) of those that the token sees.
+struct Part {
+  int begin, end;
+
+  __device__ __forceinline__ Part(int position, int reach, int rank, int ranks) {
+    const int first = max(position + 1 - reach, 0);
+    const int each = (position - first + ranks) / ranks;
+    begin = first + rank * each;
+    end = min(begin + each, position + 1);
+  }
+  __device__ __forceinline__ bool is_empty() const { return begin >= end; }
+};
+
+template <int kHeadSize>
+struct Tiles {
+  uint16_t *keys, *values;  // [tile, kStride]
+  const uint16_t *cached_keys, *cached_values;
+  int64_t row_stride, column;  // of the cache, in elements
+
+  // Keys from position `first` on, but for `fresh`, which the cache does not hold yet. Values up to
+  // a multiple of kRows are zero: their weights are, too.
+  __device__ __forceinline__ void fetch(const SlotCells& cells,
+                                        int first,
+                                        int count,
+                                        int fresh) const {
+    constexpr int kVectors = kHeadSize / kVector;
+    const uint32_t cell = static_cast<uint32_t>(first) % cells.ring;
+    const int rows = (count + kRows - 1) / kRows * kRows;
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < rows * kVectors; i += kThreads) {
+      const int key = i / kVectors, at = i % kVectors * kVector;
+      const int to = key * kStride<kHeadSize> + at;
+      const uint32_t own = cell + static_cast<uint32_t>(key);
+      const int64_t from =
+          cells.row(own < cells.ring ? own : own - cells.ring) * row_stride + column + at;
+      if (key < count && first + key != fresh) {
+        copy_vector(keys + to, cached_keys + from);
+        copy_vector(values + to, cached_values + from);
+      } else if (key >= count) {
+        *reinterpret_cast<uint4*>(values + to) = uint4{};
+      }
+    }
+  }
+};
+
+// Heads of the merged projection: those of q into the room; of the block that has the token itself
+// also its key and value, into their cells and into the tile, where they are in it.
+template <int kHeadSize, int kTogether>
+__device__ __forceinline__ void turn_heads(const AppendAttention& p,
+                                           Room<kHeadSize>& room,
+                                           int64_t kv_head,
+                                           int group,
+                                           int64_t row,
+                                           uint16_t* tile_key,
+                                           uint16_t* tile_value) {
+  const int64_t kv_heads = p.keys.kv_heads, cell = (row * kv_heads + kv_head) * kHeadSize;
+  const int count = group + (row >= 0 ? 2 : 0);
+  const HeadShape<kTogether> shape{kHeadSize / 2, p.interleaved, kLanes};
+  for (int h = static_cast<int>(threadIdx.x) / kLanes; h < count; h += kWarps) {
+    const bool is_q = h < group, is_key = h == group;
+    const int64_t index = is_q ? kv_head * group + h : p.heads + kv_head + (is_key ? 0 : kv_heads);
+    HeadPairs<kTogether> head;
+    head.load(p.merged + index * kHeadSize, shape);
+    if (is_q || is_key) {
+      HeadAngles<kTogether> angles;
+      angles.load(p.cos, p.sin, shape);
+      if (p.q_norm != nullptr) head.norm(is_q ? p.q_norm : p.k_norm, p.norm_offset, p.eps, shape);
+      head.turn(angles);
+    }
+    uint16_t* near = is_q ? room.q + h * kStride<kHeadSize> : is_key ? tile_key : tile_value;
+    if (near != nullptr) head.store(near, shape);
+    if (!is_q) head.store((is_key ? p.keys.data : p.values.data) + cell, shape);
+  }
+}
+
+// Scores of a tile's keys, a warp 16 keys at a time, in units of log2.
+template <int kHeadSize>
+__device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
+                                           const uint16_t* keys,
+                                           int count,
+                                           int group,
+                                           float to_log2) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (int first = static_cast<int>(threadIdx.x) / kLanes * kRows; first < count;
+       first += kWarps * kRows) {
+    const uint16_t* row =
+        keys + (first + lane % kRows) * kStride<kHeadSize> + lane / kRows * kVector;
+    const uint16_t* q = room.q + lane / 4 * kStride<kHeadSize> + lane % 4 * 2;
+    float c[2][4] = {};
+#pragma unroll
+    for (int e = 0; e < kHeadSize; e += kRows) {
+      uint32_t a[4];
+      load_tiles<false>(a, row + e);
+      warp_product(c[e / kRows % 2], a, pair_at(q + e), pair_at(q + e + kVector));
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int key = first + lane / 4 + i / 2 * 8, head = lane % 4 * 2 + i % 2;
+      if (key < count && head < group)
+        room.scores[head * kScoreStride + key] = (c[0][i] + c[1][i]) * to_log2;
+    }
+  }
+}
+
+// A warp's head of q: what its scores come to.
+struct HeadTotal {
+  float top = kMinusInfinity, sum = 0.0f;
+
+  template <int kHeadSize>
+  __device__ __forceinline__ void weigh(Room<kHeadSize>& room, int head, int count) {
+    constexpr int kEach = (kMostTile + kLanes - 1) / kLanes;
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const int rows = (count + kRows - 1) / kRows * kRows;
+    float score[kEach], next = top;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (i * kLanes >= count) break;
+      const int key = lane + i * kLanes;
+      score[i] = key < count ? room.scores[head * kScoreStride + key] : kMinusInfinity;
+      next = fmaxf(next, score[i]);
+    }
+    next = reduce_lanes(next, Max{});
+    const float from = exponent_base(next), kept = exp2_hardware(top - from);
+    float own = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (i * kLanes >= count) break;
+      const int key = lane + i * kLanes;
+      const float weight = exp2_hardware(score[i] - from);
+      own += weight;
+      if (key < rows) room.weights[head * kWeightStride + key] = from_float<uint16_t>(weight);
+    }
+    sum = sum * kept + reduce_lanes(own, Sum{});
+    top = next;
+    if (lane == 0) room.kept[head] = kept;
+  }
+};
+
+// Elements of a head, 16 at a time, mixed by a warp.
+template <int kHeadSize>
+struct Mix {
+  static constexpr int kCount = (kHeadSize / kRows + kWarps - 1) / kWarps;
+  float c[kCount][4] = {};
+
+  static __device__ __forceinline__ int element(int i) {
+    return (static_cast<int>(threadIdx.x) / kLanes + i * kWarps) * kRows;
+  }
+
+  __device__ __forceinline__ void add(const Room<kHeadSize>& room,
+                                      const uint16_t* values,
+                                      int count) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const float kept[2] = {room.kept[lane % 4 * 2], room.kept[lane % 4 * 2 + 1]};
+    const uint16_t* weights = room.weights + lane / 4 * kWeightStride + lane % 4 * 2;
+    const uint16_t* row =
+        values + (lane / 16 * 8 + lane % 8) * kStride<kHeadSize> + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (element(i) >= kHeadSize) continue;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) c[i][k] *= kept[k % 2];
+    }
+#pragma unroll 2
+    for (int key = 0; key < count; key += kRows) {
+      const uint32_t b0 = pair_at(weights + key), b1 = pair_at(weights + key + kVector);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (element(i) >= kHeadSize) continue;
+        uint32_t a[4];
+        load_tiles<true>(a, row + key * kStride<kHeadSize> + element(i));
+        warp_product(c[i], a, b0, b1);
+      }
+    }
+  }
+
+  // To the blocks that put these elements together, a slice of each head.
+  template <int kRanks>
+  __device__ __forceinline__ void send_out(Room<kHeadSize>& room, int rank) const {
+    constexpr int kSlice = kHeadSize / kRanks;
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (element(i) >= kHeadSize) continue;
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int e = element(i) + lane / 4 + half * 8;
+        room.inbox.send(&room.mix[(rank * kSlice + e % kSlice) * (kHeads / 2) + lane % 4],
+                        e / kSlice, make_float2(c[i][2 * half], c[i][2 * half + 1]));
+      }
+    }
+  }
+};
+
+// This block's elements of each head, from what all blocks sent.
+template <int kHeadSize, int kRanks>
+__device__ __forceinline__ void put_together(const Room<kHeadSize>& room,
+                                             uint16_t* o,
+                                             int group,
+                                             int rank) {
+  constexpr int kSlice = kHeadSize / kRanks;
+  const auto* mixes = reinterpret_cast<const float*>(room.mix);
+  for (int i = static_cast<int>(threadIdx.x); i < kSlice * kHeads; i += kThreads) {
+    const int head = i % kHeads, e = i / kHeads;
+    if (head >= group) continue;
+    float top = kMinusInfinity, sum = 0.0f, mix = 0.0f;
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) top = fmaxf(top, room.totals[r][head].x);
+#pragma unroll
+    for (int r = 0; r < kRanks; ++r) {
+      const float2 total = room.totals[r][head];
+      const float share = exp2_hardware(total.x - top);
+      sum = fmaf(share, total.y, sum);
+      mix = fmaf(share, mixes[(r * kSlice + e) * kHeads + head], mix);
+    }
+    o[head * kHeadSize + rank * kSlice + e] = from_float<uint16_t>(__fdividef(mix, sum));
+  }
+}
+
+// Mapping: a cluster a KV head, its blocks a run of keys each, `tile` of them at a time. Bound:
+// latency; of many keys the 16 multiprocessors' share of memory's rate.
+template <int kHeadSize, int kTogether, int kRanks>
+__global__ void __launch_bounds__(kThreads)
+    append_attention_kernel(const __grid_constant__ AppendAttention p, int tile) {
+  extern __shared__ uint4 shared[];
+  __shared__ Room<kHeadSize> room;
+  constexpr int kSlice = kHeadSize / kRanks;
+  const int group = p.group, rank = static_cast<int>(blockIdx.x) % kRanks;
+  const int64_t kv_head = blockIdx.x / kRanks;
+  if (threadIdx.x == 0) room.inbox.open();
+  gather_lanes();
+  arrive_in_cluster();
+  if (!p.is_settled) wait_for_grids();
+  uint16_t* o = p.o + kv_head * group * kHeadSize;
+  const int32_t position = live_position(p.cells, 0);
+  if (position < 0) {
+    let_next_start();
+    wait_for_grids();
+    if (blockIdx.x == 0) note_bad_cells(p.cells);
+    for (int i = static_cast<int>(threadIdx.x); i < group * kSlice; i += kThreads)
+      o[i / kSlice * kHeadSize + rank * kSlice + i % kSlice] = 0;
+    wait_for_cluster();
+    return;
+  }
+  const SlotCells cells(p.cells, p.cells.slot_count == 1 ? 0 : p.cells.slots[0]);  // one trip less
+  const Part part(position, static_cast<int>(p.reach), rank, kRanks);
+  Tiles<kHeadSize> tiles;
+  tiles.keys = reinterpret_cast<uint16_t*>(shared);
+  tiles.values = tiles.keys + tile * kStride<kHeadSize>;
+  tiles.cached_keys = p.keys.data;
+  tiles.cached_values = p.values.data;
+  tiles.row_stride = p.keys.kv_heads * kHeadSize;
+  tiles.column = kv_head * kHeadSize;
+  auto count_at = [&](int base) { return min(part.end - base, tile); };
+  if (!part.is_empty()) tiles.fetch(cells, part.begin, count_at(part.begin), position);
+  gather_lanes();
+  wait_for_grids();
+  const bool has_token = !part.is_empty() && part.end == position + 1;
+  const int in_tile = position - part.begin, to = in_tile * kStride<kHeadSize>;
+  const bool is_in_tile = has_token && in_tile < tile;
+  turn_heads<kHeadSize, kTogether>(
+      p, room, kv_head, group,
+      has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
+      is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);
+  // Not before: what the next kernel fetches would stand in these heads' way.
+  let_next_start();
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  HeadTotal total;
+  Mix<kHeadSize> mix;
+  for (int base = part.begin; base < part.end; base += tile) {
+    const int count = count_at(base);
+    if (base != part.begin) {
+      __syncthreads();
+      tiles.fetch(cells, base, count, -1);
+    }
+    wait_for_copies();
+    __syncthreads();
+    score_keys(room, tiles.keys, count, group, p.scale * kLog2OfE);
+    __syncthreads();
+    if (warp < group) total.weigh(room, warp, count);
+    __syncthreads();
+    mix.add(room, tiles.values, count);
+  }
+  wait_for_cluster();  // all blocks have begun: their shared memory may be written
+  mix.template send_out<kRanks>(room, rank);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  if (warp < group && lane < kRanks)
+    room.inbox.send(&room.totals[rank][warp], lane, make_float2(total.top, total.sum));
+  if (blockIdx.x == 0) note_bad_blocks(p.cells);
+  if (threadIdx.x == 0) room.inbox.expect(room.sent_bytes(group, kRanks));
+  room.inbox.wait();
+  put_together<kHeadSize, kRanks>(room, o, group, rank);
+}
+
+template <int kHeadSize, int kTogether, int kRanks>
+cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
+  const int64_t each = (call.reach + kRanks - 1) / kRanks;
+  const int tile =
+      static_cast<int>(std::min<int64_t>((each + kRows - 1) / kRows * kRows, int64_t{kMostTile}));
+  const int64_t bytes = 2 * tile * kStride<kHeadSize> * static_cast<int64_t>(sizeof(uint16_t));
+  const auto kernel = append_attention_kernel<kHeadSize, kTogether, kRanks>;
+  for (auto [attribute, value] :
+       {std::pair{cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)},
+        std::pair{cudaFuncAttributeNonPortableClusterSizeAllowed, 1}})
+    if (cudaError_t status = cudaFuncSetAttribute(kernel, attribute, value); status != cudaSuccess)
+      return status;
+  return launch_clusters_early(kernel, dim3(static_cast<unsigned>(call.keys.kv_heads * kRanks)),
+                               kRanks, kThreads, bytes, stream, call, tile);
+}
+
+template <int kHeadSize, int kTogether>
+cudaError_t launch_ranks(const AppendAttention& call, cudaStream_t stream) {
+  constexpr int64_t kManyKvHeads = 4;  // clusters of 16 blocks are few at a time
+  return call.keys.kv_heads <= kManyKvHeads
+             ? launch_form<kHeadSize, kTogether, kMostRanks>(call, stream)
+             : launch_form<kHeadSize, kTogether, kMostRanks / 2>(call, stream);
+}
+
+template <int kHeadSize>
+cudaError_t launch_size(const AppendAttention& call, cudaStream_t stream) {
+  return call.interleaved ? launch_ranks<kHeadSize, 1>(call, stream)
+                          : launch_ranks<kHeadSize, 4>(call, stream);
+}
+
+bool has_clusters() {
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major >= 9;
+}
+
+}  // namespace
+
+bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, int64_t reach) {
+  // With more KV heads or longer contexts keys are enough work for blocks on all multiprocessors.
+  constexpr int64_t kMostKvHeads = 8, kMostElements = int64_t{2} << 20;
+  const bool is_size = head_size == 64 || head_size == 128 || head_size == 256;
+  return is_size && heads / kv_heads <= kHeads && kv_heads <= kMostKvHeads &&
+         reach * head_size <= kMostElements && has_clusters();
+}
+
+cudaError_t launch_append_attention(const AppendAttention& call, cudaStream_t stream) {
+  if (call.cells.tokens != 1 || call.reach < 1 || call.group > kHeads ||
+      call.group * call.keys.kv_heads != call.heads)
+    return cudaErrorInvalidValue;
+  switch (call.keys.head_size) {
+    case 64:
+      return launch_size<64>(call, stream);
+    case 128:
+      return launch_size<128>(call, stream);
+    case 256:
+      return launch_size<256>(call, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace ridge::backends::cuda

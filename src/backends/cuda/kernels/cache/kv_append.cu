@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing the keys and values of a run's tokens into their cells.
+#include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/vector_io.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+// Mapping: a block a token, kCount elements a thread. Bound:
+// memory, 4 N K E sizeof(T); of a single token latency.
+template <typename T, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    kv_append_kernel(const __grid_constant__ KvAppend<T> p) {
+  const int64_t token = blockIdx.x;
+  if (token == 0) note_bad_cells(p.cells);
+  const int64_t row = row_of_token(p.cells, token);
+  if (row < 0) return;
+  if (__syncthreads_or(sees_later(p.cells, token, row, threadIdx.x, kThreads)) != 0) return;
+  const int64_t head_size = p.keys.head_size, width = p.keys.kv_heads * head_size;
+  const int64_t to = row * width;
+  for (int64_t i = static_cast<int64_t>(threadIdx.x) * kCount; i < width; i += kThreads * kCount) {
+    const int64_t head = i / head_size, e = i - head * head_size;
+    store_packed(p.keys.data + to + i, load_packed<kCount>(p.k.data + token * p.k.token_stride +
+                                                           head * p.k.head_stride + e));
+    store_packed(p.values.data + to + i, load_packed<kCount>(p.v.data + token * p.v.token_stride +
+                                                             head * p.v.head_stride + e));
+  }
+}
+
+template <int kCount, typename T>
+bool takes_head_vectors(const TokenHeads<T>& heads) {
+  return takes_vectors<kCount>(Rows<T>{heads.data, heads.token_stride}) &&
+         takes_vectors<kCount>(Rows<T>{heads.data, heads.head_stride});
+}
+
+}  // namespace
+
+template <typename T>
+cudaError_t launch_kv_append(const KvAppend<T>& call, cudaStream_t stream) {
+  if (call.cells.tokens == 0) return cudaSuccess;
+  constexpr int kCount = kVectorOf<T>;
+  const auto blocks = static_cast<unsigned>(call.cells.tokens);
+  const bool vectors = call.keys.head_size % kCount == 0 && takes_head_vectors<kCount>(call.k) &&
+                       takes_head_vectors<kCount>(call.v) &&
+                       takes_vectors<kCount>(call.keys.data) &&
+                       takes_vectors<kCount>(call.values.data);
+  if (vectors)
+    kv_append_kernel<T, kCount><<<blocks, kThreads, 0, stream>>>(call);
+  else
+    kv_append_kernel<T, 1><<<blocks, kThreads, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+
+template cudaError_t launch_kv_append(const KvAppend<float>&, cudaStream_t);
+template cudaError_t launch_kv_append(const KvAppend<uint16_t>&, cudaStream_t);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding a position's row in a cache, and what keeps it from being found.
+#pragma once
+
+#include "backends/cuda/kernels/cache/kv_cache.h"
+#include "backends/cuda/kernels/index_check.cuh"
+
+namespace ridge::backends::cuda {
+
+// One slot's ring of cells. A block out of range counts
+// as the last: what is read is nonsense, but the cache's.
+struct SlotCells {
+  const int32_t* blocks;  // its row of the block table
+  uint32_t ring;
+  uint32_t block_tokens;
+  uint32_t block_count;
+  uint32_t last_block;
+  int64_t first_row;  // of its first block: contiguous rings ask the table once
+
+  __device__ __forceinline__ SlotCells(const CacheCells& cells, int32_t slot)
+      : blocks(cells.block_table + slot * cells.blocks_per_slot),
+        ring(static_cast<uint32_t>(cells.blocks_per_slot * cells.block_tokens)),
+        block_tokens(static_cast<uint32_t>(cells.block_tokens)),
+        block_count(static_cast<uint32_t>(cells.blocks_per_slot)),
+        last_block(static_cast<uint32_t>(cells.blocks - 1)),
+        first_row(row_of_block(0)) {}
+
+  __device__ __forceinline__ int64_t row_of_block(uint32_t index) const {
+    const uint32_t block = min(static_cast<uint32_t>(blocks[index]), last_block);
+    return static_cast<int64_t>(block) * block_tokens;
+  }
+  // The row of [blocks * block_tokens] that holds a cell.
+  __device__ __forceinline__ int64_t row(uint32_t cell) const {
+    if (block_count == 1) return first_row + cell;
+    const uint32_t at = cell / block_tokens;
+    return row_of_block(at) + (cell - at * block_tokens);
+  }
+};
+
+// The token's position, or -1 where it is padding.
+__device__ __forceinline__ int32_t live_position(const CacheCells& cells, int64_t token) {
+  const int32_t slot = cells.slots[token], position = cells.positions[token];  // side by side
+  const bool is_live =
+      slot >= 0 && slot < cells.slot_count && position >= 0 && position <= cells.most_position;
+  return is_live ? position : -1;
+}
+
+// The row of [blocks * block_tokens] that the token's keys go to, or -1 where it is padding.
+__device__ __forceinline__ int64_t row_of_token(const CacheCells& cells, int64_t token) {
+  const int32_t position = live_position(cells, token);
+  if (position < 0) return -1;
+  const SlotCells slot(cells, cells.slots[token]);
+  return slot.row(static_cast<uint32_t>(position) % slot.ring);
+}
+
+// What one of `count` threads sees of the question whether a later token goes to the same row.
+__device__ __forceinline__ bool sees_later(const CacheCells& cells,
+                                           int64_t token,
+                                           int64_t row,
+                                           int thread,
+                                           int count) {
+  bool is_later = false;
+#pragma unroll 4
+  for (int64_t other = token + 1 + thread; other < cells.tokens; other += count)
+    is_later |= row_of_token(cells, other) == row;
+  return is_later;
+}
+
+// By every thread of one block of a launch.
+__device__ __forceinline__ void note_bad_blocks(const CacheCells& cells) {
+  const int64_t entries = cells.slot_count * cells.blocks_per_slot;
+  for (int64_t i = threadIdx.x; i < entries; i += blockDim.x) {
+    const int32_t block = cells.block_table[i];
+    if (block < 0 || block >= cells.blocks) note_row(i, cells.bad_block);
+  }
+}
+__device__ __forceinline__ void note_bad_cells(const CacheCells& cells) {
+  for (int64_t n = threadIdx.x; n < cells.tokens; n += blockDim.x) {
+    const int32_t position = cells.positions[n], slot = position < 0 ? 0 : cells.slots[n];
+    if (position < -1 || position > cells.most_position) note_row(n, cells.bad_position);
+    if (slot < 0 || slot >= cells.slot_count) note_row(n, cells.bad_slot);
+  }
+  note_bad_blocks(cells);
+}
+
+}  // namespace ridge::backends::cuda

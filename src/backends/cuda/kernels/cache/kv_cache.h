@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writing the keys and values of a run's tokens to a KV cache in device memory, on CUDA;
+// backends/kernels/kv_cache.h says where they lie.
+#pragma once
+
+#include "backends/cuda/kernels/gpu_runtime.h"
+#include "backends/kernels/kv_cache.h"
+
+namespace ridge::backends::cuda {
+
+// A token whose position, slot or block is out of range counts as padding. One launch.
+template <typename T>
+cudaError_t launch_kv_append(const KvAppend<T>& call, cudaStream_t stream);
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warp a head: its pairs in registers between norm and rotation.
+#include "backends/cuda/kernels/cache/rope_append.h"
+
+#include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/early_start.cuh"
+#include "backends/cuda/kernels/rope/rope_head.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = kWarps * kLanes;
+static_assert(kRopeAppendMostHeadSize == kRopeHeadMostSize);
+
+// Where a head of a token goes: a row of q, or of the caches' row; null where it goes nowhere.
+template <typename T>
+__device__ __forceinline__ T* target_of(const RopeAppend<T>& p,
+                                        int64_t token,
+                                        int64_t head,
+                                        int64_t row) {
+  const int64_t kv_heads = p.keys.kv_heads, head_size = p.keys.head_size;
+  if (head < p.heads) return p.q + (token * p.heads + head) * head_size;
+  if (row < 0) return nullptr;
+  const bool is_key = head < p.heads + kv_heads;
+  T* cache = is_key ? p.keys.data : p.values.data;
+  const int64_t kv_head = head - p.heads - (is_key ? 0 : kv_heads);
+  return cache + (row * kv_heads + kv_head) * head_size;
+}
+
+// Where the keys of a block's tokens go: their rows of the caches, -1 where they go nowhere.
+template <int kTokens>
+struct TokenRows {
+  int64_t of[kTokens];
+  int is_later;  // a bit a token: a later token goes to the same row
+
+  // By every thread of the block, which looks at all later tokens once for all its own.
+  __device__ __forceinline__ void find(const CacheCells& cells, int64_t first) {
+    const int own = static_cast<int>(threadIdx.x);
+    if (own == 0) is_later = 0;
+    if (own < kTokens) of[own] = first + own < cells.tokens ? row_of_token(cells, first + own) : -1;
+    __syncthreads();
+    int mask = 0;
+#pragma unroll 4
+    for (int64_t other = first + 1 + own; other < cells.tokens; other += kThreads) {
+      const int64_t row = row_of_token(cells, other);
+      if (row < 0) continue;
+#pragma unroll
+      for (int i = 0; i < kTokens; ++i) mask |= (row == of[i] && first + i < other ? 1 : 0) << i;
+    }
+    if (mask != 0) atomicOr(&is_later, mask);
+    __syncthreads();
+    if (own < kTokens && (is_later >> own & 1) != 0) of[own] = -1;
+    __syncthreads();
+  }
+};
+
+// Mapping: a block for kTokens tokens (y) and a run of their heads (x), as many heads a warp as it
+// has `lanes` for, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T); of a few tokens latency.
+template <int kTogether, int kBatch, int kTokens, typename T>
+__global__ void __launch_bounds__(kThreads)
+    rope_append_kernel(const __grid_constant__ RopeAppend<T> p, int lanes) {
+  __shared__ TokenRows<kTokens> rows;
+  let_next_start();
+  if (!p.is_settled) wait_for_grids();
+  const int64_t first = static_cast<int64_t>(blockIdx.y) * kTokens, kv_heads = p.keys.kv_heads;
+  const int heads_at_once = kThreads / lanes;
+  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kBatch * heads_at_once,
+                end = min(begin + kBatch * heads_at_once, p.heads + 2 * kv_heads);
+  if (end > p.heads) rows.find(p.cells, first);
+  wait_for_grids();
+  if (blockIdx.x + blockIdx.y == 0) note_bad_cells(p.cells);
+  const int64_t pairs = p.keys.head_size / 2;
+  const HeadShape<kTogether> shape{static_cast<int>(pairs), p.interleaved, lanes};
+  for (int i = 0; i < kTokens && first + i < p.cells.tokens; ++i) {
+    const int64_t token = first + i;
+    HeadAngles<kTogether> angles;
+    angles.load(p.cos + token * pairs, p.sin + token * pairs, shape);
+    HeadPairs<kTogether> heads[kBatch];
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int64_t at = begin + static_cast<int>(threadIdx.x) / lanes + j * heads_at_once;
+      if (at < end) heads[j].load(p.merged[token] + at * p.keys.head_size, shape);
+    }
+#pragma unroll
+    for (int j = 0; j < kBatch; ++j) {
+      const int64_t at = begin + static_cast<int>(threadIdx.x) / lanes + j * heads_at_once;
+      if (p.q_norm != nullptr) {
+        const float* norm = at < p.heads ? p.q_norm : p.k_norm;
+        heads[j].norm(norm, p.norm_offset, p.eps, shape, at < p.heads + kv_heads);
+      }
+      if (at < p.heads + kv_heads) heads[j].turn(angles);
+      T* to = at < end ? target_of(p, token, at, at < p.heads ? -1 : rows.of[i]) : nullptr;
+      if (to != nullptr) heads[j].store(to, shape);
+    }
+  }
+}
+
+template <int kTogether, int kBatch, int kTokens, typename T>
+cudaError_t launch_form(const RopeAppend<T>& call, int lanes, cudaStream_t stream) {
+  const int64_t heads = call.heads + 2 * call.keys.kv_heads, run = kBatch * kThreads / lanes;
+  const dim3 grid(static_cast<unsigned>((heads + run - 1) / run),
+                  static_cast<unsigned>((call.cells.tokens + kTokens - 1) / kTokens));
+  return launch_early(rope_append_kernel<kTogether, kBatch, kTokens, T>, grid, kThreads, 0, stream,
+                      call, lanes);
+}
+
+// Vectors of kTogether pairs, and a power of two of them in a head.
+template <int kTogether, typename T>
+bool takes_together(const RopeAppend<T>& call) {
+  const int64_t vectors = call.keys.head_size / 2 / kTogether;
+  return !call.interleaved && call.keys.head_size % (2 * kTogether) == 0 &&
+         (vectors & (vectors - 1)) == 0 && takes_vectors<kTogether>(call.merged) &&
+         takes_vectors<kTogether>(call.q) && takes_vectors<kTogether>(call.keys.data) &&
+         takes_vectors<kTogether>(call.values.data) && takes_vectors<kTogether>(call.cos) &&
+         takes_vectors<kTogether>(call.sin);
+}
+
+// Chunks of a prompt, kTokens a block.
+template <int kTokens, typename T>
+cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
+  constexpr int kTogether = 8;
+  const int lanes = static_cast<int>(call.keys.head_size / 2 / kTogether);
+  return takes_together<kTogether>(call) ? launch_form<kTogether, 2, kTokens>(call, lanes, stream)
+                                         : launch_form<1, 4, kTokens>(call, kLanes, stream);
+}
+
+}  // namespace
+
+template <typename T>
+cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
+  if (call.keys.head_size % 2 != 0 || call.keys.head_size > kRopeAppendMostHeadSize)
+    return cudaErrorInvalidValue;
+  if (call.cells.tokens == 0) return cudaSuccess;
+  constexpr int64_t kFewTokens = 32;
+  constexpr int kNarrow = 2;
+  if (call.cells.tokens <= kFewTokens)
+    return takes_together<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
+                                         : launch_form<1, 1, 1>(call, kLanes, stream);
+  // A block's tokens follow one another: one each, until all multiprocessors are full of blocks. Of
+  // more tokens a block takes several: looking for later ones costs as much for all of them.
+  constexpr int64_t kOneEach = 1024;
+  return call.cells.tokens <= kOneEach ? launch_chunk<1>(call, stream)
+                                       : launch_chunk<4>(call, stream);
+}
+
+template cudaError_t launch_rope_append(const RopeAppend<float>&, cudaStream_t);
+template cudaError_t launch_rope_append(const RopeAppend<uint16_t>&, cudaStream_t);
+
+}  // namespace ridge::backends::cuda

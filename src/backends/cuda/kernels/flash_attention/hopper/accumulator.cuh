@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper attention kernels do with a warpgroup's accumulators and register operands
+// between the products: hide scores, pack, fetch operands, stage results for the copy engine.
+// Layouts are those of wgmma_product.cuh.
+#pragma once
+
+#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/gemm/wgmma_product.cuh"
+
+namespace ridge::backends::cuda::hopper {
+
+constexpr float kInfinity = __builtin_huge_valf();
+
+template <int kCount>
+__device__ __forceinline__ void clear(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) d[i] = 0.0f;
+}
+template <int kCount>
+__device__ __forceinline__ void clear(uint32_t (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) d[i] = 0;
+}
+
+// An accumulator as the left operand of the next product.
+template <int kCount>
+__device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed)[kCount / 2]) {
+#pragma unroll
+  for (int j = 0; j < kCount / 2; ++j) packed[j] = pack_bf16(s[2 * j], s[2 * j + 1]);
+}
+
+// Scores of queries (rows) and keys (columns): -inf where the key is hidden from the query. `row`
+// is this thread's first query, `column` its first key.
+template <int kCount>
+__device__ __forceinline__ void hide_keys(float (&s)[kCount],
+                                          const Visibility& v,
+                                          int row,
+                                          int column) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int query = row + 8 * r;
+    const int end = v.causal ? min(v.sequence, query + 1) : v.sequence;
+    const int begin = v.window > 0 ? query - v.window + 1 : 0;
+#pragma unroll
+    for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int key = column + 2 * j + c;
+        if (key >= end || key < begin) s[j + 2 * r + c] = -kInfinity;
+      }
+    }
+  }
+}
+
+// The same of transposed scores, keys (rows) and queries (columns).
+template <int kCount>
+__device__ __forceinline__ void hide_queries(float (&s)[kCount],
+                                             const Visibility& v,
+                                             int row,
+                                             int column) {
+  constexpr int kNever = 0x7fffffff;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int key = row + 8 * r;
+    const int begin = key >= v.sequence ? kNever : (v.causal ? key : 0);
+    const int end = v.window > 0 ? key + v.window : kNever;
+#pragma unroll
+    for (int j = 0; j < kCount; j += 4) {
+#pragma unroll
+      for (int c = 0; c < 2; ++c) {
+        const int query = column + 2 * j + c;
+        if (query < begin || query >= end) s[j + 2 * r + c] = -kInfinity;
+      }
+    }
+  }
+}
+
+// The row that lane l % 16 of a warp addresses in
+// matrix loads and stores of its warpgroup's 64 rows.
+__device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }
+
+// This warp's 16 rows of a warpgroup's 64, E columns, as register operands; `rows` is the first of
+// the 64 in a tile of kRows rows.
+template <int kRows, int kColumns>
+__device__ __forceinline__ void load_operand(uint32_t (&a)[kColumns / 4],
+                                             uint32_t rows,
+                                             int thread) {
+  const int lane = thread % 32;
+  const uint32_t address = rows + own_row(thread) * kRowBytes;
+#pragma unroll
+  for (int i = 0; i < kColumns / 16; ++i) {
+    uint32_t m[4];
+    load_matrices(
+        address + (i / 4) * kRows * kRowBytes + ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16, m);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
+  }
+}
+
+// Writes 64 columns of an accumulator (32 registers), times a factor for each of the thread's two
+// rows, as bf16 rows in the layout that the copy engine expects.
+__device__ __forceinline__ void stage_chunk(uint32_t rows,
+                                            int thread,
+                                            const float* d,
+                                            float low_factor,
+                                            float high_factor) {
+  const int lane = thread % 32;
+  const int row = own_row(thread);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint32_t unit = (2 * i + lane / 16) ^ (row % 8);
+    const float* c = d + 8 * i;
+    store_matrices(rows + row * kRowBytes + unit * 16,
+                   pack_bf16(c[0] * low_factor, c[1] * low_factor),
+                   pack_bf16(c[2] * high_factor, c[3] * high_factor),
+                   pack_bf16(c[4] * low_factor, c[5] * low_factor),
+                   pack_bf16(c[6] * high_factor, c[7] * high_factor));
+  }
+}
+
+// The same for all columns: a warpgroup's 64 rows of a tile of kRows rows.
+template <int kRows, int kCount>
+__device__ __forceinline__ void stage_rows(uint32_t rows,
+                                           int thread,
+                                           const float (&d)[kCount],
+                                           float factor) {
+#pragma unroll
+  for (int chunk = 0; chunk < kCount / 32; ++chunk) {
+    stage_chunk(rows + chunk * kRows * kRowBytes, thread, d + 32 * chunk, factor, factor);
+  }
+}
+
+// One thread: sends 64 staged rows to tokens `first`.. of a head.
+template <int kRows, int kHeadSize>
+__device__ __forceinline__ void send_rows(const CUtensorMap* map,
+                                          uint32_t rows,
+                                          int first,
+                                          int head,
+                                          int batch) {
+#pragma unroll
+  for (int chunk = 0; chunk < kHeadSize / kChunkColumns; ++chunk) {
+    copy_out(map, rows + chunk * kRows * kRowBytes, first, chunk, head, batch);
+  }
+  copy_out_commit();
+}
+
+}  // namespace ridge::backends::cuda::hopper

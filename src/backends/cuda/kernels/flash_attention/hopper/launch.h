@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the Hopper launches share on the host: tensor maps, the device's size, the L2 sections,
+// kernel attributes. Not part of the interface (that is flash_attention.h).
+#pragma once
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/schedule.h"
+
+namespace ridge::backends::cuda {
+
+constexpr float kLog2E = 1.4426950408889634f;
+
+Visibility visibility_of(const AttentionExtents& extents);
+
+int multiprocessors();  // of the current device
+
+// Heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill at most half
+// the L2 cache; at least 1, at most `heads`.
+int section_heads(const AttentionExtents& extents, int heads, int streams);
+
+// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
+// query pass, and tiles of keys walk queries in the key pass.
+AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
+
+enum MapChunks { kOneChunk, kAllChunks };  // 128-byte chunks of a row that a copy moves
+
+// A map of an operand as (C columns, T, E / C, heads, B), C columns of `dtype` being 128 bytes,
+// boxes of `rows` tokens, 128-byte swizzle. Tokens past T read as zero and are not written. False
+// where the driver refuses (alignment).
+bool encode_tokens(CUtensorMap* map,
+                   const AttentionInput& operand,
+                   const AttentionExtents& extents,
+                   int64_t heads,
+                   int rows,
+                   MapChunks chunks,
+                   DType dtype = DType::kBF16);
+inline bool encode_tokens(CUtensorMap* map,
+                          const AttentionOutput& operand,
+                          const AttentionExtents& extents,
+                          int64_t heads,
+                          int rows,
+                          MapChunks chunks) {
+  return encode_tokens(map, AttentionInput{operand.data, operand.token_stride, operand.head_stride},
+                       extents, heads, rows, chunks);
+}
+
+// When a grid may start: in its turn, or once the grid before has called grid_launch_dependents (it
+// must then call grid_wait before it uses what that grid writes, and in any case before it ends).
+enum GridStart { kInTurn, kAfterTrigger };
+
+// Launches with dynamic shared memory, whose limit it raises.
+template <typename Arguments>
+cudaError_t launch_kernel(void (*kernel)(Arguments),
+                          int blocks,
+                          int threads,
+                          int shared_bytes,
+                          const Arguments& arguments,
+                          cudaStream_t stream,
+                          GridStart start = kInTurn) {
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  if (status != cudaSuccess) return status;
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(blocks);
+  config.blockDim = dim3(threads);
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = start == kAfterTrigger ? 1 : 0;
+  void* values[] = {const_cast<Arguments*>(&arguments)};
+  return cudaLaunchKernelExC(&config, reinterpret_cast<const void*>(kernel), values);
+}
+
+cudaError_t launch_flash_attention_forward_hopper(const AttentionExtents& extents,
+                                                  const AttentionInput& q,
+                                                  const AttentionInput& k,
+                                                  const AttentionInput& v,
+                                                  const AttentionOutput& o,
+                                                  float* lse,
+                                                  void* workspace,
+                                                  cudaStream_t stream);
+int64_t flash_attention_forward_hopper_pairs(const AttentionExtents& extents);
+
+cudaError_t launch_flash_attention_backward_hopper(const AttentionExtents& extents,
+                                                   const AttentionBackward& operands,
+                                                   AttentionGradient gradient,
+                                                   void* workspace,
+                                                   int64_t workspace_bytes,
+                                                   cudaStream_t stream);
+int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& extents,
+                                                        AttentionGradient gradient,
+                                                        int64_t spill_limit_bytes);
+AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
+                                                     AttentionGradient gradient);
+
+// The backward of short sequences in one launch, bf16 or TF32: where `fits`, and without workspace.
+bool fits_backward_resident(const AttentionExtents& extents, DType dtype);
+cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& extents,
+                                                     DType dtype,
+                                                     const AttentionBackward& operands,
+                                                     cudaStream_t stream);
+AttentionPairs flash_attention_backward_resident_pairs(const AttentionExtents& extents);
+
+// The same for fp32 operands in TF32, head sizes 64 and 128; the backward is two launches.
+cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
+                                                const AttentionInput& q,
+                                                const AttentionInput& k,
+                                                const AttentionInput& v,
+                                                const AttentionOutput& o,
+                                                float* lse,
+                                                cudaStream_t stream);
+int64_t flash_attention_forward_tf32_pairs(const AttentionExtents& extents);
+
+cudaError_t launch_flash_attention_backward_tf32(const AttentionExtents& extents,
+                                                 const AttentionBackward& operands,
+                                                 void* workspace,
+                                                 cudaStream_t stream);
+int64_t flash_attention_backward_tf32_workspace_bytes(const AttentionExtents& extents);
+AttentionPairs flash_attention_backward_tf32_pairs(const AttentionExtents& extents);
+
+}  // namespace ridge::backends::cuda

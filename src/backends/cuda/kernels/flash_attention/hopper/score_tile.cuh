@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// A warpgroup's tile of scores in registers, 64 rows of its own by
+// some that it walks: which of them count, and what they become in
+// a backward pass. No product and no memory of tiles. sm_90a only.
+#pragma once
+
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/hopper_instructions.cuh"
+
+namespace ridge::backends::cuda::hopper {
+
+constexpr float kNoScore = -__builtin_huge_valf();
+
+// Columns that a row of scores sees: keys where rows are queries, queries where rows are keys.
+struct VisibleColumns {
+  int first;
+  unsigned count;
+  template <bool kOwnsKeys>
+  static __device__ __forceinline__ VisibleColumns of(const Visibility& v, int row) {
+    int first = kOwnsKeys && v.causal ? row : 0;
+    int end = !kOwnsKeys && v.causal ? min(row + 1, v.sequence) : v.sequence;
+    if (v.window > 0 && kOwnsKeys) end = min(end, row + v.window);
+    if (v.window > 0 && !kOwnsKeys) first = max(first, row - v.window + 1);
+    return {first, row < v.sequence && end > first ? static_cast<unsigned>(end - first) : 0u};
+  }
+  __device__ __forceinline__ bool contain(int column) const {
+    return static_cast<unsigned>(column - first) < count;
+  }
+};
+
+// How the queries and keys of two tiles see each other.
+struct TileSight {
+  bool none, whole;
+  __device__ __forceinline__
+  TileSight(const Visibility& v, int query, int queries, int key, int keys) {
+    const int last_query = query + queries - 1, last_key = key + keys - 1;
+    none = query >= v.sequence || key >= v.sequence || (v.causal && key > last_query) ||
+           (v.window > 0 && last_key <= query - v.window);
+    whole = last_query < v.sequence && last_key < v.sequence && (!v.causal || last_key <= query) &&
+            (v.window == 0 || key > last_query - v.window);
+  }
+};
+
+// Statistics of the queries, -lse in base 2 and -delta, as the functions below ask for them: of its
+// rows g and g + 8 where they are the queries,
+struct OfRows {
+  const float (&minus_lse)[2];
+  const float (&minus_delta)[2];
+  struct Pair {
+    float low, high;
+    __device__ __forceinline__ float operator()(int r, int) const { return r == 0 ? low : high; }
+  };
+  __device__ __forceinline__ Pair lse(int) const { return {minus_lse[0], minus_lse[1]}; }
+  __device__ __forceinline__ Pair delta(int) const { return {minus_delta[0], minus_delta[1]}; }
+};
+// and of columns 8 j + 2 t and the next where those are, in shared memory from column 2 t on.
+struct OfColumns {
+  uint32_t minus_lse, minus_delta;
+  struct Pair {
+    float2 pair;
+    __device__ __forceinline__ float operator()(int, int c) const {
+      return c == 0 ? pair.x : pair.y;
+    }
+  };
+  __device__ __forceinline__ Pair lse(int j) const {
+    return {load_shared_float2(minus_lse + 32 * j)};
+  }
+  __device__ __forceinline__ Pair delta(int j) const {
+    return {load_shared_float2(minus_delta + 32 * j)};
+  }
+};
+
+// An accumulator of scores, 64 rows from `own` by
+// kWalk columns from `walked`, becomes probabilities.
+template <bool kOwnsKeys, int kWalk, typename Statistics>
+__device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
+                                              float scale_log2,
+                                              bool is_whole,
+                                              const Visibility& v,
+                                              int own,
+                                              int walked,
+                                              const Statistics& statistics) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  const int row = own + thread / 32 * 16 + thread % 32 / 4, column = walked + thread % 4 * 2;
+  const VisibleColumns visible[2] = {VisibleColumns::of<kOwnsKeys>(v, row),
+                                     VisibleColumns::of<kOwnsKeys>(v, row + 8)};
+#pragma unroll
+  for (int j = 0; j < kWalk / 8; ++j) {
+    const auto lse = statistics.lse(j);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int r = i / 2, c = i % 2;
+      float& weight = s[4 * j + i];
+      weight = exp2_fast(fmaf(weight, scale_log2, lse(r, c)));
+      if (!is_whole && !visible[r].contain(column + 8 * j + c)) weight = 0.0f;
+    }
+  }
+}
+
+// dp becomes the scores' gradients before `scale`.
+template <int kWalk, typename Statistics>
+__device__ __forceinline__ void score_gradients(float (&dp)[kWalk / 2],
+                                                const float (&weights)[kWalk / 2],
+                                                const Statistics& statistics) {
+#pragma unroll
+  for (int j = 0; j < kWalk / 8; ++j) {
+    const auto delta = statistics.delta(j);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      dp[4 * j + i] = weights[4 * j + i] * (dp[4 * j + i] + delta(i / 2, i % 2));
+  }
+}
+
+}  // namespace ridge::backends::cuda::hopper

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Entry points of the portable flash attention, for the dispatch and for tests that compare it with
+// the Hopper kernels. The contract is that of flash_attention.h.
+#pragma once
+
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/schedule.h"
+
+namespace ridge::backends::cuda {
+
+Visibility visibility_of(const AttentionExtents& extents);
+
+int multiprocessors();  // of the current device
+
+// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
+// query pass, and tiles of keys walk queries in the key pass.
+AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
+
+cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& extents,
+                                                    DType dtype,
+                                                    const AttentionInput& q,
+                                                    const AttentionInput& k,
+                                                    const AttentionInput& v,
+                                                    const AttentionOutput& o,
+                                                    float* lse,
+                                                    cudaStream_t stream);
+cudaError_t launch_flash_attention_backward_portable(const AttentionExtents& extents,
+                                                     DType dtype,
+                                                     const AttentionBackward& operands,
+                                                     cudaStream_t stream);
+int64_t flash_attention_forward_portable_pairs(const AttentionExtents& extents);
+AttentionPairs flash_attention_backward_portable_pairs(const AttentionExtents& extents);
+
+}  // namespace ridge::backends::cuda

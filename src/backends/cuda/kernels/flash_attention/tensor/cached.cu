@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+// Attention of many tokens over a KV cache in bf16 on mma.sync: prompts in chunks, any mix of
+// sequences. Few tokens are cached_attention.cu's.
+//
+// A block owns 64 tokens of one head. Of each sequence among them it walks the keys that any of
+// them sees 64 at a time with the online softmax; the next keys are on their way meanwhile. Bound:
+// 4 E FLOPs a visited pair at the rate of mma.sync; shared memory delivers the operands at two
+// thirds of that rate.
+#include "backends/cuda/kernels/cache/cached_attention.h"
+#include "backends/cuda/kernels/cache/kv_cache.cuh"
+#include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+using namespace tensor;
+using Bf16 = __nv_bfloat16;
+
+constexpr int kKeys = 64;
+constexpr int kTiles = kKeys / 8;
+
+// Keys on their way: two tiles where two blocks fit beside each other.
+template <int kE>
+inline constexpr int kStages = kE > 128 ? 1 : 2;
+
+template <int kE>
+struct Shared {
+  Bf16 queries[kRows * Tile<Bf16, kE>::kStride];
+  Bf16 keys[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
+  Bf16 values[kStages<kE>][kKeys * Tile<Bf16, kE>::kStride];
+  int32_t positions[kRows];  // -1: padding
+  int32_t slots[kRows];
+};
+
+__device__ __forceinline__ void copy_async(Bf16* to, const void* from, bool inside) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(to));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+               "r"(inside ? 16 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+template <int kLeft>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
+}
+
+// The tokens of one sequence among a block's, and the positions of the keys that they see.
+struct Members {
+  uint64_t tokens = 0;  // a bit each
+  int32_t slot = 0;
+  int32_t first_key = 0, last_key = 0;
+};
+
+// Takes the next sequence's out of `left`; by whole warps, the same in each.
+template <int kE>
+__device__ __forceinline__ Members take_members(const Shared<kE>& shared,
+                                                int64_t reach,
+                                                uint64_t& left) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  Members m;
+  m.slot = shared.slots[__ffsll(static_cast<long long>(left)) - 1];
+  const bool low = (left >> lane & 1) != 0 && shared.slots[lane] == m.slot,
+             high = (left >> (lane + 32) & 1) != 0 && shared.slots[lane + 32] == m.slot;
+  m.tokens = __ballot_sync(0xffffffffu, low) |
+             static_cast<uint64_t>(__ballot_sync(0xffffffffu, high)) << 32;
+  left &= ~m.tokens;
+  int32_t least = INT32_MAX, most = -1;
+  if (low) least = most = shared.positions[lane];
+  if (high) {
+    least = min(least, shared.positions[lane + 32]);
+    most = max(most, shared.positions[lane + 32]);
+  }
+  least = __reduce_min_sync(0xffffffffu, least);
+  m.last_key = __reduce_max_sync(0xffffffffu, most);
+  m.first_key = static_cast<int32_t>(max(static_cast<int64_t>(least) + 1 - reach, int64_t{0}));
+  return m;
+}
+
+template <int kE>
+__device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
+                                           const CachedAttention<uint16_t>& p,
+                                           const SlotCells& cells,
+                                           const Members& m,
+                                           int64_t kv_head,
+                                           int tile) {
+  using KeyTile = Tile<Bf16, kE>;
+  constexpr int kEach = kKeys * KeyTile::kVectors / kThreads;
+  static_assert(kThreads % KeyTile::kVectors == 0);  // a thread stays in its column
+  constexpr int kRowsApart = kThreads / KeyTile::kVectors;
+  const int stage = tile % kStages<kE>;
+  const auto head_size = static_cast<int>(p.keys.head_size);
+  const int first_row = static_cast<int>(threadIdx.x) / KeyTile::kVectors,
+            column = static_cast<int>(threadIdx.x) % KeyTile::kVectors * KeyTile::kVector;
+  const int64_t width = p.keys.kv_heads * head_size, own = kv_head * head_size + column;
+  // One remainder a tile; a ring shorter than a tile takes one a key.
+  const uint32_t cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
+  const bool wraps_once = cells.ring >= kKeys;
+#pragma unroll
+  for (int k = 0; k < kEach; ++k) {
+    const int row = first_row + k * kRowsApart;
+    const int32_t key = tile * kKeys + row;
+    const bool inside = key >= m.first_key && key <= m.last_key && column < head_size;
+    uint32_t at_cell = cell + static_cast<uint32_t>(row);
+    if (at_cell >= cells.ring) at_cell = wraps_once ? at_cell - cells.ring : at_cell % cells.ring;
+    const int64_t at = inside ? cells.row(at_cell) * width + own : 0;
+    copy_async(&shared.keys[stage][row * KeyTile::kStride + column], p.keys.data + at, inside);
+    copy_async(&shared.values[stage][row * KeyTile::kStride + column], p.values.data + at, inside);
+  }
+  commit_copies();
+}
+
+__device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) {
+  const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+// s[16 rows of the warp, kKeys] = queries by keys: operands come four matrices a load.
+template <int kE>
+__device__ __forceinline__ void scores(const Bf16* queries,
+                                       const Bf16* keys,
+                                       float (&s)[kTiles][4],
+                                       Lane l) {
+  constexpr int kStride = Tile<Bf16, kE>::kStride;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const Bf16* own = queries + (l.row + lane % 16) * kStride + lane / 16 * 8;
+  const Bf16* walked = keys + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
+  }
+#pragma unroll
+  for (int step = 0; step < kE / 16; ++step) {
+    uint32_t a[4];
+    load_matrices(a, own + 16 * step);
+#pragma unroll
+    for (int j = 0; j < kTiles; j += 2) {
+      uint32_t b[4];
+      load_matrices(b, walked + 8 * j * kStride + 16 * step);
+      Product<Bf16>::run(s[j], a, b[0], b[1]);
+      Product<Bf16>::run(s[j + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// A row's statistics live in the four threads that hold its scores.
+__device__ __forceinline__ float row_max(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
+}
+__device__ __forceinline__ float row_sum(float x) {
+  x += __shfl_xor_sync(0xffffffffu, x, 1);
+  return x + __shfl_xor_sync(0xffffffffu, x, 2);
+}
+
+template <int kE>
+struct State {
+  float out[kE / 8][4] = {};
+  float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
+};
+
+// Scores become weights; what was summed so far follows, where a row of the warp has a new top.
+template <int kE>
+__device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
+                                               State<kE>& state,
+                                               float to_log2) {
+  float factor[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    float highest = -INFINITY;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) highest = fmaxf(highest, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
+    const float next = fmaxf(state.top[r], row_max(highest) * to_log2);
+    const float base = next == -INFINITY ? 0.0f : next;
+    factor[r] = exp2_hardware(state.top[r] - base);
+    state.top[r] = next;
+    float tile_sum = 0.0f;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+      for (int c = 2 * r; c < 2 * r + 2; ++c) {
+        s[j][c] = exp2_hardware(fmaf(s[j][c], to_log2, -base));
+        tile_sum += s[j][c];
+      }
+    }
+    state.sum[r] = state.sum[r] * factor[r] + tile_sum;
+  }
+  if (__all_sync(0xffffffffu, factor[0] == 1.0f && factor[1] == 1.0f)) return;
+#pragma unroll
+  for (int n = 0; n < kE / 8; ++n) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) state.out[n][c] *= factor[c / 2];
+  }
+}
+
+// This lane's rows g and g + 8 of its warp: their positions, or -1 where they are not of these.
+struct OwnRows {
+  int32_t position[2];
+};
+
+template <int kE>
+__device__ __forceinline__ void walk_keys(Shared<kE>& shared,
+                                          const CachedAttention<uint16_t>& p,
+                                          const Members& m,
+                                          int64_t kv_head,
+                                          State<kE>& state,
+                                          Lane l) {
+  const SlotCells cells(p.cells, m.slot);
+  const int begin = m.first_key / kKeys, end = m.last_key / kKeys + 1;
+  OwnRows rows;
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = l.row + l.group + 8 * r;
+    rows.position[r] = (m.tokens >> row & 1) != 0 ? shared.positions[row] : -1;
+  }
+  const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
+  const float to_log2 = p.scale * kLog2E;
+  __syncthreads();  // the tiles of the sequence before are read
+  fetch_keys<kE>(shared, p, cells, m, kv_head, begin);
+  for (int tile = begin; tile < end; ++tile) {
+    if (kStages<kE> == 2 && tile + 1 < end) {
+      fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+      wait_for_copies<1>();
+    } else {
+      wait_for_copies<0>();
+    }
+    __syncthreads();
+    const int stage = tile % kStages<kE>;
+    float s[kTiles][4];
+    scores<kE>(shared.queries, shared.keys[stage], s, l);
+    // Nearly all tiles are seen whole.
+    const int32_t first_key = tile * kKeys;
+    const bool is_whole = first_key + kKeys - 1 <= min(rows.position[0], rows.position[1]) &&
+                          first_key > max(rows.position[0], rows.position[1]) - reach;
+    if (!__all_sync(0xffffffffu, is_whole)) {
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          const int32_t position = rows.position[c / 2],
+                        key = first_key + 8 * j + 2 * l.place + c % 2;
+          if (key > position || key <= position - reach) s[j][c] = -INFINITY;
+        }
+      }
+    }
+    online_softmax<kE>(s, state, to_log2);
+    add_weighted<Bf16, kE, kTiles>(s, shared.values[stage], state.out, l);
+    __syncthreads();
+    if (kStages<kE> == 1 && tile + 1 < end) fetch_keys<kE>(shared, p, cells, m, kv_head, tile + 1);
+  }
+}
+
+template <int kE>
+__global__ void __launch_bounds__(kThreads, 2)
+    flash_attention_cached_kernel(const __grid_constant__ CachedAttention<uint16_t> p) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  auto& shared = *reinterpret_cast<Shared<kE>*>(memory);
+  const Lane l;
+  if (blockIdx.x == 0) note_bad_cells(p.cells);
+  const auto heads = static_cast<int>(p.heads), tokens = static_cast<int>(p.cells.tokens);
+  const int head = static_cast<int>(blockIdx.x) % heads;
+  // A prompt's last tokens see most keys: they begin first.
+  const int first =
+      (static_cast<int>(gridDim.x) / heads - 1 - static_cast<int>(blockIdx.x) / heads) * kRows;
+  const int64_t kv_head = head / (p.heads / p.keys.kv_heads);
+  if (threadIdx.x < kRows) {
+    const int token = first + static_cast<int>(threadIdx.x);
+    const bool inside = token < tokens;
+    shared.positions[threadIdx.x] = inside ? live_position(p.cells, token) : -1;
+    shared.slots[threadIdx.x] = inside ? p.cells.slots[token] : -1;
+  }
+  const HeadRows<const Bf16> q{
+      reinterpret_cast<const Bf16*>(p.q.data) + first * p.q.token_stride + head * p.q.head_stride,
+      p.q.token_stride};
+  const auto head_size = static_cast<int>(p.keys.head_size);
+  Tile<Bf16, kE>::template load<kRows>(shared.queries, q, 0, tokens - first, head_size);
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  uint64_t left =
+      __ballot_sync(0xffffffffu, shared.positions[lane] >= 0) |
+      static_cast<uint64_t>(__ballot_sync(0xffffffffu, shared.positions[lane + 32] >= 0)) << 32;
+  State<kE> state;
+  while (left != 0) {
+    const Members members = take_members<kE>(shared, p.reach, left);
+    walk_keys<kE>(shared, p, members, kv_head, state, l);
+  }
+  float inverse[2];
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const float total = row_sum(state.sum[r]);
+    inverse[r] = total > 0.0f ? 1.0f / total : 0.0f;
+  }
+  const HeadRows<Bf16> o{
+      reinterpret_cast<Bf16*>(p.o.data) + first * p.o.token_stride + head * p.o.head_stride,
+      p.o.token_stride};
+  store_rows<Bf16, kE>(o, 0, tokens - first, head_size, state.out, inverse[0], inverse[1], l);
+}
+
+template <int kE>
+cudaError_t launch(const CachedAttention<uint16_t>& call, cudaStream_t stream) {
+  const auto kernel = flash_attention_cached_kernel<kE>;
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<kE>));
+  const cudaError_t status =
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  if (status != cudaSuccess) return status;
+  const int64_t tiles = (call.cells.tokens + kRows - 1) / kRows;
+  kernel<<<static_cast<unsigned>(tiles * call.heads), kThreads, kBytes, stream>>>(call);
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
+                                          cudaStream_t stream) {
+  const int64_t head_size = call.keys.head_size;
+  if (head_size % 8 != 0 || head_size > kCachedAttentionMostHeadSize || call.reach < 1)
+    return cudaErrorInvalidValue;
+  if (call.cells.tokens == 0) return cudaSuccess;
+  if (head_size <= 64) return launch<64>(call, stream);
+  return head_size <= 128 ? launch<128>(call, stream) : launch<256>(call, stream);
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building blocks of flash attention on the tensor cores of any NVIDIA GPU since compute
+// capability 8.0: products of a warp (mma.sync) on tiles in shared memory, bf16 or fp32 as TF32,
+// sums in fp32. Not for Hopper's warpgroup products.
+//
+// A block is four warps; each owns 16 of its 64 rows. Fragments as PTX names them: with g = lane /
+// 4 and t = lane % 4 an accumulator of 16 x 8 holds (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t +
+// 1). In TF32 the depth of a product of weights is taken in the order 0 2 4 6 1 3 5 7, so that an
+// accumulator is the next product's operand as it stands.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/flash_attention/schedule.h"
+#include "backends/cuda/kernels/gemm/warp_product.cuh"
+
+namespace ridge::backends::cuda::tensor {
+
+constexpr int kWarps = 4;
+constexpr int kThreads = 32 * kWarps;
+constexpr int kRows = 16 * kWarps;  // of a block's own tile
+constexpr float kLog2E = 1.4426950408889634f;
+
+struct Lane {
+  int group = static_cast<int>(threadIdx.x) % 32 / 4;  // g
+  int place = static_cast<int>(threadIdx.x) % 4;       // t
+  int row = static_cast<int>(threadIdx.x) / 32 * 16;   // the warp's first
+};
+
+__device__ __forceinline__ uint32_t word(const void* shared) {
+  return *static_cast<const uint32_t*>(shared);
+}
+
+template <typename T>
+struct Product;
+
+// fp32 operands: the tensor cores read their upper 19 bits.
+template <>
+struct Product<float> {
+  static constexpr int kDepth = 8;
+  // Rows begin four banks apart: fragments of both kinds come without conflicts
+  static constexpr int kPad = 4;
+
+  static __device__ __forceinline__ void run(float (&c)[4],
+                                             const uint32_t (&a)[4],
+                                             uint32_t b0,
+                                             uint32_t b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+        "{%0,%1,%2,%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  // Rows of a tile as the left operand, columns [kDepth step, ...).
+  static __device__ __forceinline__ void left(uint32_t (&a)[4],
+                                              const float* rows,
+                                              int stride,
+                                              int step,
+                                              Lane l) {
+    const float* at = rows + l.group * stride + kDepth * step + l.place;
+    a[0] = word(at);
+    a[1] = word(at + 8 * stride);
+    a[2] = word(at + 4);
+    a[3] = word(at + 8 * stride + 4);
+  }
+  // Eight rows of a tile as the right operand's columns.
+  static __device__ __forceinline__ void right_rows(uint32_t (&b)[2],
+                                                    const float* rows,
+                                                    int stride,
+                                                    int step,
+                                                    Lane l) {
+    const float* at = rows + l.group * stride + kDepth * step + l.place;
+    b[0] = word(at);
+    b[1] = word(at + 4);
+  }
+  // kDepth rows of a tile as the right operand's depth, for sixteen of its columns.
+  static __device__ __forceinline__ void right_columns(uint32_t (&b)[4],
+                                                       const float* tile,
+                                                       int stride,
+                                                       int step,
+                                                       int column,
+                                                       Lane l) {
+    const float* at = tile + (kDepth * step + 2 * l.place) * stride + column + l.group;
+    b[0] = word(at);
+    b[1] = word(at + stride);
+    b[2] = word(at + 8);
+    b[3] = word(at + stride + 8);
+  }
+  template <int kTiles>
+  static __device__ __forceinline__ void weights(uint32_t (&a)[4],
+                                                 const float (&w)[kTiles][4],
+                                                 int step) {
+    a[0] = __float_as_uint(w[step][0]);
+    a[1] = __float_as_uint(w[step][2]);
+    a[2] = __float_as_uint(w[step][1]);
+    a[3] = __float_as_uint(w[step][3]);
+  }
+  static __device__ __forceinline__ void store(float* to, float x, float y) {
+    *reinterpret_cast<float2*>(to) = make_float2(x, y);
+  }
+  // The sum of products of the same four elements of two vectors.
+  static __device__ __forceinline__ float dot(uint4 x, uint4 y) {
+    return __uint_as_float(x.x) * __uint_as_float(y.x) +
+           __uint_as_float(x.y) * __uint_as_float(y.y) +
+           __uint_as_float(x.z) * __uint_as_float(y.z) +
+           __uint_as_float(x.w) * __uint_as_float(y.w);
+  }
+};
+
+template <>
+struct Product<__nv_bfloat16> {
+  static constexpr int kDepth = 16;
+  static constexpr int kPad = 8;
+
+  static __device__ __forceinline__ void run(float (&c)[4],
+                                             const uint32_t (&a)[4],
+                                             uint32_t b0,
+                                             uint32_t b1) {
+    warp_product(c, a, b0, b1);
+  }
+  static __device__ __forceinline__ void left(uint32_t (&a)[4],
+                                              const __nv_bfloat16* rows,
+                                              int stride,
+                                              int step,
+                                              Lane l) {
+    const __nv_bfloat16* at = rows + l.group * stride + kDepth * step + 2 * l.place;
+    a[0] = word(at);
+    a[1] = word(at + 8 * stride);
+    a[2] = word(at + 8);
+    a[3] = word(at + 8 * stride + 8);
+  }
+  static __device__ __forceinline__ void right_rows(uint32_t (&b)[2],
+                                                    const __nv_bfloat16* rows,
+                                                    int stride,
+                                                    int step,
+                                                    Lane l) {
+    const __nv_bfloat16* at = rows + l.group * stride + kDepth * step + 2 * l.place;
+    b[0] = word(at);
+    b[1] = word(at + 8);
+  }
+  static __device__ __forceinline__ void right_columns(uint32_t (&b)[4],
+                                                       const __nv_bfloat16* tile,
+                                                       int stride,
+                                                       int step,
+                                                       int column,
+                                                       Lane) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const __nv_bfloat16* at = tile + (kDepth * step + lane % 16) * stride + column + lane / 16 * 8;
+    const auto address = static_cast<uint32_t>(__cvta_generic_to_shared(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+                 : "r"(address)
+                 : "memory");
+  }
+  static __device__ __forceinline__ uint32_t pack(float x, float y) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+    return *reinterpret_cast<const uint32_t*>(&pair);
+  }
+  template <int kTiles>
+  static __device__ __forceinline__ void weights(uint32_t (&a)[4],
+                                                 const float (&w)[kTiles][4],
+                                                 int step) {
+    a[0] = pack(w[2 * step][0], w[2 * step][1]);
+    a[1] = pack(w[2 * step][2], w[2 * step][3]);
+    a[2] = pack(w[2 * step + 1][0], w[2 * step + 1][1]);
+    a[3] = pack(w[2 * step + 1][2], w[2 * step + 1][3]);
+  }
+  static __device__ __forceinline__ void store(__nv_bfloat16* to, float x, float y) {
+    *reinterpret_cast<uint32_t*>(to) = pack(x, y);
+  }
+  static __device__ __forceinline__ float dot(uint4 x, uint4 y) {
+    const uint32_t a[4] = {x.x, x.y, x.z, x.w};
+    const uint32_t b[4] = {y.x, y.y, y.z, y.w};
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      sum = fmaf(__uint_as_float(a[i] << 16), __uint_as_float(b[i] << 16), sum);
+      sum = fmaf(__uint_as_float(a[i] & 0xffff0000u), __uint_as_float(b[i] & 0xffff0000u), sum);
+    }
+    return sum;
+  }
+};
+
+// One head's rows of an operand: row t at data + t stride.
+template <typename T>
+struct HeadRows {
+  T* data;
+  int64_t stride;
+};
+template <typename T>
+__device__ __forceinline__ HeadRows<const T> head_rows(const AttentionInput& x,
+                                                       int64_t first_token,
+                                                       int head) {
+  return {static_cast<const T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
+          x.token_stride};
+}
+template <typename T>
+__device__ __forceinline__ HeadRows<T> head_rows(const AttentionOutput& x,
+                                                 int64_t first_token,
+                                                 int head) {
+  return {static_cast<T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
+          x.token_stride};
+}
+
+// Rows [first, first + kRows) of a head, kE elements
+// each, zeros past the sequence and the head size.
+template <typename T, int kE>
+struct Tile {
+  static constexpr int kStride = kE + Product<T>::kPad;
+  static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
+  static constexpr int kVectors = kE / kVector;  // of a row; they divide a warp
+  static constexpr int bytes(int rows) { return rows * kStride * static_cast<int>(sizeof(T)); }
+
+  static __device__ __forceinline__ uint4 vector(const HeadRows<const T>& rows,
+                                                 int row,
+                                                 int column,
+                                                 bool inside) {
+    if (!inside) return make_uint4(0, 0, 0, 0);
+    return *reinterpret_cast<const uint4*>(rows.data + row * rows.stride + column);
+  }
+
+  // Vectors of a thread that are on their way at a time.
+  static constexpr int kTurn = 8;
+
+  template <int kCount>
+  static __device__ __forceinline__ void load(T* tile,
+                                              const HeadRows<const T>& rows,
+                                              int first,
+                                              int sequence,
+                                              int head_size) {
+    constexpr int kEach = kCount * kVectors / kThreads;
+    constexpr int kHeld = kEach < kTurn ? kEach : kTurn;
+#pragma unroll
+    for (int turn = 0; turn < kEach; turn += kHeld) {
+      uint4 v[kHeld];
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int row = first + i / kVectors, column = i % kVectors * kVector;
+        v[k] = vector(rows, row, column, row < sequence && column < head_size);
+      }
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        *reinterpret_cast<uint4*>(tile + i / kVectors * kStride + i % kVectors * kVector) = v[k];
+      }
+    }
+  }
+
+  // The same of the output's gradient, and delta[row] = its product with the output's row.
+  template <int kCount>
+  static __device__ __forceinline__ void load_with_delta(T* tile,
+                                                         float* delta,
+                                                         const HeadRows<const T>& rows,
+                                                         const HeadRows<const T>& outputs,
+                                                         int first,
+                                                         int sequence,
+                                                         int head_size) {
+    constexpr int kEach = kCount * kVectors / kThreads;
+    constexpr int kHeld = kEach < kTurn / 2 ? kEach : kTurn / 2;
+#pragma unroll
+    for (int turn = 0; turn < kEach; turn += kHeld) {
+      uint4 v[kHeld], o[kHeld];
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int row = first + i / kVectors, column = i % kVectors * kVector;
+        const bool inside = row < sequence && column < head_size;
+        v[k] = vector(rows, row, column, inside);
+        o[k] = vector(outputs, row, column, inside);
+      }
+#pragma unroll
+      for (int k = 0; k < kHeld; ++k) {
+        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        *reinterpret_cast<uint4*>(tile + i / kVectors * kStride + i % kVectors * kVector) = v[k];
+        float sum = Product<T>::dot(v[k], o[k]);
+#pragma unroll
+        for (int step = kVectors / 2; step > 0; step /= 2)
+          sum += __shfl_xor_sync(0xffffffffu, sum, step);
+        if (i % kVectors == 0) delta[i / kVectors] = sum;
+      }
+    }
+  }
+};
+
+// s[16 rows of the warp, 8 kTiles rows of `walked`] = their products over kE.
+template <typename T, int kE, int kTiles>
+__device__ __forceinline__ void row_products(const T* own,
+                                             const T* walked,
+                                             float (&s)[kTiles][4],
+                                             Lane l) {
+  constexpr int kStride = Tile<T, kE>::kStride;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) s[j][c] = 0.0f;
+  }
+#pragma unroll
+  for (int step = 0; step < kE / Product<T>::kDepth; ++step) {
+    uint32_t a[4];
+    Product<T>::left(a, own + l.row * kStride, kStride, step, l);
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      uint32_t b[2];
+      Product<T>::right_rows(b, walked + 8 * j * kStride, kStride, step, l);
+      Product<T>::run(s[j], a, b[0], b[1]);
+    }
+  }
+}
+
+// out[16 rows of the warp, kE] += w[16, 8 kTiles] walked[8 kTiles, kE].
+template <typename T, int kE, int kTiles>
+__device__ __forceinline__ void add_weighted(const float (&w)[kTiles][4],
+                                             const T* walked,
+                                             float (&out)[kE / 8][4],
+                                             Lane l) {
+  constexpr int kStride = Tile<T, kE>::kStride;
+#pragma unroll
+  for (int step = 0; step < 8 * kTiles / Product<T>::kDepth; ++step) {
+    uint32_t a[4];
+    Product<T>::weights(a, w, step);
+#pragma unroll
+    for (int n = 0; n < kE / 8; n += 2) {
+      uint32_t b[4];
+      Product<T>::right_columns(b, walked, kStride, step, 8 * n, l);
+      Product<T>::run(out[n], a, b[0], b[1]);
+      Product<T>::run(out[n + 1], a, b[2], b[3]);
+    }
+  }
+}
+
+// The warp's rows of an accumulator, times `low` in the upper eight and `high` in the lower, to
+// tokens from `first` on.
+template <typename T, int kE>
+__device__ __forceinline__ void store_rows(const HeadRows<T>& rows,
+                                           int first,
+                                           int sequence,
+                                           int head_size,
+                                           const float (&out)[kE / 8][4],
+                                           float low,
+                                           float high,
+                                           Lane l) {
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = first + l.row + l.group + 8 * r;
+    if (row >= sequence) continue;
+    const float factor = r == 0 ? low : high;
+#pragma unroll
+    for (int n = 0; n < kE / 8; ++n) {
+      const int column = 8 * n + 2 * l.place;
+      if (column < head_size)
+        Product<T>::store(rows.data + row * rows.stride + column, out[n][2 * r] * factor,
+                          out[n][2 * r + 1] * factor);
+    }
+  }
+}
+
+__device__ __forceinline__ bool sees(const Visibility& v, int query, int key) {
+  return query < v.sequence && key < v.sequence && (!v.causal || key <= query) &&
+         (v.window == 0 || key > query - v.window);
+}
+
+}  // namespace ridge::backends::cuda::tensor

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Few rows by a matrix: the matrix goes through the tensor cores once, 16 of its rows by up to 8
+// tokens a step. Matrices that all registers together can hold are row_product_held.cu's. CUDA's
+// own (mma.sync); elsewhere cuBLASLt and the unfused kernels stand for it.
+#include <algorithm>
+
+#include "backends/cuda/kernels/gemm/row_product_tile.cuh"
+
+namespace ridge::backends::cuda {
+namespace row_product {
+namespace {
+
+constexpr int kHeld = 2;   // vectors of a row that a thread holds
+constexpr int kBatch = 4;  // chunks on their way at a time, twice
+
+struct Fragments {
+  uint4 upper[kBatch], lower[kBatch];  // of the tile's rows 0-7 and 8-15
+};
+
+// A warp's part of the work: tiles of rows, and of each row every kSplit-th chunk. `step` counts
+// batches through all its tiles.
+template <int kSplit>
+struct Walk {
+  static constexpr int kGroups = kWarps / kSplit;  // tiles of a block at a time
+  int64_t tiles, chunks, batches, rounds;
+  int split, group;
+
+  __device__ __forceinline__ explicit Walk(const RowProduct& p) {
+    const int warp = static_cast<int>(threadIdx.x) / kLanes;
+    split = warp % kSplit;
+    group = warp / kSplit;
+    tiles = (p.weight_rows + kTile - 1) / kTile;
+    chunks = p.in / kChunk;
+    batches = (chunks + kSplit * kBatch - 1) / (kSplit * kBatch);
+    const int64_t turns = (tiles + kGroups - 1) / kGroups;
+    rounds = turns > blockIdx.x ? (turns - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+  }
+  __device__ __forceinline__ int64_t tile(int64_t round) const {
+    return (blockIdx.x + round * gridDim.x) * kGroups + group;
+  }
+  __device__ __forceinline__ int64_t chunk(int64_t batch, int i) const {
+    return (batch * kBatch + i) * kSplit + split;
+  }
+};
+
+template <int kSplit>
+__device__ __forceinline__ void fetch(const RowProduct& p,
+                                      const Walk<kSplit>& walk,
+                                      int64_t round,
+                                      int64_t batch,
+                                      Fragments& f) {
+  const int column = static_cast<int>(threadIdx.x) % 4 * 8;
+  const TileRows rows = rows_of_tile(p, walk.tile(round));
+  const uint16_t* upper = p.weight[rows.has_upper ? rows.upper : 0] + column;
+  const uint16_t* lower = p.weight[rows.has_lower ? rows.lower : 0] + column;
+#pragma unroll
+  for (int i = 0; i < kBatch; ++i) {
+    const int64_t chunk = walk.chunk(batch, i);
+    const bool inside = chunk < walk.chunks;
+    f.upper[i] = inside ? load_once(upper + chunk * kChunk) : uint4{};
+    f.lower[i] = inside ? load_once(lower + chunk * kChunk) : uint4{};
+  }
+}
+
+// Asks for what follows the first batch of the first tile, where the whole weight fits into the
+// last level of cache with room to spare.
+template <int kSplit>
+__device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kSplit>& walk) {
+  constexpr int64_t kMostElements = int64_t{8} << 20;
+  if (walk.batches < 2 || p.weight_rows * p.in > kMostElements) return;
+  const int column = static_cast<int>(threadIdx.x) % 4 * 8;
+  const TileRows rows = rows_of_tile(p, walk.tile(0));
+  for (int64_t batch = 1; batch < walk.batches; ++batch)
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int64_t at = walk.chunk(batch, i) * kChunk + column;
+      if (walk.chunk(batch, i) >= walk.chunks) continue;
+      if (rows.has_upper) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.upper] + at));
+      if (rows.has_lower) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.weight[rows.lower] + at));
+    }
+}
+
+// As stage_held_rows, of rows of any length: kTogether vectors on their way at a time.
+__device__ __forceinline__ void stage_rows(const RowProduct& p,
+                                           const RowTeam& team,
+                                           uint16_t* staged,
+                                           Squares& squares) {
+  constexpr int kTogether = 4;
+  uint16_t* z = staged + team.row * shared_stride(p.in);
+  const int64_t end = team.is_row ? p.in : 0;
+  float own = 0.0f, delta_scale = 0.0f;
+  if (p.delta) {
+    float d[8];
+#pragma unroll 4
+    for (int64_t i = team.first; i < end; i += team.step) {
+      load_floats(p.delta[team.row] + i, d);
+#pragma unroll
+      for (int k = 0; k < 8; ++k) own = fmaf(d[k], d[k], own);
+    }
+    note_squares(squares.of_delta, own);
+    __syncthreads();
+    delta_scale = norm_scale(p, squares.of_delta, team.row, team.warps);
+    own = 0.0f;
+  }
+  for (int64_t base = team.first; base < end; base += kTogether * team.step) {
+    Packed<uint16_t, 8> rows[kTogether], deltas[kTogether];
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      const int64_t i = base + j * team.step;
+      if (i >= end) continue;
+      rows[j] = load_packed<8>(p.x[team.row] + i);
+      if (p.delta) deltas[j] = load_packed<8>(p.delta[team.row] + i);
+    }
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) {
+      const int64_t i = base + j * team.step;
+      if (i >= end) continue;
+      float x[8], w[8];
+      load_weights(p.norm + i, p.norm_offset, w);
+      unpack(rows[j], x);
+      if (p.delta) {
+        float d[8], delta_weight[8];
+        unpack(deltas[j], d);
+        load_weights(p.delta_norm + i, p.norm_offset, delta_weight);
+#pragma unroll
+        for (int k = 0; k < 8; ++k) x[k] = fmaf(d[k] * delta_scale, delta_weight[k], x[k]);
+        const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x);
+        if (blockIdx.x == 0) store_packed(p.sum[team.row] + i, rounded);
+        unpack(rounded, x);
+      }
+#pragma unroll
+      for (int k = 0; k < 8; ++k) {
+        own = fmaf(x[k], x[k], own);
+        x[k] *= w[k];
+      }
+      store_floats(z + i, x);
+    }
+  }
+  note_squares(squares.of_row, own);
+  __syncthreads();
+}
+
+// Mapping: a tile of 16 rows of the weight for kSplit warps, which sum its columns in turn; blocks
+// walk the tiles. The first weights are fetched before the kernel's turn comes,
+// where nobody writes them. Bound: memory, the
+// weight once; of small ones latency.
+template <int kSplit, bool kNorms>
+__global__ void __launch_bounds__(kThreads, 2)
+    row_product_kernel(const __grid_constant__ RowProduct p) {
+  extern __shared__ uint4 shared[];
+  __shared__ Squares squares;
+  __shared__ float parts[kSplit > 1 ? kWarps : 1][kLanes][4];
+  const Walk<kSplit> walk(p);
+  Fragments next;
+  let_next_start();
+  if (!p.is_settled) wait_for_grids();
+  if (walk.rounds > 0) {
+    fetch(p, walk, 0, 0, next);
+    prefetch_tile(p, walk);
+  }
+  auto* staged = reinterpret_cast<uint16_t*>(shared);
+  float scales[2] = {1.0f, 1.0f};
+  if constexpr (kNorms) {
+    const RowTeam team(p);
+    if (p.in <= kHeld * team.step) {
+      HeldNorms<kHeld> norms;
+      norms.fetch(p, team);
+      wait_for_grids();
+      stage_held_rows(p, team, norms, staged, squares);
+    } else {
+      wait_for_grids();
+      stage_rows(p, team, staged, squares);
+    }
+    result_scales(p, squares, team.warps, scales);
+  } else {
+    wait_for_grids();
+  }
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int64_t token = lane / 4;
+  const bool is_token = token < p.tokens;
+  const uint16_t* x =
+      kNorms ? staged + (is_token ? token : 0) * shared_stride(p.in) : p.x[is_token ? token : 0];
+  x += lane % 4 * 8;
+  for (int64_t round = 0; round < walk.rounds; ++round) {
+    float c[4] = {};
+    for (int64_t batch = 0; batch < walk.batches; ++batch) {
+      const Fragments now = next;
+      uint4 b[kBatch];
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        const int64_t chunk = walk.chunk(batch, i);
+        b[i] = is_token && chunk < walk.chunks ? *reinterpret_cast<const uint4*>(x + chunk * kChunk)
+                                               : uint4{};
+      }
+      if (batch + 1 < walk.batches)
+        fetch(p, walk, round, batch + 1, next);
+      else if (round + 1 < walk.rounds)
+        fetch(p, walk, round + 1, 0, next);
+#pragma unroll
+      for (int i = 0; i < kBatch; ++i) {
+        multiply(c, now.upper[i].x, now.lower[i].x, now.upper[i].y, now.lower[i].y, b[i].x, b[i].y);
+        multiply(c, now.upper[i].z, now.lower[i].z, now.upper[i].w, now.lower[i].w, b[i].z, b[i].w);
+      }
+    }
+    if constexpr (kSplit > 1) {
+      const int warp = static_cast<int>(threadIdx.x) / kLanes;
+      __syncthreads();
+#pragma unroll
+      for (int i = 0; i < 4; ++i) parts[warp][lane][i] = c[i];
+      __syncthreads();
+      if (walk.split != 0) continue;
+#pragma unroll
+      for (int s = 1; s < kSplit; ++s)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) c[i] += parts[warp + s][lane][i];
+    }
+    const TileResults results(p, walk.tile(round));
+    float residual[4];
+    results.load_residual(p, residual);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) c[i] *= scales[i % 2];
+    results.put(p, c, residual);
+  }
+}
+
+template <int kSplit, bool kNorms>
+cudaError_t launch_form(const RowProduct& call, cudaStream_t stream) {
+  constexpr int64_t kResident = 264;  // two blocks for each of 132 multiprocessors
+  constexpr int kGroups = kWarps / kSplit;
+  const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
+  const int64_t blocks = std::min((tiles + kGroups - 1) / kGroups, kResident);
+  const int64_t bytes =
+      kNorms ? call.tokens * shared_stride(call.in) * static_cast<int64_t>(sizeof(uint16_t)) : 0;
+  const cudaError_t status =
+      cudaFuncSetAttribute(row_product_kernel<kSplit, kNorms>,
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (status != cudaSuccess) return status;
+  return launch_early(row_product_kernel<kSplit, kNorms>, dim3(static_cast<unsigned>(blocks)),
+                      kThreads, bytes, stream, call);
+}
+
+template <bool kNorms>
+cudaError_t launch_split(const RowProduct& call, cudaStream_t stream) {
+  // As few warps a tile as keep 16 warps of each multiprocessor busy; of long rows all, so that
+  // tiles end together.
+  constexpr int64_t kWanted = 132 * 16, kLongRow = 2048;
+  const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
+  if (call.in >= kLongRow || tiles * 4 < kWanted) return launch_form<8, kNorms>(call, stream);
+  if (tiles * 2 < kWanted) return launch_form<4, kNorms>(call, stream);
+  if (tiles < kWanted) return launch_form<2, kNorms>(call, stream);
+  return launch_form<1, kNorms>(call, stream);
+}
+
+}  // namespace
+}  // namespace row_product
+
+cudaError_t launch_row_product(const RowProduct& call, cudaStream_t stream) {
+  using namespace row_product;
+  const bool is_long = call.norm != nullptr && call.tokens * call.in > kRowProductMostNormed;
+  if (call.in % kChunk != 0 || call.tokens > kRowProductMostTokens || is_long)
+    return cudaErrorInvalidValue;
+  if (call.tokens == 0 || call.weight_rows == 0 || call.in == 0) return cudaSuccess;
+  if (holds_row_product(call)) return launch_row_product_held(call, stream);
+  return call.norm != nullptr ? launch_split<true>(call, stream)
+                              : launch_split<false>(call, stream);
+}
+
+}  // namespace ridge::backends::cuda

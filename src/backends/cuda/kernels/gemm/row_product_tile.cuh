@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of row_product share: a tile of the weight, the block's input rows, and putting
+// results. No kernel here.
+#pragma once
+
+#include "backends/cuda/kernels/early_start.cuh"
+#include "backends/cuda/kernels/gemm/row_product.h"
+#include "backends/cuda/kernels/gemm/warp_product.cuh"
+#include "backends/cuda/kernels/vector_io.cuh"
+
+namespace ridge::backends::cuda {
+
+// Where the weight fits into the registers of blocks on all
+// multiprocessors, and the kernel for it (row_product_held.cu).
+bool holds_row_product(const RowProduct& call);
+cudaError_t launch_row_product_held(const RowProduct& call, cudaStream_t stream);
+
+namespace row_product {
+
+inline constexpr int kThreads = 256;
+inline constexpr int kWarps = kThreads / kLanes;
+inline constexpr int kChunk =
+    32;                           // elements of a row that four lanes hold, 8 each: two steps of 16
+inline constexpr int kTile = 16;  // rows of the weight
+
+// x's rows in shared memory lie 64 bytes off a multiple
+// of 128, so that two rows' 64 bytes are all banks.
+__host__ __device__ constexpr int64_t shared_stride(int64_t in) {
+  return in + (in / kChunk % 2 == 0 ? kChunk : 0);
+}
+
+struct TileRows {
+  int64_t upper, lower;  // of this lane
+  bool has_upper, has_lower;
+};
+
+// With an activation a tile is 8 rows of the gate and the same 8 of up.
+__device__ __forceinline__ TileRows rows_of_tile(const RowProduct& p, int64_t tile) {
+  const int64_t quad = static_cast<int>(threadIdx.x) % kLanes / 4;
+  if (p.activation == RowActivation::kNone) {
+    const int64_t upper = tile * kTile + quad, lower = upper + 8;
+    return {upper, lower, upper < p.weight_rows, lower < p.weight_rows};
+  }
+  const int64_t half = p.weight_rows / 2, upper = tile * (kTile / 2) + quad;
+  return {upper, half + upper, upper < half, upper < half};
+}
+
+// Weights are read once and never again in this step.
+__device__ __forceinline__ uint4 load_once(const uint16_t* p) {
+  uint4 v;
+  asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+               : "l"(p));
+  return v;
+}
+
+// c += a b, 16 rows by 16 by 8 tokens. The order of the 16 summed elements is the same in a and b,
+// and otherwise free: a lane's 8 neighbours serve two steps.
+__device__ __forceinline__ void multiply(float (&c)[4],
+                                         uint32_t a0,
+                                         uint32_t a1,
+                                         uint32_t a2,
+                                         uint32_t a3,
+                                         uint32_t b0,
+                                         uint32_t b1) {
+  const uint32_t a[4] = {a0, a1, a2, a3};
+  warp_product(c, a, b0, b1);
+}
+
+__device__ __forceinline__ void load_weights(const float* weight, float offset, float (&w)[8]) {
+  load_floats(weight, w);
+#pragma unroll
+  for (int i = 0; i < 8; ++i) w[i] += offset;
+}
+
+// Which threads have which row of the block's input: teams of whole warps, a row each.
+struct RowTeam {
+  int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
+  int warps;
+  bool is_row;
+
+  __device__ __forceinline__ explicit RowTeam(const RowProduct& p) {
+    int teams = 1;
+    while (teams < p.tokens) teams *= 2;
+    const int threads = kThreads / teams;
+    warps = kWarps / teams;
+    row = static_cast<int>(threadIdx.x) / threads;
+    first = static_cast<int>(threadIdx.x) % threads * 8;
+    step = threads * 8;
+    is_row = row < p.tokens;
+  }
+};
+
+// Sums of squares of the block's rows, a number a warp: what the norms' scales come from.
+struct Squares {
+  float of_delta[kWarps], of_row[kWarps];
+};
+
+__device__ __forceinline__ void note_squares(float (&squares)[kWarps], float own) {
+#pragma unroll
+  for (int mask = kLanes / 2; mask > 0; mask /= 2) own += shuffle_xor(own, mask);
+  if (threadIdx.x % kLanes == 0) squares[threadIdx.x / kLanes] = own;
+}
+
+// Of a row, once all its team's warps have noted theirs.
+__device__ __forceinline__ float norm_scale(const RowProduct& p,
+                                            const float (&squares)[kWarps],
+                                            int64_t row,
+                                            int warps) {
+  float sum = 0.0f;
+  for (int w = 0; w < warps; ++w) sum += squares[row * warps + w];
+  return rsqrtf(sum / static_cast<float>(p.in) + p.eps);
+}
+
+// What the products of this lane's two tokens still have to be multiplied by: rows are staged
+// without their norm's scale, which is known only when the whole row is.
+__device__ __forceinline__ void result_scales(const RowProduct& p,
+                                              const Squares& squares,
+                                              int warps,
+                                              float (&scales)[2]) {
+  const int token = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+  for (int i = 0; i < 2; ++i)
+    scales[i] = token + i < p.tokens ? norm_scale(p, squares.of_row, token + i, warps) : 0.0f;
+}
+
+// What rows are normed with, where a thread holds all its
+// vectors in registers: fetched before the kernel's turn.
+template <int kHeld>
+struct HeldNorms {
+  float norm[kHeld][8], delta[kHeld][8];
+
+  __device__ __forceinline__ void fetch(const RowProduct& p, const RowTeam& team) {
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const int64_t at = team.first + i * team.step;
+      if (!team.is_row || at >= p.in) continue;
+      load_weights(p.norm + at, p.norm_offset, norm[i]);
+      if (p.delta) load_weights(p.delta_norm + at, p.norm_offset, delta[i]);
+    }
+  }
+};
+
+// The rows of the block's input times their norm's weight, in shared memory. The first block writes
+// the sum. All that is read is on its way at once.
+template <int kHeld>
+__device__ __forceinline__ void stage_held_rows(const RowProduct& p,
+                                                const RowTeam& team,
+                                                const HeldNorms<kHeld>& norms,
+                                                uint16_t* staged,
+                                                Squares& squares) {
+  float x[kHeld][8], d[kHeld][8], own = 0.0f;
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int64_t at = team.first + i * team.step;
+    if (!team.is_row || at >= p.in) continue;
+    load_floats(p.x[team.row] + at, x[i]);
+    if (!p.delta) continue;
+    load_floats(p.delta[team.row] + at, d[i]);
+#pragma unroll
+    for (int k = 0; k < 8; ++k) own = fmaf(d[i][k], d[i][k], own);
+  }
+  float delta_scale = 0.0f;
+  if (p.delta) {
+    note_squares(squares.of_delta, own);
+    __syncthreads();
+    delta_scale = norm_scale(p, squares.of_delta, team.row, team.warps);
+    own = 0.0f;
+  }
+#pragma unroll
+  for (int i = 0; i < kHeld; ++i) {
+    const int64_t at = team.first + i * team.step;
+    if (!team.is_row || at >= p.in) continue;
+    if (p.delta) {
+#pragma unroll
+      for (int k = 0; k < 8; ++k) x[i][k] = fmaf(d[i][k] * delta_scale, norms.delta[i][k], x[i][k]);
+      const Packed<uint16_t, 8> rounded = pack<uint16_t, 8>(x[i]);
+      if (blockIdx.x == 0) store_packed(p.sum[team.row] + at, rounded);
+      unpack(rounded, x[i]);
+    }
+#pragma unroll
+    for (int k = 0; k < 8; ++k) {
+      own = fmaf(x[i][k], x[i][k], own);
+      x[i][k] *= norms.norm[i][k];
+    }
+    store_floats(staged + team.row * shared_stride(p.in) + at, x[i]);
+  }
+  note_squares(squares.of_row, own);
+  __syncthreads();
+}
+
+__device__ __forceinline__ float activated(RowActivation activation, float gate) {
+  if (activation == RowActivation::kSilu) return gate * sigmoid_for<uint16_t>(gate);
+  const float inner = 0.7978845608028654f * fmaf(0.044715f * gate * gate, gate, gate);
+  return gate * sigmoid_for<uint16_t>(2.0f * inner);
+}
+
+// This lane's part of a tile's results: elements 0 and 1 are its upper row by two tokens, 2 and 3
+// its lower row.
+struct TileResults {
+  TileRows rows;
+  int64_t token;
+
+  __device__ __forceinline__ TileResults(const RowProduct& p, int64_t tile)
+      : rows(rows_of_tile(p, tile)), token(static_cast<int>(threadIdx.x) % 4 * 2) {}
+
+  // With an activation only the upper row's places are there.
+  __device__ __forceinline__ bool has(const RowProduct& p, int i) const {
+    const bool is_upper = i < 2;
+    return token + i % 2 < p.tokens && (is_upper ? rows.has_upper : rows.has_lower) &&
+           (is_upper || p.activation == RowActivation::kNone);
+  }
+  __device__ __forceinline__ int64_t column(int i) const { return i < 2 ? rows.upper : rows.lower; }
+
+  __device__ __forceinline__ void load_residual(const RowProduct& p, float (&residual)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      residual[i] = p.residual && has(p, i) ? to_float(p.residual[token + i % 2][column(i)]) : 0.0f;
+  }
+  __device__ __forceinline__ void put(const RowProduct& p,
+                                      const float (&c)[4],
+                                      const float (&residual)[4]) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (!has(p, i)) continue;
+      float value = p.activation == RowActivation::kNone
+                        ? c[i]
+                        : activated(p.activation, c[i]) * c[2 + i % 2];
+      value += residual[i];
+      const int64_t at = (token + i % 2) * p.y_stride + column(i);
+      if (p.y_is_f32)
+        static_cast<float*>(p.y)[at] = value;
+      else
+        static_cast<uint16_t*>(p.y)[at] = from_float<uint16_t>(value);
+    }
+  }
+};
+
+}  // namespace row_product
+}  // namespace ridge::backends::cuda

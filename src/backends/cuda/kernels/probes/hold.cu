@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for the host.
+#include "backends/cuda/kernels/probes/hold.h"
+
+#include "backends/cuda/kernels/gpu_dialect.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// Bound: the host's word, a trip over the bus after it was written.
+__global__ void hold_kernel(const volatile int32_t* gate) {
+  while (*gate == 0) {
+  }
+}
+
+}  // namespace
+
+cudaError_t launch_hold(const int32_t* gate, cudaStream_t stream) {
+  hold_kernel<<<1, 1, 0, stream>>>(gate);
+  return cudaGetLastError();
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The causal mask: hidden scores replaced, the others copied.
+#include "backends/cuda/kernels/softmax/causal_mask.h"
+
+#include "backends/cuda/kernels/map_rows.cuh"
+
+namespace ridge::backends::cuda {
+namespace {
+
+// Bound: memory, 2 R C sizeof(T) at most: a vector that is hidden whole is not read.
+template <typename T, int kCount>
+struct MaskBody {
+  static constexpr int kVector = kCount;
+  struct Item {
+    Packed<T, kCount> x;
+    int32_t begin, end;  // of the columns seen, from this vector's first
+  };
+  Rows<const T> x;
+  Rows<T> y;
+  FastDivide per_head;  // by T
+  int32_t window;       // 0: none
+  float value;
+
+  __device__ __forceinline__ void load(Item& item, MapPlace at) const {
+    const auto query = static_cast<int32_t>(at.row - per_head.quotient(at.row) * per_head.divisor);
+    const auto first = static_cast<int32_t>(at.column);
+    item.begin = window > 0 ? query - window + 1 - first : 0;
+    item.end = query + 1 - first;
+    if (item.end > 0 && item.begin < kCount) {
+      item.x = load_packed<kCount>(x[at.row] + at.column);
+    } else {
+      item.x = {};
+    }
+  }
+  __device__ __forceinline__ void finish(const Item& item, MapPlace at) const {
+    float v[kCount];
+    unpack(item.x, v);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) v[i] = i >= item.begin && i < item.end ? v[i] : value;
+    store_floats(y[at.row] + at.column, v);
+  }
+};
+
+template <int kCount, typename T>
+cudaError_t launch(const CausalMask<T>& call, cudaStream_t stream) {
+  const int64_t window = call.window < call.columns ? call.window : 0;  // a wider one hides nothing
+  const MaskBody<T, kCount> body{call.x, call.y, FastDivide(call.columns),
+                                 static_cast<int32_t>(window), call.value};
+  return launch_map_rows<MaskBody<T, kCount>>(body, call.rows, call.columns, stream);
+}
+
+}  // namespace
+
+template <typename T>
+cudaError_t launch_causal_mask(const CausalMask<T>& call, cudaStream_t stream) {
+  if (call.window < 0 || call.columns < 0 || call.columns >= int64_t{1} << 31)
+    return cudaErrorInvalidValue;
+  if (call.rows == 0 || call.columns == 0) return cudaSuccess;
+  constexpr int kCount = kVectorOf<T>;
+  const bool vectors =
+      call.columns % kCount == 0 && takes_vectors<kCount>(call.x) && takes_vectors<kCount>(call.y);
+  return vectors ? launch<kCount>(call, stream) : launch<1>(call, stream);
+}
+
+template cudaError_t launch_causal_mask(const CausalMask<float>&, cudaStream_t);
+template cudaError_t launch_causal_mask(const CausalMask<uint16_t>&, cudaStream_t);
+
+}  // namespace ridge::backends::cuda

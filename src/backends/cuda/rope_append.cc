@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Binding of rope_append.
+#include "backends/cuda/kernels/cache/rope_append.h"
+
+#include <fmt/format.h>
+
+#include "backends/bind/cache_operands.h"
+#include "backends/cuda/kernel_table.h"
+#include "backends/cuda/settled_operand.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+Launch bind(const BindCall& call, BindContext& context) {
+  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
+    using T = decltype(element);
+    RopeAppend<T> a;
+    a.cells =
+        context.faults.watch_cells("rope_append", cells_of(call, call.inputs[0].type.shape, 5));
+    a.is_settled = is_settled(call, 5) && is_settled(call, 6) && is_settled(call, 7);
+    a.heads = call.attrs().integer("heads");
+    a.merged = rows<const T>(call.inputs[2]);
+    a.cos = call.inputs[3].as<const float>();
+    a.sin = call.inputs[4].as<const float>();
+    a.interleaved = call.attrs().flag("interleaved");
+    if (call.attrs().flag("norms")) {
+      a.q_norm = call.inputs[8].as<const float>();
+      a.k_norm = call.inputs[9].as<const float>();
+    }
+    a.eps = static_cast<float>(call.attrs().real("eps"));
+    a.norm_offset = static_cast<float>(call.attrs().real("offset"));
+    a.keys = cache_of<T>(call.inputs[0]);
+    a.values = cache_of<T>(call.inputs[1]);
+    a.q = call.outputs[2].as<T>();
+    return launch_on(context.device, "rope_append", launch_rope_append<T>, a);
+  });
+}
+
+bool takes_merged(const Call& call, int input, const Layout& layout) {
+  return input == 2 && lies_in_rows(call, input, layout);
+}
+
+std::string unsupported(const Call& call) {
+  int64_t head_size = call.inputs[0].shape[3];
+  if (head_size <= kRopeAppendMostHeadSize) return "";
+  return fmt::format("expected a head size of at most {}, got {}", kRopeAppendMostHeadSize,
+                     head_size);
+}
+
+}  // namespace
+
+Kernel rope_append_kernel(BindContext& context) {
+  return {.op = "rope_append",
+          .bind = in_context(bind, context),
+          .takes_input = takes_merged,
+          .unsupported = unsupported,
+          .rounds = 4};
+}
+
+}  // namespace ridge::backends::cuda

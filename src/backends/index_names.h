@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What indices that a kernel is given are called where one is out of range:
+// "[embedding] expected ids from -1 to 7, token 3 has another". Not the checks: those are the
+// kernels'.
+#pragma once
+
+namespace ridge::backends {
+
+struct IndexNames {
+  const char* op = nullptr;
+  const char* noun = nullptr;
+  const char* row = nullptr;                           // what has an index
+  bool operator==(const IndexNames&) const = default;  // names are literals: one address each
+};
+
+inline IndexNames labels_of(const char* op) { return {op, "labels", "row"}; }
+inline IndexNames ids_of(const char* op) { return {op, "ids", "token"}; }
+
+}  // namespace ridge::backends

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of cached_attention's separate steps are given, with the matrix of scores in
+// memory: cached_scores, cached_mask and cached_mix. T is float or uint16_t (bf16); sums are fp32.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/kv_cache.h"
+
+namespace ridge::backends {
+
+// scores[n, h, c] = q[n, h] . key in cell c of n's slot, for all C columns; 0 for padding.
+template <typename T>
+struct CachedScores {
+  CacheCells cells;
+  int64_t heads = 0;      // H, a multiple of K
+  int64_t columns = 0;    // C: cells that may hold anything
+  TokenHeads<const T> q;  // [N, H, E]
+  Cache<const T> keys;
+  T* scores = nullptr;         // [N, H, C]
+  float* workspace = nullptr;  // the backend's cached_scores_workspace_bytes, where it has some
+};
+
+// y[n, h, c] = x[n, h, c] where token n sees cell c, else -infinity.
+template <typename T>
+struct CachedMask {
+  int64_t tokens = 0, heads = 0, columns = 0;
+  const int32_t* positions = nullptr;  // [N]
+  int64_t window = 0;                  // 0: none
+  int64_t ring = 1;
+  const T* x = nullptr;  // [N, H, C]
+  T* y = nullptr;        // may be x
+};
+
+// o[n, h] = sum over c of p[n, h, c] times the value in cell c; 0 for padding.
+template <typename T>
+struct CachedMix {
+  CacheCells cells;
+  int64_t heads = 0;
+  int64_t columns = 0;
+  const T* p = nullptr;  // [N, H, C]
+  Cache<const T> values;
+  TokenHeads<T> o;             // [N, H, E]
+  float* workspace = nullptr;  // as above
+};
+
+}  // namespace ridge::backends

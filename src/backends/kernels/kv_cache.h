@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What kernels on a KV cache are given: where the tokens of a run lie in it, and kv_append's keys
+// and values. A cache is [blocks, block_tokens, K, E]; position p of slot s lies in cell p mod ring
+// of the blocks that row s of the table names. T is float or uint16_t (bf16). Not attention.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/kernels/token_heads.h"
+
+namespace ridge::backends {
+
+// A position of -1 is padding.
+struct CacheCells {
+  int64_t tokens = 0;                    // N
+  const int32_t* positions = nullptr;    // [N]
+  const int32_t* slots = nullptr;        // [N]
+  const int32_t* block_table = nullptr;  // [slot_count, blocks_per_slot]
+  int64_t slot_count = 0;
+  int64_t blocks_per_slot = 0;
+  int64_t blocks = 0;
+  int64_t block_tokens = 0;
+  int64_t most_position = 0;
+  // Words of a device that cannot stop at a fault (cuda/kernels/watched.h), or null: the first token
+  // of a position or a slot, and the first entry of the table, that is out of range.
+  int32_t* bad_position = nullptr;
+  int32_t* bad_slot = nullptr;
+  int32_t* bad_block = nullptr;
+
+  int64_t ring() const { return blocks_per_slot * block_tokens; }
+  // The row of [blocks * block_tokens] of a slot's cell.
+  int64_t row(int64_t slot, int64_t cell) const {
+    return block_table[slot * blocks_per_slot + cell / block_tokens] * block_tokens +
+           cell % block_tokens;
+  }
+};
+
+template <typename T>
+struct Cache {
+  T* data = nullptr;      // [blocks, block_tokens, K, E]
+  int64_t kv_heads = 0;   // K
+  int64_t head_size = 0;  // E
+  // A token's values for one head.
+  T* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
+};
+
+// Each token's keys and values go to its cell; of tokens that share a cell the last one stays.
+template <typename T>
+struct KvAppend {
+  CacheCells cells;
+  TokenHeads<const T> k, v;  // [N, K, E]
+  Cache<T> keys, values;
+};
+
+}  // namespace ridge::backends
