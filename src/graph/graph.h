@@ -79,6 +79,10 @@ class Graph {
   std::vector<std::vector<NodeId>> users() const;
 };
 
+// Whether the node is there and of this very op.
+inline bool is_a(const Node* node, const Op& op) { return node != nullptr && node->op == &op; }
+inline bool is_a(const Node& node, const Op& op) { return node.op == &op; }
+
 // Owned copies of a node's types, so that a Call can be made.
 struct CallTypes {
   CallTypes(const Graph& graph, const Node& node);

@@ -1,67 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
-// Patterns over the graph for local fusions: a tree of ops that ends in captured values.
+// Patterns over the graph for local rewrites: a tree of ops that ends in captured values.
 //
-//   Pattern p = Pattern::op("rms_norm", {Pattern::op("add", {any("x"), any("r")}).as("sum"),
-//   any("weight")}); if (auto match = p.match(graph, node)) ... match->value("x")
+//   Pattern normed_sum = node_of(ops::rms_norm_op(), {node_of(add, {any("x"), any("y")}).as("sum"),
+//                                                     any("weight")});
+//   for (const Match& match : normed_sum.matches(users, id)) ... match.value("x")
+//
+// A pattern stands for a value; its root for a node. Names may be given twice: then both must be
+// the same value.
 #pragma once
 
-#include <optional>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/users.h"
 
 namespace ridge {
 inline namespace graph {
 
 class Match {
  public:
+  explicit Match(const Users& users) : users_(&users) {}
+
+  bool has(std::string_view name) const;
   ValueId value(std::string_view name) const;
-  const Node& node(const Graph& graph,
-                   std::string_view name) const;  // the producer of a captured value
-  // Origins of all nodes that the pattern named.
-  std::vector<Origin> from;
+  const Node& node(std::string_view name) const;  // the producer of a captured value
+  std::vector<ValueId> values(std::initializer_list<std::string_view> names) const;
+
+  const Graph& graph() const { return users_->graph(); }
+  const Node& root() const { return graph().node(nodes_[0]); }
+  const std::vector<NodeId>& readers(std::string_view name) const {
+    return users_->of(value(name));
+  }
+  const std::vector<NodeId>& nodes() const { return nodes_; }     // that the pattern named
+  const std::vector<ValueId>& leaves() const { return leaves_; }  // that any() stood for
+  // Origins of the nodes; of those behind the root.
+  std::vector<Origin> from() const { return origins(0); }
+  std::vector<Origin> from_behind() const { return origins(1); }
 
  private:
   friend class Pattern;
   bool bind(const std::string& name, ValueId value);  // false when the name holds another value
+  std::vector<Origin> origins(size_t first) const;
+
+  const Users* users_;
+  std::vector<NodeId> nodes_;  // the root first
+  std::vector<ValueId> leaves_;
   std::vector<std::pair<std::string, ValueId>> captures_;
 };
 
 class Pattern {
  public:
-  static Pattern op(std::string name, std::vector<Pattern> inputs);
-  static Pattern any(std::string capture);  // any value; the same name twice must be the same value
-  Pattern as(std::string capture) &&;       // captures the first output of an op pattern
-  Pattern once() &&;                        // the value must have no other reader
+  Pattern as(std::string name) &&;   // captures the value
+  Pattern once() &&;                 // nothing else may read the value
+  Pattern output(size_t number) &&;  // of a node that has several: 0 unless said
+  Pattern more() &&;                 // further operands may follow those that are named
+  // What a tree does not say: attributes, types.
+  using Condition = std::function<bool(const Graph&, const Node&)>;
+  Pattern where(Condition condition) &&;
 
-  // Matches a node as the root of the pattern. `users` = graph.users(), for once().
-  std::optional<Match> match(const Graph& graph,
-                             const Node& root,
-                             const std::vector<std::vector<NodeId>>& users) const;
+  // All ways in which the node is the root of the pattern, preferred ones first: alternatives in
+  // their order, operands as they stand before commuted ones.
+  std::vector<Match> matches(const Users& users, NodeId root) const;
 
  private:
-  // All ways to extend a match: an inner operand may have to be taken the other way round for an
-  // outer capture to fit.
-  using Users = std::vector<std::vector<NodeId>>;
-  std::vector<Match> match_value(const Graph& graph,
-                                 ValueId value,
-                                 const Users& users,
-                                 const Match& so_far) const;
-  std::vector<Match> match_node(const Graph& graph,
-                                const Node& node,
-                                const Users& users,
-                                const Match& so_far) const;
+  enum class Kind : uint8_t { kAny, kNode, kEither, kPast, kOutputOf };
+  friend Pattern node_of(const Op& op, std::vector<Pattern> inputs);
+  friend Pattern any(std::string name);
+  friend Pattern either(std::vector<Pattern> alternatives);
+  friend Pattern past(std::vector<const Op*> ops, Pattern behind);
+  friend Pattern output_of(std::string name, size_t number);
+  explicit Pattern(Kind kind) : kind_(kind) {}
 
-  std::string op_;
-  std::string capture_;
+  std::vector<Match> match_value(const Users& users, ValueId value, const Match& so_far) const;
+  std::vector<Match> match_producer(const Users& users, ValueId value, const Match& so_far) const;
+  std::vector<Match> match_past(const Users& users, ValueId value, const Match& so_far) const;
+  std::vector<Match> match_node(const Users& users, NodeId id, const Match& so_far) const;
+  std::vector<Match> match_inputs(const Users& users,
+                                  const std::vector<ValueId>& inputs,
+                                  const Match& so_far) const;
+
+  Kind kind_;
+  std::vector<const Op*> ops_;
+  std::vector<Pattern> inputs_;  // operands, alternatives, or what lies behind
+  std::string name_;             // of the capture, or of the node whose output is meant
+  size_t output_ = 0;
   bool once_ = false;
-  std::vector<Pattern> inputs_;
+  bool more_ = false;
+  Condition condition_;
 };
 
-inline Pattern any(std::string capture) { return Pattern::any(std::move(capture)); }
+// A node of the op with these operands; without any, whatever its operands are.
+Pattern node_of(const Op& op, std::vector<Pattern> inputs = {});
+// Any value.
+Pattern any(std::string name);
+// The first that matches, or another.
+Pattern either(std::vector<Pattern> alternatives);
+// What stands behind any number of nodes of these ops, each taken by its first operand.
+Pattern past(std::vector<const Op*> ops, Pattern behind);
+// Another output of the node whose output is captured under the name, to the left of this.
+Pattern output_of(std::string name, size_t number);
 
 }  // namespace graph
 }  // namespace ridge

@@ -42,6 +42,13 @@ void Rewriter::replace(ValueId old_value, ValueId new_value) {
   map_[static_cast<size_t>(old_value)] = new_value;
 }
 
+void Rewriter::replace_all(std::span<const ValueId> old_values,
+                           std::span<const ValueId> new_values) {
+  RIDGE_CHECK(old_values.size() == new_values.size(), "{} values replaced by {}", old_values.size(),
+              new_values.size());
+  for (size_t i = 0; i < old_values.size(); ++i) replace(old_values[i], new_values[i]);
+}
+
 void Rewriter::retype(ValueId old_value, ValueId new_value) {
   RIDGE_CHECK(old_.shape(old_value) == graph_.shape(new_value), "%{} of {} replaced by {}",
               old_value, old_.type(old_value).str(), graph_.type(new_value).str());
@@ -53,7 +60,7 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
     if (visit(*this, static_cast<NodeId>(i))) continue;
     const Node& node = old_.nodes[i];
     std::vector<ValueId> outputs = copy(node);
-    for (size_t k = 0; k < outputs.size(); ++k) replace(node.outputs[k], outputs[k]);
+    replace_all(node.outputs, outputs);
   }
   for (ValueId output : old_.outputs) graph_.outputs.push_back(map(output));
   return without_dead_nodes(graph_, dropped_);

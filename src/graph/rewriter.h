@@ -34,6 +34,7 @@ class Rewriter {
   // From here on `new_value` stands for `old_value`; types must be equal, but for passes that
   // change element types (retype), where shapes must be.
   void replace(ValueId old_value, ValueId new_value);
+  void replace_all(std::span<const ValueId> old_values, std::span<const ValueId> new_values);
   void retype(ValueId old_value, ValueId new_value);
   // A parameter, input or state that the rewritten graph no longer has.
   void drop(ValueId old_value) { dropped_.push_back(map(old_value)); }

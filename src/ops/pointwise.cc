@@ -196,6 +196,10 @@ std::span<const Op> pointwise_ops() {
   return ops;
 }
 
+const Op& pointwise_op(Pointwise function) {
+  return pointwise_ops()[static_cast<size_t>(function)];
+}
+
 Pointwise pointwise_function(const Op& op) {
   auto function = parse_pointwise(op.name);
   RIDGE_CHECK(op.kind == OpKind::kPointwise && function.has_value(), "'{}' is not pointwise",

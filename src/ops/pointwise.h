@@ -11,6 +11,7 @@
 namespace ridge::ops {
 
 std::span<const Op> pointwise_ops();
+const Op& pointwise_op(Pointwise function);
 
 // The function of a pointwise node and its scalar parameter (0 where it takes none).
 Pointwise pointwise_function(const Op& op);

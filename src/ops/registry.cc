@@ -1,66 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of ops: one line an op. Pointwise ops come from the table in base/pointwise.h.
+// The list as a table.
 #include "ops/registry.h"
 
 #include "ops/pointwise.h"
 
-#define RIDGE_OPS(X)                \
-  X(reshape)                        \
-  X(slice)                          \
-  X(transpose)                      \
-  X(broadcast)                      \
-  X(concat)                         \
-  X(copy)                           \
-  X(transpose_multi)                \
-  X(fill)                           \
-  X(matmul)                         \
-  X(matmul_group)                   \
-  X(row_product)                    \
-  X(reduce_sum)                     \
-  X(softmax)                        \
-  X(softmax_backward)               \
-  X(causal_mask)                    \
-  X(log_softmax)                    \
-  X(log_softmax_backward)           \
-  X(nll_loss)                       \
-  X(nll_loss_backward)              \
-  X(embedding)                      \
-  X(embedding_backward)             \
-  X(rope_table)                     \
-  X(rope)                           \
-  X(rope_qkv)                       \
-  X(rope_qkv_backward)              \
-  X(rms_norm)                       \
-  X(rms_norm_backward)              \
-  X(add_rms_norm)                   \
-  X(glu)                            \
-  X(glu_backward)                   \
-  X(attention)                      \
-  X(flash_attention)                \
-  X(flash_attention_backward)       \
-  X(kv_append)                      \
-  X(rope_append)                    \
-  X(cached_attention)               \
-  X(append_attention)               \
-  X(cached_scores)                  \
-  X(cached_mask)                    \
-  X(cached_mix)                     \
-  X(sample)                         \
-  X(softmax_cross_entropy)          \
-  X(softmax_cross_entropy_backward) \
-  X(accumulate)                     \
-  X(zero)                           \
-  X(sum_squares)                    \
-  X(clip_coefficient)               \
-  X(adamw)                          \
-  X(adamw_multi)                    \
-  X(generated_pointwise)
-
 namespace ridge::ops {
-
-#define RIDGE_DECLARE(name) const Op& name##_op();
-RIDGE_OPS(RIDGE_DECLARE)
-#undef RIDGE_DECLARE
 
 const OpTable& table() {
   static const OpTable table = [] {

@@ -6,6 +6,7 @@
 
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
@@ -20,10 +21,10 @@ class Autocast {
     Builder& b = rewriter.builder();
     auto derive = b.derive(node);
     std::vector<ValueId> inputs = rewriter.map(node.inputs);
-    if (node.op->name == "embedding") node.attrs.set("dtype", std::string(name(DType::kBF16)));
-    if (node.op->name == "matmul")
+    if (is_a(node, ops::embedding_op())) node.attrs.set("dtype", std::string(name(DType::kBF16)));
+    if (is_a(node, ops::matmul_op()))
       for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = narrow(b, node.inputs[i], inputs[i]);
-    if (node.op->name == "matmul" && is_sampled(node.outputs[0]))
+    if (is_a(node, ops::matmul_op()) && is_sampled(node.outputs[0]))
       node.attrs.set("dtype", std::string(name(DType::kF32)));
     if (node.op->kind == OpKind::kPointwise && inputs.size() == 2 &&
         b.type(inputs[0]).dtype != b.type(inputs[1]).dtype)  // a bias
@@ -44,7 +45,7 @@ class Autocast {
 
   bool is_sampled(ValueId logits) const {
     for (NodeId user : users_[static_cast<size_t>(logits)])
-      if (graph_.node(user).op->name == "sample") return true;
+      if (is_a(graph_.node(user), ops::sample_op())) return true;
     return false;
   }
 
@@ -56,7 +57,7 @@ class Autocast {
 Graph with_narrow_caches(const Graph& graph) {
   Graph result = graph;
   for (const Node& node : graph.nodes)
-    if (node.op->name == "kv_append")
+    if (is_a(node, ops::kv_append_op()))
       for (size_t cache : {size_t{0}, size_t{1}})
         result.value(node.inputs[cache]).type.dtype = DType::kBF16;
   return result;

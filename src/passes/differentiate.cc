@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "graph/builder.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 
 namespace ridge::passes {
 namespace {
@@ -109,7 +110,7 @@ class Differentiator {
     std::vector<ValueId> output_gradients;
     for (ValueId output : node.outputs)
       output_gradients.push_back(contributions_[index(output)].empty() ? kNoValue : total(output));
-    if (node.op->name == "slice") {
+    if (is_a(node, ops::slice_op())) {
       add(node.inputs[0], {output_gradients[0], static_cast<int>(node.attrs.integer("axis")),
                            node.attrs.integer("begin"), node.attrs.integer("end")});
       return;
@@ -178,7 +179,7 @@ class Differentiator {
   ValueId sum(ValueId first, ValueId second) {
     NodeId maker = graph_.value(second).producer;
     Node& node = graph_.node(maker);
-    bool accumulates = (node.op->name == "matmul" || node.op->name == "embedding_backward") &&
+    bool accumulates = (is_a(node, ops::matmul_op()) || is_a(node, ops::embedding_backward_op())) &&
                        node.inputs.size() == 2;
     if (!accumulates || graph_.type(first) != graph_.type(second) ||
         !may_be_overwritten(first, maker))

@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // flash_attention: attention in tiles, without the S x S matrix in memory.
-#include "graph/rewriter.h"
+#include <array>
+
+#include "graph/rewrite_rule.h"
+#include "ops/registry.h"
+#include "passes/keep_whole.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
 
+void replace_attention(Rewriter& rewriter, const Match& match) {
+  const Node& node = match.root();
+  auto derive = rewriter.builder().derive(node);
+  rewriter.replace(
+      node.outputs[0],
+      rewriter.builder().call_all("flash_attention", rewriter.map(node.inputs), node.attrs)[0]);
+}
+
 Graph run(const Graph& graph, PassContext& context) {
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    Node node = graph.node(id);
-    if (node.op->name == "cached_attention") {
-      node.attrs.set("fused", true);
-      rewriter.replace(node.outputs[0], rewriter.copy(node)[0]);
-      return true;
-    }
-    if (node.op->name != "attention") return false;
-    auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> made =
-        rewriter.builder().call_all("flash_attention", rewriter.map(node.inputs), node.attrs);
-    rewriter.replace(node.outputs[0], made[0]);
-    return true;
-  });
+  const std::array rules = {RewriteRule{node_of(ops::attention_op()), {}, replace_attention},
+                            keep_whole_rule(ops::cached_attention_op())};
+  return rewrite(graph, context.ops, rules);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/adamw.h"
+#include "ops/pointwise.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
@@ -20,6 +22,8 @@ namespace {
 constexpr int64_t kGroups = 12;
 // And at least this many elements each: less is over before the launch is.
 constexpr int64_t kFewElements = int64_t{1} << 20;
+
+bool is_cast(const Node* node) { return is_a(node, ops::pointwise_op(Pointwise::kCast)); }
 
 // Updates that one launch makes, when node `ready` has run.
 struct Group {
@@ -33,7 +37,7 @@ class AdamwFuser {
       : graph_(graph), context_(context), users_(graph.users()) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
-      if (node.op->name == "adamw") updates_.push_back(static_cast<NodeId>(i));
+      if (is_a(node, ops::adamw_op())) updates_.push_back(static_cast<NodeId>(i));
       if (is_parameter_cast(node)) casts_[node.inputs[0]].push_back(static_cast<NodeId>(i));
     }
     form_groups();
@@ -50,7 +54,7 @@ class AdamwFuser {
         rewriter.replace(node.outputs[0], copy_state(rewriter, node.inputs[0]));
         return true;
       }
-      return node.op->name == "adamw";
+      return is_a(node, ops::adamw_op());
     });
   }
 
@@ -93,7 +97,7 @@ class AdamwFuser {
     NodeId last = kNoNode;
     for (NodeId user : users_[static_cast<size_t>(value)]) {
       const Node& node = graph_.node(user);
-      if (node.op->name == "adamw") continue;
+      if (is_a(node, ops::adamw_op())) continue;
       last = std::max(last, user);
       if (node.op->kind == OpKind::kView || is_parameter_cast(node))
         last = std::max(last, last_read(node.outputs[0]));
@@ -102,7 +106,7 @@ class AdamwFuser {
   }
 
   bool is_parameter_cast(const Node& node) const {
-    if (node.op->name != "cast" || graph_.type(node.outputs[0]).dtype != DType::kBF16) return false;
+    if (!is_cast(&node) || graph_.type(node.outputs[0]).dtype != DType::kBF16) return false;
     const Value& from = graph_.value(node.inputs[0]);
     return from.storage == Storage::kParameter && from.producer == kNoNode;
   }
@@ -134,8 +138,7 @@ class AdamwFuser {
   // The gradient before a cast that widens it for nothing but the update.
   ValueId narrow_gradient(Rewriter& rewriter, ValueId gradient) const {
     const Node* producer = graph_.producer(gradient);
-    bool widened = producer != nullptr && producer->op->name == "cast" &&
-                   graph_.type(producer->inputs[0]).dtype == DType::kBF16;
+    bool widened = is_cast(producer) && graph_.type(producer->inputs[0]).dtype == DType::kBF16;
     return rewriter.map(widened ? producer->inputs[0] : gradient);
   }
 
@@ -179,8 +182,7 @@ class AdamwFuser {
     if (found != casts_.end())
       for (NodeId id : found->second) from = merge_origins(from, graph_.node(id).from);
     const Node* producer = graph_.producer(gradient);
-    if (producer != nullptr && producer->op->name == "cast")
-      from = merge_origins(from, producer->from);
+    if (is_cast(producer)) from = merge_origins(from, producer->from);
     return from;
   }
 

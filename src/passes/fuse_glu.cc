@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_glu: activation and product of a gated feed-forward layer in one kernel.
+#include "ops/registry.h"
 #include "passes/keep_whole.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
 
-Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, "glu"); }
+Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, ops::glu_op()); }
 
 }  // namespace
 

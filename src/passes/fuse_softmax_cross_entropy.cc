@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_softmax_cross_entropy: the loss from logits in one kernel, which never writes probabilities.
+#include "ops/registry.h"
 #include "passes/keep_whole.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
 namespace {
 
-Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, "softmax_cross_entropy"); }
+Graph run(const Graph& graph, PassContext&) {
+  return keep_whole(graph, ops::softmax_cross_entropy_op());
+}
 
 }  // namespace
 

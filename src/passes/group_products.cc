@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // group_products: the products of one input by weights that stay as their file stores them (q, k
-// and v; gate and up) in one launch. What can be stacked is merge_products' business.
+// and v; gate and up) in one launch. What can be stacked is merge_products' business. No pattern:
+// what one value's readers have in common is no tree.
 #include <map>
 
 #include "graph/rewriter.h"

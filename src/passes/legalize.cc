@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 #include "plan/places.h"
 
@@ -77,9 +78,10 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
 Graph with_flash_scores(const Graph& graph, PassContext& context) {
   Graph result = graph;
   for (Node& node : result.nodes) {
-    if (!node.op->name.starts_with("flash_attention")) continue;
+    const bool is_backward = is_a(node, ops::flash_attention_backward_op());
+    if (!is_backward && !is_a(node, ops::flash_attention_op())) continue;
     CallTypes types(result, node);
-    if (node.op->name == "flash_attention_backward") types.inputs.erase(types.inputs.begin());
+    if (is_backward) types.inputs.erase(types.inputs.begin());
     plan::FlashScores scores = context.target.flash_scores(types.call());
     node.attrs.set("scores", scores.forward);
     node.attrs.set("scores_backward", scores.backward);

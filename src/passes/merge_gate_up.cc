@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // merge_gate_up: the gate and up projections of a gated feed-forward layer become one product.
+#include "ops/registry.h"
 #include "passes/merge_products.h"
 #include "passes/passes.h"
 
@@ -7,12 +8,9 @@ namespace ridge::passes {
 namespace {
 
 Graph run(const Graph& graph, PassContext& context) {
-  std::vector<std::vector<const Node*>> groups;
-  for (const Node& node : graph.nodes)
-    if (node.op->name == "glu")
-      groups.push_back(
-          {projection_behind(graph, node.inputs[0]), projection_behind(graph, node.inputs[1])});
-  return merge_products(graph, context, groups, "gate_up_proj");
+  const Pattern pattern =
+      node_of(ops::glu_op(), {projection_behind("gate"), projection_behind("up")});
+  return merge_products(graph, context, pattern, {"gate", "up"}, "gate_up_proj");
 }
 
 }  // namespace

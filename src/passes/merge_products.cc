@@ -7,22 +7,21 @@
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/projection.h"
 
 namespace ridge::passes {
 namespace {
 
-bool fits(const Graph& graph,
-          const std::vector<const Node*>& group,
-          const std::vector<std::vector<NodeId>>& users) {
+bool fits(const Users& users, const std::vector<const Node*>& group) {
   for (const Node* node : group) {
-    if (node == nullptr || node->inputs[0] != group[0]->inputs[0]) return false;
-    if (graph.type(node->inputs[1]).dtype != graph.type(group[0]->inputs[1]).dtype) return false;
-    if (users[static_cast<size_t>(node->inputs[1])].size() != 1) return false;
+    const DType dtype = users.graph().type(node->inputs[1]).dtype;
+    if (dtype != users.graph().type(group[0]->inputs[1]).dtype) return false;
+    if (users.of(node->inputs[1]).size() != 1) return false;
     // Quantized weights stay where their file has them.
-    if (is_block(graph.type(node->inputs[1]).dtype)) return false;
+    if (is_block(dtype)) return false;
   }
-  return group.size() > 1;
+  return true;
 }
 
 std::string merged_name(const std::string& first, const std::string& stem) {
@@ -80,30 +79,31 @@ class Merger {
 
 }  // namespace
 
-const Node* projection_behind(const Graph& graph, ValueId value) {
-  const Node* node = graph.producer(value);
-  while (node != nullptr &&
-         (node->op->name == "reshape" || node->op->name == "rope" || node->op->name == "rms_norm"))
-    node = graph.producer(node->inputs[0]);
-  return node != nullptr && is_projection(graph, *node) ? node : nullptr;
+Pattern projection_behind(const std::string& name) {
+  return past({&ops::reshape_op(), &ops::rope_op(), &ops::rms_norm_op()},
+              node_of(ops::matmul_op(), {any("x"), any("")}).where(is_projection).as(name));
 }
 
 Graph merge_products(const Graph& graph,
                      PassContext& context,
-                     const std::vector<std::vector<const Node*>>& groups,
+                     const Pattern& pattern,
+                     std::initializer_list<std::string_view> names,
                      const std::string& stem) {
-  std::vector<std::vector<NodeId>> users = graph.users();
-  std::map<const Node*, const std::vector<const Node*>*> group_of;
-  for (const auto& group : groups) {
-    if (!fits(graph, group, users)) continue;
-    for (const Node* node : group) group_of[node] = &group;
-  }
+  const Users users(graph);
+  std::map<const Node*, std::vector<const Node*>> group_of;
+  for (size_t i = 0; i < graph.nodes.size(); ++i)
+    for (const Match& match : pattern.matches(users, static_cast<NodeId>(i))) {
+      std::vector<const Node*> group;
+      for (std::string_view name : names) group.push_back(&match.node(name));
+      if (!fits(users, group)) continue;
+      for (const Node* node : group) group_of[node] = group;
+    }
   Merger merger(graph, context, stem);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node* node = &graph.node(id);
     auto found = group_of.find(node);
     if (found == group_of.end()) return false;
-    if (!rewriter.is_mapped(node->outputs[0])) merger.merge(rewriter, *found->second);
+    if (!rewriter.is_mapped(node->outputs[0])) merger.merge(rewriter, found->second);
     return true;
   });
 }

@@ -4,24 +4,26 @@
 // weight comes from.
 #pragma once
 
-#include <functional>
+#include <initializer_list>
 #include <string>
-#include <vector>
+#include <string_view>
 
+#include "graph/pattern.h"
 #include "passes/pass.h"
 
 namespace ridge::passes {
 
-// The product "nd,fd->nf" of x by a parameter that ends at `value`, looking through reshapes,
-// rotations and norms of heads; null when there is none.
-const Node* projection_behind(const Graph& graph, ValueId value);
+// The product "nd,fd->nf" of the input "x" by a parameter, captured under the name, perhaps behind
+// reshapes, rotations and norms of heads.
+Pattern projection_behind(const std::string& name);
 
-// Merges each group of products (same input, parameters read by nothing else). `stem` names the
-// stacked weight: a group whose first weight is "a.b.q_proj.weight" becomes "a.b.<stem>.weight".
-// Groups that do not fit are left alone.
+// Merges the products that each match captured under the names, where nothing else reads their
+// parameters. `stem` names the stacked weight: of a group whose first weight is "a.b.q_proj.weight"
+// it is "a.b.<stem>.weight". Groups that do not fit are left alone.
 Graph merge_products(const Graph& graph,
                      PassContext& context,
-                     const std::vector<std::vector<const Node*>>& groups,
+                     const Pattern& pattern,
+                     std::initializer_list<std::string_view> names,
                      const std::string& stem);
 
 }  // namespace ridge::passes

@@ -2,7 +2,7 @@
 // merge_qkv: the q, k and v projections of an attention become one
 // product. Of an attention over a cache only where weights are copied
 // to the device anyway: elsewhere they stay where their file has them.
-#include "passes/attention_operands.h"
+#include "passes/attention_pattern.h"
 #include "passes/merge_products.h"
 #include "passes/passes.h"
 
@@ -10,15 +10,10 @@ namespace ridge::passes {
 namespace {
 
 Graph run(const Graph& graph, PassContext& context) {
-  std::vector<std::vector<const Node*>> groups;
-  for (const Node& node : graph.nodes) {
-    auto in = attention_operands(graph, node);
-    if (!in || node.op->name == "flash_attention") continue;
-    if (in->is_cached && !context.target.owns_weights()) continue;
-    groups.push_back({projection_behind(graph, in->q), projection_behind(graph, in->k),
-                      projection_behind(graph, in->v)});
-  }
-  return merge_products(graph, context, groups, "qkv_proj");
+  Pattern q = projection_behind("q"), k = projection_behind("k"), v = projection_behind("v");
+  std::vector<Pattern> kinds{attention_of(q, k, v)};
+  if (context.target.owns_weights()) kinds.push_back(cached_attention_of(q, k, v));
+  return merge_products(graph, context, either(std::move(kinds)), {"q", "k", "v"}, "qkv_proj");
 }
 
 }  // namespace

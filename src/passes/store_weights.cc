@@ -4,6 +4,7 @@
 #include "passes/store_weights.h"
 
 #include "ops/build.h"
+#include "ops/registry.h"
 #include "passes/passes.h"
 
 namespace ridge::passes {
@@ -18,7 +19,7 @@ void store_as(DType dtype, Value& parameter, PassContext& context) {
 
 void keep_lookups(Graph& graph) {
   for (Node& node : graph.nodes)
-    if (node.op->name == "embedding")
+    if (is_a(node, ops::embedding_op()))
       node.attrs.set("dtype", std::string(name(graph.type(node.outputs[0]).dtype)));
 }
 

@@ -26,10 +26,10 @@ def definitions(root, folder):
 
 
 def check(root):
-    registry = text_of(root, "src/ops/registry.cc")
+    registry = text_of(root, "src/ops/registry.h")
     for file, line, op in definitions(root, "src/ops"):
         if f"X({op})" not in registry:
-            yield file, line, f"X({op}) is not in the list of src/ops/registry.cc"
+            yield file, line, f"X({op}) is not in the list of src/ops/registry.h"
     listed = text_of(root, PASSES)
     tests = {f"{path.parent.name}/{path.name}" for path in sources.files(root, "tests/passes", "tests/golden")}
     folders = ["src/passes"] + sorted(path.relative_to(root).as_posix() for path in root.glob("src/backends/*/passes"))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files and types, the licence tag, and words that don't belong in the repository."""
+"""Names of files and types, the licence tag, words that don't belong in the repository, and ops that a pass compares by
+name."""
 import re
 
 import sources
@@ -17,6 +18,9 @@ BANNED = [
     (re.compile(r"\bissue" + r" #?\d", re.I), "an issue number"),
     (re.compile(r"--(?:extra-)?index" + r"-url|\bfind" + r"-links\b"), "a package registry"),
 ]
+# A pass asks whether a node is of an op, is_a(node, ops::glu_op()): a misspelt name would never be found.
+PASS = re.compile(r"src/(?:passes|backends/\w+/passes)/")
+COMPARED = re.compile(r'\bop->name\s*[!=]=|[!=]=\s*[\w.()>-]*\bop->name\b|\bop->name\.(?!size|c_str|data)\w+\(')
 
 
 def words(name):
@@ -53,6 +57,8 @@ def check(root):
             for word in words(declared.group(1)) if declared else ():
                 if word in EMPTY_NOUNS:
                     yield file, number, f'"{word}" in {declared.group(1)} names nothing: find the noun'
+            if PASS.match(file.as_posix()) and COMPARED.search(line):
+                yield file, number, "a pass compares the name of an op: is_a(node, ops::NAME_op())"
             for pattern, what in BANNED:
                 if pattern.search(line):
                     yield file, number, f"holds {what}"

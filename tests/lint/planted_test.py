@@ -39,7 +39,7 @@ CLEAN = {
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax/softmax_online.cc":
         TAG + '#include "base/shape.h"\n#include "backends/cpu/kernels/tiles.h"\n#include "backends/kernels/rows.h"\n' + LONG,
-    "src/ops/registry.cc": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
+    "src/ops/registry.h": TAG + "#define RIDGE_OPS(X) \\\n  X(rope)\n",
     "src/ops/rope.cc": TAG + "const Op& rope_op() {\n}\n",
     "src/passes/passes.h": TAG + "  ALL(merge_qkv, fused) \\\n  CUDA(native_gemm, kernels)\n",
     "src/passes/merge_qkv.cc": TAG + "const Pass& merge_qkv_pass() {\n}\n",
@@ -86,6 +86,9 @@ PLANTED = [
     ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
     ("names", "docs/a.md", "See /" + "work/x.\n", "docs/a.md:1: holds a path"),
     ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:3: holds an issue number"),
+    ("names", "src/passes/merge_qkv.cc", TAG + 'if (node.op->name == "rope") {\n', "merge_qkv.cc:3: a pass compares"),
+    ("names", "src/backends/cpu/passes/a.cc", TAG + 'x = "rope" != producer->op->name;\n', "a.cc:3: a pass compares"),
+    ("names", "src/backends/cuda/passes/a.cc", TAG + 'node.op->name.starts_with("r");\n', "a.cc:3: a pass compares"),
     ("lists", "src/ops/glu.cc", TAG + "const Op& glu_op() {\n}\n", "src/ops/glu.cc:3: X(glu)"),
     ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: ALL(recompute, LEVEL)"),
     ("lists", "src/backends/cpu/passes/native_gemm.cc", TAG + "const passes::Pass& native_gemm_pass() {\n}\n",

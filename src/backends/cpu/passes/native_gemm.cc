@@ -4,6 +4,7 @@
 #include "backends/cpu/native_gemm.h"
 
 #include "backends/cpu/passes/passes.h"
+#include "ops/registry.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 Graph run(const Graph& graph, passes::PassContext&) {
   Graph result = graph;
   for (Node& node : result.nodes)
-    if (node.op->name == "matmul" && has_native_gemm(CallTypes(graph, node).call()))
+    if (is_a(node, ops::matmul_op()) && has_native_gemm(CallTypes(graph, node).call()))
       node.attrs.set("native", true);
   return result;
 }

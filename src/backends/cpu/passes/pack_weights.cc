@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/passes/passes.h"
 #include "base/row_panels.h"
+#include "ops/registry.h"
 #include "passes/store_weights.h"
 
 namespace ridge::backends::cpu {
@@ -14,8 +15,8 @@ namespace {
 // Exact products and views read blocks as the file has them. The answer is the same for every
 // bucket of a model, since all of them share the store.
 bool reads_panels(const Node& node) {
-  if (node.op->name == "embedding") return true;
-  return node.op->name == "matmul_group" && node.attrs.text("activations") != "f32";
+  if (is_a(node, ops::embedding_op())) return true;
+  return is_a(node, ops::matmul_group_op()) && node.attrs.text("activations") != "f32";
 }
 
 Graph run(const Graph& graph, passes::PassContext& context) {

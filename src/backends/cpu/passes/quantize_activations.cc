@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/passes/passes.h"
 #include "graph/rewriter.h"
+#include "ops/registry.h"
 #include "passes/stored_product.h"
 
 namespace ridge::backends::cpu {
@@ -27,7 +28,7 @@ bool has_blocks(const Graph& graph, const Node& node) {
   return false;
 }
 
-bool is_group(const Node& node) { return node.op->name == "matmul_group"; }
+bool is_group(const Node& node) { return is_a(node, ops::matmul_group_op()); }
 
 Graph run(const Graph& graph, passes::PassContext& context) {
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {

@@ -1,153 +1,106 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_rope_append: between a merged projection and an attention over a cache one kernel norms and
-// turns heads, lays out q, and writes keys and values into their cells. Where the target has it.
-#include <optional>
+// rotates heads, lays out q, and writes keys and values into their cells. Where the target has it.
+#include <array>
+#include <string>
 
 #include "backends/cuda/passes/passes.h"
-#include "graph/rewriter.h"
-#include "passes/attention_operands.h"
+#include "graph/rewrite_rule.h"
+#include "ops/registry.h"
+#include "passes/attention_pattern.h"
 #include "passes/target_call.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
-// A run of columns of a merged projection as heads, perhaps normed, perhaps turned.
-struct Heads {
-  ValueId merged = kNoValue;
-  int64_t begin = 0, end = 0;
-  const Node* norm = nullptr;
-  const Node* rope = nullptr;
-  std::vector<Origin> from;  // of what lies between
+Pattern past_reshapes(Pattern behind) { return past({&ops::reshape_op()}, std::move(behind)); }
+
+// Heads of the merged projection that are rotated by a rope of their own, perhaps normed before.
+Pattern rotated_alone(const std::string& name) {
+  Pattern columns = past_reshapes(passes::columns_of(any("merged"), name));
+  Pattern normed = node_of(ops::rms_norm_op(), {columns, any(name + "_weight")});
+  Pattern heads = either({columns, past_reshapes(std::move(normed).as(name + "_norm"))});
+  Pattern rope = node_of(ops::rope_op(), {std::move(heads), any("cos"), any("sin")});
+  return past_reshapes(std::move(rope).as(name + "_rope"));
+}
+
+// q, k and v of a merged projection, q and k rotated one by one.
+Pattern attention_on_rotated() {
+  return passes::cached_attention_of(rotated_alone("q").as("q"), rotated_alone("k"),
+                                     past_reshapes(passes::columns_of(any("merged"), "v")));
+}
+
+// All of the merged projection rotated by one kernel.
+Pattern attention_on_rotated_together() {
+  Pattern rope = node_of(ops::rope_qkv_op(), {any("merged"), any("cos"), any("sin")});
+  auto part = [&](const std::string& name) {
+    return past_reshapes(passes::columns_of(Pattern(rope).as("q_rope"), name));
+  };
+  return passes::cached_attention_of(part("q").as("q"), part("k"), part("v"));
+}
+
+bool are_alike(const Match& match) {
+  if (!passes::are_all_columns(match)) return false;
+  const Attrs& rope = match.node("q_rope").attrs;
+  if (match.has("k_rope") && (rope.flag("inverse") || match.node("k_rope").attrs != rope))
+    return false;
+  if (match.has("q_norm") != match.has("k_norm")) return false;
+  if (!match.has("q_norm")) return true;
+  const Attrs &q = match.node("q_norm").attrs, &k = match.node("k_norm").attrs;
+  return q.real("eps") == k.real("eps") && q.real("offset") == k.real("offset");
+}
+
+struct RopeAppend {
+  std::vector<ValueId> inputs;
+  Attrs attrs;
 };
 
-std::optional<Heads> trace(const Graph& graph, ValueId value) {
-  Heads heads;
-  for (const Node* node = graph.producer(value); node != nullptr;
-       node = graph.producer(node->inputs[0])) {
-    heads.from = merge_origins(heads.from, node->from);
-    if (node->op->name == "reshape") continue;
-    if (node->op->name == "rope" && heads.rope == nullptr && heads.norm == nullptr) {
-      heads.rope = node;
-    } else if (node->op->name == "rms_norm" && heads.norm == nullptr) {
-      heads.norm = node;
-    } else if (node->op->name == "slice" && node->attrs.integer("axis") == 1) {
-      heads.merged = node->inputs[0];
-      heads.begin = node->attrs.integer("begin");
-      heads.end = node->attrs.integer("end");
-      return heads;
-    } else {
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
+RopeAppend rope_append_of(const Match& match) {
+  const std::vector<ValueId>& append = match.node("append").inputs;
+  RopeAppend made{{append[0], append[1], match.value("merged"), match.value("cos"),
+                   match.value("sin"), append[4], append[5], append[6]},
+                  {{"heads", match.graph().shape(match.value("q"))[1]},
+                   {"interleaved", match.node("q_rope").attrs.flag("interleaved")}}};
+  if (!match.has("q_norm")) return made;
+  const Attrs& norm = match.node("q_norm").attrs;
+  made.inputs.insert(made.inputs.end(), {match.value("q_weight"), match.value("k_weight")});
+  made.attrs.set("norms", true);
+  made.attrs.set("eps", norm.real("eps"));
+  made.attrs.set("offset", norm.real("offset"));
+  return made;
 }
 
-struct Site {
-  const Node* append;
-  ValueId q;  // as the attention reads it
-  ValueId merged, cos, sin;
-  const Node *q_norm, *k_norm;  // or null
-  bool interleaved;
-  int64_t heads;
-  std::vector<Origin> from;
-};
-
-// What turns q and k: a rope of each alone, or one of all that is merged.
-bool turn_of(const Graph& graph, const Heads& q, const Heads& k, Site& site) {
-  const Node* rope = q.rope;
-  if (rope == nullptr) {
-    rope = graph.producer(q.merged);
-    if (rope == nullptr || rope->op->name != "rope_qkv" || q.norm != nullptr || k.rope != nullptr)
-      return false;
-    site.merged = rope->inputs[0];
-    site.from = merge_origins(site.from, rope->from);
-  } else {
-    if (k.rope == nullptr || rope->attrs.flag("inverse") || k.rope->inputs[1] != rope->inputs[1] ||
-        k.rope->attrs != rope->attrs)
-      return false;
-    site.merged = q.merged;
-  }
-  site.cos = rope->inputs[1];
-  site.sin = rope->inputs[2];
-  site.interleaved = rope->attrs.flag("interleaved");
-  return true;
-}
-
-std::optional<Site> site_at(const Graph& graph, const Node& attention) {
-  auto in = passes::attention_operands(graph, attention);
-  if (!in || !in->is_cached) return std::nullopt;
-  auto q = trace(graph, in->q), k = trace(graph, in->k), v = trace(graph, in->v);
-  if (!q || !k || !v || v->rope != nullptr || v->norm != nullptr) return std::nullopt;
-  bool in_order = q->merged == k->merged && k->merged == v->merged && q->begin == 0 &&
-                  k->begin == q->end && v->begin == k->end && v->end == graph.shape(q->merged)[1];
-  bool alike =
-      (q->norm == nullptr) == (k->norm == nullptr) &&
-      (q->norm == nullptr || (q->norm->attrs.real("eps") == k->norm->attrs.real("eps") &&
-                              q->norm->attrs.real("offset") == k->norm->attrs.real("offset")));
-  if (!in_order || !alike) return std::nullopt;
-  Site site{graph.producer(attention.inputs[1]),
-            in->q,
-            kNoValue,
-            kNoValue,
-            kNoValue,
-            q->norm,
-            k->norm,
-            false,
-            graph.shape(in->q)[1],
-            {}};
-  site.from = merge_origins(merge_origins(q->from, k->from), v->from);
-  site.from = merge_origins(site.from, site.append->from);
-  if (!turn_of(graph, *q, *k, site)) return std::nullopt;
-  return site;
-}
-
-void fuse(Rewriter& rewriter,
-          const Site& site,
-          const passes::PassContext& context,
-          bool& is_fused) {
-  const Graph& graph = rewriter.old();
-  const Node& append = *site.append;
-  std::vector<ValueId> inputs{append.inputs[0], append.inputs[1], site.merged,
-                              site.cos,         site.sin,         append.inputs[4],
-                              append.inputs[5], append.inputs[6]};
-  Attrs attrs{{"heads", site.heads}, {"interleaved", site.interleaved}};
-  if (site.q_norm != nullptr) {
-    inputs.insert(inputs.end(), {site.q_norm->inputs[1], site.k_norm->inputs[1]});
-    attrs.set("norms", true);
-    attrs.set("eps", site.q_norm->attrs.real("eps"));
-    attrs.set("offset", site.q_norm->attrs.real("offset"));
-  }
-  is_fused = passes::runs_on_target(context, graph, "rope_append", inputs, attrs);
-  if (!is_fused) return;
-  auto derive = rewriter.builder().derive(site.from, append.scope, append.phase);
+void replace_append(Rewriter& rewriter, const Match& match) {
+  const Node& append = match.node("append");
+  const RopeAppend fused = rope_append_of(match);
+  auto derive = rewriter.builder().derive(match.from_behind(), append.scope, append.phase);
   std::vector<ValueId> made =
-      rewriter.builder().call_all("rope_append", rewriter.map(inputs), attrs);
-  rewriter.replace(append.outputs[0], made[0]);
-  rewriter.replace(append.outputs[1], made[1]);
-  rewriter.replace(site.q, made[2]);
+      rewriter.builder().call_all("rope_append", rewriter.map(fused.inputs), fused.attrs);
+  rewriter.replace_all(std::array{append.outputs[0], append.outputs[1], match.value("q")}, made);
 }
 
 Graph run(const Graph& graph, passes::PassContext& context) {
-  std::vector<Site> sites;
-  for (const Node& node : graph.nodes)
-    if (auto site = site_at(graph, node)) sites.push_back(std::move(*site));
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    bool is_fused = false;
-    for (const Site& site : sites)
-      if (site.append == &graph.node(id)) fuse(rewriter, site, context, is_fused);
-    return is_fused;
-  });
+  auto holds = [&](const Match& match) {
+    if (!are_alike(match)) return false;
+    const RopeAppend fused = rope_append_of(match);
+    return passes::runs_on_target(context, graph, "rope_append", fused.inputs, fused.attrs);
+  };
+  const std::array rules = {
+      RewriteRule{attention_on_rotated(), holds, replace_append, "append"},
+      RewriteRule{attention_on_rotated_together(), holds, replace_append, "append"}};
+  return rewrite(graph, context.ops, rules);
 }
 
 }  // namespace
 
 const passes::Pass& fuse_rope_append_pass() {
-  static const passes::Pass pass{"fuse_rope_append",
-                                 passes::Stage::kStep,
-                                 passes::Serves::kInference,
-                                 "norm and rotate heads and append them to their cache in one kernel",
-                                 "",
-                                 run};
+  static const passes::Pass pass{
+      "fuse_rope_append",
+      passes::Stage::kStep,
+      passes::Serves::kInference,
+      "norm and rotate heads and append them to their cache in one kernel",
+      "",
+      run};
   return pass;
 }
 

@@ -1,200 +1,155 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_row_products: products of a few rows take in the norm before them, with the sum that it
-// norms, and the gated activation or the residual sum behind them, so that a step of a few tokens
-// is few kernels. Where the target has it. What is left without readers falls away.
-#include <map>
-#include <optional>
+// fuse_row_products: GEMMs of a few rows take in the norm before them, with the sum that it norms,
+// and the gated activation or the residual sum behind them, so that a step of a few tokens is few
+// kernels. Where the target has it. What is left without readers falls away.
+#include <array>
 
 #include "backends/cuda/passes/passes.h"
-#include "graph/rewriter.h"
+#include "graph/rewrite_rule.h"
+#include "ops/pointwise.h"
+#include "ops/registry.h"
 #include "passes/projection.h"
 #include "passes/target_call.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
+// --- What is looked for. ---
+
 // The kernel reads activations and weights of one type.
-bool is_row_product(const Graph& graph, const Node* node) {
-  return node != nullptr && passes::is_projection(graph, *node) &&
-         graph.type(node->inputs[0]).dtype == graph.type(node->inputs[1]).dtype;
+bool is_row_product(const Graph& graph, const Node& matmul) {
+  return passes::is_projection(graph, matmul) &&
+         graph.type(matmul.inputs[0]).dtype == graph.type(matmul.inputs[1]).dtype;
 }
 
-class Fuser {
- public:
-  Fuser(const Graph& graph, passes::PassContext& context)
-      : graph_(graph), context_(context), users_(graph.users()) {}
+Pattern product_of(Pattern x) {
+  return node_of(ops::matmul_op(), {std::move(x), any("weight")})
+      .where(is_row_product)
+      .as("product");
+}
 
-  bool visit(Rewriter& rewriter, const Node& node) {
-    if (node.op->name == "matmul")
-      return is_row_product(graph_, &node) && fuse_alone(rewriter, node);
-    if (node.op->name == "glu") return fuse_glu(rewriter, node);
-    if (node.op->name == "add" || node.op->name == "add_rms_norm")
-      return fuse_residual(rewriter, node);
-    return false;
-  }
-
- private:
-  // A row_product to be: values of the old graph, but for what was made of them.
-  struct Plan {
-    std::vector<ValueId> inputs;  // x, weight, norms, delta
-    Attrs attrs;
-    ValueId sum = kNoValue;  // what the second output stands for
-    std::vector<Origin> from;
-    void take(const Node& node) { from = merge_origins(from, node.from); }
+// A norm that the product alone reads, and as much before it as goes with it: a sum of which one
+// part is normed, any sum, none.
+Pattern normed_product() {
+  auto normed = [](Pattern norm) { return product_of(std::move(norm).as("normed").once()); };
+  auto normed_sum = [&](Pattern x, Pattern y) {
+    return normed(
+        node_of(ops::add_rms_norm_op(), {std::move(x), std::move(y), any("norm")}).output(1));
   };
+  Pattern delta =
+      node_of(ops::rms_norm_op(), {any("delta"), any("delta_norm")}).as("delta_normed").once();
+  return either({normed_sum(any("x"), delta), normed_sum(delta, any("x")),
+                 normed_sum(any(""), any("")),
+                 normed(node_of(ops::rms_norm_op(), {any("x"), any("norm")}))});
+}
 
-  bool is_read_once(ValueId value) const {
-    return users_[static_cast<size_t>(value)].size() == 1 &&
-           std::find(graph_.outputs.begin(), graph_.outputs.end(), value) == graph_.outputs.end();
-  }
+Pattern product() { return either({normed_product(), product_of(any("x"))}); }
 
-  // The product with the norm before it, if nothing else
-  // reads what is normed and the target takes both together.
-  Plan plan_of(const Node& product) const {
-    Plan plan{{product.inputs[0], product.inputs[1]}, {}, kNoValue, product.from};
-    plan.attrs.set("dtype", product.attrs.text("dtype"));
-    const Node* norm = graph_.producer(product.inputs[0]);
-    if (norm == nullptr || !is_read_once(product.inputs[0])) return plan;
-    bool is_sum = norm->op->name == "add_rms_norm";
-    if (!is_sum && norm->op->name != "rms_norm") return plan;
-    Plan normed = plan;
-    normed.take(*norm);
-    normed.attrs.set("norms", true);
-    normed.attrs.set("eps", norm->attrs.real("eps"));
-    normed.attrs.set("offset", norm->attrs.real("offset"));
-    if (is_sum)
-      take_sum(*norm, normed);
-    else
-      normed.inputs = {norm->inputs[0], product.inputs[1], norm->inputs[1]};
-    return runs(normed) ? normed : plan;
-  }
+// Gate and up are the halves of one product.
+Pattern gated() {
+  return node_of(ops::glu_op(), {node_of(ops::slice_op(), {product()}).as("gate"),
+                                 node_of(ops::slice_op(), {any("product")}).as("up")});
+}
 
-  // sum = x + residual: one of them may be a norm that nothing else reads.
-  void take_sum(const Node& sum, Plan& plan) const {
-    plan.inputs = {sum.outputs[0], plan.inputs[1], sum.inputs[2]};
-    for (size_t side : {size_t{1}, size_t{0}}) {
-      const Node* delta = graph_.producer(sum.inputs[side]);
-      bool fits = delta != nullptr && delta->op->name == "rms_norm" &&
-                  is_read_once(sum.inputs[side]) && delta->outputs[0] == sum.inputs[side] &&
-                  delta->attrs.real("eps") == sum.attrs.real("eps") &&
-                  delta->attrs.real("offset") == sum.attrs.real("offset");
-      if (!fits) continue;
-      plan.inputs[0] = sum.inputs[1 - side];
-      plan.inputs.insert(plan.inputs.end(), {delta->inputs[0], delta->inputs[1]});
-      plan.attrs.set("adds", true);
-      plan.sum = sum.outputs[0];
-      plan.take(*delta);
-      return;
-    }
-  }
+// A sum of a product that nothing else reads and of something that was there before it, perhaps
+// normed after it: by the next product, or alone.
+Pattern residual_sum() {
+  Pattern added = product().once(), residual = any("residual");
+  return either({node_of(ops::pointwise_op(Pointwise::kAdd), {residual, added}),
+                 node_of(ops::add_rms_norm_op(), {residual, added, any("next_norm")}),
+                 node_of(ops::add_rms_norm_op(), {added, residual, any("next_norm")})});
+}
 
-  bool runs(const Plan& plan) const {
-    return passes::runs_on_target(context_, graph_, "row_product", plan.inputs, plan.attrs);
-  }
+// --- What it becomes. ---
 
-  // The node of the plan; the sum's readers read it from there.
-  ValueId make(Rewriter& rewriter, const Plan& plan, const Node& place) const {
-    auto derive = rewriter.builder().derive(plan.from, place.scope, place.phase);
-    std::vector<ValueId> made =
-        rewriter.builder().call_all("row_product", rewriter.map(plan.inputs), plan.attrs);
-    if (plan.sum != kNoValue) rewriter.replace(plan.sum, made[1]);
-    return made[0];
-  }
-
-  // Products that something behind takes in are left for it.
-  bool fuse_alone(Rewriter& rewriter, const Node& product) const {
-    Plan plan = plan_of(product);
-    if (plan.inputs.size() == 2 || goes_on(product) || !runs(plan)) return false;
-    rewriter.replace(product.outputs[0], make(rewriter, plan, product));
-    return true;
-  }
-
-  bool goes_on(const Node& product) const {
-    for (NodeId user : users_[static_cast<size_t>(product.outputs[0])]) {
-      const Node& node = graph_.node(user);
-      if (node.op->name == "slice") {
-        const std::vector<NodeId>& next = users_[static_cast<size_t>(node.outputs[0])];
-        if (next.size() == 1 && graph_.node(next[0]).op->name == "glu" &&
-            glu_plan(graph_.node(next[0])))
-          return true;
-      } else if (residual_plan(node)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  // Gate and up are the halves of one product, and nothing else reads it.
-  std::optional<Plan> glu_plan(const Node& glu) const {
-    const Node *gate = graph_.producer(glu.inputs[0]), *up = graph_.producer(glu.inputs[1]);
-    if (gate == nullptr || up == nullptr || gate->op->name != "slice" || up->op->name != "slice" ||
-        gate->inputs[0] != up->inputs[0])
-      return std::nullopt;
-    const Node* product = graph_.producer(gate->inputs[0]);
-    if (!is_row_product(graph_, product) ||
-        users_[static_cast<size_t>(product->outputs[0])].size() != 2)
-      return std::nullopt;
-    int64_t width = graph_.shape(product->outputs[0])[1];
-    bool halves = gate->attrs.integer("axis") == 1 && up->attrs.integer("axis") == 1 &&
-                  gate->attrs.integer("begin") == 0 && gate->attrs.integer("end") == width / 2 &&
-                  up->attrs.integer("begin") == width / 2 && up->attrs.integer("end") == width;
-    if (!halves) return std::nullopt;
-    Plan plan = plan_of(*product);
-    plan.attrs.set("activation", glu.attrs.text("activation"));
-    for (const Node* node : {&glu, gate, up}) plan.take(*node);
-    return runs(plan) ? std::optional(std::move(plan)) : std::nullopt;
-  }
-
-  bool fuse_glu(Rewriter& rewriter, const Node& glu) const {
-    auto plan = glu_plan(glu);
-    if (!plan) return false;
-    rewriter.replace(glu.outputs[0], make(rewriter, *plan, glu));
-    return true;
-  }
-
-  // A sum of a product, which nothing else reads, and something that was there before it.
-  std::optional<Plan> residual_plan(const Node& sum) const {
-    if (sum.op->name != "add" && sum.op->name != "add_rms_norm") return std::nullopt;
-    for (size_t side : {size_t{1}, size_t{0}}) {
-      const Node* product = graph_.producer(sum.inputs[side]);
-      if (!is_row_product(graph_, product) || !is_read_once(sum.inputs[side])) continue;
-      if (sum.inputs[1 - side] == sum.inputs[side]) continue;
-      Plan plan = plan_of(*product);
-      plan.inputs.push_back(sum.inputs[1 - side]);
-      plan.attrs.set("residual", true);
-      plan.take(sum);
-      if (graph_.type(sum.inputs[1 - side]) == graph_.type(sum.outputs[0]) && runs(plan))
-        return plan;
-    }
-    return std::nullopt;
-  }
-
-  // What is normed after it is normed by the next product, or alone.
-  bool fuse_residual(Rewriter& rewriter, const Node& sum) const {
-    auto plan = residual_plan(sum);
-    if (!plan) return false;
-    ValueId made = make(rewriter, *plan, sum);
-    rewriter.replace(sum.outputs[0], made);
-    if (sum.op->name == "add") return true;
-    auto derive = rewriter.builder().derive(sum);
-    std::vector<ValueId> normed = rewriter.builder().call_all(
-        "rms_norm", {made, rewriter.map(sum.inputs[2])},
-        {{"eps", sum.attrs.real("eps")}, {"offset", sum.attrs.real("offset")}, {"fused", true}});
-    rewriter.replace(sum.outputs[1], normed[0]);
-    rewriter.replace(sum.outputs[2], normed[1]);
-    return true;
-  }
-
-  const Graph& graph_;
-  passes::PassContext& context_;
-  std::vector<std::vector<NodeId>> users_;
+struct RowProduct {
+  std::vector<ValueId> inputs;
+  Attrs attrs;
 };
 
+RowProduct row_product_of(const Match& match) {
+  RowProduct made;
+  made.attrs.set("dtype", match.node("product").attrs.text("dtype"));
+  // Of a sum that is only normed here the product reads what it left.
+  made.inputs = {match.has("x") ? match.value("x") : match.node("normed").outputs[0],
+                 match.value("weight")};
+  if (match.has("normed")) {
+    const Attrs& norm = match.node("normed").attrs;
+    made.inputs.push_back(match.value("norm"));
+    made.attrs.set("norms", true);
+    made.attrs.set("eps", norm.real("eps"));
+    made.attrs.set("offset", norm.real("offset"));
+  }
+  if (match.has("delta")) {
+    made.inputs.insert(made.inputs.end(), {match.value("delta"), match.value("delta_norm")});
+    made.attrs.set("adds", true);
+  }
+  if (match.has("gate")) made.attrs.set("activation", match.root().attrs.text("activation"));
+  if (match.has("residual")) {
+    made.inputs.push_back(match.value("residual"));
+    made.attrs.set("residual", true);
+  }
+  return made;
+}
+
+// One kernel norms twice with the same constants.
+bool are_normed_alike(const Match& match) {
+  if (!match.has("delta")) return true;
+  const Attrs &sum = match.node("normed").attrs, &delta = match.node("delta_normed").attrs;
+  return sum.real("eps") == delta.real("eps") && sum.real("offset") == delta.real("offset");
+}
+
+bool are_halves(const Match& match) {
+  const Attrs &gate = match.node("gate").attrs, &up = match.node("up").attrs;
+  const int64_t width = match.graph().shape(match.value("product"))[1];
+  return match.readers("product").size() == 2 && gate.integer("axis") == 1 &&
+         up.integer("axis") == 1 && gate.integer("begin") == 0 &&
+         gate.integer("end") == width / 2 && up.integer("begin") == width / 2 &&
+         up.integer("end") == width;
+}
+
+bool is_residual(const Match& match) {
+  const Graph& graph = match.graph();
+  return match.value("residual") != match.value("product") &&
+         graph.type(match.value("residual")) == graph.type(match.root().outputs[0]);
+}
+
+// The root's first output is the product; a sum that was made on the way has its readers too.
+ValueId replace_root(Rewriter& rewriter, const Match& match) {
+  const RowProduct fused = row_product_of(match);
+  auto derive = rewriter.builder().derive(match.from(), match.root().scope, match.root().phase);
+  std::vector<ValueId> made =
+      rewriter.builder().call_all("row_product", rewriter.map(fused.inputs), fused.attrs);
+  if (match.has("delta")) rewriter.replace(match.node("normed").outputs[0], made[1]);
+  rewriter.replace(match.root().outputs[0], made[0]);
+  return made[0];
+}
+
+void replace_residual_sum(Rewriter& rewriter, const Match& match) {
+  const Node& sum = match.root();
+  ValueId made = replace_root(rewriter, match);
+  if (!match.has("next_norm")) return;
+  auto derive = rewriter.builder().derive(sum);
+  std::vector<ValueId> normed = rewriter.builder().call_all(
+      "rms_norm", {made, rewriter.map(match.value("next_norm"))},
+      {{"eps", sum.attrs.real("eps")}, {"offset", sum.attrs.real("offset")}, {"fused", true}});
+  rewriter.replace_all(std::array{sum.outputs[1], sum.outputs[2]}, normed);
+}
+
 Graph run(const Graph& graph, passes::PassContext& context) {
-  Fuser fuser(graph, context);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return fuser.visit(rewriter, graph.node(id));
-  });
+  auto where = [&](bool (*also)(const Match&)) {
+    return [&, also](const Match& match) {
+      if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
+      const RowProduct fused = row_product_of(match);
+      return passes::runs_on_target(context, graph, "row_product", fused.inputs, fused.attrs);
+    };
+  };
+  const std::array rules = {
+      RewriteRule{residual_sum(), where(is_residual), replace_residual_sum},
+      RewriteRule{gated(), where(are_halves), replace_root},
+      RewriteRule{normed_product(), where(nullptr), replace_root},
+  };
+  return rewrite(graph, context.ops, rules);
 }
 
 }  // namespace

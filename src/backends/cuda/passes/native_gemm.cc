@@ -4,6 +4,7 @@
 // other kernels.
 #include "backends/cuda/passes/gemm_choices.h"
 #include "backends/cuda/passes/passes.h"
+#include "ops/registry.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -13,7 +14,7 @@ Graph run(const Graph& graph, passes::PassContext& context) {
   const GemmChoices* choices = gemm_choices(context.target);
   if (choices == nullptr) return result;
   for (Node& node : result.nodes)
-    if (node.op->name == "matmul" && choices->has_native_gemm(CallTypes(graph, node).call()))
+    if (is_a(node, ops::matmul_op()) && choices->has_native_gemm(CallTypes(graph, node).call()))
       node.attrs.set("native", true);
   return result;
 }

@@ -9,6 +9,7 @@
 #include "backends/cuda/passes/passes.h"
 #include "graph/einsum.h"
 #include "graph/rewriter.h"
+#include "ops/registry.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -18,7 +19,7 @@ class OperandTransposer {
   OperandTransposer(const Graph& graph, const GemmChoices* choices) : graph_(graph) {
     for (size_t i = 0; choices != nullptr && i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
-      if (node.op->name != "matmul") continue;
+      if (!is_a(node, ops::matmul_op())) continue;
       if (int operand = choices->transposed_operand(CallTypes(graph, node).call()); operand >= 0)
         products_.push_back({static_cast<NodeId>(i), operand});
     }
