@@ -107,7 +107,7 @@ class Explanation {
   std::vector<Rung> climb() const {
     const passes::Selection baseline("baseline", "");
     std::vector<const passes::Pass*> added;
-    for (const passes::Pass* pass : passes::pipeline())
+    for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
       if (selection_.has(pass->name) && !baseline.has(pass->name)) added.push_back(pass);
     std::vector<Rung> rungs{{nullptr, plan(baseline)}};
     std::string on;
@@ -145,7 +145,7 @@ class Explanation {
 
   void list_the_rest() const {
     fmt::print("\noff (--pass +NAME turns one on):\n");
-    for (const passes::Pass* pass : passes::pipeline())
+    for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
       if (!selection_.has(pass->name)) fmt::print("  {:<28} {}\n", pass->name, pass->summary);
     fmt::print("\nMore: --graph, --op matmul, --node %12 (a value of the graph)\n");
   }

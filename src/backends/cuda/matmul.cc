@@ -10,7 +10,7 @@
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/copy/fill.h"
 #include "backends/cuda/kernels/gemm/strided_product.h"
-#include "backends/cuda/own_products.h"
+#include "backends/cuda/native_gemm.h"
 #include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
 #include "backends/cuda/short_product.h"
@@ -73,7 +73,7 @@ Launch bind_gemm(const GemmShape& shape,
   if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
   auto problem =
-      std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("own")},
+      std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("native")},
                                     alignment, share_of(shape, call.beside, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);
@@ -190,7 +190,7 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-bool has_own_product(const Call& call, bool tf32) {
+bool has_native_gemm(const Call& call, bool tf32) {
   constexpr int64_t kAligned = 256;  // as buffers are
   if (call.inputs[0].dtype != call.inputs[1].dtype || is_empty_product(call) || packing(call))
     return false;
