@@ -13,7 +13,7 @@
 #include "backends/cpu/kernels/team.h"
 #include "backends/cpu/matmul_group.h"
 #include "backends/cpu/measure_ceilings.h"
-#include "backends/cpu/own_products.h"
+#include "backends/cpu/native_gemm.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
@@ -73,7 +73,7 @@ class CpuBackend final : public TableBackend {
   }
 
   bool has_own_product(const Graph& graph, const Node& matmul) const override {
-    return cpu::has_own_product(CallTypes(graph, matmul).call());
+    return cpu::has_native_gemm(CallTypes(graph, matmul).call());
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

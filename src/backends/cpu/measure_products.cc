@@ -328,7 +328,7 @@ Finish measure_blocks(Rounds& rounds) {
     const QuantizedProduct product{
         {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
         {o->y.data(), kOut}};
-    quantize_activations(Rows<const float>{o->x.data(), kIn}, codes);
+    quantize_activations(StridedRows<const float>{o->x.data(), kIn}, codes);
     quantized_gemm({&product, 1}, codes);
   });
   return [&timing](cost::Ceilings& ceilings) {

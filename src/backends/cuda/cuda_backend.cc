@@ -11,8 +11,8 @@
 #include "backends/cuda/kernel_clock.h"
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/launch_probe.h"
+#include "backends/cuda/native_gemm.h"
 #include "backends/cuda/nvtx_range.h"
-#include "backends/cuda/own_products.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
 #include "backends/cuda/short_product.h"
@@ -60,7 +60,7 @@ class CudaBackend final : public TableBackend {
   }
 
   bool has_own_product(const Graph& graph, const Node& matmul) const override {
-    return cuda::has_own_product(CallTypes(graph, matmul).call(), options_.tf32);
+    return cuda::has_native_gemm(CallTypes(graph, matmul).call(), options_.tf32);
   }
 
   int transposed_operand(const Graph& graph, const Node& matmul) const override {

@@ -10,7 +10,7 @@
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/kernels/copy/fill.h"
 #include "backends/cuda/kernels/gemm/strided_product.h"
-#include "backends/cuda/own_products.h"
+#include "backends/cuda/native_gemm.h"
 #include "backends/cuda/packed_product.h"
 #include "backends/cuda/row_product.h"
 #include "backends/cuda/short_product.h"
@@ -190,7 +190,7 @@ std::string unsupported(const Call& call) {
 
 }  // namespace
 
-bool has_own_product(const Call& call, bool tf32) {
+bool has_native_gemm(const Call& call, bool tf32) {
   constexpr int64_t kAligned = 256;  // as buffers are
   if (call.inputs[0].dtype != call.inputs[1].dtype || is_empty_product(call) || packing(call))
     return false;

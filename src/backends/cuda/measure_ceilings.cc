@@ -81,7 +81,7 @@ void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
 
 double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
   constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
-  const bool by_pieces = dtype == DType::kF32 && fp32.is_own && !fp32.tf32;
+  const bool by_pieces = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
   const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
                                      : flops_per_clock(facts, dtype, fp32.tf32);
   return facts.multiprocessors * facts.clock_ghz * per_clock;
@@ -91,7 +91,7 @@ void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, cos
   stand.fill(dtype);
   cost::ProductRates rates;
   rates.dtype = dtype;
-  rates.is_own = fp32.is_own;
+  rates.is_own = fp32.is_native;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
       const ProductMemory memory{

@@ -62,8 +62,8 @@ HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, b
 // after 2 + 1.
 template <typename T>
 HWY_INLINE void norm_rows(const RmsNorm<T>& call,
-                          Rows<const T> residual,
-                          Rows<T> sum,
+                          StridedRows<const T> residual,
+                          StridedRows<T> sum,
                           Range range) {
   const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
   const bool large = call.tokens * row_bytes >= kStreamBytes;
@@ -133,14 +133,14 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
 }
 
 void norm_rows_f32(const RmsNorm<float>& call,
-                   Rows<const float> residual,
-                   Rows<float> sum,
+                   StridedRows<const float> residual,
+                   StridedRows<float> sum,
                    Range range) {
   norm_rows(call, residual, sum, range);
 }
 void norm_rows_bf16(const RmsNorm<uint16_t>& call,
-                    Rows<const uint16_t> residual,
-                    Rows<uint16_t> sum,
+                    StridedRows<const uint16_t> residual,
+                    StridedRows<uint16_t> sum,
                     Range range) {
   norm_rows(call, residual, sum, range);
 }
@@ -164,14 +164,14 @@ HWY_EXPORT(norm_backward_rows_f32);
 HWY_EXPORT(norm_backward_rows_bf16);
 
 void norm_range(const RmsNorm<float>& call,
-                Rows<const float> residual,
-                Rows<float> sum,
+                StridedRows<const float> residual,
+                StridedRows<float> sum,
                 Range range) {
   HWY_DYNAMIC_DISPATCH(norm_rows_f32)(call, residual, sum, range);
 }
 void norm_range(const RmsNorm<uint16_t>& call,
-                Rows<const uint16_t> residual,
-                Rows<uint16_t> sum,
+                StridedRows<const uint16_t> residual,
+                StridedRows<uint16_t> sum,
                 Range range) {
   HWY_DYNAMIC_DISPATCH(norm_rows_bf16)(call, residual, sum, range);
 }
@@ -183,7 +183,7 @@ void backward_range(const RmsNormBackward<uint16_t>& call, float* d_weight, Rang
 }
 
 template <typename T>
-void norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
+void norm(const RmsNorm<T>& call, StridedRows<const T> residual, StridedRows<T> sum) {
   const int64_t operands = 2 + (residual ? 1 : 0) + (sum ? 1 : 0);
   const int64_t bytes = operands * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
@@ -199,7 +199,7 @@ int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tok
 
 template <typename T>
 void rms_norm(const RmsNorm<T>& call) {
-  norm(call, Rows<const T>(), Rows<T>());
+  norm(call, StridedRows<const T>(), StridedRows<T>());
 }
 
 template <typename T>
@@ -208,8 +208,8 @@ void add_rms_norm(const AddRmsNorm<T>& call) {
 }
 
 template <typename T>
-void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual) {
-  norm(call, residual, Rows<T>());
+void rms_norm_add(const RmsNorm<T>& call, StridedRows<const T> residual) {
+  norm(call, residual, StridedRows<T>());
 }
 
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
@@ -233,8 +233,8 @@ template void rms_norm(const RmsNorm<float>&);
 template void rms_norm(const RmsNorm<uint16_t>&);
 template void add_rms_norm(const AddRmsNorm<float>&);
 template void add_rms_norm(const AddRmsNorm<uint16_t>&);
-template void rms_norm_add(const RmsNorm<float>&, Rows<const float>);
-template void rms_norm_add(const RmsNorm<uint16_t>&, Rows<const uint16_t>);
+template void rms_norm_add(const RmsNorm<float>&, StridedRows<const float>);
+template void rms_norm_add(const RmsNorm<uint16_t>&, StridedRows<const uint16_t>);
 template void rms_norm_backward(const RmsNormBackward<float>&);
 template void rms_norm_backward(const RmsNormBackward<uint16_t>&);
 

@@ -15,7 +15,7 @@ void add_rms_norm(const AddRmsNorm<T>& call);
 
 // y = residual + the norm of x; y may be x or residual.
 template <typename T>
-void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual);
+void rms_norm_add(const RmsNorm<T>& call, StridedRows<const T> residual);
 
 // Of this process's present OpenMP thread count; the kernel must run with the same.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);

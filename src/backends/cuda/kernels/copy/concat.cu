@@ -23,7 +23,7 @@ struct Part {
 template <typename T>
 struct Parts {
   Part<T> parts[kConcatMaxParts];
-  Rows<T> y;
+  StridedRows<T> y;
 };
 
 // Mapping: blockIdx.y is a part, blockIdx.x 1024 of its vectors. Bound: memory, each element read

@@ -7,7 +7,7 @@
 
 #include "backends/cuda/kernels/gpu_runtime.h"
 #include "backends/kernels/copy.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends::cuda {
 
@@ -25,7 +25,7 @@ cudaError_t launch_cast(const From* source, To* target, int64_t elements, cudaSt
 // Parts side by side: each fills `columns` columns of the rows of y that start at its `first`.
 template <typename T>
 struct ConcatPart {
-  Rows<const T> x;  // [rows, columns]
+  StridedRows<const T> x;  // [rows, columns]
   int64_t columns = 0;
   int64_t first = 0;
 };
@@ -36,7 +36,7 @@ template <typename T>
 struct Concat {
   int64_t rows = 0;
   std::span<const ConcatPart<T>> parts;  // at most kConcatMaxParts; read before the launch returns
-  Rows<T> y;
+  StridedRows<T> y;
 };
 
 // One launch. T stands for its bits, as a copy's does.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matmul nodes a kernel of our own takes: for the pass of that name.
+// Which matmul nodes a native GEMM takes, a kernel that is no library's: for the pass that chooses
+// them.
 #pragma once
 
 #include "graph/op.h"
@@ -7,6 +8,6 @@
 namespace ridge::backends::cuda {
 
 // As one launch on dense operands; another layout may still go to the library.
-bool has_own_product(const Call& matmul, bool tf32);
+bool has_native_gemm(const Call& matmul, bool tf32);
 
 }  // namespace ridge::backends::cuda
