@@ -109,10 +109,15 @@ TEST_P(CpuCopy, PlanJoinsDimensions) {
 }
 
 template <typename T>
+void copy_row(const std::vector<T>& from, std::vector<T>& to) {
+  copy<T, T>({{1, {static_cast<int64_t>(from.size())}, {1}, {1}}, from.data(), to.data(), false});
+}
+
+template <typename T>
 void check_bits(std::vector<T> bits) {
   const auto n = static_cast<int64_t>(bits.size());
   std::vector<T> plain(bits.size()), transposed(bits.size());
-  cast(bits.data(), plain.data(), n);
+  copy_row(bits, plain);
   EXPECT_TRUE(same_bits(plain, bits));
   const int64_t side = 40;
   ASSERT_EQ(n, side * side);
@@ -141,7 +146,7 @@ TEST_P(CpuCopy, LargeCopiesAreStreamedRight) {
   const int64_t n = (9 << 20) + 5;  // 36 MiB of fp32: past the streaming threshold
   auto source = random_values<float>(n, 1);
   std::vector<float> target(n);
-  cast(source.data(), target.data(), n);
+  copy_row(source, target);
   EXPECT_TRUE(same_bits(source, target));
   const int64_t side = 3001;
   std::vector<float> transposed(side * side);

@@ -124,7 +124,7 @@ class Products {
                      {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
-  // Runs on other operands each time, as many as the pool holds, up to 32 sets.
+  // Runs on other operands each time, as many as the pool holds, up to kMostSets.
   std::function<void()> bind_rotating(const ProductExtents& e, ProductForm form) const {
     OperandBytes bytes = operand_bytes(e, dtype_);
     int64_t sets =

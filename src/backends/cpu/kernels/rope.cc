@@ -52,13 +52,13 @@ HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
 }
 
 template <typename T>
-HWY_INLINE void turn_interleaved(const T* x,
-                                 const float* cos,
-                                 const float* sin,
-                                 V32 sign,
-                                 int64_t pairs,
-                                 T* y,
-                                 bool streamed) {
+HWY_INLINE void rotate_interleaved(const T* x,
+                                   const float* cos,
+                                   const float* sin,
+                                   V32 sign,
+                                   int64_t pairs,
+                                   T* y,
+                                   bool streamed) {
   const int64_t step = lanes();
   int64_t i = 0;
   V32 a, b;
@@ -79,13 +79,13 @@ HWY_INLINE void turn_interleaved(const T* x,
 }
 
 template <typename T>
-HWY_INLINE void turn_halves(const T* x,
-                            const float* cos,
-                            const float* sin,
-                            V32 sign,
-                            int64_t pairs,
-                            T* y,
-                            bool streamed) {
+HWY_INLINE void rotate_halves(const T* x,
+                              const float* cos,
+                              const float* sin,
+                              V32 sign,
+                              int64_t pairs,
+                              T* y,
+                              bool streamed) {
   for_lanes(pairs, [&](auto part, int64_t i) HWY_ATTR {
     V32 a = load(part, x + i);
     V32 b = load(part, x + pairs + i);
@@ -118,9 +118,9 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
           store(part, load(part, x + i), y + i, streamed);
         });
       } else if (call.pairs == RopePairs::kHalves) {
-        turn_halves(x, cos, sin, sign, pairs, y, streamed);
+        rotate_halves(x, cos, sin, sign, pairs, y, streamed);
       } else {
-        turn_interleaved(x, cos, sin, sign, pairs, y, streamed);
+        rotate_interleaved(x, cos, sin, sign, pairs, y, streamed);
       }
     }
   }
