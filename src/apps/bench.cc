@@ -10,10 +10,10 @@
 #include "apps/bench_model.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
-#include "apps/op_trial.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/op_trial.h"
 #include "ops/registry.h"
 
 namespace ridge::apps {
@@ -27,7 +27,7 @@ struct BenchOptions {
   bool tune = false;
 };
 
-std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions& options) {
+std::string table_text(const std::vector<bench::OpTrial>& trials, const TerminalOptions& options) {
   Table table({{"case", Align::kLeft},
                {"inputs", Align::kLeft},
                {"time", Align::kRight},
@@ -38,7 +38,7 @@ std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions
                {"traffic", Align::kRight},
                {"bound", Align::kLeft},
                {"of the limit", Align::kRight}});
-  for (const OpTrial& t : trials) {
+  for (const bench::OpTrial& t : trials) {
     if (!t.refused.empty()) {
       table.add({t.name, t.types, "not run", terminal_safe(t.refused)});
       continue;
@@ -57,14 +57,14 @@ std::string table_text(const std::vector<OpTrial>& trials, const TerminalOptions
 }
 
 void print_json(const BenchOptions& o,
-                const std::vector<OpTrial>& trials,
+                const std::vector<bench::OpTrial>& trials,
                 const cost::Ceilings& ceilings) {
   nlohmann::ordered_json json = {{"op", o.op},
                                  {"dtype", o.level.dtype},
                                  {"device", ceilings.machine.device},
                                  {"threads", ceilings.machine.threads},
                                  {"cases", nlohmann::ordered_json::array()}};
-  for (const OpTrial& t : trials)
+  for (const bench::OpTrial& t : trials)
     json["cases"].push_back({{"name", t.name},
                              {"inputs", t.types},
                              {"refused", t.refused},
@@ -93,14 +93,14 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   cost::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   std::vector<Case> cases;
   if (op.cases != nullptr)
-    for (const Case& each : op.cases()) cases.push_back(cast_case(each, dtype));
-  for (Case& each : preset_cases(op, dtype, *backend)) cases.push_back(std::move(each));
-  for (Case& each : stored_cases(op)) cases.push_back(std::move(each));
+    for (const Case& each : op.cases()) cases.push_back(bench::cast_case(each, dtype));
+  for (Case& each : bench::preset_cases(op, dtype, *backend)) cases.push_back(std::move(each));
+  for (Case& each : bench::stored_cases(op)) cases.push_back(std::move(each));
   if (cases.empty()) throw usage_error("[bench] '{}' has no cases, and no preset uses it", o.op);
   Progress progress(o.op, static_cast<int64_t>(cases.size()), "cases", terminal);
-  std::vector<OpTrial> trials;
+  std::vector<bench::OpTrial> trials;
   for (const Case& each : cases) {
-    trials.push_back(run_trial(op, each, *backend, ceilings));
+    trials.push_back(bench::run_trial(op, each, *backend, ceilings));
     progress.tick(1, each.name);
   }
   progress.hide();
@@ -110,7 +110,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
              terminal_safe(ceilings.machine.device), ceilings.machine.threads,
              ceilings.machine.threads == 1 ? "" : "s", o.level.dtype, table_text(trials, terminal));
   bool is_over = std::any_of(trials.begin(), trials.end(),
-                             [](const OpTrial& t) { return t.limit_share() > 1; });
+                             [](const bench::OpTrial& t) { return t.limit_share() > 1; });
   if (is_over)
     fmt::print(
         "\nwarning: over 100% means faster than predicted: predictions and ceilings have errors "

@@ -17,8 +17,8 @@
 #include "base/printable.h"
 #include "base/samples.h"
 #include "base/units.h"
+#include "measure/inference_run.h"
 #include "report/operators_csv.h"
-#include "serve/experiment.h"
 
 namespace ridge::apps {
 namespace {
@@ -112,8 +112,8 @@ class ModelBench {
     std::vector<std::vector<int32_t>> ids;
     std::vector<serve::Prompt> prompts;
     for (int64_t slot = 0; slot < o_.batch; ++slot)
-      ids.push_back(serve::random_ids(tokens, model_->file.config().vocabulary,
-                                      static_cast<uint32_t>(slot) + 1));
+      ids.push_back(measure::random_ids(tokens, model_->file.config().vocabulary,
+                                        static_cast<uint32_t>(slot) + 1));
     for (int64_t slot = 0; slot < o_.batch; ++slot)
       prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
     begin_ns_ = now_ns();
@@ -160,7 +160,7 @@ class ModelBench {
   // Of kernels that overlap each counts from where the one before it ended.
   static void print_run(const std::string& what, const serve::SessionRun& run) {
     const record::ProfiledRun& profile = run.profile;
-    const Graph& graph = run.bucket->program().stage(0).graph;
+    const Graph& graph = run.bucket->program().graph(0).graph();
     struct Sum {
       int64_t kernels = 0;
       double ns = 0;

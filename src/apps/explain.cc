@@ -95,9 +95,11 @@ class Explanation {
   }
 
   record::RunRecord plan(const passes::Selection& selection) const {
-    train::TrainingStep step = build(selection);
-    return train::planned_run(make_setting(choice_.name, o_.machine, selection, switches_),
-                              choice_.config, step_, step, *backend_, &ceilings_);
+    measure::TrainingExperiment e;
+    e.setting = make_setting(choice_.name, o_.machine, selection, switches_);
+    e.config = choice_.config;
+    e.step = step_;
+    return measure::planned_training(e, build(selection), *backend_, &ceilings_);
   }
 
   // Passes are added in the order of the pipeline; each

@@ -20,20 +20,15 @@ constexpr const char* kKinds[] = {"a view: no kernel, no bytes", "pointwise", "a
                                   "a composite", "fused, put there by a pass"};
 
 // Everything that is known of a graph's nodes before they run.
-struct Costed {
-  std::vector<plan::Place> places;
-  plan::MemoryPlan plan;
-  std::vector<cost::NodeCost> costs;
-  std::vector<cost::NodePrediction> predictions;
+struct Predicted {
+  cost::CostedGraph costed;
+  std::vector<cost::NodePrediction> nodes;
 };
 
-Costed cost(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings) {
-  Costed c;
-  c.places = plan::places(graph, &target);
-  c.plan = plan::plan_memory(graph, c.places, target);
-  c.costs = cost::node_costs(graph, c.places, &target);
-  c.predictions = cost::predict_nodes(graph, c.places, c.plan, c.costs, ceilings);
-  return c;
+Predicted predict(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings) {
+  cost::CostedGraph costed = cost::count(plan::plan(graph, target));
+  std::vector<cost::NodePrediction> nodes = cost::predict_nodes(costed, ceilings);
+  return {std::move(costed), std::move(nodes)};
 }
 
 std::string formula(const Op& op) {
@@ -82,12 +77,12 @@ std::string explain_node(const Graph& graph,
     throw usage_error("[node] %{} is a {}: no node makes it", value,
                       name(graph.value(value).storage));
   const Node& node = graph.node(id);
-  Costed costed = cost(graph, target, ceilings);
-  const cost::NodeCost& c = costed.costs[static_cast<size_t>(id)];
-  const cost::NodePrediction& p = costed.predictions[static_cast<size_t>(id)];
+  const Predicted predicted = predict(graph, target, ceilings);
+  const cost::NodeCost& c = predicted.costed.costs[static_cast<size_t>(id)];
+  const cost::NodePrediction& p = predicted.nodes[static_cast<size_t>(id)];
   std::string text = print(graph, node) + "\n\n";
   text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
-                      operands(graph, node, costed.places));
+                      operands(graph, node, predicted.costed.places));
   text += fmt::format("\nformula    {}\n", formula(*node.op));
   text += fmt::format("MACs       {}\nFLOPs      {}\nevaluated  {} (exp, log, tanh, divisions)\n",
                       format_integer(c.work.macs), format_integer(c.work.flops),
@@ -114,16 +109,16 @@ std::string explain_op(const Graph& graph,
     cost::Bound bound = cost::Bound::kNone;
     ValueId example = kNoValue;
   };
-  Costed costed = cost(graph, target, ceilings);
+  const Predicted predicted = predict(graph, target, ceilings);
   std::map<std::string, Row> rows;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.op != &op) continue;
     Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph, node))];
     ++row.nodes;
-    row.cost += costed.costs[i];
-    row.ns += costed.predictions[i].ns;
-    row.bound = costed.predictions[i].bound;
+    row.cost += predicted.costed.costs[i];
+    row.ns += predicted.nodes[i].ns;
+    row.bound = predicted.nodes[i].bound;
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
   std::string text = fmt::format("{} is {}.\nformula: {}\n", op.name,

@@ -14,10 +14,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "bench/attention_trial.h"
+#include "measure/inference_run.h"
 #include "report/console_report.h"
 #include "report/inference_report.h"
-#include "serve/attention_trial.h"
-#include "serve/experiment.h"
 
 namespace ridge::apps {
 namespace {
@@ -129,8 +129,10 @@ class InferLab {
     return inference_selection(o_.inference, level);
   }
 
-  serve::Experiment experiment(const std::string& level, int64_t batch, int64_t length) const {
-    serve::Experiment e;
+  measure::InferenceExperiment experiment(const std::string& level,
+                                          int64_t batch,
+                                          int64_t length) const {
+    measure::InferenceExperiment e;
     e.selection = selection(level);
     e.setting = make_setting(std::filesystem::path(o_.inference.model).stem().string(),
                              o_.inference.machine, e.selection, o_.inference.level.switches);
@@ -190,8 +192,8 @@ class InferLab {
     // A level is also what its backend does: capture, for one.
     std::unique_ptr<backends::Backend> own;
     if (level != levels_.back()) own = make_backend(o_.inference.machine, selection(level));
-    serve::PhaseRecords phases = serve::measure_phases(file_, experiment(level, batch, length),
-                                                       own ? *own : *backend_, study_.lab.limits());
+    measure::PhaseRecords phases = measure::measure_phases(
+        file_, experiment(level, batch, length), own ? *own : *backend_, study_.lab.limits());
     ns_per_token_ = phases.prefill.wall().median / static_cast<double>(batch * length);
     decode_ns_ = phases.decode.wall().median / static_cast<double>(batch);
     study_.lab.runs.push_back(std::move(phases.prefill));
@@ -204,7 +206,7 @@ class InferLab {
       if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
       tell(what);
       study_.gains.push_back(
-          serve::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_));
+          measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_));
     }
   }
 
@@ -217,7 +219,7 @@ class InferLab {
           2.0 * static_cast<double>(batch * o_.tokens) * decode_ns_ / std::max(ns_per_token_, 1.0);
       if (!allows(kLatenciesEnd, prompts + generated, what)) continue;
       tell(what);
-      study_.latencies.push_back(serve::measure_latency(
+      study_.latencies.push_back(measure::measure_latency(
           file_, experiment(levels_.back(), batch, o_.prompt), o_.tokens, *backend_));
     }
   }
@@ -229,13 +231,13 @@ class InferLab {
         tell(fmt::format("attention, head size {}, length {}", head_size, length));
         double left_ns = kAttentionEnd * o_.seconds * 1e9 - (now_ns() - begin_ns_);
         // Half of what is left is for what else runs on the machine.
-        serve::AttentionLimits limits{backend_->available_bytes() / 2, std::max(left_ns / 4, 1e6),
+        bench::AttentionLimits limits{backend_->available_bytes() / 2, std::max(left_ns / 4, 1e6),
                                       2e6 * o_.seconds};
         study_.attention.push_back(
-            serve::try_attention({1, head_size, length}, limits, *backend_, study_.lab.limits()));
+            bench::try_attention({1, head_size, length}, limits, *backend_, study_.lab.limits()));
       }
       if (memory > 0)
-        study_.reaches.push_back(serve::standard_reach({1, head_size, 1}, memory, *backend_));
+        study_.reaches.push_back(bench::standard_reach({1, head_size, 1}, memory, *backend_));
     }
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -11,17 +10,18 @@
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "bench/advice.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
-#include "train/advice.h"
 
 namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
-constexpr int64_t kTurnSteps = 4;  // plain and instrumented ones, two each
+constexpr int64_t kRoundSteps = 4;  // plain and instrumented ones, two each
 
 struct LabOptions {
   ModelOptions model;
@@ -114,8 +114,10 @@ class Lab {
     std::fflush(stdout);
   }
 
-  train::Experiment experiment(const std::string& level, int64_t batch, int64_t length) const {
-    train::Experiment e;
+  measure::TrainingExperiment experiment(const std::string& level,
+                                         int64_t batch,
+                                         int64_t length) const {
+    measure::TrainingExperiment e;
     e.selection = passes::Selection(level, switches_);
     e.setting = make_setting(choice_.name, o_.machine, e.selection, switches_);
     e.config = choice_.config;
@@ -129,15 +131,15 @@ class Lab {
   // A level under way.
   struct Rung {
     std::unique_ptr<backends::Backend> backend;
-    std::unique_ptr<train::RunningExperiment> running;
+    std::unique_ptr<measure::TrainingRun> running;
   };
 
-  Rung start(const train::Experiment& e, Progress& progress) {
+  Rung start(const measure::TrainingExperiment& e, Progress& progress) {
     Rung rung;
     rung.backend = make_backend(o_.machine, e.selection);
-    rung.running = std::make_unique<train::RunningExperiment>(
+    rung.running = std::make_unique<measure::TrainingRun>(
         e, *rung.backend, record_.limits(),
-        [&progress, level = e.setting.level](const train::StepEvent& event) {
+        [&progress, level = e.setting.level](const measure::StepEvent& event) {
           progress.tick(1, fmt::format("{}, loss {:.4f}", level, event.result.loss));
         });
     return rung;
@@ -150,8 +152,8 @@ class Lab {
       for (int64_t batch : batches_) climb(batch, length, progress);
   }
 
-  // The levels take turns where they can: what disturbs the machine for a while then hits all of
-  // them, and the ladder stays one. An instrument serves one program at a time.
+  // The levels are interleaved where they can be: what disturbs the machine for a while then hits
+  // all of them, and the ladder stays one. An instrument serves one program at a time.
   void climb(int64_t batch, int64_t length, Progress& progress) {
     std::vector<Rung> rungs;
     auto finish = [&] {
@@ -159,34 +161,26 @@ class Lab {
       rungs.clear();
     };
     for (const std::string& level : levels_) {
-      train::Experiment e = experiment(level, batch, length);
+      measure::TrainingExperiment e = experiment(level, batch, length);
       if (!rungs.empty()) e.foreign_bytes = rungs.front().running->record().memory.foreign_bytes;
       rungs.push_back(start(e, progress));
-      bool takes_turns = fit_together_ && rungs.back().backend->instrument() == nullptr;
-      rungs.back().running->take_turn(takes_turns ? kTurnSteps : steps_);
-      if (!takes_turns) finish();
+      bool interleaves = fit_together_ && rungs.back().backend->instrument() == nullptr;
+      rungs.back().running->run_round(interleaves ? kRoundSteps : steps_);
+      if (!interleaves) finish();
     }
     while (!rungs.empty() && !rungs.back().running->is_done())
-      for (Rung& rung : rungs) rung.running->take_turn(kTurnSteps);
+      for (Rung& rung : rungs) rung.running->run_round(kRoundSteps);
     finish();
   }
 
   // What follows from times like these is weak; the reader should know before reading it.
   void warn_of_doubts(const record::RunRecord& run) {
-    constexpr double kNoisySpread = 0.10, kOtherPace = 0.10;
+    constexpr double kNoisySpread = 0.10;
     const std::string name = run.setting.str();
     if (run.wall().spread() > kNoisySpread)
       record_.warnings.push_back(fmt::format(
           "the step times of {} spread by +-{:.0f}%: is the machine busy with something else?",
           name, 100 * run.wall().spread()));
-    // On a GPU it is that of launches, which few levels wait for: the table has it.
-    const double pace = run.setting.device == "cpu" ? run.pace().median : 0;
-    if (pace > 0 && std::abs(pace - 1) > kOtherPace)
-      record_.warnings.push_back(fmt::format(
-          "beside {} the machine ran at {:.0f}% of the rates that predictions take: {}", name,
-          100 * pace,
-          pace < 1 ? "it is busy with something else, or was rested when they were measured"
-                   : "measure them again (ridge machine --remeasure)"));
     double mfu = run.mfu(record::peak_flops_per_ns(record_, run.setting));
     if (mfu > 1)
       record_.warnings.push_back(
@@ -207,7 +201,7 @@ class Lab {
 
   void advise() {
     size_t index = record_.detailed.back();
-    train::Experiment present = experiment(levels_[index], batches_[0], lengths_[0]);
+    measure::TrainingExperiment present = experiment(levels_[index], batches_[0], lengths_[0]);
     auto backend = make_backend(o_.machine, present.selection);
     std::optional<Progress> progress;  // made when the number of changes is known
     auto tell = [&](size_t, size_t of) {
@@ -215,15 +209,15 @@ class Lab {
         progress.emplace("advice", static_cast<int64_t>(of), "changes costed", terminal_);
       progress->tick(1);
     };
-    std::vector<train::Advice> advice =
-        train::advise(present, *backend, *record_.ceilings, kAdvice, tell);
+    std::vector<bench::Advice> advice =
+        bench::advise(present, *backend, *record_.ceilings, kAdvice, tell);
     progress.reset();
-    for (const train::Advice& each : advice) record_.advice.push_back(each.record());
+    for (const bench::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
     Progress trial("trying the first advice", o_.warmup + steps_, "steps", terminal_);
     Rung changed = start(advice[0].changed, trial);
-    changed.running->take_turn(steps_);
+    changed.running->run_round(steps_);
     record_.trial =
         record::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
     trial.hide();

@@ -14,7 +14,7 @@
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/subcommand.h"
-#include "backends/cpu/measure_ceilings.h"
+#include "backends/cpu/calibration/calibration.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "cost/predict.h"

@@ -9,10 +9,11 @@
 #include <optional>
 
 #include "apps/environment.h"
-#include "backends/cpu/measure_ceilings.h"
-#include "backends/cuda/measure_ceilings.h"
+#include "backends/cpu/calibration/calibration.h"
+#include "backends/cuda/calibration/calibration.h"
 #include "base/error.h"
 #include "files/atomic_file.h"
+#include "measure/calibration.h"
 
 namespace ridge::apps {
 namespace {
@@ -34,7 +35,7 @@ std::optional<cost::Ceilings> kept(const fs::path& path, const cost::Machine& ma
   return std::nullopt;
 }
 
-cost::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
+cost::Ceilings calibrated(bool cuda, bool tf32, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
   auto tell = [&](double done, std::string_view step) {
@@ -42,8 +43,9 @@ cost::Ceilings measure(bool cuda, bool tf32, const TerminalOptions& terminal) {
     progress.tick(now - shown, step);
     shown = now;
   };
-  return cuda ? backends::cuda::measure_ceilings(tf32, tell)
-              : backends::cpu::measure_ceilings(tell);
+  auto calibration =
+      cuda ? backends::cuda::make_calibration(tf32) : backends::cpu::make_calibration();
+  return measure::calibrate(*calibration, tell);
 }
 
 // What is kept of this machine, or what is measured now.
@@ -56,7 +58,7 @@ cost::Ceilings kept_or_measured(const MachineOptions& options,
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
     if (auto found = kept(path, machine)) return *found;
-  cost::Ceilings ceilings = measure(cuda, tf32, terminal);
+  cost::Ceilings ceilings = calibrated(cuda, tf32, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());

@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ctime>
 #include <filesystem>
 
 #include "apps/environment.h"
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/isa.h"
 #include "backends/cuda/cuda_backend.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -220,11 +220,10 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
   return names;
 }
 
-int64_t expect_fits(const train::Experiment& e, const backends::Backend& backend) {
+int64_t expect_fits(const measure::TrainingExperiment& e, const backends::Backend& backend) {
   train::TrainingStep step =
       train::build_step(e.config, e.step, e.selection, ops::table(), backend);
-  record::RunRecord planned =
-      train::planned_run(e.setting, e.config, e.step, step, backend, nullptr);
+  record::RunRecord planned = measure::planned_training(e, step, backend, nullptr);
   int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
     throw memory_error("[memory] {} needs {}, and {} are left on this {}\n\n{}",
@@ -234,15 +233,6 @@ int64_t expect_fits(const train::Experiment& e, const backends::Backend& backend
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);
   return planned.memory.owned_bytes;
-}
-
-std::string utc_now() {
-  std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  char text[sizeof "2000-01-01T00:00:00Z"];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 }  // namespace ridge::apps

@@ -9,9 +9,9 @@
 
 #include "apps/command.h"
 #include "backends/backend.h"
+#include "measure/training_run.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
-#include "train/experiment.h"
 
 namespace ridge::apps {
 
@@ -79,8 +79,7 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
 // Builds and plans the experiment's step without running it: the bytes that it would own. An
 // out-of-memory Error where it would not fit into what the machine has left, and every Error that
 // building it raises.
-int64_t expect_fits(const train::Experiment& experiment, const backends::Backend& backend);
-
-std::string utc_now();  // ISO 8601
+int64_t expect_fits(const measure::TrainingExperiment& experiment,
+                    const backends::Backend& backend);
 
 }  // namespace ridge::apps

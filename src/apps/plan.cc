@@ -14,9 +14,9 @@
 #include "base/units.h"
 #include "cost/hardware.h"
 #include "cost/resource_plan.h"
+#include "measure/training_run.h"
 #include "ops/registry.h"
 #include "report/json_text.h"
-#include "train/experiment.h"
 #include "train/step.h"
 
 namespace ridge::apps {
@@ -84,12 +84,15 @@ class Planner {
       : choice_(choice), step_(step), selection_(selection), place_(place) {}
 
   record::RunRecord record(int64_t batch, const record::Setting& setting, bool timed) const {
-    train::StepOptions step = step_;
-    step.batch_size = batch;
+    measure::TrainingExperiment e;
+    e.setting = setting;
+    e.config = choice_.config;
+    e.step = step_;
+    e.step.batch_size = batch;
     train::TrainingStep graphs =
-        train::build_step(choice_.config, step, selection_, ops::table(), *place_.planned);
-    return train::planned_run(setting, choice_.config, step, graphs, *place_.planned,
-                              timed ? &place_.ceilings : nullptr);
+        train::build_step(e.config, e.step, selection_, ops::table(), *place_.planned);
+    return measure::planned_training(e, graphs, *place_.planned,
+                                     timed ? &place_.ceilings : nullptr);
   }
 
   Plan plan(const PlanOptions& o,

@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "cost/resource_plan.h"
+#include "measure/inference_plan.h"
 #include "record/lab_record.h"
 #include "report/json_text.h"
-#include "serve/phase_plan.h"
 
 namespace ridge::apps {
 namespace {
@@ -85,8 +85,8 @@ class InferencePlanner {
     return lengths;
   }
 
-  serve::Experiment experiment(int64_t batch, int64_t length) const {
-    serve::Experiment e;
+  measure::InferenceExperiment experiment(int64_t batch, int64_t length) const {
+    measure::InferenceExperiment e;
     e.selection = selection_;
     e.setting = make_setting(name_, request_.machine, selection_, request_.level.switches);
     e.setting.device = place_.target;
@@ -96,13 +96,14 @@ class InferencePlanner {
     return e;
   }
 
-  serve::PhasePlan plan(int64_t batch, int64_t length) const {
-    return serve::plan_phases(file_, experiment(batch, length), *place_.planned, &place_.ceilings);
+  measure::PhasePlan plan(int64_t batch, int64_t length) const {
+    return measure::plan_phases(file_, experiment(batch, length), *place_.planned,
+                                &place_.ceilings);
   }
 
   int64_t owned_bytes(int64_t batch, int64_t length, Progress& progress) const {
     progress.tick(1, fmt::format("{} x {}", batch, length));
-    return serve::session_bytes(file_, experiment(batch, length), *place_.planned);
+    return measure::session_bytes(file_, experiment(batch, length), *place_.planned);
   }
 
   void find_largest() {
@@ -132,7 +133,7 @@ class InferencePlanner {
     return run.mbu(place_.ceilings.memory_reads_per_ns());
   }
   // The most of each class in either phase.
-  static plan::MemoryMoment class_peaks(const serve::PhasePlan& plan) {
+  static plan::MemoryMoment class_peaks(const measure::PhasePlan& plan) {
     plan::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
     const plan::MemoryMoment other = plan.records.decode.memory.class_peaks();
     for (int i = 0; i < plan::kMemoryClasses; ++i)
@@ -170,7 +171,7 @@ class InferencePlanner {
                       {"plans", ordered_json::array()},
                       {"largest_batches", ordered_json::array()},
                       {"longest_contexts", ordered_json::array()}};
-    for (const serve::PhasePlan& each : plans_) {
+    for (const measure::PhasePlan& each : plans_) {
       const record::Setting& setting = each.records.prefill.setting;
       json["plans"].push_back(
           {{"batch_size", setting.batch_size},
@@ -200,7 +201,7 @@ class InferencePlanner {
                  {"TPOT"},
                  {"decode tokens/s"},
                  {"MBU"}});
-    for (const serve::PhasePlan& each : plans_) {
+    for (const measure::PhasePlan& each : plans_) {
       const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
       table.add({std::to_string(prefill.setting.batch_size),
                  std::to_string(prefill.setting.sequence), format_ns(prefill.predicted_ns),
@@ -209,7 +210,7 @@ class InferencePlanner {
                  percent(mbu(decode))});
     }
     fmt::print("{}\n", table.text(terminal_));
-    if (std::any_of(plans_.begin(), plans_.end(), [&](const serve::PhasePlan& each) {
+    if (std::any_of(plans_.begin(), plans_.end(), [&](const measure::PhasePlan& each) {
           return mbu(each.records.decode) > 1 || mfu(each.records.prefill) > 1;
         }))
       fmt::print(
@@ -227,7 +228,7 @@ class InferencePlanner {
     for (plan::MemoryClass each : shown) columns.push_back({std::string(name(each))});
     columns.push_back({"owned"});
     Table table(std::move(columns));
-    for (const serve::PhasePlan& each : plans_) {
+    for (const measure::PhasePlan& each : plans_) {
       const record::Setting& setting = each.records.prefill.setting;
       std::vector<std::string> row{std::to_string(setting.batch_size),
                                    std::to_string(setting.sequence)};
@@ -272,7 +273,7 @@ class InferencePlanner {
   passes::Selection selection_;
   Place place_;
   std::vector<int64_t> batches_, lengths_;
-  std::vector<serve::PhasePlan> plans_;
+  std::vector<measure::PhasePlan> plans_;
   std::vector<LargestBatch> largest_;
   std::vector<LongestContext> longest_;
 };

@@ -10,14 +10,17 @@
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "base/units.h"
 #include "files/atomic_folder.h"
+#include "measure/training_run.h"
 #include "report/console_report.h"
 #include "report/output_files.h"
 #include "report/performance_summary.h"
 #include "train/trained_model.h"
+#include "train/training_loop.h"
 
 namespace ridge::apps {
 namespace {
@@ -81,10 +84,10 @@ class Training {
       record_.ceilings = machine_ceilings(o_.machine, experiment_.selection.has("tf32"), terminal_);
     if (experiment_.instrument) record_.detailed = {0};
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
-    record_.runs.push_back(train::run_experiment(
-        experiment_, *backend, record_.limits(),
-        [&](const train::StepEvent& event) { show(event, progress); },
-        [&](train::Trainer& trainer) { save(trainer); }));
+    if (experiment_.instrument)
+      measure(*backend, progress);
+    else
+      train(*backend, progress);
     progress.hide();
     record_.finished_at = utc_now();
     if (!o_.json) summarize();
@@ -116,7 +119,36 @@ class Training {
     expect_steps(o_.steps, experiment_.instrument ? 2 : 1, o_.warmup);
   }
 
-  void show(const train::StepEvent& event, Progress& progress) const {
+  // Read a batch, step, report: train::run_loop.
+  void train(backends::Backend& backend, Progress& progress) {
+    train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
+    train::WorkshopData data(experiment_.config.vocabulary, experiment_.step.sequence,
+                             train::kWorkshopSeed);
+    record::RunRecord run =
+        measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
+    train::run_loop(trainer, data, -o_.warmup, o_.steps,
+                    [&](int64_t step, const train::StepResult& result) {
+                      show({step, false, result}, progress);
+                      if (step < 0) return;
+                      run.losses.push_back(result.loss);
+                      run.plain_wall_ns.push_back(result.elapsed_ns);
+                    });
+    run.memory.allocated_bytes = trainer.owned_bytes();
+    run.memory.after = backend.taken_memory();
+    record_.runs.push_back(std::move(run));
+    save(trainer);
+  }
+
+  // The same under the clock, some steps instrumented.
+  void measure(backends::Backend& backend, Progress& progress) {
+    measure::TrainingRun run(experiment_, backend, record_.limits(),
+                             [&](const measure::StepEvent& event) { show(event, progress); });
+    run.run_round(o_.steps);
+    record_.runs.push_back(run.record());
+    save(run.trainer());
+  }
+
+  void show(const measure::StepEvent& event, Progress& progress) const {
     const std::string loss = fmt::format("loss {:.4f}", event.result.loss);
     if (o_.json || event.index < 0) {
       progress.tick(1, loss);
@@ -167,7 +199,7 @@ class Training {
   const TerminalOptions& terminal_;
   ModelChoice choice_;
   std::string switches_;
-  train::Experiment experiment_;
+  measure::TrainingExperiment experiment_;
   record::LabRecord record_;
 };
 

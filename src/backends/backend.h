@@ -12,14 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/probe.h"
 #include "base/process_memory.h"
 #include "graph/graph.h"
 #include "plan/target.h"
 #include "record/profile.h"
-
-namespace ridge::cost {
-struct Ceilings;
-}
 
 namespace ridge::backends {
 
@@ -162,10 +159,8 @@ class Backend : public plan::Target {
   // Null where a launch returns when its work is done: a clock around each tells its time.
   virtual Instrument* instrument() { return nullptr; }
 
-  // How fast the machine is now, for other programs and heat slow it down: a rate over the one that
-  // the ceilings have. Where launches made one by one take the host time (stream_launch_ns), that
-  // of such launches; else of something else that predicts. 0 where that is not known.
-  virtual double present_pace(const cost::Ceilings&) const { return 0; }
+  // Null where a step does not wait for launches that the host makes one by one.
+  virtual const EnqueueProbe* enqueue_probe() { return nullptr; }
 };
 
 }  // namespace ridge::backends

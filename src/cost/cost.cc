@@ -13,57 +13,49 @@
 namespace ridge::cost {
 namespace {
 
-int64_t operand_bytes(const Graph& graph, const std::vector<plan::Place>& places, ValueId value) {
-  const Type& type = graph.type(value);
+int64_t operand_bytes(const plan::PlannedGraph& planned, ValueId value) {
+  const Type& type = planned.graph.type(value);
   // Blocks lie along a dense last axis; a broadcast of a block type does not exist.
   int64_t elements = is_block(type.dtype)
                          ? type.shape.elements()
-                         : plan::distinct_elements(type.shape, at(places, value).layout);
+                         : plan::distinct_elements(type.shape, at(planned.places, value).layout);
   return storage_bytes(type.dtype, elements);
 }
 
 // Parts already lying in the output are neither read nor written by the op that joins them.
-void count_unplaced_parts(const Graph& graph,
-                          const Node& node,
-                          const std::vector<plan::Place>& places,
-                          NodeCost& cost) {
+void count_unplaced_parts(const plan::PlannedGraph& planned, const Node& node, NodeCost& cost) {
+  const Graph& graph = planned.graph;
   for (ValueId part : node.inputs) {
-    if (at(places, part).root == at(places, node.outputs[0]).root) continue;
-    cost.read_bytes += operand_bytes(graph, places, part);
+    if (at(planned.places, part).root == at(planned.places, node.outputs[0]).root) continue;
+    cost.read_bytes += operand_bytes(planned, part);
     cost.written_bytes += storage_bytes(graph.type(part).dtype, graph.shape(part).elements());
   }
 }
 
-void count_operands(const Graph& graph,
-                    const Node& node,
-                    const std::vector<plan::Place>& places,
-                    NodeCost& cost) {
+void count_operands(const plan::PlannedGraph& planned, const Node& node, NodeCost& cost) {
   std::set<ValueId> seen;
   for (ValueId input : node.inputs)
-    if (seen.insert(input).second) cost.read_bytes += operand_bytes(graph, places, input);
-  for (ValueId output : node.outputs) cost.written_bytes += operand_bytes(graph, places, output);
+    if (seen.insert(input).second) cost.read_bytes += operand_bytes(planned, input);
+  for (ValueId output : node.outputs) cost.written_bytes += operand_bytes(planned, output);
 }
 
-NodeCost node_cost(const Graph& graph,
-                   const Node& node,
-                   const std::vector<plan::Place>& places,
-                   const plan::Target* target) {
+NodeCost node_cost(const plan::PlannedGraph& planned, size_t i) {
   NodeCost cost;
+  const Node& node = planned.graph.nodes[i];
   if (node.op->kind == OpKind::kView) return cost;
-  CallTypes types(graph, node);
+  CallTypes types(planned.graph, node);
   if (node.op->work != nullptr) cost.work = node.op->work(types.call());
   auto traffic = node.op->traffic == nullptr ? std::nullopt : node.op->traffic(types.call());
   if (traffic) {
     cost.read_bytes = traffic->read_bytes;
     cost.written_bytes = traffic->written_bytes;
   } else if (node.op->joins) {
-    count_unplaced_parts(graph, node, places, cost);
+    count_unplaced_parts(planned, node, cost);
   } else {
-    count_operands(graph, node, places, cost);
+    count_operands(planned, node, cost);
   }
-  bool free = node.op->joins && cost.bytes() == 0;
-  cost.launches = free ? 0 : target == nullptr ? 1 : target->launches(graph, node);
-  cost.rounds = free || target == nullptr ? 0 : target->rounds(graph, node);
+  cost.launches = planned.calls[i].launches;
+  cost.rounds = planned.calls[i].rounds;
   return cost;
 }
 
@@ -102,12 +94,9 @@ NodeCost& NodeCost::operator+=(const NodeCost& other) {
   return *this;
 }
 
-std::vector<NodeCost> node_costs(const Graph& graph,
-                                 const std::vector<plan::Place>& places,
-                                 const plan::Target* target) {
+std::vector<NodeCost> node_costs(const plan::PlannedGraph& planned) {
   std::vector<NodeCost> costs;
-  costs.reserve(graph.nodes.size());
-  for (const Node& node : graph.nodes) costs.push_back(node_cost(graph, node, places, target));
+  for (size_t i = 0; i < planned.graph.nodes.size(); ++i) costs.push_back(node_cost(planned, i));
   return costs;
 }
 
@@ -131,9 +120,9 @@ ModelTotals model_totals(const Graph& graph) {
   return totals;
 }
 
-int64_t compulsory_bytes(const Graph& graph,
-                         const std::vector<plan::Place>& places,
-                         std::string_view scope) {
+int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view scope) {
+  const Graph& graph = planned.graph;
+  const std::vector<plan::Place>& places = planned.places;
   std::set<ValueId> made, kept;
   std::map<ValueId, int64_t> read, written;  // bytes by root
   for (const Node& node : graph.nodes) {
@@ -163,13 +152,14 @@ int64_t compulsory_bytes(const Graph& graph,
   return sum;
 }
 
-int64_t parameter_bytes(const Graph& graph, const std::vector<plan::Place>& places) {
+int64_t parameter_bytes(const plan::PlannedGraph& planned) {
+  const Graph& graph = planned.graph;
   std::map<ValueId, int64_t> read;
   for (const Node& node : graph.nodes) {
     if (node.op->kind == OpKind::kView) continue;
     auto traffic = traffic_of(graph, node);
     for (ValueId input : node.inputs) {
-      ValueId root = at(places, input).root;
+      ValueId root = at(planned.places, input).root;
       if (graph.value(root).storage == Storage::kParameter)
         raise(read[root], touched_bytes(graph, root, traffic ? traffic->read_bytes : kWhole));
     }

@@ -10,8 +10,7 @@
 
 #include "base/shape.h"
 #include "graph/graph.h"
-#include "plan/places.h"
-#include "plan/target.h"
+#include "plan/planned_graph.h"
 
 namespace ridge::cost {
 
@@ -26,10 +25,7 @@ struct NodeCost {
   NodeCost& operator+=(const NodeCost& other);  // an out-of-memory Error over 63 bits
 };
 
-// One per node. Without a target each node that does work is one launch.
-std::vector<NodeCost> node_costs(const Graph& graph,
-                                 const std::vector<plan::Place>& places,
-                                 const plan::Target* target);
+std::vector<NodeCost> node_costs(const plan::PlannedGraph& planned);  // one per node
 NodeCost total(const std::vector<NodeCost>& costs);
 
 // The sum over the graph's distinct origins: the same under every pass.
@@ -46,10 +42,8 @@ ModelTotals model_totals(const Graph& graph);
 // Bytes of the scope's inputs and outputs once, as if everything in it were fused. Of stored values
 // that are looked up or updated by rows, at most what the node that does it touches. An empty scope
 // is the graph.
-int64_t compulsory_bytes(const Graph& graph,
-                         const std::vector<plan::Place>& places,
-                         std::string_view scope);
+int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view scope);
 // What the graph must read of its parameters, each once, as they are stored.
-int64_t parameter_bytes(const Graph& graph, const std::vector<plan::Place>& places);
+int64_t parameter_bytes(const plan::PlannedGraph& planned);
 
 }  // namespace ridge::cost

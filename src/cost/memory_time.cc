@@ -139,16 +139,11 @@ struct PieceUse {
 
 }  // namespace
 
-void walk_memory(const Graph& graph,
-                 const std::vector<plan::Place>& places,
-                 const plan::MemoryPlan& plan,
-                 const std::vector<NodeCost>& costs,
-                 const Ceilings& ceilings,
-                 const RunNode& run) {
-  plan::Addresses addresses(graph, places, plan);
+void walk_memory(const CostedGraph& costed, const Ceilings& ceilings, const RunNode& run) {
+  plan::Addresses addresses(costed);
   std::vector<std::vector<plan::Access>> schedule;
-  for (size_t i = 0; i < graph.nodes.size(); ++i)
-    schedule.push_back(accesses_of(graph.nodes[i], costs[i], addresses));
+  for (size_t i = 0; i < costed.costs.size(); ++i)
+    schedule.push_back(accesses_of(costed.graph.nodes[i], costed.costs[i], addresses));
   int64_t piece = choose_piece(schedule), touches = 0;
   for (const auto& accesses : schedule)
     for (const plan::Access& access : accesses) touches += pieces_of(access, piece);

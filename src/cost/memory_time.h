@@ -8,10 +8,7 @@
 #include <vector>
 
 #include "cost/ceilings.h"
-#include "cost/cost.h"
-#include "graph/graph.h"
-#include "plan/places.h"
-#include "plan/planner.h"
+#include "cost/costed_graph.h"
 
 namespace ridge::cost {
 
@@ -56,11 +53,6 @@ using RunNode = std::function<double(size_t node, const MemoryTime& time)>;
 // Calls `run` for each node in turn. Addresses are the arena's offsets and one range for each
 // stored value; operands age while nodes run. There are two rounds and the second counts: the graph
 // runs over and over.
-void walk_memory(const Graph& graph,
-                 const std::vector<plan::Place>& places,
-                 const plan::MemoryPlan& plan,
-                 const std::vector<NodeCost>& costs,
-                 const Ceilings& ceilings,
-                 const RunNode& run);
+void walk_memory(const CostedGraph& costed, const Ceilings& ceilings, const RunNode& run);
 
 }  // namespace ridge::cost

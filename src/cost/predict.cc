@@ -11,7 +11,6 @@
 #include "cost/memory_time.h"
 #include "cost/product_call.h"
 #include "cost/product_time.h"
-#include "plan/dependences.h"
 
 namespace ridge::cost {
 namespace {
@@ -60,14 +59,11 @@ double over(double amount, double rate) { return rate > 0 ? amount / rate : 0; }
 
 class Predictor {
  public:
-  Predictor(const Graph& graph, const Ceilings& ceilings) : graph_(graph), ceilings_(ceilings) {}
+  Predictor(const CostedGraph& costed, const Ceilings& ceilings)
+      : graph_(costed.graph), places_(costed.places), ceilings_(ceilings) {}
 
   // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
-  NodePrediction node(const Node& node,
-                      const std::vector<plan::Place>& places,
-                      const NodeCost& cost,
-                      double memory_ns,
-                      double near_ns) {
+  NodePrediction node(const Node& node, const NodeCost& cost, double memory_ns, double near_ns) {
     NodePrediction p;
     if (cost.launches == 0) return p;
     double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
@@ -79,9 +75,9 @@ class Predictor {
     p.memory_ns = memory_ns * threads;
     TimeLaw law = time_law(*node.op);
     if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
-      product(node, places, near_ns, p);
+      product(node, near_ns, p);
     } else if (law == TimeLaw::kWalk) {
-      program(node, places, cost.work, threads, p);
+      program(node, cost.work, threads, p);
     } else {
       bool attends = law == TimeLaw::kAttention || law == TimeLaw::kAttentionBackward;
       p.compute_ns = attends
@@ -116,14 +112,11 @@ class Predictor {
 
   // Samples of products include their call and their operands at hand: what is farther away adds
   // what is not hidden.
-  void product(const Node& node,
-               const std::vector<plan::Place>& places,
-               double near_ns,
-               NodePrediction& p) {
+  void product(const Node& node, double near_ns, NodePrediction& p) {
     CallTypes types(graph_, node);
     ProductCall call =
-        product_call(types.call(), at(places, node.inputs[0]).layout,
-                     at(places, node.inputs[1]).layout, at(places, node.outputs[0]).layout);
+        product_call(types.call(), at(places_, node.inputs[0]).layout,
+                     at(places_, node.inputs[1]).layout, at(places_, node.outputs[0]).layout);
     const ProductRates& rates = ceilings_.product(call.dtype, call.is_own);
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
@@ -179,12 +172,8 @@ class Predictor {
   // Dense operands are read and written by the instructions themselves, so that memory and
   // arithmetic overlap. Others pass through registers a tile at a time, before and after the
   // instructions: one after the other.
-  void program(const Node& node,
-               const std::vector<plan::Place>& places,
-               const Work& work,
-               double threads,
-               NodePrediction& p) {
-    double passage = passage_ns(node, places);
+  void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
+    double passage = passage_ns(node);
     p.compute_ns = threads * (program_ns(node, work) + passage);
     p.ns = p.overhead_ns +
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
@@ -202,24 +191,23 @@ class Predictor {
   }
 
   // The time that operands take into and out of registers.
-  double passage_ns(const Node& node, const std::vector<plan::Place>& places) const {
+  double passage_ns(const Node& node) const {
     if (!node.op->joins)
-      return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs, places);
+      return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs);
     double ns = 0;
     for (ValueId part : node.inputs)
-      if (at(places, part).root != at(places, node.outputs[0]).root)
-        ns += passage_ns(graph_.shape(part), {part}, {node.outputs[0]}, places);
+      if (at(places_, part).root != at(places_, node.outputs[0]).root)
+        ns += passage_ns(graph_.shape(part), {part}, {node.outputs[0]});
     return ns;
   }
 
   double passage_ns(const Shape& domain,
                     const std::vector<ValueId>& inputs,
-                    const std::vector<ValueId>& outputs,
-                    const std::vector<plan::Place>& places) const {
+                    const std::vector<ValueId>& outputs) const {
     std::vector<ValueId> operands = inputs;
     operands.insert(operands.end(), outputs.begin(), outputs.end());
     std::vector<Strides> strides;
-    for (ValueId value : operands) strides.push_back(at(places, value).layout.strides);
+    for (ValueId value : operands) strides.push_back(at(places_, value).layout.strides);
     std::vector<Walk> each = walks(domain, strides);
     double elements = static_cast<double>(domain.elements()), ns = 0;
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -234,6 +222,7 @@ class Predictor {
   }
 
   const Graph& graph_;
+  const std::vector<plan::Place>& places_;
   const Ceilings& ceilings_;
   ProductTimes products_;
 };
@@ -251,18 +240,18 @@ double library_ns(const Graph& graph,
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
 }
 
-// Launches made one by one: the host tells the device one after the other, which runs each once it
-// is told and the one before is done.
-double streamed_ns(const Graph& graph,
-                   const std::vector<NodeCost>& costs,
+// Launches made one by one: the host enqueues one after the other, and the device runs each once it
+// is enqueued and the one before is done.
+double streamed_ns(const CostedGraph& costed,
                    const std::vector<NodePrediction>& predictions,
                    const Ceilings& ceilings) {
-  double told_ns = 0, done_ns = 0;
-  for (size_t i = 0; i < costs.size(); ++i) {
-    told_ns += costs[i].launches * ceilings.stream_launch_ns +
-               library_ns(graph, graph.nodes[i], costs[i], ceilings);
+  double enqueued_ns = 0, done_ns = 0;
+  for (size_t i = 0; i < predictions.size(); ++i) {
+    const NodeCost& cost = costed.costs[i];
+    enqueued_ns += cost.launches * ceilings.stream_launch_ns +
+                   library_ns(costed.graph, costed.graph.nodes[i], cost, ceilings);
     done_ns =
-        std::max(told_ns, done_ns + costs[i].launches * ceilings.stream_gap_ns) + predictions[i].ns;
+        std::max(enqueued_ns, done_ns + cost.launches * ceilings.stream_gap_ns) + predictions[i].ns;
   }
   return done_ns;
 }
@@ -270,16 +259,15 @@ double streamed_ns(const Graph& graph,
 // How much of the device a kernel keeps others from. One that reaches a part u of its limit alone
 // either has too few blocks for all multiprocessors, which leaves others room, or does less than it
 // could on those that it has, which leaves little. u^(1/4) lies between; whole steps of a preset on
-// an H200 set it (docs/measurements.md).
+// an H200 set it (docs/runs/2026-11-22-prediction-gpu-two-hosts.md).
 double share_of_device(const NodePrediction& kernel) {
   return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
 }
 
 // A kernel begins when what it waits for has ended. Those that run at once go as fast as each does
 // alone while the device has room for them, and all slower by what it lacks.
-double side_by_side_ns(const std::vector<std::vector<NodeId>>& after,
-                       const std::vector<bool>& has_launch,
-                       const std::vector<NodePrediction>& predictions) {
+double side_by_side_ns(const CostedGraph& costed, const std::vector<NodePrediction>& predictions) {
+  const std::vector<std::vector<NodeId>>& after = costed.branches->after;
   struct Running {
     size_t node;
     double left_ns;  // as fast as alone
@@ -288,7 +276,7 @@ double side_by_side_ns(const std::vector<std::vector<NodeId>>& after,
   std::vector<size_t> awaited(predictions.size());               // by each node
   std::vector<Running> running;
   for (size_t i = 0; i < predictions.size(); ++i) {
-    if (!has_launch[i]) continue;
+    if (costed.costs[i].launches == 0) continue;
     awaited[i] = after[i].size();
     for (NodeId before : after[i]) waiting[static_cast<size_t>(before)].push_back(i);
     if (awaited[i] == 0) running.push_back({i, predictions[i].ns});
@@ -327,17 +315,11 @@ std::string_view name(Bound bound) {
   return kNames[static_cast<size_t>(bound)];
 }
 
-std::vector<NodePrediction> predict_nodes(const Graph& graph,
-                                          const std::vector<plan::Place>& places,
-                                          const plan::MemoryPlan& plan,
-                                          const std::vector<NodeCost>& costs,
-                                          const Ceilings& ceilings) {
-  RIDGE_CHECK(costs.size() == graph.nodes.size(), "{} costs for {} nodes", costs.size(),
-              graph.nodes.size());
-  Predictor predictor(graph, ceilings);
-  std::vector<NodePrediction> predictions(graph.nodes.size());
-  walk_memory(graph, places, plan, costs, ceilings, [&](size_t i, const MemoryTime& time) {
-    predictions[i] = predictor.node(graph.nodes[i], places, costs[i], time.ns, time.near_ns);
+std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceilings& ceilings) {
+  Predictor predictor(costed, ceilings);
+  std::vector<NodePrediction> predictions(costed.graph.nodes.size());
+  walk_memory(costed, ceilings, [&](size_t i, const MemoryTime& time) {
+    predictions[i] = predictor.node(costed.graph.nodes[i], costed.costs[i], time.ns, time.near_ns);
     return predictions[i].ns;
   });
   return predictions;
@@ -349,21 +331,15 @@ double total_ns(const std::vector<NodePrediction>& predictions) {
   return sum;
 }
 
-double predict_run_ns(const Graph& graph,
-                      const std::vector<plan::Place>& places,
-                      const plan::MemoryPlan& plan,
-                      const std::vector<NodeCost>& costs,
+double predict_run_ns(const CostedGraph& costed,
                       const std::vector<NodePrediction>& predictions,
-                      const plan::Target& target,
                       const Ceilings& ceilings) {
-  if (!target.branch_slack(graph).any()) {
-    return target.replays() ? total_ns(predictions)
-                            : streamed_ns(graph, costs, predictions, ceilings);
-  }
-  std::vector<bool> has_launch;
-  for (const NodeCost& cost : costs) has_launch.push_back(cost.launches > 0);
-  return side_by_side_ns(plan::dependences(graph, places, plan, has_launch), has_launch,
-                         predictions);
+  if (costed.branches) return side_by_side_ns(costed, predictions);
+  return costed.replays ? total_ns(predictions) : streamed_ns(costed, predictions, ceilings);
+}
+
+double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings) {
+  return predict_run_ns(costed, predict_nodes(costed, ceilings), ceilings);
 }
 
 double predict_product_ns(const ProductRates& rates,

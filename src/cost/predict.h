@@ -11,10 +11,8 @@
 #include <vector>
 
 #include "cost/ceilings.h"
-#include "cost/cost.h"
+#include "cost/costed_graph.h"
 #include "graph/graph.h"
-#include "plan/places.h"
-#include "plan/planner.h"
 
 namespace ridge::cost {
 
@@ -36,27 +34,20 @@ struct NodePrediction {
 // them as they are.
 std::optional<DType> rounded_to(const Node& node);
 
-// One per node, in the setting of the whole graph: layouts from `places`, addresses and reuse from
-// `plan`. The graph is taken as run over and over, so that what the previous run left in cache
-// counts.
-std::vector<NodePrediction> predict_nodes(const Graph& graph,
-                                          const std::vector<plan::Place>& places,
-                                          const plan::MemoryPlan& plan,
-                                          const std::vector<NodeCost>& costs,
-                                          const Ceilings& ceilings);
+// One per node, in the setting of the whole graph: its layouts, addresses and reuse. The graph is
+// taken as run over and over, so that what the previous run left in cache counts.
+std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
 
-// A run of the graph. Kernels come one after the other, or, where the target runs branches side by
-// side, as soon as what they wait for has ended: those at work at once share the device, and one
-// that is at its limit leaves no room. Where each launch is made by itself, a kernel begins no
-// sooner than the host has told it.
-double predict_run_ns(const Graph& graph,
-                      const std::vector<plan::Place>& places,
-                      const plan::MemoryPlan& plan,
-                      const std::vector<NodeCost>& costs,
+// A run of the graph whose nodes are predicted. Kernels come one after the other, or, where the
+// plan has branches, as soon as what they wait for has ended: those at work at once share the
+// device, and one that is at its limit leaves no room. Where each launch is made by itself, a
+// kernel begins no sooner than the host has enqueued it.
+double predict_run_ns(const CostedGraph& costed,
                       const std::vector<NodePrediction>& predictions,
-                      const plan::Target& target,
                       const Ceilings& ceilings);
+// The same from the counts alone.
+double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings);
 
 // A product by itself, operands in cache, without the call's overhead.
 double predict_product_ns(const ProductRates& rates,

@@ -100,21 +100,14 @@ bool is_known(std::string_view name) {
 bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
 
 cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {
-  std::vector<plan::Place> places = plan::places(graph, &context.target);
-  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places, &context.target);
-  cost::NodeCost cost = cost::total(costs);
-  plan::MemoryPlan plan = plan::plan_memory(graph, places, context.target);
-  double predicted = 0;
-  if (const cost::Ceilings* ceilings = context.ceilings)
-    predicted = cost::predict_run_ns(graph, places, plan, costs,
-                                     cost::predict_nodes(graph, places, plan, costs, *ceilings),
-                                     context.target, *ceilings);
+  const cost::CostedGraph costed = cost::count(plan::plan(graph, context.target));
+  const cost::NodeCost sum = cost::total(costed.costs);
   return {static_cast<int64_t>(graph.nodes.size()),
-          cost.launches,
-          cost.work.flops,
-          cost.bytes(),
-          plan.arena_bytes,
-          predicted};
+          sum.launches,
+          sum.work.flops,
+          sum.bytes(),
+          costed.memory.arena_bytes,
+          context.ceilings == nullptr ? 0 : cost::predict_run_ns(costed, *context.ceilings)};
 }
 
 }  // namespace

@@ -6,12 +6,13 @@
 
 namespace ridge::plan {
 
-Addresses::Addresses(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan)
-    : graph_(graph), places_(places), plan_(plan), stored_(graph.values.size(), -1) {
-  end_ = round_up(plan.arena_bytes, kStoredAlignment);
+Addresses::Addresses(const PlannedGraph& planned)
+    : planned_(planned), stored_(planned.graph.values.size(), -1) {
+  const Graph& graph = planned.graph;
+  end_ = round_up(planned.memory.arena_bytes, kStoredAlignment);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
-    bool is_root = at(places, static_cast<ValueId>(i)).root == static_cast<ValueId>(i);
+    bool is_root = at(planned.places, static_cast<ValueId>(i)).root == static_cast<ValueId>(i);
     if (!is_root || value.storage == Storage::kTemporary) continue;
     stored_[i] = end_;
     end_ +=
@@ -20,13 +21,13 @@ Addresses::Addresses(const Graph& graph, const std::vector<Place>& places, const
 }
 
 Access Addresses::access(ValueId value, bool is_write) const {
-  const Place& place = at(places_, value);
-  const Type& type = graph_.type(value);
+  const Place& place = at(planned_.places, value);
+  const Type& type = planned_.graph.type(value);
   int64_t base = stored_[static_cast<size_t>(place.root)];
   if (base < 0) {
-    int buffer = plan_.buffer_of[static_cast<size_t>(place.root)];
+    int buffer = planned_.memory.buffer_of[static_cast<size_t>(place.root)];
     RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
-    base = plan_.buffers[static_cast<size_t>(buffer)].offset;
+    base = planned_.memory.buffers[static_cast<size_t>(buffer)].offset;
   }
   int64_t elements = 0, last = 0;
   if (is_block(type.dtype)) {

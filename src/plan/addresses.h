@@ -7,8 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "plan/places.h"
-#include "plan/planner.h"
+#include "plan/planned_graph.h"
 
 namespace ridge::plan {
 
@@ -25,15 +24,14 @@ struct Access {
 
 class Addresses {
  public:
-  Addresses(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan);
+  // `planned` must outlive it.
+  explicit Addresses(const PlannedGraph& planned);
 
   int64_t end() const { return end_; }
   Access access(ValueId value, bool is_write) const;
 
  private:
-  const Graph& graph_;
-  const std::vector<Place>& places_;
-  const MemoryPlan& plan_;
+  const PlannedGraph& planned_;
   std::vector<int64_t> stored_;  // per root: its address, -1 for temporaries
   int64_t end_ = 0;
 };

@@ -13,17 +13,14 @@ namespace {
 using Accesses = std::vector<Access>;
 
 // A workspace is written: two nodes that share one take turns.
-Accesses accesses_of(NodeId id,
-                     const Graph& graph,
-                     const Addresses& addresses,
-                     const MemoryPlan& plan) {
+Accesses accesses_of(NodeId id, const PlannedGraph& planned, const Addresses& addresses) {
   Accesses all;
-  const Node& node = graph.node(id);
+  const Node& node = planned.graph.node(id);
   for (ValueId input : node.inputs) all.push_back(addresses.access(input, false));
   for (ValueId output : node.outputs) all.push_back(addresses.access(output, true));
-  int workspace = plan.workspace_of[static_cast<size_t>(id)];
+  int workspace = planned.memory.workspace_of[static_cast<size_t>(id)];
   if (workspace >= 0) {
-    const Buffer& buffer = plan.buffers[static_cast<size_t>(workspace)];
+    const Buffer& buffer = planned.memory.buffers[static_cast<size_t>(workspace)];
     all.push_back({buffer.offset, buffer.offset + buffer.bytes, buffer.bytes, true});
   }
   return all;
@@ -59,18 +56,16 @@ class Ancestors {
 
 }  // namespace
 
-std::vector<std::vector<NodeId>> dependences(const Graph& graph,
-                                             const std::vector<Place>& places,
-                                             const MemoryPlan& plan,
-                                             const std::vector<bool>& launches) {
-  Addresses addresses(graph, places, plan);
+std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned) {
+  const Graph& graph = planned.graph;
+  Addresses addresses(planned);
   Ancestors ancestors(graph.nodes.size());
   std::vector<Accesses> touched(graph.nodes.size());
   std::vector<std::vector<NodeId>> after(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!launches[i]) continue;
+    if (planned.calls[i].launches == 0) continue;
     NodeId node = static_cast<NodeId>(i);
-    touched[i] = accesses_of(node, graph, addresses, plan);
+    touched[i] = accesses_of(node, planned, addresses);
     for (NodeId before = node - 1; before >= 0; --before) {
       const Accesses& theirs = touched[static_cast<size_t>(before)];
       if (theirs.empty() || ancestors.has(node, before) || !conflict(touched[i], theirs)) continue;
@@ -81,17 +76,14 @@ std::vector<std::vector<NodeId>> dependences(const Graph& graph,
   return after;
 }
 
-Schedule schedule_branches(const Graph& graph,
-                           const std::vector<Place>& places,
-                           const MemoryPlan& plan,
-                           const std::vector<bool>& launches) {
-  Schedule schedule{dependences(graph, places, plan, launches),
-                    std::vector<bool>(graph.nodes.size(), false),
+Schedule schedule_branches(const PlannedGraph& planned) {
+  const Graph& graph = planned.graph;
+  Schedule schedule{dependences(planned), std::vector<bool>(graph.nodes.size(), false),
                     std::vector<int>(graph.nodes.size(), 1)};
   std::vector<std::vector<NodeId>> users = graph.users();
   std::vector<NodeId> row;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!launches[i]) continue;
+    if (planned.calls[i].launches == 0) continue;
     const std::vector<ValueId>& outputs = graph.nodes[i].outputs;
     bool is_read = std::any_of(outputs.begin(), outputs.end(), [&](ValueId output) {
       return !users[static_cast<size_t>(output)].empty();

@@ -6,30 +6,14 @@
 
 #include <vector>
 
-#include "graph/graph.h"
-#include "plan/places.h"
-#include "plan/planner.h"
+#include "plan/planned_graph.h"
 
 namespace ridge::plan {
 
-// Per node the nodes before it that it must wait for, latest first, without those that another of
-// them waits for. Nodes with `launches[node]` false (views, and what has nothing to do) neither
-// wait nor are waited for.
-std::vector<std::vector<NodeId>> dependences(const Graph& graph,
-                                             const std::vector<Place>& places,
-                                             const MemoryPlan& plan,
-                                             const std::vector<bool>& launches);
+// As Schedule::after. Nodes that launch nothing neither wait nor are waited for.
+std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned);
 
-// How nodes run where branches run side by side.
-struct Schedule {
-  std::vector<std::vector<NodeId>> after;  // as `dependences`
-  // It updates the store, and nothing else in the graph reads what it makes
-  std::vector<bool> is_background;
-  std::vector<int> beside;  // nodes in a row, this one included, none of which waits for another
-};
-Schedule schedule_branches(const Graph& graph,
-                           const std::vector<Place>& places,
-                           const MemoryPlan& plan,
-                           const std::vector<bool>& launches);
+// `planned` has its places, calls and memory.
+Schedule schedule_branches(const PlannedGraph& planned);
 
 }  // namespace ridge::plan

@@ -195,23 +195,8 @@ int64_t MemoryPlan::owned_bytes() const {
   return std::accumulate(std::begin(store_bytes), std::end(store_bytes), arena_bytes);
 }
 
-int64_t MemoryMoment::total() const {
-  return std::accumulate(std::begin(bytes), std::end(bytes), int64_t{0});
-}
-
 MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, const Target& target) {
   return Planner(graph, places, target).run();
-}
-
-std::vector<MemoryMoment> memory_timeline(const Graph& graph, const MemoryPlan& plan) {
-  std::vector<MemoryMoment> moments(graph.nodes.size());
-  for (size_t i = 0; i < moments.size(); ++i)
-    std::copy_n(plan.store_bytes, kMemoryClasses, moments[i].bytes);
-  for (const Buffer& buffer : plan.buffers)
-    for (NodeId i = buffer.first; i <= buffer.last && i < static_cast<NodeId>(moments.size()); ++i)
-      moments[static_cast<size_t>(i)].bytes[static_cast<size_t>(buffer.memory_class)] +=
-          buffer.bytes;
-  return moments;
 }
 
 }  // namespace ridge::plan

@@ -50,11 +50,4 @@ struct MemoryPlan {
 
 MemoryPlan plan_memory(const Graph& graph, const std::vector<Place>& places, const Target& target);
 
-// Bytes live while node i runs, by class, stored values included.
-struct MemoryMoment {
-  int64_t bytes[kMemoryClasses] = {};
-  int64_t total() const;
-};
-std::vector<MemoryMoment> memory_timeline(const Graph& graph, const MemoryPlan& plan);
-
 }  // namespace ridge::plan

@@ -43,14 +43,14 @@ void add_store(const Graph& graph, std::set<std::string>& seen, int64_t* bytes) 
   }
 }
 
-void add_points(const PlannedGraph& each, MemoryRecord& record) {
-  std::vector<plan::MemoryMoment> moments = plan::memory_timeline(*each.graph, *each.plan);
-  for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-    const Node& node = each.graph->nodes[i];
+void add_points(const cost::ProgramGraph& each, MemoryRecord& record) {
+  std::vector<plan::MemoryMoment> moments = plan::memory_timeline(*each.costed);
+  for (size_t i = 0; i < each.graph().nodes.size(); ++i) {
+    const Node& node = each.graph().nodes[i];
     if (node.op->kind == OpKind::kView) continue;
     plan::MemoryMoment live = moments[i];
     for (int k = 0; k < plan::kMemoryClasses; ++k)
-      live.bytes[k] += record.store_bytes[k] - each.plan->store_bytes[k];
+      live.bytes[k] += record.store_bytes[k] - each.costed->memory.store_bytes[k];
     record.timeline.push_back({each.name, static_cast<NodeId>(i), node.op->name, node.scope,
                                std::string(ridge::name(node.phase)), live});
   }
@@ -73,14 +73,14 @@ const MemoryPoint* MemoryRecord::peak() const {
   return highest == timeline.end() ? nullptr : &*highest;
 }
 
-MemoryRecord planned_memory(std::span<const PlannedGraph> graphs) {
+MemoryRecord planned_memory(std::span<const cost::ProgramGraph> graphs) {
   MemoryRecord record;
   std::set<std::string> seen;
-  for (const PlannedGraph& each : graphs) {
-    add_store(*each.graph, seen, record.store_bytes);
-    record.arena_bytes = std::max(record.arena_bytes, each.plan->arena_bytes);
+  for (const cost::ProgramGraph& each : graphs) {
+    add_store(each.graph(), seen, record.store_bytes);
+    record.arena_bytes = std::max(record.arena_bytes, each.costed->memory.arena_bytes);
   }
-  for (const PlannedGraph& each : graphs) add_points(each, record);
+  for (const cost::ProgramGraph& each : graphs) add_points(each, record);
   record.owned_bytes = std::accumulate(std::begin(record.store_bytes), std::end(record.store_bytes),
                                        record.arena_bytes);
   if (const MemoryPoint* peak = record.peak()) record.live_peak_bytes = peak->live.total();

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/process_memory.h"
+#include "cost/costed_graph.h"
 #include "graph/graph.h"
-#include "plan/planner.h"
 
 namespace ridge::record {
 
@@ -43,16 +43,9 @@ struct MemoryRecord {
   const MemoryPoint* peak() const;
 };
 
-// A graph of a program with its plan.
-struct PlannedGraph {
-  std::string name;
-  const Graph* graph = nullptr;
-  const plan::MemoryPlan* plan = nullptr;
-};
-
 // The predicted part of the record for graphs that share one store and one arena. Stored values
 // count once each, in every point: they stay while any graph runs. A state that a backward node
 // updates is a gradient's accumulator, one that the optimizer reads its own; the others are caches.
-MemoryRecord planned_memory(std::span<const PlannedGraph> graphs);
+MemoryRecord planned_memory(std::span<const cost::ProgramGraph> graphs);
 
 }  // namespace ridge::record

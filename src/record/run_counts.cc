@@ -4,21 +4,19 @@
 
 #include <set>
 
-#include "base/clock.h"
 #include "base/shape.h"
 #include "cost/predict.h"
 #include "record/operation_table.h"
 
 namespace ridge::record {
-std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
-                                        const plan::Target& target,
-                                        const cost::Ceilings* ceilings,
-                                        RunRecord& record) {
-  std::vector<MeasuredGraph> measured;
-  std::vector<PlannedGraph> planned;
-  for (const CountedGraph& each : graphs) {
-    cost::NodeCost cost = total(*each.costs);
-    cost::ModelTotals model = cost::model_totals(*each.graph);
+
+std::vector<PredictedGraph> count_graphs(std::span<const cost::ProgramGraph> graphs,
+                                         const cost::Ceilings* ceilings,
+                                         RunRecord& record) {
+  std::vector<PredictedGraph> predicted;
+  for (const cost::ProgramGraph& each : graphs) {
+    cost::NodeCost cost = cost::total(each.costed->costs);
+    cost::ModelTotals model = cost::model_totals(each.graph());
     record.model.forward += times(each.repeat, model.forward);
     record.model.backward += times(each.repeat, model.backward);
     record.model.optimizer += times(each.repeat, model.optimizer);
@@ -26,36 +24,27 @@ std::vector<MeasuredGraph> count_graphs(std::span<const CountedGraph> graphs,
     record.planned_bytes =
         checked_sum(record.planned_bytes,
                     checked_product(each.repeat, cost.bytes(), "planned bytes"), "planned bytes");
-    record.compulsory_bytes += each.repeat * cost::compulsory_bytes(*each.graph, *each.places, "");
+    record.compulsory_bytes += each.repeat * cost::compulsory_bytes(*each.costed, "");
     record.launches += each.repeat * cost.launches;
-    measured.push_back({each.name, each.repeat, each.graph, each.costs, {}});
-    planned.push_back({each.name, each.graph, each.plan});
-    if (ceilings == nullptr) continue;
-    measured.back().predictions =
-        cost::predict_nodes(*each.graph, *each.places, *each.plan, *each.costs, *ceilings);
+    predicted.push_back({each, {}});
+    if (ceilings != nullptr)
+      predicted.back().predictions = cost::predict_nodes(*each.costed, *ceilings);
   }
-  if (ceilings != nullptr)
-    record.predicted_ns = predict_step_ns(graphs, measured, target, *ceilings);
-  record.memory = planned_memory(planned);
-  return measured;
+  if (ceilings != nullptr) record.predicted_ns = predict_step_ns(predicted, *ceilings);
+  record.memory = planned_memory(graphs);
+  return predicted;
 }
 
-double predict_step_ns(std::span<const CountedGraph> graphs,
-                       std::span<const MeasuredGraph> measured,
-                       const plan::Target& target,
-                       const cost::Ceilings& ceilings) {
+double predict_step_ns(std::span<const PredictedGraph> graphs, const cost::Ceilings& ceilings) {
   double ns = ceilings.turn_ns;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    const CountedGraph& each = graphs[i];
-    ns += static_cast<double>(each.repeat) *
-          cost::predict_run_ns(*each.graph, *each.places, *each.plan, *each.costs,
-                               measured[i].predictions, target, ceilings);
-  }
+  for (const PredictedGraph& each : graphs)
+    ns += static_cast<double>(each.run.repeat) *
+          cost::predict_run_ns(*each.run.costed, each.predictions, ceilings);
   return ns;
 }
 
 ModuleRecord module_record(std::string_view name,
-                           std::span<const CountedGraph> graphs,
+                           std::span<const PredictedGraph> graphs,
                            const StepRecord& step) {
   ModuleRecord module;
   module.name = name;
@@ -68,22 +57,14 @@ ModuleRecord module_record(std::string_view name,
     module.time_ns += node.time_ns;
     module.predicted_ns += node.predicted_ns;
   }
-  for (const CountedGraph& each : graphs) {
+  for (const PredictedGraph& each : graphs) {
     std::set<std::string> scopes;
-    for (const Node& node : each.graph->nodes)
+    for (const Node& node : each.run.graph().nodes)
       if (folded_scope(node.scope) == scope) scopes.insert(node.scope);
     for (const std::string& layer : scopes)
-      module.compulsory_bytes +=
-          each.repeat * cost::compulsory_bytes(*each.graph, *each.places, layer);
+      module.compulsory_bytes += each.run.repeat * cost::compulsory_bytes(*each.run.costed, layer);
   }
   return module;
-}
-
-double clock_reading_ns() {
-  constexpr int kReadings = 10'000;
-  double begin = now_ns(), end = begin;
-  for (int i = 0; i < kReadings; ++i) end = now_ns();
-  return (end - begin) / kReadings;
 }
 
 }  // namespace ridge::record

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one run showed, of training or of inference, as plain records:
 // reports and comparisons read these and nothing else. Nothing here
-// measures; train/experiment.h and serve/experiment.h fill them.
+// measures; measure/training_run.h and measure/inference_run.h fill them.
 #pragma once
 
 #include <cstdint>

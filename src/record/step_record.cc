@@ -11,14 +11,15 @@
 namespace ridge::record {
 namespace {
 
-std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
+std::vector<NodeRecord> node_records(std::span<const PredictedGraph> graphs,
                                      std::vector<GraphName>& names) {
   std::vector<NodeRecord> records;
-  for (const MeasuredGraph& each : graphs) {
-    names.push_back({each.name, std::vector<int>(each.graph->nodes.size(), -1)});
-    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-      const Node& node = each.graph->nodes[i];
-      const cost::NodeCost& cost = (*each.costs)[i];
+  for (const PredictedGraph& graph : graphs) {
+    const cost::ProgramGraph& each = graph.run;
+    names.push_back({each.name, std::vector<int>(each.graph().nodes.size(), -1)});
+    for (size_t i = 0; i < each.graph().nodes.size(); ++i) {
+      const Node& node = each.graph().nodes[i];
+      const cost::NodeCost& cost = each.costed->costs[i];
       if (cost.launches == 0) continue;
       names.back().record_of[i] = static_cast<int>(records.size());
       NodeRecord record;
@@ -27,14 +28,14 @@ std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
       record.op = node.op->name;
       record.scope = node.scope;
       record.phase = std::string(ridge::name(node.phase));
-      record.shape = node.outputs.empty() ? "" : each.graph->type(node.outputs[0]).str();
+      record.shape = node.outputs.empty() ? "" : each.graph().type(node.outputs[0]).str();
       record.calls = each.repeat * cost.launches;
       record.work = times(each.repeat, cost.work);
       record.read_bytes = each.repeat * cost.read_bytes;
       record.written_bytes = each.repeat * cost.written_bytes;
-      if (!each.predictions.empty()) {
-        record.predicted_ns = static_cast<double>(each.repeat) * each.predictions[i].ns;
-        record.bound = each.predictions[i].bound;
+      if (!graph.predictions.empty()) {
+        record.predicted_ns = static_cast<double>(each.repeat) * graph.predictions[i].ns;
+        record.bound = graph.predictions[i].bound;
       }
       records.push_back(std::move(record));
     }
@@ -43,10 +44,10 @@ std::vector<NodeRecord> node_records(std::span<const MeasuredGraph> graphs,
 }
 
 // The graph of each run of a step.
-std::vector<int> run_order(std::span<const MeasuredGraph> graphs) {
+std::vector<int> run_order(std::span<const PredictedGraph> graphs) {
   std::vector<int> order;
   for (size_t i = 0; i < graphs.size(); ++i)
-    order.insert(order.end(), static_cast<size_t>(graphs[i].repeat), static_cast<int>(i));
+    order.insert(order.end(), static_cast<size_t>(graphs[i].run.repeat), static_cast<int>(i));
   return order;
 }
 
@@ -165,7 +166,7 @@ int64_t dropped_records(std::span<const InstrumentedStep> steps) {
 
 }  // namespace
 
-StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
+StepRecord make_step_record(std::span<const PredictedGraph> graphs,
                             std::span<const InstrumentedStep> steps) {
   StepRecord record;
   record.nodes = node_records(graphs, record.graphs);

@@ -7,18 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "cost/costed_graph.h"
 #include "record/run_record.h"
 
 namespace ridge::record {
 
-// One graph of the program as it was run.
-struct MeasuredGraph {
-  std::string name;
-  int64_t repeat = 1;
-  const Graph* graph = nullptr;
-  const std::vector<cost::NodeCost>* costs = nullptr;
-  std::vector<cost::NodePrediction>
-      predictions;  // one per node, or none where no ceilings are known
+// A graph of the program as it was run, with its predictions.
+struct PredictedGraph {
+  cost::ProgramGraph run;
+  std::vector<cost::NodePrediction> predictions;  // one per node, or none without ceilings
 };
 
 // One step: its runs in the program's order, each
@@ -28,7 +25,7 @@ struct InstrumentedStep {
   double wall_ns = 0;
 };
 
-StepRecord make_step_record(std::span<const MeasuredGraph> graphs,
+StepRecord make_step_record(std::span<const PredictedGraph> graphs,
                             std::span<const InstrumentedStep> steps);
 
 }  // namespace ridge::record

@@ -11,8 +11,6 @@
 #include "base/bf16.h"
 #include "base/clock.h"
 #include "base/error.h"
-#include "plan/dependences.h"
-#include "record/run_counts.h"
 
 namespace ridge::runtime {
 namespace {
@@ -34,13 +32,15 @@ void leave_out_waits(std::span<const backends::NodeLaunch> launches,
 }
 
 // The next node of each node's op that launches something, in a graph that runs over and over.
-std::vector<NodeId> next_of_op(const Graph& graph, const std::vector<bool>& has_launch) {
-  std::vector<NodeId> next(has_launch.size(), kNoNode);
+std::vector<NodeId> next_of_op(const plan::PlannedGraph& planned) {
+  const size_t count = planned.graph.nodes.size();
+  std::vector<NodeId> next(count, kNoNode);
   std::map<const Op*, NodeId> seen;
-  for (size_t i = 2 * has_launch.size(); i-- > 0;) {
-    const size_t node = i % has_launch.size();
-    if (!has_launch[node]) continue;
-    auto [found, is_first] = seen.try_emplace(graph.nodes[node].op, static_cast<NodeId>(node));
+  for (size_t i = 2 * count; i-- > 0;) {
+    const size_t node = i % count;
+    if (planned.calls[node].launches == 0) continue;
+    auto [found, is_first] =
+        seen.try_emplace(planned.graph.nodes[node].op, static_cast<NodeId>(node));
     next[node] = found->second;
     found->second = static_cast<NodeId>(node);
   }
@@ -59,68 +59,52 @@ void replay_held(backends::Recording& recording, backends::Instrument& instrumen
 
 }  // namespace
 
-Stage plan_stage(std::string name, Graph graph, int repeat, const plan::Target& target) {
-  Stage stage{std::move(name), repeat, std::move(graph), {}, {}, {}};
-  stage.places = plan::places(stage.graph, &target);
-  stage.plan = plan::plan_memory(stage.graph, stage.places, target);
-  stage.costs = cost::node_costs(stage.graph, stage.places, &target);
-  return stage;
-}
-
-record::CountedGraph counted(const Stage& stage) {
-  return {stage.name, stage.repeat, &stage.graph, &stage.places, &stage.plan, &stage.costs};
-}
-
 int Program::add(std::string name, Graph graph, int repeat) {
   RIDGE_CHECK(bound_.empty(), "the program is bound");
-  stages_.push_back(plan_stage(std::move(name), std::move(graph), repeat, backend_));
-  return static_cast<int>(stages_.size()) - 1;
+  graphs_.push_back(cost::program_graph(std::move(name), std::move(graph), repeat, backend_));
+  return static_cast<int>(graphs_.size()) - 1;
 }
 
-backends::Operand Program::operand(const Stage& stage, ValueId value) const {
-  const plan::Place& place = plan::at(stage.places, value);
-  const Value& root = stage.graph.value(place.root);
+backends::Operand Program::operand(const plan::PlannedGraph& planned, ValueId value) const {
+  const plan::Place& place = plan::at(planned.places, value);
+  const Value& root = planned.graph.value(place.root);
   std::byte* base = nullptr;
   if (root.storage == Storage::kTemporary) {
-    int buffer = stage.plan.buffer_of[static_cast<size_t>(place.root)];
+    int buffer = planned.memory.buffer_of[static_cast<size_t>(place.root)];
     RIDGE_CHECK(buffer >= 0, "%{} has no buffer", place.root);
-    base = arena_->data() + stage.plan.buffers[static_cast<size_t>(buffer)].offset;
+    base = arena_->data() + planned.memory.buffers[static_cast<size_t>(buffer)].offset;
   } else {
     base = store_.require(root.name, root.type);
   }
-  const Type& type = stage.graph.type(value);
+  const Type& type = planned.graph.type(value);
   return {base + storage_bytes(type.dtype, place.layout.offset), type, place.layout.strides};
 }
 
-void Program::bind_stage(const Stage& stage, Bound& bound) {
-  std::vector<bool> has_launch(stage.graph.nodes.size(), false);
-  // A concat whose parts all lie in its output has nothing to do.
-  for (size_t i = 0; i < has_launch.size(); ++i) has_launch[i] = stage.costs[i].launches > 0;
-  std::optional<plan::Schedule> branches;
-  if (backend_.branch_slack(stage.graph).any())
-    branches = plan::schedule_branches(stage.graph, stage.places, stage.plan, has_launch);
-  const std::vector<NodeId> next = next_of_op(stage.graph, has_launch);
-  std::vector<int> index(has_launch.size(), -1);
-  for (size_t i = 0; i < has_launch.size(); ++i) {
-    if (!has_launch[i]) continue;
-    const Node& node = stage.graph.nodes[i];
-    backends::BindCall call{stage.graph, node, {},    {},
-                            nullptr,     1,    false, CallTypes(stage.graph, node)};
-    if (branches)
-      call.beside = branches->beside[i], call.is_background = branches->is_background[i];
-    for (ValueId input : node.inputs) call.inputs.push_back(operand(stage, input));
-    for (ValueId output : node.outputs) call.outputs.push_back(operand(stage, output));
-    for (ValueId input : stage.graph.node(next[i]).inputs)
-      call.next_inputs.push_back(operand(stage, input));
-    int workspace = stage.plan.workspace_of[i];
+void Program::bind_graph(const plan::PlannedGraph& planned, Bound& bound) {
+  const Graph& graph = planned.graph;
+  const std::vector<NodeId> next = next_of_op(planned);
+  std::vector<int> index(graph.nodes.size(), -1);
+  for (size_t i = 0; i < index.size(); ++i) {
+    if (planned.calls[i].launches == 0) continue;
+    const Node& node = graph.nodes[i];
+    backends::BindCall call{graph, node, {}, {}, nullptr, 1, false, CallTypes(graph, node)};
+    if (planned.branches)
+      call.beside = planned.branches->beside[i],
+      call.is_background = planned.branches->is_background[i];
+    for (ValueId input : node.inputs) call.inputs.push_back(operand(planned, input));
+    for (ValueId output : node.outputs) call.outputs.push_back(operand(planned, output));
+    for (ValueId input : graph.node(next[i]).inputs)
+      call.next_inputs.push_back(operand(planned, input));
+    int workspace = planned.memory.workspace_of[i];
     if (workspace >= 0)
-      call.workspace = arena_->data() + stage.plan.buffers[static_cast<size_t>(workspace)].offset;
+      call.workspace =
+          arena_->data() + planned.memory.buffers[static_cast<size_t>(workspace)].offset;
     bound.brings_threads |= backend_.brings_threads(call);
     index[i] = static_cast<int>(bound.launches.size());
     backends::NodeLaunch launch{
         static_cast<NodeId>(i), backend_.bind(call), {}, call.is_background};
-    if (branches)
-      for (NodeId before : branches->after[i])
+    if (planned.branches)
+      for (NodeId before : planned.branches->after[i])
         launch.after.push_back(index[static_cast<size_t>(before)]);
     else if (index[i] > 0)
       launch.after = {index[i] - 1};
@@ -131,16 +115,16 @@ void Program::bind_stage(const Stage& stage, Bound& bound) {
 void Program::bind() {
   RIDGE_CHECK(bound_.empty(), "the program is bound");
   int64_t bytes = 0;
-  for (const Stage& stage : stages_) {
-    bytes = std::max(bytes, stage.plan.arena_bytes);
-    for (const Value& value : stage.graph.values)
+  for (const cost::ProgramGraph& each : graphs_) {
+    bytes = std::max(bytes, each.costed->memory.arena_bytes);
+    for (const Value& value : each.graph().values)
       if (value.producer == kNoNode && value.storage != Storage::kTemporary)
         store_.require(value.name, value.type);
   }
   arena_ = backend_.allocate(bytes, "arena of temporaries");
-  for (const Stage& stage : stages_) {
+  for (const cost::ProgramGraph& each : graphs_) {
     bound_.emplace_back();
-    bind_stage(stage, bound_.back());
+    bind_graph(*each.costed, bound_.back());
   }
 }
 
@@ -176,14 +160,14 @@ void Program::launch(const Bound& bound,
   });
 }
 
-void Program::run(int stage) {
-  Bound& bound = bound_[static_cast<size_t>(stage)];
+void Program::run(int graph) {
+  Bound& bound = bound_[static_cast<size_t>(graph)];
   offer_recording(bound);
   launch(bound, bound.recording.get(), nullptr);
 }
 
-record::ProfiledRun Program::run_profiled(int stage) {
-  Bound& bound = bound_[static_cast<size_t>(stage)];
+record::ProfiledRun Program::run_profiled(int graph) {
+  Bound& bound = bound_[static_cast<size_t>(graph)];
   backends::Instrument* instrument = backend_.instrument();
   if (instrument == nullptr) return run_clocked(bound);
   record::ProfiledRun run;
@@ -224,9 +208,8 @@ record::ProfiledRun Program::run_clocked(const Bound& bound) {
   return run;
 }
 
-std::vector<float> Program::read(int stage_index, ValueId value) const {
-  const Stage& at = stage(stage_index);
-  backends::Operand from = operand(at, value);
+std::vector<float> Program::read(int index, ValueId value) const {
+  backends::Operand from = operand(*graph(index).costed, value);
   int64_t n = from.type.shape.elements();
   RIDGE_CHECK(is_dense(from.type.shape, {0, from.strides}), "%{} is not dense", value);
   std::vector<float> values(static_cast<size_t>(n));
@@ -242,8 +225,8 @@ std::vector<float> Program::read(int stage_index, ValueId value) const {
   return values;
 }
 
-std::unique_ptr<backends::CopyOut> Program::start_read(int stage_index, ValueId value) const {
-  backends::Operand from = operand(stage(stage_index), value);
+std::unique_ptr<backends::CopyOut> Program::start_read(int index, ValueId value) const {
+  backends::Operand from = operand(*graph(index).costed, value);
   RIDGE_CHECK(from.type.dtype == DType::kF32 && from.type.shape.elements() == 1, "%{} is {}", value,
               from.type.str());
   return backend_.start_copy_out(from.data, sizeof(float));

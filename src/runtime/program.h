@@ -9,32 +9,11 @@
 #include <vector>
 
 #include "backends/backend.h"
-#include "cost/cost.h"
-#include "plan/places.h"
-#include "plan/planner.h"
+#include "cost/costed_graph.h"
 #include "record/profile.h"
 #include "runtime/store.h"
 
-namespace ridge::record {
-struct CountedGraph;
-}
-
 namespace ridge::runtime {
-
-// One graph of a program.
-struct Stage {
-  std::string name;
-  int repeat = 1;
-  Graph graph;
-  std::vector<plan::Place> places;
-  plan::MemoryPlan plan;
-  std::vector<cost::NodeCost> costs;
-};
-
-// A graph as the passes left it, with its memory planned for a target. Nothing is bound.
-Stage plan_stage(std::string name, Graph graph, int repeat, const plan::Target& target);
-// What its counts need; the stage must outlive it.
-record::CountedGraph counted(const Stage& stage);
 
 class Program {
  public:
@@ -45,25 +24,25 @@ class Program {
   // Allocates the arena and binds every node. No more graphs after it.
   void bind();
 
-  // Tells the device to run a stage once; what is read afterwards waits for it, and so does `wait`.
-  void run(int stage);
+  // Tells the device to run a graph once; what is read afterwards waits for it, and so does `wait`.
+  void run(int graph);
   void wait() { backend_.synchronize(); }
-  // Runs a stage once and tells when each node ran: by the backend's instrument, or by the clock
+  // Runs a graph once and tells when each node ran: by the backend's instrument, or by the clock
   // around each launch.
-  record::ProfiledRun run_profiled(int stage);
+  record::ProfiledRun run_profiled(int graph);
 
-  const Stage& stage(int index) const { return stages_[static_cast<size_t>(index)]; }
-  int stages() const { return static_cast<int>(stages_.size()); }
+  const cost::ProgramGraph& graph(int index) const { return graphs_[static_cast<size_t>(index)]; }
+  const std::vector<cost::ProgramGraph>& graphs() const { return graphs_; }
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : arena_->bytes(); }
   Store& store() { return store_; }
   // A value of the last run, copied out; the value must be a graph output or stored.
-  std::vector<float> read(int stage, ValueId value) const;
+  std::vector<float> read(int graph, ValueId value) const;
   // The same of one fp32 number, which is on its way
   // while the host goes on; null where `read` is as good.
-  std::unique_ptr<backends::CopyOut> start_read(int stage, ValueId value) const;
+  std::unique_ptr<backends::CopyOut> start_read(int graph, ValueId value) const;
 
  private:
-  // The launches of a stage, and their recording once there is one: what is loaded lazily loads in
+  // The launches of a graph, and their recording once there is one: what is loaded lazily loads in
   // the first run, which is therefore not recorded.
   struct Bound {
     std::vector<backends::NodeLaunch> launches;
@@ -73,10 +52,10 @@ class Program {
     bool is_first = true;                        // nothing has run yet
     bool was_offered = false;                    // the backend had the choice to record
   };
-  backends::Operand operand(const Stage& stage, ValueId value) const;
-  void bind_stage(const Stage& stage, Bound& bound);
+  backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
+  void bind_graph(const plan::PlannedGraph& planned, Bound& bound);
   void offer_recording(Bound& bound);
-  // Calls body, which launches the stage's nodes, in the backend's `together` where that may be.
+  // Calls body, which launches the graph's nodes, in the backend's `together` where that may be.
   template <typename Body>
   void launch_together(const Bound& bound, const Body& body);
   // Tells the device: by the recording, or where it is null launch by launch; `instrument` (or
@@ -86,8 +65,8 @@ class Program {
 
   backends::Backend& backend_;
   Store& store_;
-  std::vector<Stage> stages_;
-  std::vector<Bound> bound_;  // per stage
+  std::vector<cost::ProgramGraph> graphs_;
+  std::vector<Bound> bound_;  // per graph
   std::unique_ptr<backends::Memory> arena_;
 };
 

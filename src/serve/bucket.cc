@@ -42,7 +42,7 @@ models::InferenceShape bucket_shape(models::InferenceTask task,
 }
 
 std::string bucket_title(const models::InferenceShape& shape) {
-  return fmt::format("{} of {}, context {}", kBucketStage, shape.tokens, shape.context);
+  return fmt::format("inference of {}, context {}", shape.tokens, shape.context);
 }
 
 BucketGraph build_bucket(const models::ModelFile& file,
@@ -71,7 +71,7 @@ Bucket::Bucket(const models::InferenceShape& shape,
       slots_(models::bucket_input(models::kSlots, shape.tokens)),
       labels_(models::bucket_input(models::kLabels, shape.tokens)),
       padded_(static_cast<size_t>(shape.tokens)) {
-  program_.add(kBucketStage, std::move(graph));
+  program_.add(bucket_title(shape), std::move(graph));
   program_.bind();
 }
 

@@ -32,7 +32,6 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
                          const plan::Target& target);
-inline constexpr const char* kBucketStage = "inference";  // its name in a program
 std::string bucket_title(const models::InferenceShape& shape);
 
 // One graph, ready to run, and the names of the inputs that belong to it alone.
@@ -46,7 +45,9 @@ class Bucket {
   const models::InferenceShape& shape() const { return shape_; }
   void run() { program_.run(0); }
   record::ProfiledRun run_profiled() { return program_.run_profiled(0); }
-  std::vector<float> output() const { return program_.read(0, program_.stage(0).graph.outputs[0]); }
+  std::vector<float> output() const {
+    return program_.read(0, program_.graph(0).graph().outputs[0]);
+  }
   const runtime::Program& program() const { return program_; }
 
   // Inputs of N elements; what is shorter is filled up with -1 (padding).

@@ -23,8 +23,7 @@ Trainer::Trainer(const models::ModelConfig& config,
       backend_(backend),
       step_(build_step(config, options, selection, ops::table(), backend, ceilings)),
       store_(backend),
-      program_(backend, store_),
-      data_(config.vocabulary, options.sequence, kWorkshopSeed) {
+      program_(backend, store_) {
   for (StepGraph& each : step_.graphs)
     program_.add(each.name, each.graph, static_cast<int>(each.repeat));
   std::map<std::string, std::vector<float>> weights;
@@ -42,9 +41,7 @@ Trainer::Trainer(const models::ModelConfig& config,
   program_.bind();
 }
 
-void Trainer::write_batch() {
-  if (!next_batch_) next_batch_ = data_.next(options_.batch_size);
-  WorkshopData::Batch batch = *std::exchange(next_batch_, std::nullopt);
+void Trainer::write_batch(const Batch& batch) {
   auto write = [&](const char* name, const std::vector<int32_t>& values) {
     store_.write(name, values.data(), static_cast<int64_t>(values.size() * sizeof(int32_t)));
   };
@@ -53,35 +50,36 @@ void Trainer::write_batch() {
   write("labels", batch.labels);
 }
 
-void Trainer::read_loss(int stage, Begun& begun) {
-  ValueId loss = program_.stage(stage).graph.outputs[0];
-  if (auto term = program_.start_read(stage, loss))
+void Trainer::read_loss(int graph, Begun& begun) {
+  ValueId loss = program_.graph(graph).graph().outputs[0];
+  if (auto term = program_.start_read(graph, loss))
     begun.terms.push_back(std::move(term));
   else
-    begun.loss += static_cast<double>(program_.read(stage, loss)[0]) /
+    begun.loss += static_cast<double>(program_.read(graph, loss)[0]) /
                   static_cast<double>(options_.micro_batches);
 }
 
-void Trainer::begin(bool profiled) {
+void Trainer::begin(std::span<const Batch> batches, bool profiled) {
   RIDGE_CHECK(!profiled || begun_.empty(), "a step is under way");
+  RIDGE_CHECK(static_cast<int64_t>(batches.size()) == options_.micro_batches,
+              "{} batches for {} micro-batches", batches.size(), options_.micro_batches);
   Begun begun;
   begun.begin_ns = now_ns();
   ++taken_;
   store_.write_scalar("learning_rate",
                       static_cast<float>(learning_rate(options_.optimizer, taken_)));
   store_.write_scalar("step", static_cast<float>(taken_));
-  for (int i = 0; i < program_.stages(); ++i) {
-    const runtime::Stage& stage = program_.stage(i);
-    bool has_loss = !stage.graph.outputs.empty();
-    for (int k = 0; k < stage.repeat; ++k) {
-      if (has_loss) write_batch();
+  auto batch = batches.begin();
+  for (int i = 0; i < static_cast<int>(program_.graphs().size()); ++i) {
+    const cost::ProgramGraph& graph = program_.graph(i);
+    const bool has_loss = !graph.graph().outputs.empty();
+    for (int64_t k = 0; k < graph.repeat; ++k) {
+      if (has_loss) write_batch(*batch++);
       if (profiled)
         begun.profiles.push_back(program_.run_profiled(i));
       else
         program_.run(i);
       if (has_loss) read_loss(i, begun);
-      // While the device computes.
-      if (has_loss) next_batch_ = data_.next(options_.batch_size);
     }
   }
   begun.done = backend_.start_copy_out(nullptr, 0);
@@ -89,7 +87,7 @@ void Trainer::begin(bool profiled) {
   begun_.push_back(std::move(begun));
 }
 
-void Trainer::begin_step() { begin(false); }
+void Trainer::begin_step(std::span<const Batch> batches) { begin(batches, false); }
 
 StepResult Trainer::finish_step() {
   RIDGE_CHECK(!begun_.empty(), "no step is under way");
@@ -109,8 +107,8 @@ StepResult Trainer::finish_step() {
   return result;
 }
 
-StepResult Trainer::step(bool profiled) {
-  begin(profiled);
+StepResult Trainer::step(std::span<const Batch> batches, bool profiled) {
+  begin(batches, profiled);
   return finish_step();
 }
 

@@ -5,7 +5,7 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "backends/backend.h"
@@ -19,7 +19,7 @@ namespace ridge::train {
 
 struct StepResult {
   double loss = 0;        // mean over the micro-batches
-  double elapsed_ns = 0;  // wall time of the step's graphs, data and loss read-back included
+  double elapsed_ns = 0;  // wall time: inputs written, graphs run, loss read back
   std::vector<record::ProfiledRun> profiles;  // per graph run, when asked for
 };
 
@@ -32,13 +32,13 @@ class Trainer {
           backends::Backend& backend,
           const cost::Ceilings* ceilings = nullptr);
 
-  // Tells the device to take a step, which may still be under way on return; its result comes from
-  // finish_step, in the order in which steps began. Of steps that overlap each one's time is that
-  // from the end of the one before.
-  void begin_step();
+  // Enqueues a step on one batch for each micro-batch; it may still be under way on return. Its
+  // result comes from finish_step, in the order in which steps began. Of steps that overlap each
+  // one's time is that from the end of the one before.
+  void begin_step(std::span<const Batch> batches);
   StepResult finish_step();
   // Both. Profiled: no other step may be under way.
-  StepResult step(bool profiled = false);
+  StepResult step(std::span<const Batch> batches, bool profiled = false);
 
   const TrainingStep& graphs() const { return step_; }
   const runtime::Program& program() const { return program_; }
@@ -57,9 +57,9 @@ class Trainer {
     std::unique_ptr<backends::CopyOut> done;  // null: it was done when the host's part was
     std::vector<record::ProfiledRun> profiles;
   };
-  void begin(bool profiled);
-  void read_loss(int stage, Begun& begun);
-  void write_batch();
+  void begin(std::span<const Batch> batches, bool profiled);
+  void read_loss(int graph, Begun& begun);
+  void write_batch(const Batch& batch);
 
   models::ModelConfig config_;
   StepOptions options_;
@@ -67,8 +67,6 @@ class Trainer {
   TrainingStep step_;
   runtime::Store store_;
   runtime::Program program_;
-  WorkshopData data_;
-  std::optional<WorkshopData::Batch> next_batch_;
   int64_t taken_ = 0;
   std::deque<Begun> begun_;
   double last_end_ns_ = 0;

@@ -80,7 +80,7 @@ WorkshopData::WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed)
   }
 }
 
-WorkshopData::Batch WorkshopData::next(int64_t batch_size) {
+Batch WorkshopData::next(int64_t batch_size) {
   if (batch_size > kRows)
     throw usage_error("[data] expected a batch of at most {} rows, got {}", kRows, batch_size);
   std::vector<uint32_t> order = random_.permutation(kRows);

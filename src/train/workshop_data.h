@@ -20,6 +20,14 @@ void draw_weights(const models::ModelConfig& config,
                   uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
 
+// What one pass over the graph is fed.
+struct Batch {
+  std::vector<int32_t> ids;        // [B*T]
+  std::vector<int32_t> positions;  // [B*T]
+  std::vector<int32_t> labels;     // [B*T]
+  std::vector<uint32_t> rows;      // [B]
+};
+
 // 1000 rows of T+1 random ids; each batch takes the first rows of a fresh permutation. Position t
 // learns id t + 2: labels are shifted twice, as the workshop's loss does, and the last position of
 // a row does not count (-1).
@@ -27,12 +35,6 @@ class WorkshopData {
  public:
   WorkshopData(int64_t vocabulary, int64_t sequence, uint32_t seed);
 
-  struct Batch {
-    std::vector<int32_t> ids;        // [B*T]
-    std::vector<int32_t> positions;  // [B*T]
-    std::vector<int32_t> labels;     // [B*T]
-    std::vector<uint32_t> rows;      // [B]
-  };
   Batch next(int64_t batch_size);
   const std::vector<int32_t>& row(int64_t index) const { return rows_[static_cast<size_t>(index)]; }
 

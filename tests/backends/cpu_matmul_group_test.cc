@@ -50,7 +50,7 @@ class GroupRun {
   // as a share of the output's root mean square.
   double distance() {
     program_.run(0);
-    const Graph& graph = program_.stage(0).graph;
+    const Graph& graph = program_.graph(0).graph();
     CallTypes types(graph, node_);
     std::vector<const Tensor64*> inputs;
     for (const Tensor64& each : operands_) inputs.push_back(&each);
@@ -74,7 +74,7 @@ class GroupRun {
  private:
   void fill() {
     Random random(11);
-    const Graph& graph = program_.stage(0).graph;
+    const Graph& graph = program_.graph(0).graph();
     for (ValueId operand : node_.inputs) {
       const Value& value = graph.value(operand);
       std::vector<float> floats(static_cast<size_t>(value.type.shape.elements()));

@@ -178,13 +178,13 @@ class GraphRun {
   void run() { program_.run(0); }
 
   Tensor64 read(ValueId value) {
-    const runtime::Stage& stage = program_.stage(0);
-    const plan::Place& place = plan::at(stage.places, value);
-    const Value& root = stage.graph.value(place.root);
+    const plan::PlannedGraph& planned = *program_.graph(0).costed;
+    const plan::Place& place = plan::at(planned.places, value);
+    const Value& root = planned.graph.value(place.root);
     std::byte* base = nullptr;
     if (root.storage == Storage::kTemporary) {
-      int buffer = stage.plan.buffer_of[static_cast<size_t>(place.root)];
-      base = guarded_.arena() + stage.plan.buffers[static_cast<size_t>(buffer)].offset;
+      int buffer = planned.memory.buffer_of[static_cast<size_t>(place.root)];
+      base = guarded_.arena() + planned.memory.buffers[static_cast<size_t>(buffer)].offset;
     } else {
       base = store_.require(root.name, root.type);
     }
@@ -192,17 +192,17 @@ class GraphRun {
     int64_t bytes = storage_bytes(root.type.dtype, root.type.shape.elements());
     std::vector<std::byte> host(static_cast<size_t>(bytes));
     guarded_.copy_out(host.data(), base, bytes);
-    return read(host.data(), stage.graph.type(value), place.layout);
+    return read(host.data(), planned.graph.type(value), place.layout);
   }
 
   std::vector<Tensor64> outputs() {
     std::vector<Tensor64> outputs;
-    for (ValueId output : program_.stage(0).graph.outputs) outputs.push_back(read(output));
+    for (ValueId output : program_.graph(0).graph().outputs) outputs.push_back(read(output));
     return outputs;
   }
 
   bool guards_are_intact() const { return guarded_.guards_are_intact(); }
-  const runtime::Stage& stage() const { return program_.stage(0); }
+  const Graph& graph() const { return program_.graph(0).graph(); }
   runtime::Store& store() { return store_; }
 
  private:

@@ -121,7 +121,7 @@ inline std::string run_checked(GraphRun& run,
   run.run();
   if (!same_bits(got, run.outputs())) return "two runs differ";
   if (!run.guards_are_intact()) return "a kernel wrote outside of its memory";
-  const Graph& graph = run.stage().graph;
+  const Graph& graph = run.graph();
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value& value = graph.values[i];
     if (value.producer != kNoNode || value.storage == Storage::kState) continue;

@@ -20,7 +20,7 @@ namespace {
 
 NodeCost cost_of(const Graph& graph) {
   auto target = backends::null::make_null_target();
-  return total(node_costs(graph, places(graph, target.get()), target.get()));
+  return total(node_costs(plan::plan(graph, *target)));
 }
 
 // A graph under construction with its inputs numbered.

@@ -156,7 +156,7 @@ TEST(ModelTotals, AreTheSameUnderRandomSetsOfPasses) {
     EXPECT_EQ(totals.backward.flops, form.backward_flops) << level << " " << switches;
     EXPECT_EQ(totals.forward.macs + totals.backward.macs, 3 * form.forward_macs)
         << level << " " << switches;
-    int64_t executed = total(node_costs(graph, places(graph, &target()), &target())).work.flops;
+    int64_t executed = total(node_costs(plan::plan(graph, target()))).work.flops;
     if (first < 0) first = executed;
     executed_differently += executed != first ? 1 : 0;
   }
@@ -177,7 +177,7 @@ TEST(ModelTotals, OfMicroBatchesAreThoseOfOneStep) {
 TEST(NodeCosts, OfScopesAddUp) {
   train::TrainingStep step = build(two_layers(), 3, 17, "kernels", "");
   const Graph& graph = step.graphs[0].graph;
-  std::vector<NodeCost> costs = node_costs(graph, places(graph, &target()), &target());
+  std::vector<NodeCost> costs = node_costs(plan::plan(graph, target()));
   std::map<std::string, NodeCost> own, below;
   for (size_t i = 0; i < costs.size(); ++i) {
     own[graph.nodes[i].scope] += costs[i];

@@ -18,9 +18,7 @@ namespace {
 
 std::vector<NodePrediction> predict(const Graph& graph, const Ceilings& ceilings) {
   auto target = backends::null::make_null_target();
-  std::vector<plan::Place> places = plan::places(graph, target.get());
-  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
-  return predict_nodes(graph, places, plan, node_costs(graph, places, target.get()), ceilings);
+  return predict_nodes(count(plan::plan(graph, *target)), ceilings);
 }
 
 // The time of the arithmetic of 512 tokens times a weight in blocks.
@@ -91,12 +89,10 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   graph.outputs = {b.call("neg", {product})};
   auto target = backends::null::make_null_target();
   ASSERT_FALSE(target->replays());
-  std::vector<plan::Place> places = plan::places(graph, target.get());
-  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
-  std::vector<NodeCost> costs = node_costs(graph, places, target.get());
+  CostedGraph costed = count(plan::plan(graph, *target));
   Ceilings c = ceilings_of(*find_hardware("h100"));
-  std::vector<NodePrediction> nodes = predict_nodes(graph, places, plan, costs, c);
-  auto run_ns = [&] { return predict_run_ns(graph, places, plan, costs, nodes, *target, c); };
+  std::vector<NodePrediction> nodes = predict_nodes(costed, c);
+  auto run_ns = [&] { return predict_run_ns(costed, nodes, c); };
   c.stream_launch_ns = 0;
   EXPECT_NEAR(run_ns(), total_ns(nodes), 1e-6);
   c.stream_gap_ns = 700;
@@ -104,7 +100,7 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   c.stream_launch_ns = 1e9;  // far longer than any of the kernels
   for (ProductRates& rates : c.products) rates.stream_call_ns = 2e9;
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
-  costs[1].launches = 3;  // copies of its operands are no products
+  costed.costs[1].launches = 3;  // copies of its operands are no products
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
   c = at_launch_pace(c, 0.5);
   EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
@@ -118,16 +114,14 @@ TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
   auto product = [&] { return b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}); };
   ValueId first = product(), second = product();
   graph.outputs = {b.call("add", {first, second})};
-  GreedyTarget target(3);
-  std::vector<plan::Place> places = plan::places(graph, &target);
-  plan::MemoryPlan plan = plan::plan_memory(graph, places, target);
-  std::vector<NodeCost> costs = node_costs(graph, places, &target);
+  plan::GreedyTarget target(3);
+  const CostedGraph costed = count(plan::plan(graph, target));
   Ceilings c = ceilings_of(*find_hardware("h100"));
   std::vector<NodePrediction> nodes(3);
   nodes[0].ns = 60, nodes[1].ns = 100, nodes[2].ns = 10;
   auto run_ns = [&](double part, double other_part) {
     nodes[0].limit_ns = part * nodes[0].ns, nodes[1].limit_ns = other_part * nodes[1].ns;
-    return predict_run_ns(graph, places, plan, costs, nodes, target, c);
+    return predict_run_ns(costed, nodes, c);
   };
   EXPECT_NEAR(run_ns(1, 1), 170, 1e-9);                  // each fills the device
   EXPECT_NEAR(run_ns(0, 0), 110, 1e-9);                  // neither needs any of it

@@ -219,8 +219,8 @@ void mutate_model(const std::string& name) {
   EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), 0, 4096).read, 0);
   EXPECT_EQ(truncate_each(read_gguf, mapping.bytes(), header - 256, header).read, 0);
   EXPECT_GT(flip_each(read_gguf, mapping.bytes(), 0, 1024, {1, 128}).refused, 100);
-#ifdef RIDGE_COUNT_ALLOCATIONS  // a sanitizer makes each of these \
-                                // reads of megabytes 20 times slower
+// A sanitizer makes each of these reads of megabytes 20 times slower.
+#ifdef RIDGE_COUNT_ALLOCATIONS
   flip_each(read_gguf, mapping.bytes(), 1024, 3072, {255});
 #endif
   // The tensor table's end.

@@ -10,6 +10,25 @@ LICENCE = "// SPDX-License-Identifier: Apache-2.0\n"
 TAG = LICENCE + "// What it is.\n"
 LONG = "void f() {\n" + "  g();\n" * 120 + "}\n"
 PASS = "const Pass& recompute_pass() {\n}\n"
+RUN = """```
+date: 2026-01-02
+machine: two cores
+versions: PyTorch 2.15.0
+commit: unknown
+topic: a step
+command: ridge lab
+command: ridge train
+```
+"""
+RUNS = """# Runs
+
+One file a run, newest first. [results.md](../results.md) has today's figure of each claim. `tools/runs_index.py` makes this table
+from the keys that each file begins with: date, machine, versions, commit, topic, command (a line each, `command` as often as needed).
+
+| date | topic | machine | file |
+| --- | --- | --- | --- |
+| 2026-01-02 | a step | two cores | [step](2026-01-02-step.md) |
+"""
 CLEAN = {
     "CMakeLists.txt": "# " + LICENCE[3:] + "ridge_room(graph DEPENDS base)\n",
     "README.md": "`ridge lab` runs the ladder.\n",
@@ -31,6 +50,9 @@ CLEAN = {
     "src/apps/main.cc": TAG,
     "src/apps/lab.cc": TAG,
     "src/apps/presets.cc": LICENCE + "// Names of presets. Not a subcommand.\n",
+    "docs/results.md": "[a step](runs/2026-01-02-step.md)\n",
+    "docs/runs/2026-01-02-step.md": RUN,
+    "docs/runs/README.md": RUNS,
 }
 # (script, file to plant, its text, what must be printed)
 PLANTED = [
@@ -64,6 +86,11 @@ PLANTED = [
     ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: recompute_pass() is not"),
     ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: has no tests/passes/recompute_test.cc"),
     ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
+    ("runs", "docs/runs/2026-01-02-step.md", RUN.replace("versions: PyTorch 2.15.0\n", ""), "step.md:1: has no key versions"),
+    ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: says date 2026-01-02"),
+    ("runs", "docs/runs/step.md", RUN, "docs/runs/step.md:1: is not named"),
+    ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is not what"),
+    ("runs", "docs/results.md", "\nSee runs/2026-01-04-step.md.\n", "docs/results.md:2: links to docs/runs/2026-01-04-step.md"),
 ]
 
 
@@ -81,7 +108,7 @@ def lint(script, tree):
 
 def main():
     failures = 0
-    for script in ("layers", "sizes", "names", "lists"):
+    for script in ("layers", "sizes", "names", "lists", "runs"):
         status, output = lint(script, CLEAN)
         if status != 0:
             failures += 1

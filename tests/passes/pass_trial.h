@@ -13,7 +13,7 @@
 #include <string>
 
 #include "backends/cpu/cpu_backend.h"
-#include "cost/cost.h"
+#include "cost/costed_graph.h"
 #include "graph/rewriter.h"
 #include "graph/text_form.h"
 #include "graph/verifier.h"
@@ -196,9 +196,9 @@ struct PlannedCost {
 };
 
 inline PlannedCost planned_cost(const Graph& graph, const plan::Target& on = target()) {
-  std::vector<plan::Place> places = plan::places(graph, &on);
-  cost::NodeCost cost = cost::total(cost::node_costs(graph, places, &on));
-  return {cost.launches, cost.bytes(), plan::plan_memory(graph, places, on).arena_bytes};
+  const cost::CostedGraph costed = cost::count(plan::plan(graph, on));
+  const cost::NodeCost sum = cost::total(costed.costs);
+  return {sum.launches, sum.bytes(), costed.memory.arena_bytes};
 }
 
 // The step of a two-layer model with 64 tokens a sequence, as planned with these switches.

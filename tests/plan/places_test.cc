@@ -25,9 +25,7 @@ class PlacesTest : public ::testing::Test {
     return b.input(fmt::format("x{}", graph.values.size()), {DType::kF32, shape});
   }
   Place place(ValueId value) const { return at(places(graph, &target()), value); }
-  cost::NodeCost cost() const {
-    return total(cost::node_costs(graph, places(graph, &target()), &target()));
-  }
+  cost::NodeCost cost() const { return total(cost::node_costs(plan(graph, target()))); }
 
   Graph graph;
   Builder b{graph, ops::table()};
@@ -73,7 +71,7 @@ TEST_F(PlacesTest, APartThatOthersReadIsCopied) {
   ValueId joined = ops::concat(b, {made, x}, 1);
   graph.outputs = {ops::add(b, made, made), joined};
   EXPECT_NE(place(made).root, joined);
-  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places(graph, &target()), &target());
+  std::vector<cost::NodeCost> costs = cost::node_costs(plan(graph, target()));
   EXPECT_EQ(costs[1].read_bytes, 4 * 60);
   EXPECT_EQ(costs[1].written_bytes, 4 * 60);
   EXPECT_EQ(costs[1].launches, 1);
@@ -116,11 +114,11 @@ TEST_F(PlacesTest, CompulsoryBytesAreThoseOfInputsAndOutputs) {
     for (int i = 0; i < 5; ++i) y = ops::unary(b, "exp", y);
   }
   graph.outputs = {ops::unary(b, "tanh", y)};
-  std::vector<Place> where = places(graph, &target());
-  EXPECT_EQ(cost::compulsory_bytes(graph, where, ""), 800);
-  EXPECT_EQ(cost::compulsory_bytes(graph, where, "inner"), 800);
-  EXPECT_EQ(cost::compulsory_bytes(graph, where, "inne"), 0);
-  EXPECT_EQ(total(cost::node_costs(graph, where, &target())).bytes(), 6 * 800);
+  const PlannedGraph planned = plan(graph, target());
+  EXPECT_EQ(cost::compulsory_bytes(planned, ""), 800);
+  EXPECT_EQ(cost::compulsory_bytes(planned, "inner"), 800);
+  EXPECT_EQ(cost::compulsory_bytes(planned, "inne"), 0);
+  EXPECT_EQ(total(cost::node_costs(planned)).bytes(), 6 * 800);
 }
 
 TEST_F(PlacesTest, GathersCountTheRowsTheyTouch) {

@@ -114,7 +114,7 @@ Graph legal(const Graph& graph, const Target& target) {
                            context, nullptr);
 }
 
-MemoryPlan planned(const Graph& graph, const Target& target) {
+MemoryPlan checked_plan(const Graph& graph, const Target& target) {
   std::vector<Place> where = places(graph, &target);
   MemoryPlan plan = plan_memory(graph, where, target);
   EXPECT_EQ(Replay(graph, where, plan).run(), std::vector<std::string>());
@@ -131,7 +131,7 @@ TEST(Planner, KeepsRandomGraphsIntact) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     Graph graph = random_graph(
         seed, {.nodes = 3 + static_cast<int>(seed % 60), .bf16 = true, .updates = true}, target);
-    MemoryPlan plan = planned(graph, target);
+    MemoryPlan plan = checked_plan(graph, target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
     int64_t sum = 0;
     for (const Buffer& buffer : plan.buffers) sum += buffer.bytes;
@@ -226,15 +226,15 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
     // Touched counts in elements of 4 bytes.
     Graph graph =
         random_graph(seed, {.nodes = 3 + static_cast<int>(seed % 30), .updates = true}, target);
-    std::vector<Place> where = places(graph, &target);
-    MemoryPlan plan = plan_memory(graph, where, target);
+    const PlannedGraph planned = plan(graph, target);
     std::vector<bool> launches;
-    for (const Node& node : graph.nodes) launches.push_back(node.op->kind != OpKind::kView);
-    auto after = dependences(graph, where, plan, launches);
+    for (const KernelCalls& calls : planned.calls) launches.push_back(calls.launches > 0);
+    auto after = dependences(planned);
     std::vector<Touched> touched;
     for (size_t i = 0; i < launches.size(); ++i)
-      touched.push_back(launches[i] ? touched_by(graph, where, plan, static_cast<NodeId>(i))
-                                    : Touched{});
+      touched.push_back(
+          launches[i] ? touched_by(graph, planned.places, planned.memory, static_cast<NodeId>(i))
+                      : Touched{});
     for (uint32_t order_seed = 0; order_seed < 5; ++order_seed) {
       std::vector<NodeId> order = any_order(after, launches, order_seed);
       ASSERT_EQ(order.size(),
@@ -265,10 +265,8 @@ TEST(Dependences, NameNoOneTwice) {
   ValueId x = b.input("x", {DType::kF32, {24}});
   ValueId y = ops::unary(b, "exp", x), z = ops::unary(b, "tanh", y);
   graph.outputs = {ops::add(b, ops::add(b, y, z), y)};
-  std::vector<Place> where = places(graph, &target);
-  auto after =
-      dependences(graph, where, plan_memory(graph, where, target), std::vector<bool>(4, true));
-  EXPECT_EQ(after, (std::vector<std::vector<NodeId>>{{}, {0}, {1}, {2}}));
+  EXPECT_EQ(dependences(plan(graph, target)),
+            (std::vector<std::vector<NodeId>>{{}, {0}, {1}, {2}}));
 }
 
 TEST(Planner, KeepsTrainingStepsIntact) {
@@ -281,7 +279,7 @@ TEST(Planner, KeepsTrainingStepsIntact) {
     options.sequence = 16;
     auto step = train::build_step(config, options, passes::Selection(level.name, "+autocast_bf16"),
                                   ops::table(), *target);
-    planned(step.graphs[0].graph, *target);
+    checked_plan(step.graphs[0].graph, *target);
     ASSERT_FALSE(::testing::Test::HasFailure()) << level.name;
   }
 }
@@ -299,7 +297,7 @@ TEST(Planner, OwnsExactlyWhatItSays) {
   PlainTarget apart;
   auto in_place = backends::null::make_null_target();
   constexpr int64_t kVector = 4032;  // 4000 bytes on the next line of 64
-  MemoryPlan two = planned(graph, apart), one = planned(graph, *in_place);
+  MemoryPlan two = checked_plan(graph, apart), one = checked_plan(graph, *in_place);
   EXPECT_EQ(two.arena_bytes, 2 * kVector);
   EXPECT_EQ(one.arena_bytes, kVector);
   auto stored = [&](MemoryClass each) { return one.store_bytes[static_cast<size_t>(each)]; };
@@ -316,13 +314,12 @@ TEST(Planner, TimelineEndsWithWhatIsKept) {
   ValueId y = ops::unary(b, "exp", x);
   graph.outputs = {ops::reduce_sum(b, y, {0})};
   PlainTarget apart;
-  std::vector<Place> where = places(graph, &apart);
-  MemoryPlan plan = plan_memory(graph, where, apart);
-  std::vector<MemoryMoment> moments = memory_timeline(graph, plan);
+  const PlannedGraph planned = plan(graph, apart);
+  std::vector<MemoryMoment> moments = memory_timeline(planned);
   ASSERT_EQ(moments.size(), 2u);
   EXPECT_EQ(moments[0].total(), 4032 + 4032);
   EXPECT_EQ(moments[1].total(), 4032 + 4032 + 64);
-  EXPECT_EQ(plan.live_peak_bytes, 4032 + 64);
+  EXPECT_EQ(planned.memory.live_peak_bytes, 4032 + 64);
 }
 
 // A buffer planned over a live one must be found: the replay is worth something.

@@ -9,28 +9,26 @@
 #include <utility>
 #include <vector>
 
-#include "cost/cost.h"
+#include "cost/costed_graph.h"
 #include "graph/builder.h"
 #include "ops/build.h"
 #include "ops/registry.h"
+#include "plan/targets.h"
 #include "record/step_record.h"
 
 namespace ridge::record {
 
 struct MeasuredStep {
   Graph accumulate, update;
-  std::vector<cost::NodeCost> accumulate_costs, update_costs;
-  std::vector<MeasuredGraph> graphs;
+  std::vector<PredictedGraph> graphs;
 
-  MeasuredStep(const MeasuredStep&) = delete;
   explicit MeasuredStep(int64_t repeat, const std::string& scope_of_layers = "layer") {
     build_accumulate(scope_of_layers);
     build_update();
-    accumulate_costs = cost::node_costs(accumulate, places(accumulate, nullptr), nullptr);
-    update_costs = cost::node_costs(update, places(update, nullptr), nullptr);
+    plan::PlainTarget target;
     graphs.push_back(
-        {"accumulate", repeat, &accumulate, &accumulate_costs, predictions(accumulate)});
-    graphs.push_back({"update", 1, &update, &update_costs, predictions(update)});
+        {cost::program_graph("accumulate", accumulate, repeat, target), predictions(accumulate)});
+    graphs.push_back({cost::program_graph("update", update, 1, target), predictions(update)});
   }
 
   // A step whose kernels take whole and broken nanoseconds
@@ -39,8 +37,8 @@ struct MeasuredStep {
     std::uniform_real_distribution<double> ns(10.0, 5000.0);
     InstrumentedStep step;
     double wall = 0;
-    for (const MeasuredGraph& each : graphs)
-      for (int64_t i = 0; i < each.repeat; ++i) {
+    for (const PredictedGraph& each : graphs)
+      for (int64_t i = 0; i < each.run.repeat; ++i) {
         step.runs.push_back(draw_run(each, engine));
         wall += step.runs.back().wall_ns;
       }
@@ -49,12 +47,12 @@ struct MeasuredStep {
   }
 
  private:
-  static ProfiledRun draw_run(const MeasuredGraph& each, std::mt19937& engine) {
+  static ProfiledRun draw_run(const PredictedGraph& each, std::mt19937& engine) {
     std::uniform_real_distribution<double> ns(10.0, 5000.0);
     ProfiledRun run;
     double at = 0;
-    for (size_t i = 0; i < each.graph->nodes.size(); ++i) {
-      if ((*each.costs)[i].launches == 0) continue;
+    for (size_t i = 0; i < each.run.graph().nodes.size(); ++i) {
+      if (each.run.costed->costs[i].launches == 0) continue;
       double begin = at + ns(engine) / 100;
       at = begin + ns(engine);
       run.spans.push_back({static_cast<int32_t>(i), begin, at});

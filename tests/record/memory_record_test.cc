@@ -29,22 +29,14 @@ class ScratchTarget final : public plan::PlainTarget {
   }
 };
 
-struct Planned {
-  explicit Planned(const Graph& graph)
-      : places(plan::places(graph, &target)), plan(plan::plan_memory(graph, places, target)) {}
-  ScratchTarget target;
-  std::vector<plan::Place> places;
-  plan::MemoryPlan plan;
-};
-
 class MemoryRecordTest : public ::testing::Test {
  protected:
   MeasuredStep program_{2};
-  Planned accumulate_{program_.accumulate};
-  Planned update_{program_.update};
-  MemoryRecord record_ = planned_memory(
-      std::vector<PlannedGraph>{{"accumulate", &program_.accumulate, &accumulate_.plan},
-                                {"update", &program_.update, &update_.plan}});
+  ScratchTarget target_;
+  std::vector<cost::ProgramGraph> graphs_{
+      cost::program_graph("accumulate", program_.accumulate, 2, target_),
+      cost::program_graph("update", program_.update, 1, target_)};
+  MemoryRecord record_ = planned_memory(graphs_);
 };
 
 int64_t class_bytes(const MemoryRecord& record, plan::MemoryClass memory_class) {
@@ -62,7 +54,8 @@ TEST_F(MemoryRecordTest, StoredValuesCountOnceAndByUse) {
 TEST_F(MemoryRecordTest, OwnedIsStoreAndTheLargestArena) {
   int64_t store =
       std::accumulate(std::begin(record_.store_bytes), std::end(record_.store_bytes), int64_t{0});
-  EXPECT_EQ(record_.arena_bytes, std::max(accumulate_.plan.arena_bytes, update_.plan.arena_bytes));
+  EXPECT_EQ(record_.arena_bytes,
+            std::max(graphs_[0].costed->memory.arena_bytes, graphs_[1].costed->memory.arena_bytes));
   EXPECT_EQ(record_.owned_bytes, store + record_.arena_bytes);
   record_.foreign_bytes = 1000;
   EXPECT_EQ(record_.predicted_peak_bytes(), record_.owned_bytes + 1000);
@@ -89,9 +82,8 @@ TEST(MemoryRecord, AStateOfTheForwardPassAloneIsACache) {
   Builder b(graph, ops::table());
   ValueId cache = b.state("cache", {DType::kF32, {64}});
   graph.outputs = {b.call("add", {cache, cache})};
-  Planned planned(graph);
-  MemoryRecord record =
-      planned_memory(std::vector<PlannedGraph>{{"decode", &graph, &planned.plan}});
+  MemoryRecord record = planned_memory(
+      std::vector<cost::ProgramGraph>{cost::program_graph("decode", graph, 1, ScratchTarget())});
   EXPECT_EQ(class_bytes(record, plan::MemoryClass::kKvCache), 256);
   EXPECT_EQ(class_bytes(record, plan::MemoryClass::kOptimizerState), 0);
 }

@@ -37,9 +37,8 @@ TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
   MeasuredStep program(3);
   StepRecord record = record_of(program, 4, 1);
   size_t launched = 0;
-  for (const std::vector<cost::NodeCost>* costs :
-       {&program.accumulate_costs, &program.update_costs})
-    for (const cost::NodeCost& cost : *costs) launched += cost.launches > 0;
+  for (const PredictedGraph& each : program.graphs)
+    for (const cost::NodeCost& cost : each.run.costed->costs) launched += cost.launches > 0;
   ASSERT_EQ(record.nodes.size(), launched);
   EXPECT_LT(launched, program.accumulate.nodes.size() + program.update.nodes.size());
   // The first node is a product of [4,8] and [8,8], run three times a step.

@@ -50,11 +50,11 @@ TEST_F(ProgramTest, RunsAGraph) {
   program.bind();
   write("x", {0, 1, 2, -3});
   program.run(stage);
-  EXPECT_EQ(program.read(stage, program.stage(stage).graph.outputs[0]),
+  EXPECT_EQ(program.read(stage, program.graph(stage).graph().outputs[0]),
             (std::vector<float>{1, 4, 9, 4}));
   write("x", {1, 1, 1, 1});
   program.run(stage);
-  EXPECT_EQ(program.read(stage, program.stage(stage).graph.outputs[0]),
+  EXPECT_EQ(program.read(stage, program.graph(stage).graph().outputs[0]),
             std::vector<float>(4, 4.0f));
 }
 
@@ -66,12 +66,12 @@ TEST_F(ProgramTest, KeepsStatesFromRunToRunAndGraphToGraph) {
   graph.outputs = {ops::scale(b, total, 10)};
   int read = program.add("read", graph);
   program.bind();
-  EXPECT_EQ(program.stage(add).repeat, 3);
-  EXPECT_EQ(program.stages(), 2);
+  EXPECT_EQ(program.graph(add).repeat, 3);
+  EXPECT_EQ(program.graphs().size(), 2u);
   write("x", {1, 2, 3, 4});
   for (int i = 0; i < 3; ++i) program.run(add);
   program.run(read);
-  EXPECT_EQ(program.read(read, program.stage(read).graph.outputs[0]),
+  EXPECT_EQ(program.read(read, program.graph(read).graph().outputs[0]),
             (std::vector<float>{30, 60, 90, 120}));
   EXPECT_EQ(store.read_floats("total"), (std::vector<float>{3, 6, 9, 12}));
 }
@@ -84,7 +84,7 @@ TEST_F(ProgramTest, ReadsBf16AsFloats) {
   program.bind();
   write("x", {1, 0.1f, -3, 1e30f});
   program.run(stage);
-  std::vector<float> got = program.read(stage, program.stage(stage).graph.outputs[0]);
+  std::vector<float> got = program.read(stage, program.graph(stage).graph().outputs[0]);
   for (size_t i = 0; i < 4; ++i) {
     float want = std::vector<float>{1, 0.1f, -3, 1e30f}[i];
     EXPECT_EQ(got[i], bf16_to_float(float_to_bf16(want)));
@@ -99,13 +99,14 @@ TEST_F(ProgramTest, SharesOneArenaAmongItsGraphs) {
   program.add("large", graph);
   EXPECT_EQ(program.arena_bytes(), 0);
   program.bind();
-  EXPECT_EQ(program.arena_bytes(), program.stage(1).plan.arena_bytes);
-  EXPECT_GT(program.stage(1).plan.arena_bytes, program.stage(0).plan.arena_bytes);
+  EXPECT_EQ(program.arena_bytes(), program.graph(1).costed->memory.arena_bytes);
+  EXPECT_GT(program.graph(1).costed->memory.arena_bytes,
+            program.graph(0).costed->memory.arena_bytes);
 }
 
 TEST_F(ProgramTest, BindsAGraphWithoutTemporaries) {
   int stage = program.add("add", add_to_total());
-  EXPECT_EQ(program.stage(stage).plan.arena_bytes, 0);
+  EXPECT_EQ(program.graph(stage).costed->memory.arena_bytes, 0);
   program.bind();
   write("x", {1, 1, 1, 1});
   program.run(stage);
@@ -148,9 +149,9 @@ TEST_F(ProgramTest, ComputesTheSameWhetherMeasuredOrNot) {
   program.bind();
   write("x", {0.1f, 0.2f, 0.3f, 0.4f});
   program.run(stage);
-  std::vector<float> plain = program.read(stage, program.stage(stage).graph.outputs[0]);
+  std::vector<float> plain = program.read(stage, program.graph(stage).graph().outputs[0]);
   program.run_profiled(stage);
-  EXPECT_EQ(plain, program.read(stage, program.stage(stage).graph.outputs[0]));
+  EXPECT_EQ(plain, program.read(stage, program.graph(stage).graph().outputs[0]));
 }
 
 TEST_F(ProgramTest, IsFixedOnceBound) {

@@ -19,7 +19,7 @@ std::vector<int64_t> rings(const models::ModelFile& file, int64_t capacity, int6
   session.observe(&runs);
   std::vector<int32_t> ids{1, 2, 3};
   last_logits(session, ids);
-  const Graph& graph = runs.at(0).bucket->program().stage(0).graph;
+  const Graph& graph = runs.at(0).bucket->program().graph(0).graph();
   std::vector<int64_t> rings;
   for (int64_t layer = 0; layer < file.config().layers; ++layer) {
     ValueId keys = graph.find("cache." + std::to_string(layer) + ".keys");

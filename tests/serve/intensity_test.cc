@@ -50,16 +50,13 @@ Modules count(const models::ModelConfig& config,
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     graph = passes::run_stage(stage, graph, selection, passes, nullptr);
-  std::vector<plan::Place> places = plan::places(graph, target.get());
-  plan::MemoryPlan plan = plan::plan_memory(graph, places, *target);
-  std::vector<cost::NodeCost> costs = cost::node_costs(graph, places, target.get());
-  std::vector<record::CountedGraph> graphs{{"run", 1, &graph, &places, &plan, &costs}};
+  const std::vector<cost::ProgramGraph> run{cost::program_graph("run", graph, 1, *target)};
   Modules m;
-  record::StepRecord step =
-      record::make_step_record(record::count_graphs(graphs, *target, nullptr, m.run), {});
+  const std::vector<record::PredictedGraph> graphs = record::count_graphs(run, nullptr, m.run);
+  record::StepRecord step = record::make_step_record(graphs, {});
   m.attention = record::module_record("attention", graphs, step);
   m.mlp = record::module_record("mlp", graphs, step);
-  m.run.weight_bytes = cost::parameter_bytes(graph, places);
+  m.run.weight_bytes = cost::parameter_bytes(*run[0].costed);
   return m;
 }
 

@@ -152,7 +152,7 @@ TEST(BpeTrainer, ImpossibleOptionsAreRefused) {
 }
 
 // Merging walks distinct pieces: a text said four times gives the same merges from the same pieces.
-// What a megabyte takes is measured by `ridge tokenizer train --json` (docs/measurements.md).
+// What a megabyte takes is measured by `ridge tokenizer train --json`.
 TEST(BpeTrainer, CountsOfPiecesScaleAndNothingElse) {
   std::string corpus = read_data("corpus.en"), text;
   for (int i = 0; i < 4; ++i) text += corpus + "<x>";

@@ -56,10 +56,10 @@ INSTANTIATE_TEST_SUITE_P(Levels,
 
 TEST(MicroBatches, AreTwoGraphsOnOneStore) {
   FixedRun run(small_config(), options(2, 4), "compiled", "");
-  ASSERT_EQ(run.program().stages(), 2);
-  EXPECT_EQ(run.program().stage(0).repeat, 4);
-  EXPECT_EQ(run.program().stage(1).repeat, 1);
-  EXPECT_TRUE(run.program().stage(1).graph.outputs.empty());
+  ASSERT_EQ(run.program().graphs().size(), 2u);
+  EXPECT_EQ(run.program().graph(0).repeat, 4);
+  EXPECT_EQ(run.program().graph(1).repeat, 1);
+  EXPECT_TRUE(run.program().graph(1).graph().outputs.empty());
   EXPECT_TRUE(run.store().has("model.embed_tokens.weight.gradient"));
   run.step();
   for (float x : run.store().read_floats("model.embed_tokens.weight.gradient"))

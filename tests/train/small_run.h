@@ -15,6 +15,7 @@
 #include "ops/registry.h"
 #include "runtime/load.h"
 #include "train/trainer.h"
+#include "train/training_loop.h"
 
 namespace ridge::train {
 
@@ -43,10 +44,19 @@ inline StepOptions small_step(double learning_rate = 3e-4) {
 // At this rate FixedRun's loss falls from 5 to 0.06 within 20 steps.
 inline constexpr double kLearningByHeart = 1e-2;
 
-inline std::vector<double> losses(Trainer& trainer, int steps) {
+inline WorkshopData workshop_data(const Trainer& trainer) {
+  return {trainer.config().vocabulary, trainer.options().sequence, kWorkshopSeed};
+}
+
+inline std::vector<double> losses(Trainer& trainer, WorkshopData& data, int64_t steps) {
   std::vector<double> losses;
-  for (int i = 0; i < steps; ++i) losses.push_back(trainer.step().loss);
+  run_loop(trainer, data, 0, steps,
+           [&](int64_t, const StepResult& result) { losses.push_back(result.loss); });
   return losses;
+}
+inline std::vector<double> losses(Trainer& trainer, int64_t steps) {
+  WorkshopData data = workshop_data(trainer);
+  return losses(trainer, data, steps);
 }
 
 inline std::unique_ptr<backends::Backend> cpu_backend(int threads) {
@@ -131,15 +141,16 @@ class FixedRun {
     store_.write_scalar("step", static_cast<float>(taken_));
     double loss = 0;
     size_t row = first;
-    for (int i = 0; i < program_.stages(); ++i) {
-      const runtime::Stage& stage = program_.stage(i);
-      for (int k = 0; k < stage.repeat; ++k) {
-        bool has_loss = !stage.graph.outputs.empty();
+    for (int i = 0; i < static_cast<int>(program_.graphs().size()); ++i) {
+      const cost::ProgramGraph& each = program_.graph(i);
+      for (int k = 0; k < each.repeat; ++k) {
+        bool has_loss = !each.graph().outputs.empty();
         if (has_loss) write_rows(row);
         row += static_cast<size_t>(options_.batch_size);
         program_.run(i);
         if (has_loss)
-          loss += static_cast<double>(program_.read(i, stage.graph.outputs[0])[0]) / stage.repeat;
+          loss += static_cast<double>(program_.read(i, each.graph().outputs[0])[0]) /
+                  static_cast<double>(each.repeat);
       }
     }
     return loss;
@@ -169,7 +180,7 @@ class FixedRun {
   void write_rows(size_t first) {
     std::vector<int32_t> ids, positions, labels;
     for (int64_t i = 0; i < options_.batch_size; ++i) {
-      const WorkshopData::Batch& row = rows_[(first + static_cast<size_t>(i)) % rows_.size()];
+      const Batch& row = rows_[(first + static_cast<size_t>(i)) % rows_.size()];
       ids.insert(ids.end(), row.ids.begin(), row.ids.end());
       positions.insert(positions.end(), row.positions.begin(), row.positions.end());
       labels.insert(labels.end(), row.labels.begin(), row.labels.end());
@@ -188,7 +199,7 @@ class FixedRun {
   runtime::Store store_;
   runtime::Program program_;
   Weights weights_;
-  std::vector<WorkshopData::Batch> rows_;
+  std::vector<Batch> rows_;
   int64_t taken_ = 0;
 };
 

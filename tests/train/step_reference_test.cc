@@ -47,7 +47,7 @@ StepErrors errors_of_a_step(std::string_view level, std::string_view switches) {
   double loss = run.step();
   for (const char* input : {"ids", "positions", "labels", "learning_rate", "step"})
     before[input] = read(store, input);
-  const Graph& graph = run.program().stage(0).graph;
+  const Graph& graph = run.program().graph(0).graph();
   ops::ReferenceRun want(graph, before);
   StepErrors errors;
   errors.loss = std::abs(loss - want[graph.outputs[0]][0]);

@@ -19,7 +19,7 @@ TEST(TrainedModel, IsReadBackParameterByParameter) {
   for (const char* level : {"baseline", "compiled"}) {
     auto backend = cpu_backend(1);
     Trainer trainer(small_config(), small_step(), passes::Selection(level, "-tune_gemm"), *backend);
-    for (int i = 0; i < 3; ++i) trainer.step();
+    losses(trainer, 3);
     files::ScratchFolder folder;
     save_model(trainer, folder / "model");
     models::ModelFile file = models::ModelFile::open(folder / "model");

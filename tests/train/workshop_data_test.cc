@@ -56,7 +56,7 @@ TEST(WorkshopBatches, AreThoseOfThePublishedRun) {
 
 TEST(WorkshopBatches, ShiftLabelsTwiceAndLeaveTheLastOut) {
   WorkshopData data(64, 5, 9);
-  WorkshopData::Batch batch = data.next(3);
+  Batch batch = data.next(3);
   for (size_t r = 0; r < 3; ++r) {
     const std::vector<int32_t>& row = data.row(batch.rows[r]);
     for (size_t t = 0; t < 5; ++t) {
@@ -69,7 +69,7 @@ TEST(WorkshopBatches, ShiftLabelsTwiceAndLeaveTheLastOut) {
 
 TEST(WorkshopBatches, AreFreshEachTimeAndWithinTheVocabulary) {
   WorkshopData data(7, 4, 2);
-  WorkshopData::Batch first = data.next(1000), second = data.next(1000);
+  Batch first = data.next(1000), second = data.next(1000);
   EXPECT_NE(first.rows, second.rows);
   EXPECT_EQ(std::set<uint32_t>(first.rows.begin(), first.rows.end()).size(), 1000u);
   for (int32_t id : first.ids) EXPECT_TRUE(id >= 1 && id < 7) << id;

@@ -12,7 +12,6 @@
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/kernels/team.h"
 #include "backends/cpu/matmul_group.h"
-#include "backends/cpu/measure_ceilings.h"
 #include "backends/cpu/native_gemm.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
@@ -95,9 +94,6 @@ class CpuBackend final : public TableBackend {
   // oneDNN's products, and tiles', which wait for each other within one.
   bool brings_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_stored_weight(call.call());
-  }
-  double present_pace(const cost::Ceilings& ceilings) const override {
-    return cpu::present_pace(ceilings);
   }
   void together(const std::function<void()>& launches) override { Team::gather(launches); }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands for the CUDA backend where the program was built without nvcc.
+#include "backends/cuda/calibration/calibration.h"
 #include "backends/cuda/cuda_backend.h"
-#include "backends/cuda/measure_ceilings.h"
 #include "base/error.h"
 
 namespace ridge::backends::cuda {
@@ -14,7 +14,7 @@ namespace {
 
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions&) { refuse(); }
 cost::Machine this_machine(bool) { refuse(); }
-cost::Ceilings measure_ceilings(bool, const MeasureProgress&) { refuse(); }
+std::unique_ptr<Calibration> make_calibration(bool) { refuse(); }
 
 std::string gpu_name() { return ""; }
 std::string gpu_architecture() { return ""; }

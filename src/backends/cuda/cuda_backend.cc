@@ -4,13 +4,13 @@
 
 #include <algorithm>
 
+#include "backends/cuda/calibration/mixed_launches.h"
 #include "backends/cuda/copies_out.h"
 #include "backends/cuda/device_memory.h"
 #include "backends/cuda/flash_pairs.h"
 #include "backends/cuda/gemm_tuner.h"
 #include "backends/cuda/kernel_clock.h"
 #include "backends/cuda/kernel_table.h"
-#include "backends/cuda/launch_probe.h"
 #include "backends/cuda/native_gemm.h"
 #include "backends/cuda/nvtx_range.h"
 #include "backends/cuda/pointwise_compiler.h"
@@ -119,11 +119,14 @@ class CudaBackend final : public TableBackend {
     return options_.capture ? record_graph(device_, launches, nullptr) : nullptr;
   }
 
-  // Of the host's launches: they are what other programs slow down. A recording needs none.
-  double present_pace(const cost::Ceilings& ceilings) const override {
-    if (options_.capture) return 0;
-    if (probe_ == nullptr) probe_ = std::make_unique<LaunchProbe>(device_, options_.tf32);
-    return probe_->pace(ceilings);
+  // A recording needs none.
+  const EnqueueProbe* enqueue_probe() override {
+    if (options_.capture) return nullptr;
+    if (launches_ == nullptr) {
+      launches_ = std::make_unique<MixedLaunches>(device_, options_.tf32);
+      enqueue_probe_ = launches_->probe();
+    }
+    return &enqueue_probe_;
   }
 
   Instrument* instrument() override {
@@ -152,7 +155,8 @@ class CudaBackend final : public TableBackend {
   BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
   KernelTable kernels_{cuda_kernels(context_)};
   std::unique_ptr<Instrument> instrument_;
-  mutable std::unique_ptr<LaunchProbe> probe_;  // made when first asked
+  std::unique_ptr<MixedLaunches> launches_;  // made when first asked
+  EnqueueProbe enqueue_probe_;
 };
 
 }  // namespace

@@ -13,10 +13,12 @@
 #include "backends/cuda/cuda_backend.h"
 #include "cost/ceilings.h"
 #include "cost/hardware.h"
+#include "measure/launch_rate.h"
+#include "measure/training_run.h"
 #include "ops/registry.h"
-#include "train/experiment.h"
 #include "train/step.h"
 #include "train/trainer.h"
+#include "train/training_loop.h"
 
 namespace ridge::train {
 namespace {
@@ -38,15 +40,19 @@ struct GpuRun {
     options.batch_size = p.batch_size;
     options.sequence = p.sequence;
     trainer = std::make_unique<Trainer>(p.config, options, selection, *backend);
+    data = {p.config.vocabulary, p.sequence, kWorkshopSeed};
   }
-  std::vector<double> losses(int steps) {
+  std::vector<double> losses(int64_t steps) {
     std::vector<double> all;
-    for (int i = 0; i < steps; ++i) all.push_back(trainer->step().loss);
+    run_loop(*trainer, data, 0, steps,
+             [&](int64_t, const StepResult& result) { all.push_back(result.loss); });
     return all;
   }
+  StepResult profiled_step() { return trainer->step(read_step(data, trainer->options()), true); }
   passes::Selection selection;
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<Trainer> trainer;
+  WorkshopData data{2, 1, kWorkshopSeed};
 };
 
 void expect_published(const std::vector<double>& losses, double tolerance) {
@@ -70,17 +76,21 @@ TEST(GpuBranches, AreForShortProducts) {
   }
 }
 
-TEST(GpuPace, IsKnownWhereTheHostTellsEachLaunch) {
+TEST(GpuLaunchRate, MattersWhereTheHostMakesEachLaunch) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1000;
   for (bool capture : {false, true}) {
     auto backend = backends::cuda::make_cuda_backend({false, capture, false, false, ""});
-    EXPECT_EQ(backend->present_pace(ceilings) > 0, !capture);
+    measure::LaunchRate rate(*backend, &ceilings);
+    EXPECT_EQ(rate.matters(), !capture);
+    rate.sample();
+    EXPECT_EQ(rate.samples().size(), capture ? 0u : 1u);
+    for (double sample : rate.samples()) EXPECT_GT(sample, 0);
   }
 }
 
-Experiment tiny_experiment(int64_t steps) {
-  Experiment e;
+measure::TrainingExperiment tiny_experiment(int64_t steps) {
+  measure::TrainingExperiment e;
   e.setting.level = "baseline";
   e.selection = passes::Selection("baseline", "");
   const models::Preset& p = models::preset("tiny");
@@ -93,17 +103,16 @@ Experiment tiny_experiment(int64_t steps) {
 }
 
 // Launches that take longer than all else, so that the step is predicted as they are.
-TEST(GpuPace, ScalesThePredictedStep) {
+TEST(GpuLaunchRate, ScalesThePredictedStep) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1e6;
   ceilings.turn_ns = 0;
-  const Experiment e = tiny_experiment(8);
+  const measure::TrainingExperiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
-  const record::RunRecord run = run_experiment(e, *backend, &ceilings);
+  const record::RunRecord run = measure::measure_training(e, *backend, &ceilings);
   EXPECT_EQ(run.pace_samples.size(), 9u);  // before, after and at all steps but 1
   const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
-  const record::RunRecord planned =
-      planned_run(e.setting, e.config, e.step, step, *backend, &ceilings);
+  const record::RunRecord planned = measure::planned_training(e, step, *backend, &ceilings);
   EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
 }
 
@@ -113,9 +122,10 @@ TEST(GpuSampling, FollowsTheLengthOfTheRun) {
        {std::pair<int64_t, std::string>{6, "pi"}, {50, "piippi"}, {200, "piippiippiippiip"}}) {
     auto backend = backends::cuda::make_cuda_backend({false, true, false, false, ""});
     std::string kinds;
-    run_experiment(tiny_experiment(steps), *backend, nullptr, [&](const StepEvent& event) {
-      if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
-    });
+    measure::measure_training(tiny_experiment(steps), *backend, nullptr,
+                              [&](const measure::StepEvent& event) {
+                                if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
+                              });
     expected.resize(static_cast<size_t>(steps), 'p');
     EXPECT_EQ(kinds, expected);
   }
@@ -157,16 +167,16 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
     if (!doubt.empty()) GTEST_SKIP() << doubt;
     run.losses(3);
     // Seen once and put to rest, it sees again.
-    run.trainer->step(true);
+    run.profiled_step();
     run.backend->instrument()->rest();
     run.losses(2);
-    record::ProfiledRun profile = run.trainer->step(true).profiles[0];
-    const runtime::Stage& stage = run.trainer->program().stage(0);
+    record::ProfiledRun profile = run.profiled_step().profiles[0];
+    const cost::CostedGraph& costed = *run.trainer->program().graph(0).costed;
     std::map<NodeId, int> seen;
     for (const record::Span& span : profile.spans) ++seen[span.node];
-    for (size_t i = 0; i < stage.graph.nodes.size(); ++i) {
-      const std::string& op = stage.graph.nodes[i].op->name;
-      int64_t planned = stage.costs[i].launches, kernels = seen[static_cast<NodeId>(i)];
+    for (size_t i = 0; i < costed.graph.nodes.size(); ++i) {
+      const std::string& op = costed.graph.nodes[i].op->name;
+      int64_t planned = costed.costs[i].launches, kernels = seen[static_cast<NodeId>(i)];
       if (op == "matmul" && planned > 0)
         EXPECT_GE(kernels, planned) << op;
       else

@@ -112,9 +112,10 @@ struct TileBlock {
 };
 
 // Registers: sums 0..3 ([row tile][column tile]), A's tiles 4 and 5, B's 6 and 7. Loads in a row
-// and products in a row: a core whose tiles are throttled (docs/measurements.md) overlaps them
-// little, 24.5 ns a product so and 27.4 by turns; else both take 5.8. The striped operand passes
-// L1, where the shared one stays.
+// and multiplications in a row: a core whose tiles are throttled
+// (docs/runs/2026-11-22-training-amx-native-gemm.md) overlaps them little, 24.5 ns a multiplication
+// so and 27.4 interleaved; else both take 5.8. The striped operand passes L1, where the shared one
+// stays.
 template <typename Unit, bool kStripesA>
 inline void multiply_pairs(const uint16_t* a,
                            const uint16_t* b,

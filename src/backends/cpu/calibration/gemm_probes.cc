@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+// Product rates over sizes and forms, what distant operands add, and attention's two rates.
+#include <omp.h>
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <memory>
+
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/gemm.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/flash_attention/flash_attention.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "base/block_formats.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+using cost::ProductExtents;
+using cost::ProductForm;
+
+// Multiples of 48: no extent of a preset (powers of two and 1000) is among them. Squares, flat and
+// deep ones, few rows, and batches like attention's.
+constexpr std::array kExtents = {
+    ProductExtents{1, 96, 96, 96},       ProductExtents{1, 192, 192, 192},
+    ProductExtents{1, 384, 384, 384},    ProductExtents{1, 768, 768, 768},
+    ProductExtents{1, 1536, 192, 192},   ProductExtents{1, 1536, 192, 768},
+    ProductExtents{1, 1536, 768, 192},   ProductExtents{1, 1536, 384, 384},
+    ProductExtents{1, 192, 384, 1536},   ProductExtents{1, 768, 384, 1536},
+    ProductExtents{1, 1536, 1536, 384},  ProductExtents{1, 384, 1536, 1536},
+    ProductExtents{1, 2304, 1536, 1536}, ProductExtents{1, 1, 1536, 768},
+    ProductExtents{1, 12, 768, 768},     ProductExtents{1, 48, 768, 1536},
+    ProductExtents{24, 96, 96, 48},      ProductExtents{24, 96, 48, 96},
+    ProductExtents{24, 192, 192, 48},    ProductExtents{24, 192, 48, 192},
+    ProductExtents{48, 96, 96, 24},      ProductExtents{48, 96, 24, 96},
+    ProductExtents{12, 192, 192, 96},    ProductExtents{12, 192, 96, 192},
+    ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
+constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
+
+// Timed once more with operands from memory, and with rows a power of two apart.
+constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
+                                ProductExtents{1, 1536, 192, 192},
+                                ProductExtents{1, 1536, 384, 384},
+                                ProductExtents{1, 768, 384, 1536}};
+
+// A batch lies as attention's heads do, side by side in each row: oneDNN has faster kernels for
+// matrices one after the other, which no model's graph has.
+enum class RowStep : uint8_t { kDense, kPowerOfTwo };
+
+GemmShape gemm_shape(const ProductExtents& e,
+                     ProductForm form,
+                     DType dtype,
+                     RowStep rows = RowStep::kDense) {
+  GemmShape g;
+  bool a_transposed = form == ProductForm::kTN || form == ProductForm::kTT;
+  bool b_transposed = form == ProductForm::kNT || form == ProductForm::kTT;
+  int64_t a_row = a_transposed ? e.m : e.k, b_row = b_transposed ? e.k : e.n;
+  if (e.batch > 1) {
+    g.batch = {e.batch};
+    g.a_batch = {a_row};
+    g.b_batch = {b_row};
+    g.c_batch = {e.n};
+  }
+  g.m = e.m, g.n = e.n, g.k = e.k;
+  auto row_step = [&](int64_t columns) {
+    int64_t dense = e.batch * columns;
+    if (rows == RowStep::kDense) return dense;
+    // 2 KiB at least: as far apart as the prediction calls it so.
+    return static_cast<int64_t>(std::bit_ceil(
+        static_cast<uint64_t>(std::max<int64_t>(dense, 2048 / storage_bytes(dtype, 1)))));
+  };
+  a_row = row_step(a_row), b_row = row_step(b_row);
+  g.a_m = a_transposed ? 1 : a_row, g.a_k = a_transposed ? a_row : 1;
+  g.b_k = b_transposed ? 1 : b_row, g.b_n = b_transposed ? b_row : 1;
+  g.c_m = row_step(e.n), g.c_n = 1;
+  g.input = g.output = dtype;
+  return g;
+}
+
+struct OperandBytes {
+  int64_t a, b, c;
+  int64_t total() const { return a + b + c; }
+};
+
+OperandBytes operand_bytes(const ProductExtents& e, DType dtype) {
+  auto bytes = [&](int64_t rows, int64_t columns) {
+    return round_up(storage_bytes(dtype, e.batch * rows * columns), kAlignmentBytes);
+  };
+  return {bytes(e.m, e.k), bytes(e.k, e.n), bytes(e.m, e.n)};
+}
+
+// Where B begins behind A: after its rows, which are at most twice as far apart, or at 2 KiB.
+int64_t padded_bytes(const GemmShape& g) {
+  return round_up(storage_bytes(g.input, std::max(g.m * g.a_m, g.k * g.a_k)), kAlignmentBytes);
+}
+
+// Bound once; the workspace of the widening form is shared, for products run one after the other.
+class Products {
+ public:
+  Products(const OperandPool& pool, DType dtype, bool is_own)
+      : pool_(pool), dtype_(dtype), is_own_(is_own) {
+    int64_t most = 0;
+    for (const ProductExtents& e : kExtents)
+      for (ProductForm form : kForms) {
+        GemmShape shape = gemm_shape(e, form, dtype);
+        most = std::max(most, gemm_workspace_bytes(default_form(shape, is_own), shape));
+      }
+    workspace_ = Arena(most, "workspace of products");
+  }
+
+  GemmLaunch bind(const ProductExtents& e,
+                  ProductForm form,
+                  int64_t input_at,
+                  int64_t result_at,
+                  RowStep rows = RowStep::kDense) const {
+    GemmShape shape = gemm_shape(e, form, dtype_, rows);
+    std::byte* a = pool_.input(input_at);
+    std::byte* b = a + (rows == RowStep::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
+    return bind_gemm(default_form(shape, is_own_), shape, a, b, pool_.result(result_at),
+                     {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
+  }
+
+  // Runs on other operands each time, as many as the pool holds, up to kMostSets.
+  std::function<void()> bind_rotating(const ProductExtents& e, ProductForm form) const {
+    OperandBytes bytes = operand_bytes(e, dtype_);
+    int64_t sets =
+        std::clamp<int64_t>(pool_.bytes() / std::max(bytes.a + bytes.b, bytes.c), 1, kMostSets);
+    int64_t input_step = pool_.bytes() / sets / kAlignmentBytes * kAlignmentBytes;
+    auto launches = std::make_shared<std::vector<GemmLaunch>>();
+    for (int64_t i = 0; i < sets; ++i)
+      launches->push_back(bind(e, form, i * input_step, i * input_step));
+    auto next = std::make_shared<size_t>(0);
+    return [launches, next] { (*launches)[(*next)++ % launches->size()](); };
+  }
+
+ private:
+  static constexpr int64_t kMostSets = 64;
+  const OperandPool& pool_;
+  DType dtype_;
+  bool is_own_;
+  Arena workspace_;
+};
+
+struct ProductTiming {
+  ProductExtents extents;
+  ProductForm form;
+  const Probe* timing;
+};
+
+const Probe& timing_of(const std::vector<ProductTiming>& hot, const ProductTiming& varied) {
+  for (const ProductTiming& each : hot) {
+    const ProductExtents &x = each.extents, &y = varied.extents;
+    if (each.form == varied.form && x.m == y.m && x.n == y.n && x.k == y.k && x.batch == y.batch)
+      return *each.timing;
+  }
+  RIDGE_CHECK(false, "a size that was timed in one way only");
+  return *varied.timing;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+// The share of the operands' transfer time that products
+// from memory took longer: the median over the sizes.
+double exposed_share(const std::vector<ProductTiming>& hot,
+                     const std::vector<ProductTiming>& distant,
+                     DType dtype,
+                     const cost::Ceilings& ceilings) {
+  double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
+  std::vector<double> shares;
+  for (const ProductTiming& far : distant) {
+    double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
+    shares.push_back((far.timing->usual_ns() - timing_of(hot, far).usual_ns()) / transfer);
+  }
+  return std::clamp(median(shares), 0.0, 1.0);
+}
+
+double slowdown(const std::vector<ProductTiming>& hot, const std::vector<ProductTiming>& padded) {
+  std::vector<double> ratios;
+  for (const ProductTiming& each : padded)
+    ratios.push_back(each.timing->usual_ns() / timing_of(hot, each).usual_ns());
+  return std::max(1.0, median(ratios));
+}
+
+// Of kernels of our own what they take: no batches.
+Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, bool is_own = false) {
+  auto products = std::make_shared<Products>(pool, dtype, is_own);
+  std::vector<ProductTiming> hot, distant, padded;
+  for (const ProductExtents& e : kExtents)
+    for (ProductForm form : kForms)
+      if (e.batch == 1 || !is_own)
+        hot.push_back({e, form, &probes.add("GEMM", products->bind(e, form, 0, 0))});
+  for (const ProductExtents& e : kVaried)
+    for (ProductForm form : kForms) {
+      distant.push_back(
+          {e, form, &probes.add("GEMM from memory", products->bind_rotating(e, form))});
+      padded.push_back({e, form,
+                        &probes.add("GEMM of rows a power of two apart",
+                                    products->bind(e, form, 0, 0, RowStep::kPowerOfTwo))});
+    }
+  return [=](cost::Ceilings& ceilings) {
+    (void)products;  // owns the workspace that the timings used
+    cost::ProductRates rates;
+    rates.dtype = dtype;
+    rates.is_own = is_own;
+    for (const ProductTiming& each : hot) {
+      rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
+      rates.peak_flops_per_ns =
+          std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->undisturbed_ns());
+    }
+    rates.exposed_memory_share = exposed_share(hot, distant, dtype, ceilings);
+    rates.power_of_two_slowdown = slowdown(hot, padded);
+    ceilings.products.push_back(std::move(rates));
+  };
+}
+
+// One pass of attention on generic extents: a head size and the timing of both directions.
+struct AttentionTiming {
+  AttentionExtents extents;
+  const Probe* forward;
+  const Probe* backward;
+};
+
+template <typename T>
+AttentionTiming time_attention(ProbeList& probes,
+                               const OperandPool& pool,
+                               int64_t head_size,
+                               int threads) {
+  AttentionExtents e;
+  e.batch = std::clamp<int64_t>(threads, 4, 64);
+  e.sequence = 192;
+  e.heads = 4;
+  e.kv_heads = 2;
+  e.head_size = head_size;
+  e.scale = 0.125f;
+  int64_t tokens = e.batch * e.sequence, at = 0;
+  auto heads = [&](std::byte* base, int64_t count) {
+    auto* data = reinterpret_cast<T*>(base + at);
+    at += round_up(tokens * count * head_size * static_cast<int64_t>(sizeof(T)), kAlignmentBytes);
+    return TokenHeads<T>{data, count * head_size, head_size};
+  };
+  auto in = [](const TokenHeads<T>& view) {
+    return TokenHeads<const T>{view.data, view.token_stride, view.head_stride};
+  };
+  TokenHeads<T> q = heads(pool.input(0), 4), k = heads(pool.input(0), 2),
+                v = heads(pool.input(0), 2), d_o = heads(pool.input(0), 4);
+  at = 0;
+  TokenHeads<T> o = heads(pool.result(0), 4), d_q = heads(pool.result(0), 4),
+                d_k = heads(pool.result(0), 2), d_v = heads(pool.result(0), 2);
+  int64_t bytes = std::max(flash_attention_forward_workspace_bytes(e, threads),
+                           flash_attention_backward_workspace_bytes(e, threads));
+  auto workspace = std::make_shared<Arena>(std::max<int64_t>(bytes, 1), "workspace of attention");
+  auto lse = std::make_shared<Arena>(tokens * e.heads * 4, "row sums of attention");
+  auto sums = [lse] { return reinterpret_cast<float*>(lse->data()); };
+  const Probe& forward = probes.add("attention", [=] {
+    flash_attention_forward(e, in(q), in(k), in(v), o, sums(), workspace->data(), threads);
+  });
+  const Probe& backward = probes.add("attention, backward", [=] {
+    flash_attention_backward(e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v,
+                             workspace->data(), threads);
+  });
+  return {e, &forward, &backward};
+}
+
+// ns = flops / rate + scores / rate over the head sizes, least squares of relative errors; a
+// negative part becomes none.
+std::array<double, 2> two_rates(const std::vector<std::array<double, 3>>& flops_scores_ns) {
+  double ff = 0, fs = 0, ss = 0, f = 0, s = 0;
+  for (const auto& [flops, scores, ns] : flops_scores_ns) {
+    double x = flops / ns, y = scores / ns;
+    ff += x * x, fs += x * y, ss += y * y, f += x, s += y;
+  }
+  constexpr double kLeast = 1e-8;  // of a time per unit: a rate that never limits
+  double determinant = ff * ss - fs * fs;
+  double per_flop = determinant > 0 ? (f * ss - s * fs) / determinant : 0;
+  double per_score = determinant > 0 ? (s * ff - f * fs) / determinant : 0;
+  if (per_flop <= 0) per_flop = kLeast, per_score = s / ss;
+  if (per_score <= 0) per_score = kLeast, per_flop = f / ff;
+  return {1 / per_flop, 1 / per_score};
+}
+
+template <typename T>
+Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dtype) {
+  std::vector<AttentionTiming> timings;
+  for (int64_t head_size : {24, 48, 96, 160})
+    timings.push_back(time_attention<T>(probes, pool, head_size, omp_get_max_threads()));
+  return [timings, dtype](cost::Ceilings& ceilings) {
+    std::vector<std::array<double, 3>> forward, backward;
+    for (const AttentionTiming& t : timings) {
+      const AttentionExtents& e = t.extents;
+      double size = static_cast<double>(e.head_size),
+             heads = static_cast<double>(e.batch * e.heads);
+      double scores = heads * static_cast<double>(flash_attention_visited_scores(e));
+      double scores_backward =
+          heads * static_cast<double>(flash_attention_backward_visited_scores(e));
+      forward.push_back({4 * size * scores, scores, t.forward->usual_ns()});
+      backward.push_back({10 * size * scores_backward, scores_backward, t.backward->usual_ns()});
+    }
+    auto [forward_flops, forward_scores] = two_rates(forward);
+    auto [backward_flops, backward_scores] = two_rates(backward);
+    ceilings.attention.push_back(
+        {dtype, forward_flops, forward_scores, backward_flops, backward_scores});
+  };
+}
+
+// Weights in blocks: what a prompt of some hundred tokens reaches, in
+// a time as short as the other products take. Sizes between are the
+// peak's business, since those kernels are bound by it or by memory.
+Finish block_probes(ProbeList& probes) {
+  constexpr int64_t kTokens = 192, kOut = 384, kIn = 768;
+  constexpr uint16_t kOneThousandth = 0x1419;  // in fp16
+  struct Operands {
+    std::vector<BlockQ4_0> weight = std::vector<BlockQ4_0>(kOut * kIn / 32);
+    std::vector<float> x = std::vector<float>(kTokens * kIn),
+                       y = std::vector<float>(kTokens * kOut);
+    Arena codes{QuantizedActivations{kTokens, kIn, nullptr, Codes::kWord}.bytes(),
+                "rounded activations"};
+  };
+  auto o = std::make_shared<Operands>();
+  Random random(1);
+  random.fill_normal(o->x, 1);
+  for (BlockQ4_0& block : o->weight) {
+    block.scale = kOneThousandth;
+    for (uint8_t& pair : block.quants) pair = static_cast<uint8_t>(random.below(256));
+  }
+  const Probe& timing = probes.add("GEMM of weights in blocks", [o] {
+    const QuantizedActivations codes{kTokens, kIn, o->codes.data(), Codes::kWord};
+    const QuantizedProduct product{
+        {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
+        {o->y.data(), kOut}};
+    quantize_activations(StridedRows<const float>{o->x.data(), kIn}, codes);
+    quantized_gemm({&product, 1}, codes);
+  });
+  return [&timing](cost::Ceilings& ceilings) {
+    cost::ProductRates rates;
+    rates.dtype = DType::kI16;
+    rates.peak_flops_per_ns =
+        ProductExtents{1, kTokens, kOut, kIn}.flops() / timing.undisturbed_ns();
+    ceilings.products.push_back(std::move(rates));
+  };
+}
+
+}  // namespace
+
+Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
+  Finish wide = dtype_probes(probes, f32, DType::kF32),
+         narrow = dtype_probes(probes, bf16, DType::kBF16), blocks = block_probes(probes);
+  Finish tiles =
+      has_bf16_tiles() ? dtype_probes(probes, bf16, DType::kBF16, true) : [](cost::Ceilings&) {};
+  return [wide, narrow, tiles, blocks](cost::Ceilings& ceilings) {
+    wide(ceilings);
+    narrow(ceilings);
+    tiles(ceilings);
+    blocks(ceilings);
+  };
+}
+
+Finish attention_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16) {
+  Finish wide = attention_probes_of<float>(probes, f32, DType::kF32);
+  Finish narrow = attention_probes_of<uint16_t>(probes, bf16, DType::kBF16);
+  return [wide, narrow](cost::Ceilings& ceilings) {
+    wide(ceilings);
+    narrow(ceilings);
+  };
+}
+
+}  // namespace ridge::backends::cpu

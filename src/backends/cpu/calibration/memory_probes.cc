@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bandwidth by footprint, from the first cache level to memory: every thread walks its own share
+// again and again. And how long the shared cache keeps what was walked while programs on other
+// cores use it: walks after pauses.
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
+#include "backends/cpu/kernels/reduce.h"
+#include "base/clock.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+constexpr int64_t kLeastShareBytes =
+    32 << 10;  // of a thread: an L1, so that a kernel call does not dominate
+// Walks of one footprint inside one parallel region, so that opening it does not count.
+constexpr int64_t kWalkBytes = 4 << 20;
+constexpr int64_t kRow = 1024;  // elements that a reduction reads at a time
+
+// Runs body(thread) on all threads.
+template <typename Body>
+void on_all_threads(const Body& body) {
+#pragma omp parallel
+  body(omp_get_thread_num());
+}
+
+std::function<void()> reading(const OperandPool& pool, int64_t share_bytes, int64_t walks) {
+  auto sums = std::make_shared<Arena>(pool.bytes() / kRow + kAlignmentBytes, "row sums");
+  int64_t rows = share_bytes / (kRow * 4);
+  return [=, &pool] {
+    on_all_threads([&](int thread) {
+      auto* x = reinterpret_cast<const float*>(pool.input(thread * share_bytes));
+      auto* y = reinterpret_cast<float*>(sums->data()) + thread * rows;
+      ReduceRows<float, float> reduce{rows, kRow, Reduction::kMax, {x, kRow}, y};
+      for (int64_t walk = 0; walk < walks; ++walk) reduce_rows(reduce);
+    });
+  };
+}
+
+// Kernels of each thread on its part of the results, each run `walks` times.
+std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, int64_t walks) {
+  return [=] {
+    on_all_threads([&](int thread) {
+      for (int64_t walk = 0; walk < walks; ++walk) (*kernels)[static_cast<size_t>(thread)].run();
+    });
+  };
+}
+
+std::function<void()> updating(const OperandPool& pool,
+                               int64_t share_bytes,
+                               int threads,
+                               int64_t walks) {
+  auto updates = std::make_shared<std::vector<TileKernel>>();
+  for (int thread = 0; thread < threads; ++thread) {
+    TileOperand operand{pool.result(thread * share_bytes), DType::kF32, {1}};
+    updates->emplace_back(TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2},
+                          Shape{share_bytes / 4}, std::vector<TileOperand>{operand},
+                          std::vector<TileOperand>{operand});
+  }
+  return walking(updates, walks);
+}
+
+std::function<void()> copying(const OperandPool& pool,
+                              int64_t share_bytes,
+                              int threads,
+                              int64_t walks) {
+  int64_t half = share_bytes / 2;
+  auto copies = std::make_shared<std::vector<TileKernel>>();
+  for (int thread = 0; thread < threads; ++thread)
+    copies->emplace_back(TileProgram{{}, {0}, 1}, Shape{half / 4},
+                         std::vector<TileOperand>{{pool.input(thread * half), DType::kF32, {1}}},
+                         std::vector<TileOperand>{{pool.result(thread * half), DType::kF32, {1}}});
+  return walking(copies, walks);
+}
+
+struct FootprintTiming {
+  int64_t bytes;
+  double walks;  // of the footprint, in one run
+  const Probe* read;
+  const Probe* copy;
+  const Probe* update;
+
+  cost::BandwidthPoint point(double (Probe::*ns)() const, double call_ns) const {
+    double once = static_cast<double>(bytes);
+    return {bytes, rate((read->*ns)(), once, 0), rate((copy->*ns)(), once, call_ns),
+            rate((update->*ns)(), 2 * once, call_ns)};
+  }
+
+ private:
+  // A walk is one call of a kernel, whose own cost is no bandwidth.
+  double rate(double ns, double bytes_of_walk, double call_ns) const {
+    return bytes_of_walk / std::max(ns / walks - call_ns, 0.2 * ns / walks);
+  }
+};
+
+// The level's rates at the largest footprint that
+// stays under three quarters of it, clear of its edge.
+void rate_level(cost::MemoryLevel& level, const std::vector<cost::BandwidthPoint>& points) {
+  const cost::BandwidthPoint* best = &points.front();
+  for (const cost::BandwidthPoint& point : points)
+    if (point.footprint_bytes <= level.capacity_bytes * 3 / 4) best = &point;
+  level.read_bytes_per_ns = best->read_bytes_per_ns;
+  level.copy_bytes_per_ns = best->copy_bytes_per_ns;
+}
+
+// Pauses around the time that kernels of a model run.
+constexpr double kPausesNs[] = {1e6, 4e6, 16e6};
+// Content that lasts so long is there for whatever comes next.
+constexpr double kLongestLifetimeNs = 1e9;
+
+struct Aging {
+  double bytes;  // of a copy, read and written
+  const Probe* fresh;
+  std::vector<const Probe*> paused;
+};
+
+// Cores that wait at a barrier of the team or sleep would leave their caches' clocks to change.
+void pause_busily(double ns) {
+  on_all_threads([ns](int) {
+    for (double end = now_ns() + ns; now_ns() < end;) {
+    }
+  });
+}
+
+// A quarter of the last cache, beyond the ones before
+// it; no timings where there is no such footprint.
+std::optional<Aging> aging_probes(ProbeList& probes,
+                                  const OperandPool& pool,
+                                  const std::vector<cost::MemoryLevel>& caches,
+                                  int threads) {
+  if (caches.size() < 2) return {};
+  const int64_t share = std::min(caches.back().capacity_bytes / 4, pool.bytes()) / threads /
+                        kAlignmentBytes * kAlignmentBytes;
+  if (share * threads <= 2 * caches[caches.size() - 2].capacity_bytes) return {};
+  std::function<void()> copy = copying(pool, share, threads, 1);
+  Aging aging{static_cast<double>(share * threads),
+              &probes.add("copy in the shared cache", copy, copy),
+              {}};
+  for (double pause : kPausesNs)
+    aging.paused.push_back(&probes.add("copy after a pause", copy, [=] {
+      copy();
+      pause_busily(pause);
+    }));
+  return aging;
+}
+
+// The lifetime whose exponential comes closest, in least squares, to the shares of the content
+// that were left after the pauses. `lost_ns` is the time of a copy that finds nothing left.
+double lifetime_ns(const Aging& aging, double lost_ns) {
+  const double fresh_ns = aging.fresh->usual_ns();
+  double best = kLongestLifetimeNs, least = std::numeric_limits<double>::infinity();
+  for (double lifetime = kPausesNs[0] / 10; lifetime <= kLongestLifetimeNs; lifetime *= 1.05) {
+    double squares = 0;
+    for (size_t i = 0; i < aging.paused.size(); ++i) {
+      double left = (lost_ns - aging.paused[i]->usual_ns()) / std::max(lost_ns - fresh_ns, 1.0);
+      squares += std::pow(std::clamp(left, 0.0, 1.0) - std::exp(-kPausesNs[i] / lifetime), 2);
+    }
+    if (squares < least) {
+      least = squares;
+      best = lifetime;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+Finish memory_probes(ProbeList& probes,
+                     const OperandPool& pool,
+                     const std::vector<cost::MemoryLevel>& caches) {
+  int threads = omp_get_max_threads();
+  std::vector<FootprintTiming> timings;
+  for (int64_t share = kLeastShareBytes; share * threads <= pool.bytes(); share *= 2) {
+    int64_t walks = std::max<int64_t>(1, kWalkBytes / share);
+    timings.push_back({share * threads, static_cast<double>(walks),
+                       &probes.add("read", reading(pool, share, walks)),
+                       &probes.add("copy", copying(pool, share, threads, walks)),
+                       &probes.add("update", updating(pool, share, threads, walks))});
+  }
+  const std::optional<Aging> aging = aging_probes(probes, pool, caches, threads);
+  return [timings, caches, aging](cost::Ceilings& ceilings) {
+    std::vector<cost::BandwidthPoint> undisturbed;
+    for (const FootprintTiming& t : timings) {
+      ceilings.bandwidth.push_back(t.point(&Probe::usual_ns, ceilings.launch_ns));
+      undisturbed.push_back(t.point(&Probe::undisturbed_ns, ceilings.launch_ns));
+    }
+    ceilings.levels = caches;
+    for (cost::MemoryLevel& level : ceilings.levels) rate_level(level, undisturbed);
+    if (aging)
+      ceilings.levels.back().lifetime_ns =
+          lifetime_ns(*aging, aging->bytes / ceilings.bandwidth.back().copy_bytes_per_ns);
+    const cost::BandwidthPoint& last = undisturbed.back();
+    ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
+                               last.copy_bytes_per_ns, 0});
+  };
+}
+
+}  // namespace ridge::backends::cpu

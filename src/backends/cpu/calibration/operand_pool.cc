@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Drawing operands for probes.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/random_block.h"
+
+namespace ridge::backends::cpu {
+
+OperandPool::OperandPool(DType dtype, int64_t bytes)
+    : inputs_(bytes, "random operands"), results_(bytes, "results") {
+  // Drawing them all would take seconds; repeats that are no cache's size apart do as well.
+  constexpr int64_t kDrawn = 1'000'003;
+  int64_t width = storage_bytes(dtype, 1), elements = bytes / width;
+  const std::vector<std::byte> drawn = random_block(dtype, kDrawn * width, 1);
+#pragma omp parallel for
+  for (int64_t begin = 0; begin < elements; begin += kDrawn) {
+    size_t count = static_cast<size_t>(std::min(kDrawn, elements - begin) * width);
+    std::memcpy(inputs_.data() + begin * width, drawn.data(), count);
+    std::memcpy(results_.data() + begin * width, drawn.data(), count);
+  }
+}
+
+}  // namespace ridge::backends::cpu

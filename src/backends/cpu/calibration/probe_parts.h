@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of a CPU's calibration: each adds its probes, and returns what makes rates of their
+// times. Private to this folder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "backends/probe.h"
+#include "base/arena.h"
+#include "base/dtype.h"
+
+namespace ridge::backends::cpu {
+
+// Random numbers in [-0.5, 0.5) in inputs, space for results beside: results never become inputs,
+// so values stay small.
+class OperandPool {
+ public:
+  // `bytes` of each.
+  OperandPool(DType dtype, int64_t bytes);
+  std::byte* input(int64_t offset_bytes) const { return inputs_.data() + offset_bytes; }
+  std::byte* result(int64_t offset_bytes) const { return results_.data() + offset_bytes; }
+  int64_t bytes() const { return inputs_.bytes(); }
+
+ private:
+  Arena inputs_;
+  Arena results_;
+};
+
+using Finish = std::function<void(cost::Ceilings&)>;
+Finish gemm_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
+Finish attention_probes(ProbeList& probes, const OperandPool& f32, const OperandPool& bf16);
+Finish memory_probes(ProbeList& probes,
+                     const OperandPool& f32,
+                     const std::vector<cost::MemoryLevel>& caches);
+Finish vector_probes(ProbeList& probes, const OperandPool& f32);
+
+}  // namespace ridge::backends::cpu

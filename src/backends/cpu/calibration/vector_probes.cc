@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Arithmetic rates of vector code, what layouts cost
+// the kernels that walk any, and the price of a call.
+#include <omp.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "backends/cpu/calibration/probe_parts.h"
+#include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/pointwise/tile_program.h"
+#include "backends/cpu/kernels/rms_norm.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
+#include "base/shape.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+constexpr int64_t kElements = 24'000;  // of a thread: 96 KB an operand, which L2 holds
+constexpr int64_t kLongRow = 2'000;    // rows so long that starting one does not count
+constexpr int64_t kShortRow = 20;
+constexpr int64_t kNeighbours = 6;
+constexpr int kWalks = 16;  // in one parallel region, so that opening it does not count
+
+// One kernel a thread, each on its own part of the pool.
+class Kernels {
+ public:
+  Kernels(const OperandPool& pool,
+          const TileProgram& program,
+          const Shape& domain,
+          const std::vector<Strides>& strides,
+          const Strides& result)
+      : threads_(omp_get_max_threads()) {
+    constexpr int64_t kSpan = kElements * 4 * 3;  // room for a step of 2
+    for (int thread = 0; thread < threads_; ++thread) {
+      std::vector<TileOperand> inputs;
+      for (const Strides& each : strides)
+        inputs.push_back({pool.input((thread * 3 + static_cast<int64_t>(inputs.size())) * kSpan),
+                          DType::kF32, each});
+      kernels_.emplace_back(
+          program, domain, std::move(inputs),
+          std::vector<TileOperand>{{pool.result(thread * kSpan), DType::kF32, result}});
+    }
+  }
+  void run() const {
+#pragma omp parallel
+    for (int walk = 0; walk < kWalks; ++walk)
+      kernels_[static_cast<size_t>(omp_get_thread_num())].run();
+  }
+  // Elements that one run passes over, of all threads.
+  double elements() const { return static_cast<double>(kElements) * kWalks * threads_; }
+
+ private:
+  int threads_;
+  std::vector<TileKernel> kernels_;
+};
+
+struct VectorTiming {
+  double elements;
+  const Probe* timing;
+  double ns_per_element() const { return timing->usual_ns() / elements; }
+};
+
+VectorTiming time_kernels(ProbeList& probes,
+                          const OperandPool& pool,
+                          const TileProgram& program,
+                          const Shape& domain,
+                          const std::vector<Strides>& strides,
+                          std::optional<Strides> result = {}) {
+  auto kernels = std::make_shared<Kernels>(pool, program, domain, strides,
+                                           result.value_or(dense_strides(domain)));
+  return {kernels->elements(), &probes.add("pointwise kernel", [kernels] { kernels->run(); })};
+}
+
+// `count` multiplications and additions in turn, each on the result of the one before and an input.
+TileProgram chain(int count) {
+  TileProgram program{{}, {2}, 3};
+  for (int i = 0; i < count; ++i)
+    program.instructions.push_back(
+        {i % 2 == 0 ? Pointwise::kMul : Pointwise::kAdd, 2, i == 0 ? 0 : 2, 1, 0.0f});
+  return program;
+}
+
+TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
+
+double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
+
+// Rows of a width that no preset has, few enough for L2,
+// normalized or turned into probabilities by every thread.
+constexpr int64_t kTokens = 32, kWidth = 768;
+
+template <typename Kernel>
+VectorTiming time_rows(ProbeList& probes, const Kernel& kernel) {
+  const Probe& timing = probes.add("row kernel", [kernel] {
+#pragma omp parallel
+    for (int walk = 0; walk < kWalks; ++walk) kernel(omp_get_thread_num());
+  });
+  return {static_cast<double>(kTokens * kWidth * kWalks) * omp_get_max_threads(), &timing};
+}
+
+VectorTiming time_rms_norm(ProbeList& probes, const OperandPool& pool) {
+  auto statistics = std::make_shared<Arena>(omp_get_max_threads() * kTokens * 64, "row statistics");
+  return time_rows(probes, [statistics, &pool](int thread) {
+    int64_t at = thread * kTokens * kWidth * 4;
+    RmsNorm<float> norm;
+    norm.tokens = kTokens;
+    norm.width = kWidth;
+    norm.x = {reinterpret_cast<const float*>(pool.input(at)), kWidth};
+    norm.weight = reinterpret_cast<const float*>(pool.input(at));
+    norm.eps = 1e-6f;
+    norm.y = {reinterpret_cast<float*>(pool.result(at)), kWidth};
+    norm.rstd = reinterpret_cast<float*>(statistics->data()) + thread * kTokens;
+    rms_norm(norm);
+  });
+}
+
+VectorTiming time_softmax(ProbeList& probes, const OperandPool& pool) {
+  return time_rows(probes, [&pool](int thread) {
+    int64_t at = thread * kTokens * kWidth * 4;
+    Softmax<float> rows;
+    rows.rows = kTokens;
+    rows.columns = kWidth;
+    rows.x = {reinterpret_cast<const float*>(pool.input(at)), kWidth};
+    rows.y = {reinterpret_cast<float*>(pool.result(at)), kWidth};
+    softmax(rows);
+  });
+}
+
+// What operands cost that are not dense: one multiplication with a second operand that repeats its
+// rows or elements.
+struct LayoutTimings {
+  VectorTiming dense, rows, short_rows, read_steps, write_steps;
+
+  LayoutTimings(ProbeList& probes, const OperandPool& pool)
+      : dense(time_kernels(probes, pool, binary(), Shape{kElements}, {{1}, {1}})),
+        rows(time_kernels(probes,
+                          pool,
+                          binary(),
+                          long_domain(),
+                          {dense_strides(long_domain()), {0, 1}})),
+        short_rows(time_kernels(probes,
+                                pool,
+                                binary(),
+                                short_domain(),
+                                {dense_strides(short_domain()), {kShortRow, 0, 1}})),
+        read_steps(
+            time_kernels(probes, pool, binary(), long_domain(), {{2 * kLongRow, 2}, {0, 1}})),
+        write_steps(time_kernels(probes,
+                                 pool,
+                                 binary(),
+                                 long_domain(),
+                                 {dense_strides(long_domain()), {0, 1}},
+                                 Strides{2 * kLongRow, 2})) {}
+
+  static Shape long_domain() { return {kElements / kLongRow, kLongRow}; }
+  // Every row serves several neighbours, as one table of angles serves all heads.
+  static Shape short_domain() {
+    return {kElements / kShortRow / kNeighbours, kNeighbours, kShortRow};
+  }
+
+  void finish(cost::Ceilings& c) const {
+    // One operand takes the way through a register in `rows`, another one in the steps.
+    const double base = rows.ns_per_element();
+    c.staged_elements_per_ns = rate_of(base - dense.ns_per_element());
+    c.strided_reads_per_ns = rate_of(read_steps.ns_per_element() - base);
+    c.strided_writes_per_ns = rate_of(write_steps.ns_per_element() - base);
+    constexpr double kRunsPerElement = 1.0 / kShortRow - 1.0 / kLongRow;
+    c.runs_per_ns = rate_of((short_rows.ns_per_element() - base) / kRunsPerElement);
+  }
+};
+
+}  // namespace
+
+Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
+  constexpr int kShortChain = 1, kLongChain = 9;
+  VectorTiming one = time_kernels(probes, pool, chain(kShortChain), Shape{kElements}, {{1}, {1}});
+  VectorTiming nine = time_kernels(probes, pool, chain(kLongChain), Shape{kElements}, {{1}, {1}});
+  VectorTiming norm = time_rms_norm(probes, pool), probabilities = time_softmax(probes, pool);
+  LayoutTimings layouts(probes, pool);
+  auto nothing = std::make_shared<TileKernel>(
+      TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2}, Shape{1},
+      std::vector<TileOperand>{{pool.input(0), DType::kF32, {1}}},
+      std::vector<TileOperand>{{pool.result(0), DType::kF32, {1}}});
+  const Probe& call = probes.add("call", [nothing] { nothing->run(); });
+  const Probe& region =
+      probes.add("parallel region", [] { for_each_part(omp_get_max_threads(), [](int64_t) {}); });
+  bool parallel = omp_get_max_threads() > 1;
+
+  return [=, &call, &region](cost::Ceilings& c) {
+    c.arithmetic_flops_per_ns =
+        rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
+    // rms_norm is 4 FLOPs an element; softmax 5, of which 2 transcendentals.
+    c.fused_flops_per_ns = rate_of(norm.ns_per_element() / 4);
+    c.transcendentals_per_ns =
+        rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);
+    layouts.finish(c);
+    c.launch_ns = call.usual_ns();
+    c.parallel_ns = parallel ? region.usual_ns() : 0;
+    c.parallel_threshold_bytes = parallel ? kParallelBytes : 0;
+  };
+}
+
+}  // namespace ridge::backends::cpu

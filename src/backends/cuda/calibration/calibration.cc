@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times of generic work, each repeated inside a graph so that the host does not count; and what the
+// host takes for what it launches one by one.
+#include "backends/cuda/calibration/calibration.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include "backends/cuda/calibration/launch_ceilings.h"
+#include "backends/cuda/calibration/measuring_stand.h"
+#include "backends/cuda/calibration/mixed_launches.h"
+#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/generic_product.h"
+#include "backends/cuda/kernels/flash_attention/flash_attention.h"
+#include "backends/cuda/kernels/probes/ceilings.h"
+#include "base/clock.h"
+#include "base/samples.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+using cost::ProductExtents;
+using cost::ProductForm;
+
+// Whole tiles of the common kernels, as models' extents are, but no product of a preset. Squares,
+// flat and deep ones, few rows, and batches.
+constexpr std::array kExtents = {
+    ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
+    ProductExtents{1, 768, 768, 768},     ProductExtents{1, 1536, 1536, 1536},
+    ProductExtents{1, 3072, 3072, 3072},  ProductExtents{1, 6144, 6144, 6144},
+    ProductExtents{1, 1152, 640, 640},    ProductExtents{1, 1152, 1536, 640},
+    ProductExtents{1, 1152, 640, 1536},   ProductExtents{1, 640, 1536, 1152},
+    ProductExtents{1, 1152, 640, 3072},   ProductExtents{1, 1152, 3072, 640},
+    ProductExtents{1, 3072, 640, 1152},   ProductExtents{1, 768, 640, 4608},
+    ProductExtents{1, 1152, 2304, 1152},  ProductExtents{1, 6144, 1280, 1280},
+    ProductExtents{1, 6144, 3072, 1280},  ProductExtents{1, 6144, 1280, 3072},
+    ProductExtents{1, 1280, 3072, 6144},  ProductExtents{1, 6144, 12288, 1280},
+    ProductExtents{1, 12288, 1280, 6144}, ProductExtents{1, 12, 1536, 1536},
+    ProductExtents{1, 1152, 896, 640},    ProductExtents{1, 896, 640, 1152},
+    ProductExtents{48, 144, 144, 48},     ProductExtents{48, 144, 48, 144},
+    ProductExtents{96, 480, 480, 48},     ProductExtents{96, 480, 48, 480}};
+constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN,
+                               ProductForm::kTT};
+
+using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
+
+// Bytes per nanosecond over a footprint that is walked often enough for the launch not to count.
+double walk_rate(MeasuringStand& stand, Walker* walker, int64_t bytes) {
+  constexpr int64_t kWalkedBytes = int64_t{4} << 30;
+  MemoryWalk walk{stand.input(), stand.result(), bytes,
+                  static_cast<int>(std::clamp<int64_t>(kWalkedBytes / bytes, 1, 512))};
+  double ns = stand.ns(
+      [&stand, walker, walk] { check(walker(walk, stand.device().stream()), "walking memory"); });
+  return static_cast<double>(walk.bytes) * walk.passes / ns;
+}
+
+void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
+  for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
+    int64_t bytes = mib << 20;
+    c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
+                           walk_rate(stand, launch_walk_copy, bytes),
+                           walk_rate(stand, launch_walk_update, bytes)});
+  }
+  const DeviceFacts& facts = stand.device().facts();
+  auto at_half = [&](int64_t capacity) {
+    const cost::BandwidthPoint* best = &c.bandwidth.front();
+    for (const cost::BandwidthPoint& point : c.bandwidth)
+      if (point.footprint_bytes <= capacity / 2) best = &point;
+    return *best;
+  };
+  cost::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
+  c.levels.push_back({"L2", facts.l2_bytes, l2.read_bytes_per_ns, l2.copy_bytes_per_ns, 0});
+  // Two transfers a clock.
+  c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns,
+                      memory.copy_bytes_per_ns,
+                      2 * facts.memory_clock_ghz * facts.memory_bus_bits / 8});
+}
+
+double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
+  constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
+  const bool by_pieces = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
+  const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
+                                     : flops_per_clock(facts, dtype, fp32.tf32);
+  return facts.multiprocessors * facts.clock_ghz * per_clock;
+}
+
+void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, cost::Ceilings& c) {
+  stand.fill(dtype);
+  cost::ProductRates rates;
+  rates.dtype = dtype;
+  rates.is_own = fp32.is_native;
+  for (const ProductExtents& e : kExtents)
+    for (ProductForm form : kForms) {
+      const ProductMemory memory{
+          stand.input(), stand.input() + round_up(storage_bytes(dtype, e.batch * e.m * e.k), 256),
+          stand.result(), stand.workspace()};
+      double ns =
+          stand.ns(generic_product(stand.device(), generic_shape(e, form, dtype), fp32, memory));
+      rates.samples.push_back({e, form, ns});
+      rates.peak_flops_per_ns = std::max(rates.peak_flops_per_ns, e.flops() / ns);
+    }
+  rates.theoretical_flops_per_ns = theoretical_flops_per_ns(stand.device().facts(), dtype, fp32);
+  c.products.push_back(std::move(rates));
+}
+
+struct AttentionTime {
+  double forward_ns, backward_ns, scores;
+};
+
+// Causal self-attention of 8 sequences, 12 heads, in one merged [N, 3 H E] buffer.
+AttentionTime attention_time(MeasuringStand& stand,
+                             DType dtype,
+                             bool tf32,
+                             int64_t sequence,
+                             int64_t head_size) {
+  AttentionExtents e{8, sequence, 12, 12, head_size, true, 0, 0.1f, tf32};
+  int64_t width = e.heads * head_size, tokens = e.batch * e.sequence;
+  int64_t tensor = round_up(storage_bytes(dtype, tokens * width), 256);
+  auto input = [&](int i) { return AttentionInput{stand.input() + i * tensor, width, head_size}; };
+  auto output = [&](int i) {
+    return AttentionOutput{stand.result() + i * tensor, width, head_size};
+  };
+  float* lse = reinterpret_cast<float*>(stand.result() + 8 * tensor);
+  std::byte* workspace = stand.result() + 8 * tensor + round_up(tokens * e.heads * 4, 256);
+  constexpr int64_t kSpillBytes = int64_t{256} << 20;
+  int64_t forward_bytes = flash_attention_forward_workspace_bytes(e, dtype);
+  int64_t backward_bytes =
+      flash_attention_backward_workspace_bytes(e, dtype, AttentionGradient::kSpill, kSpillBytes);
+  AttentionTime time{};
+  time.forward_ns = stand.ns([&, lse, workspace] {
+    check(launch_flash_attention_forward(e, dtype, input(0), input(1), input(2), output(0), lse,
+                                         workspace, forward_bytes, stand.device().stream()),
+          "measuring attention");
+  });
+  AttentionBackward b;
+  b.q = input(0), b.k = input(1), b.v = input(2), b.o = {stand.result(), width, head_size},
+  b.d_o = input(3);
+  b.lse = lse;
+  b.dq = output(1), b.dk = output(2), b.dv = output(3);
+  time.backward_ns = stand.ns([&, workspace] {
+    check(launch_flash_attention_backward(e, dtype, b, AttentionGradient::kSpill, workspace,
+                                          backward_bytes, stand.device().stream()),
+          "measuring attention");
+  });
+  time.scores = static_cast<double>(flash_attention_forward_pairs(e, dtype));
+  return time;
+}
+
+// time = flops / rate + scores / rate, from two head sizes.
+void split_rates(double ns_small,
+                 double ns_large,
+                 double flops_small,
+                 double flops_large,
+                 double scores,
+                 double& flops_rate,
+                 double& scores_rate) {
+  double per_flop =
+      std::max((ns_large - ns_small) / (flops_large - flops_small), 0.2 * ns_large / flops_large);
+  double rest = std::max(ns_large - per_flop * flops_large, 0.05 * ns_large);
+  flops_rate = 1 / per_flop;
+  scores_rate = scores / rest;
+}
+
+void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, cost::Ceilings& c) {
+  constexpr int64_t small = 64, large = 128, sequence = 960, short_sequence = 96;
+  AttentionTime a = attention_time(stand, dtype, tf32, sequence, small),
+                b = attention_time(stand, dtype, tf32, sequence, large),
+                call = attention_time(stand, dtype, tf32, short_sequence, small);
+  cost::AttentionRates rates;
+  rates.dtype = dtype;
+  auto flops = [&](double scores, int64_t head_size, int each) {
+    return each * static_cast<double>(head_size) * scores;
+  };
+  split_rates(a.forward_ns, b.forward_ns, flops(a.scores, small, 4), flops(b.scores, large, 4),
+              b.scores, rates.forward_flops_per_ns, rates.forward_scores_per_ns);
+  split_rates(a.backward_ns, b.backward_ns, flops(a.scores, small, 10), flops(b.scores, large, 10),
+              b.scores, rates.backward_flops_per_ns, rates.backward_scores_per_ns);
+  auto beyond = [&](double ns, double flops_rate, double scores_rate, int each) {
+    return std::max(ns - flops(call.scores, small, each) / flops_rate - call.scores / scores_rate,
+                    c.launch_ns);
+  };
+  rates.forward_call_ns =
+      beyond(call.forward_ns, rates.forward_flops_per_ns, rates.forward_scores_per_ns, 4);
+  rates.backward_call_ns =
+      beyond(call.backward_ns, rates.backward_flops_per_ns, rates.backward_scores_per_ns, 10);
+  c.attention.push_back(rates);
+}
+
+// The host's part of launches, which other programs slow for seconds at a time: medians of moments.
+class LaunchTimes {
+ public:
+  LaunchTimes(const Device& device, bool tf32) : launches_(device, tf32) {}
+
+  void take() {
+    launch_ns_.push_back(launches_.launch_ns());
+    f32_ratio_.push_back(launches_.call_ratio(DType::kF32));
+    bf16_ratio_.push_back(launches_.call_ratio(DType::kBF16));
+  }
+  double launch_ns() const { return median(launch_ns_); }
+  double call_ns(DType dtype) const {
+    return median(dtype == DType::kF32 ? f32_ratio_ : bf16_ratio_) * launch_ns();
+  }
+
+ private:
+  MixedLaunches launches_;
+  std::vector<double> launch_ns_, f32_ratio_, bf16_ratio_;
+};
+
+cost::Machine machine_of(const DeviceFacts& facts, bool tf32) {
+  auto version = [](int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); };
+  cost::Machine machine;
+  machine.device = facts.name;
+  machine.isa = facts.architecture() + (tf32 ? ", fp32 products in TF32" : "");
+  machine.cores = facts.multiprocessors;
+  machine.threads = 1;
+  machine.libraries = {"CUDA " + version(facts.runtime_version),
+                       "driver for CUDA " + version(facts.driver_version),
+                       fmt::format("cuBLASLt {}", cublaslt().version())};
+  machine.memory_bytes = facts.memory_bytes;
+  machine.clock_ghz = facts.clock_ghz;
+  machine.clock_source = "the highest that the driver states";
+  return machine;
+}
+
+}  // namespace
+
+cost::Machine this_machine(bool tf32) { return machine_of(Device().facts(), tf32); }
+
+namespace {
+
+// Each probe measures a part by the device's clock, in this order: later ones take what those
+// before them found.
+class CudaCalibration final : public Calibration {
+ public:
+  explicit CudaCalibration(bool tf32) : tf32_(tf32), launches_(stand_.device(), tf32) {
+    c_.machine = machine_of(stand_.device().facts(), tf32);
+    add("arithmetic and launches", [this] {
+      launches_.take();
+      c_.stream_launch_ns = launches_.launch_ns();
+      measure_launches(stand_, c_);
+    });
+    add("memory", [this] {
+      measure_memory(stand_, c_);
+      launches_.take();
+    });
+    add(tf32 ? "GEMMs in TF32" : "GEMMs in fp32", [this] {
+      measure_products(stand_, DType::kF32, {tf32_, false}, c_);
+      measure_attention(stand_, DType::kF32, tf32_, c_);
+      launches_.take();
+    });
+    if (constexpr ProductExtents any{1, 768, 768, 768};
+        suits_pieces(generic_shape(any, ProductForm::kNN, DType::kF32), tf32, 256))
+      add("native GEMMs", [this] { measure_products(stand_, DType::kF32, {tf32_, true}, c_); });
+    add("GEMMs in bf16", [this] {
+      measure_products(stand_, DType::kBF16, {}, c_);
+      measure_attention(stand_, DType::kBF16, false, c_);
+      launches_.take();
+    });
+  }
+
+  ProbeList& probes() override { return probes_; }
+
+  cost::Ceilings ceilings() override {
+    c_.stream_launch_ns = launches_.launch_ns();
+    std::string gemms;
+    for (cost::ProductRates& rates : c_.products) {
+      if (rates.is_own) continue;
+      rates.stream_call_ns = launches_.call_ns(rates.dtype);
+      gemms += fmt::format(", for a GEMM of {} {:.0f} ns", rates.name(), rates.stream_call_ns);
+    }
+    c_.notes.push_back(
+        fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host "
+                    "{:.0f} ns{}, and the device {:.0f} ns more than there; a step that computes "
+                    "nothing takes {:.0f} ns",
+                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.turn_ns));
+    c_.notes.push_back(
+        "times are medians of launches inside a graph; theoretical rates at the highest clock");
+    return c_;
+  }
+
+ private:
+  void add(std::string name, std::function<void()> run) {
+    probes_.add(std::move(name), std::move(run)).times_itself = true;
+  }
+
+  bool tf32_;
+  MeasuringStand stand_;
+  LaunchTimes launches_;
+  cost::Ceilings c_;
+  ProbeList probes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Calibration> make_calibration(bool tf32) {
+  return std::make_unique<CudaCalibration>(tf32);
+}
+
+}  // namespace ridge::backends::cuda

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Each figure from the smallest work that shows it, on sizes that no preset has.
+#include "backends/cuda/calibration/launch_ceilings.h"
+
+#include <algorithm>
+
+#include "backends/cuda/device_error.h"
+#include "backends/cuda/kernels/pointwise/pointwise.h"
+#include "backends/cuda/kernels/probes/ceilings.h"
+
+namespace ridge::backends::cuda {
+namespace {
+
+void measure_arithmetic(MeasuringStand& stand, cost::Ceilings& c) {
+  constexpr int kIterations = 4096;
+  const int multiprocessors = stand.device().facts().multiprocessors;
+  float* sink = reinterpret_cast<float*>(stand.result());
+  const double operations = static_cast<double>(chain_operations(multiprocessors, kIterations));
+  c.fused_flops_per_ns = 2 * operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
+  });
+  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
+  c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
+    check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()),
+          "measuring arithmetic");
+  });
+}
+
+// The product of heads, each element `x_step` after the last, with a row that all heads share, each
+// result `y_step` after the last, in L2.
+double strided_ns(MeasuringStand& stand, int64_t x_step, int64_t y_step) {
+  constexpr int64_t kTokens = 1152, kHeads = 12, kColumns = 48;
+  PointwiseCall call;
+  call.function = Pointwise::kMul;
+  call.rank = 3;
+  const int64_t extents[] = {kTokens, kHeads, kColumns}, shared[] = {kColumns, 0, 1};
+  std::copy_n(extents, call.rank, call.extents);
+  std::copy_n(shared, call.rank, call.b.strides);
+  for (auto [operand, step] : {std::pair{&call.a, x_step}, std::pair{&call.y, y_step}}) {
+    const int64_t strides[] = {kHeads * kColumns * step, kColumns * step, step};
+    std::copy_n(strides, call.rank, operand->strides);
+  }
+  call.a.data = stand.input();
+  call.b.data = stand.input() + kTokens * kHeads * kColumns * x_step * 4;
+  call.y.data = stand.result();
+  return stand.ns([&stand, call] {
+    check(launch_pointwise(call, stand.device().stream()), "measuring strided operands");
+  });
+}
+
+// Elements for each nanosecond that a step of two adds.
+void measure_strides(MeasuringStand& stand, cost::Ceilings& c) {
+  constexpr double kElements = 1152 * 12 * 48;
+  const double neighbours_ns = strided_ns(stand, 1, 1);
+  auto rate = [&](double ns) { return kElements / std::max(ns - neighbours_ns, 1.0); };
+  c.strided_reads_per_ns = rate(strided_ns(stand, 2, 1));
+  c.strided_writes_per_ns = rate(strided_ns(stand, 1, 2));
+}
+
+// A chain of loads each of whose addresses is the last one's value, from memory.
+Launch follow(MeasuringStand& stand, int trips) {
+  return [&stand, trips] {
+    check(launch_follow(stand.input(), MeasuringStand::kBytes, trips,
+                        reinterpret_cast<uint32_t*>(stand.result()), stand.device().stream()),
+          "measuring a trip");
+  };
+}
+
+}  // namespace
+
+void measure_launches(MeasuringStand& stand, cost::Ceilings& c) {
+  measure_arithmetic(stand, c);
+  measure_strides(stand, c);
+  const Launch nothing = [&stand] {
+    check(launch_nothing(stand.device().stream()), "measuring a launch");
+  };
+  constexpr int kStepKernels = 200, kTrips = 1000;
+  c.launch_ns = stand.ns(nothing);
+  c.turn_ns = stand.turn_ns(nothing, kStepKernels);
+  c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
+  // Kernels that take longer than the host takes to tell the next one.
+  const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);
+  c.stream_gap_ns = std::max(0.0, stand.stream_ns(longer) - stand.ns(longer));
+}
+
+}  // namespace ridge::backends::cuda

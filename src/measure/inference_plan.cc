@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The graphs of prefill and decode without a session, and their counts.
+#include "measure/inference_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "serve/bucket.h"
+#include "serve/session.h"
+
+namespace ridge::measure {
+namespace {
+
+// What most multiply-adds are made in: where a group of GEMMs rounds its input, in that.
+std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std::string& dtype) {
+  std::map<std::string, int64_t> macs;
+  for (const cost::ProgramGraph& each : graphs)
+    for (size_t i = 0; i < each.graph().nodes.size(); ++i) {
+      std::optional<DType> rounded = cost::rounded_to(each.graph().nodes[i]);
+      macs[rounded ? std::string(name(*rounded)) : dtype] +=
+          each.repeat * each.costed->costs[i].work.macs;
+    }
+  auto most = std::max_element(macs.begin(), macs.end(),
+                               [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == macs.end() ? dtype : most->first;
+}
+
+// Tokens of one run, and the positions that they reach.
+struct Chunk {
+  int64_t tokens = 0;
+  int64_t reach = 0;
+};
+
+// As serve::Session::start cuts prompts of one length: a chunk holds the ends and beginnings of several,
+// but goes no further than one that it leaves unfinished.
+std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
+  std::vector<Chunk> chunks;
+  for (int64_t prompt = 0, done = 0; prompt < batch;) {
+    Chunk chunk;
+    while (prompt < batch && chunk.tokens < most) {
+      int64_t taken = std::min(length - done, most - chunk.tokens);
+      chunk.tokens += taken, done += taken;
+      chunk.reach = std::max(chunk.reach, done);
+      if (done < length) break;
+      ++prompt, done = 0;
+    }
+    chunks.push_back(chunk);
+  }
+  return chunks;
+}
+
+// Graphs by shape, made when first asked for, as a session's buckets are.
+class Planner {
+ public:
+  Planner(const models::ModelFile& file, const InferenceExperiment& e, const plan::Target& target)
+      : file_(file), e_(e), target_(target) {
+    serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
+    chunk_ = options.chunk;
+    cache_ = models::contiguous_cache(options.slots, options.capacity, file.config().window,
+                                      options.chunk);
+  }
+
+  // Each graph once, in whatever order its runs and others' come.
+  std::vector<cost::ProgramGraph> prefill() {
+    std::vector<cost::ProgramGraph> graphs;
+    for (const Chunk& chunk : prefill_chunks(e_.batch, e_.length, chunk_)) {
+      const cost::ProgramGraph& one =
+          at(models::InferenceTask::kPrefill, chunk.tokens, chunk.reach);
+      auto found = std::find_if(graphs.begin(), graphs.end(),
+                                [&](const auto& each) { return each.costed == one.costed; });
+      if (found != graphs.end())
+        ++found->repeat;
+      else
+        graphs.push_back(one);
+    }
+    return graphs;
+  }
+
+  std::vector<cost::ProgramGraph> decode() {
+    return {at(models::InferenceTask::kDecode, e_.batch, e_.length)};
+  }
+
+  // Of all graphs so far: one store, an arena each.
+  int64_t owned_bytes() const {
+    std::vector<cost::ProgramGraph> graphs;
+    int64_t arenas = 0;
+    for (const auto& [key, graph] : planned_) {
+      graphs.push_back(graph);
+      arenas += graph.costed->memory.arena_bytes;
+    }
+    record::MemoryRecord memory = record::planned_memory(graphs);
+    return memory.owned_bytes - memory.arena_bytes + arenas;
+  }
+
+ private:
+  const cost::ProgramGraph& at(models::InferenceTask task, int64_t tokens, int64_t context) {
+    models::InferenceShape shape = serve::bucket_shape(task, tokens, context, true, cache_);
+    auto [found, is_new] = planned_.try_emplace({task, shape.tokens, shape.context});
+    if (is_new) {
+      serve::BucketGraph built = serve::build_bucket(file_, shape, e_.selection, target_);
+      found->second =
+          cost::program_graph(serve::bucket_title(shape), std::move(built.graph), 1, target_);
+    }
+    return found->second;
+  }
+
+  const models::ModelFile& file_;
+  const InferenceExperiment& e_;
+  const plan::Target& target_;
+  int64_t chunk_ = 0;
+  models::CacheShape cache_;
+  // By task, tokens and context.
+  std::map<std::tuple<models::InferenceTask, int64_t, int64_t>, cost::ProgramGraph> planned_;
+};
+
+}  // namespace
+
+record::RunRecord begin_phase(const InferenceExperiment& e,
+                              const char* task,
+                              const models::ModelConfig& config) {
+  record::RunRecord record;
+  record.setting = e.setting;
+  record.setting.task = task;
+  record.setting.batch_size = e.batch;
+  record.setting.sequence = e.length;
+  record.parameters = config.parameters();
+  record.cache_bytes = e.batch * models::seen_bytes(config, e.length, e.selection.activations());
+  return record;
+}
+
+std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGraph> graphs,
+                                                const cost::Ceilings* ceilings,
+                                                record::RunRecord& record) {
+  record.setting.dtype = multiplied_in(graphs, record.setting.dtype);
+  for (const cost::ProgramGraph& each : graphs)
+    record.weight_bytes = std::max(record.weight_bytes, cost::parameter_bytes(*each.costed));
+  return record::count_graphs(graphs, ceilings, record);
+}
+
+PhasePlan plan_phases(const models::ModelFile& file,
+                      const InferenceExperiment& e,
+                      const plan::Target& target,
+                      const cost::Ceilings* ceilings) {
+  Planner planner(file, e, target);
+  PhasePlan plan{
+      {begin_phase(e, "prefill", file.config()), begin_phase(e, "decode", file.config())}, 0};
+  count_phase(planner.prefill(), ceilings, plan.records.prefill);
+  count_phase(planner.decode(), ceilings, plan.records.decode);
+  plan.owned_bytes = planner.owned_bytes();
+  return plan;
+}
+
+int64_t session_bytes(const models::ModelFile& file,
+                      const InferenceExperiment& e,
+                      const plan::Target& target) {
+  Planner planner(file, e, target);
+  planner.prefill();
+  planner.decode();
+  return planner.owned_bytes();
+}
+
+}  // namespace ridge::measure

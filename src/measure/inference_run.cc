@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sessions under the clock.
+#include "measure/inference_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/process_memory.h"
+#include "base/random.h"
+#include "measure/inference_plan.h"
+#include "measure/measurement.h"
+#include "measure/sampling_schedule.h"
+#include "record/run_counts.h"
+
+namespace ridge::measure {
+namespace {
+
+// Prompts of a batch, and the ids behind them.
+struct Prompts {
+  Prompts(const InferenceExperiment& e, int64_t vocabulary) {
+    for (int64_t slot = 0; slot < e.batch; ++slot) {
+      ids.push_back(random_ids(e.length, vocabulary, static_cast<uint32_t>(slot) + 1));
+      slots.push_back(slot);
+    }
+    for (int64_t slot : slots) prompts.push_back({slot, ids[static_cast<size_t>(slot)], {}});
+    tokens.resize(slots.size());
+  }
+  std::vector<std::vector<int32_t>> ids;
+  std::vector<serve::Prompt> prompts;
+  std::vector<int64_t> slots;
+  std::vector<int32_t> tokens;
+};
+
+// Runs one thing in a session again and again, plain and instrumented.
+class Repetition {
+ public:
+  Repetition(serve::Session& session, backends::Instrument* instrument, std::function<void()> once)
+      : session_(session), instrument_(instrument), once_(std::move(once)) {}
+
+  void run(const Repeats& repeats) {
+    instrumented();  // warm-up; it tells which graphs run
+    const SamplingSchedule schedule =
+        SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
+    const double begin = now_ns();
+    for (int64_t i = 0;
+         i < repeats.least || (i < repeats.most && now_ns() - begin < repeats.budget_ns); ++i) {
+      if (schedule.is_instrumented(i)) {
+        auto [wall_ns, profiles] = instrumented();
+        measurement_.add_instrumented(wall_ns, std::move(profiles));
+      } else {
+        measurement_.add_plain(plain_ns(), schedule.is_sampled(i));
+      }
+    }
+  }
+
+  // The graphs of a run in order; those that follow themselves are repeated.
+  std::vector<cost::ProgramGraph> graphs() const {
+    std::vector<cost::ProgramGraph> graphs;
+    for (const serve::Bucket* bucket : buckets_) {
+      const cost::ProgramGraph& graph = bucket->program().graph(0);
+      if (!graphs.empty() && graphs.back().costed == graph.costed)
+        ++graphs.back().repeat;
+      else
+        graphs.push_back(graph);
+    }
+    return graphs;
+  }
+
+  int64_t arena_bytes() const {
+    int64_t most = 0;
+    for (const serve::Bucket* bucket : buckets_)
+      most = std::max(most, bucket->program().arena_bytes());
+    return most;
+  }
+
+  const Measurement& measurement() const { return measurement_; }
+
+ private:
+  double plain_ns() {
+    if (instrument_ != nullptr) instrument_->rest();
+    const double begin = now_ns();
+    once_();
+    return now_ns() - begin;
+  }
+
+  std::pair<double, std::vector<record::ProfiledRun>> instrumented() {
+    std::vector<serve::SessionRun> runs;
+    session_.observe(&runs);
+    const double begin = now_ns();
+    once_();
+    double wall_ns = now_ns() - begin;
+    session_.observe(nullptr);
+    std::vector<record::ProfiledRun> profiles;
+    buckets_.clear();
+    for (serve::SessionRun& each : runs) {
+      wall_ns -= each.profile.instrument_ns;
+      profiles.push_back(std::move(each.profile));
+      buckets_.push_back(each.bucket);
+    }
+    return {wall_ns, std::move(profiles)};
+  }
+
+  serve::Session& session_;
+  backends::Instrument* instrument_;
+  std::function<void()> once_;
+  std::vector<const serve::Bucket*> buckets_;  // of the last instrumented run
+  Measurement measurement_;
+};
+
+// What is in memory of the file: weights that the store counts as its own where they are read in
+// place, pages that go where they are copied.
+int64_t resident_weights(const models::ModelFile& file) {
+  int64_t bytes = 0;
+  for (std::span<const std::byte> part : file.file_parts()) bytes += resident_bytes(part);
+  return bytes;
+}
+
+record::RunRecord make_record(const InferenceExperiment& e,
+                              const char* task,
+                              const serve::Session& session,
+                              const Repetition& runs,
+                              const cost::Ceilings* ceilings) {
+  record::RunRecord record = begin_phase(e, task, session.config());
+  const std::vector<record::PredictedGraph> graphs = count_phase(runs.graphs(), ceilings, record);
+  record.memory.allocated_bytes = session.store_bytes() + runs.arena_bytes();
+  runs.measurement().fill(graphs, record);
+  for (const char* module : {"attention", "mlp"})
+    record.modules.push_back(record::module_record(module, graphs, record.step));
+  return record;
+}
+
+}  // namespace
+
+serve::SessionOptions session_options(const InferenceExperiment& e, int64_t capacity) {
+  serve::SessionOptions options;
+  options.slots = e.batch;
+  options.capacity = capacity;
+  options.chunk = e.chunk;
+  options.selection = e.selection;
+  return options;
+}
+
+std::vector<int32_t> random_ids(int64_t count, int64_t vocabulary, uint32_t seed) {
+  Random random(seed);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int32_t& id : ids)
+    id = static_cast<int32_t>(random.below(static_cast<uint32_t>(vocabulary)));
+  return ids;
+}
+
+PhaseRecords measure_phases(const models::ModelFile& file,
+                            const InferenceExperiment& e,
+                            backends::Backend& backend,
+                            const cost::Ceilings* ceilings) {
+  // What an instrument takes for itself is not the run's.
+  backend.instrument();
+  ProcessMemory before = backend.taken_memory();
+  int64_t foreign_bytes =
+      before.resident_bytes - (backend.owns_weights() ? 0 : resident_weights(file));
+  serve::Session session(file, session_options(e, e.length), backend);
+  bool was_reset = reset_peak_memory();
+  Prompts p(e, file.config().vocabulary);
+  PhaseRecords records;
+  auto finish = [&](const char* task, const Repetition& runs) {
+    record::RunRecord record = make_record(e, task, session, runs, ceilings);
+    record.memory.before = before;
+    record.memory.foreign_bytes = foreign_bytes;
+    record.memory.after = backend.taken_memory();
+    record.memory.peak_was_reset = was_reset;
+    return record;
+  };
+  Repetition prefill(session, backend.instrument(), [&] { p.tokens = session.start(p.prompts); });
+  prefill.run(e.repeats);
+  records.prefill = finish("prefill", prefill);
+  records.prefill.logits = session.logits(e.batch - 1);
+  records.prefill.chosen = p.tokens;
+  Repetition decode(session, backend.instrument(), [&] {
+    for (int64_t slot : p.slots) session.rewind(slot, e.length - 1);
+    session.step(p.slots, p.tokens);
+  });
+  decode.run(e.repeats);
+  records.decode = finish("decode", decode);
+  return records;
+}
+
+record::LatencyRecord measure_latency(const models::ModelFile& file,
+                                      const InferenceExperiment& e,
+                                      int64_t tokens,
+                                      backends::Backend& backend) {
+  record::LatencyRecord record{e.batch, e.length, tokens, 0, 0, 0, {}, 0};
+  double begin = now_ns();
+  serve::Session session(file, session_options(e, e.length + tokens - 1), backend);
+  record.open_ns = now_ns() - begin;
+  Prompts p(e, file.config().vocabulary);
+  std::vector<double> steps;
+  auto generate = [&] {
+    double start = now_ns();
+    p.tokens = session.start(p.prompts);
+    record.ttft_ns = now_ns() - start;
+    for (int64_t i = 1; i < tokens; ++i) {
+      double step = now_ns();
+      session.step(p.slots, p.tokens);
+      steps.push_back(now_ns() - step);
+    }
+    return now_ns() - start;
+  };
+  record.first_ns = generate();
+  session.start(p.prompts);  // a device records its launches in a graph's second run
+  steps.clear();
+  record.wall_ns = generate();
+  record.tpot = summarize(steps);
+  return record;
+}
+
+record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
+                                           const InferenceExperiment& e,
+                                           backends::Backend& backend) {
+  record::CacheGainRecord record;
+  record.context = e.length;
+  Prompts p(e, file.config().vocabulary);
+  serve::SessionOptions options = session_options(e, e.length);
+  std::vector<float> logits;
+  {
+    serve::Session session(file, options, backend);
+    session.start(p.prompts);
+    logits = session.logits(0);
+    Repetition decode(session, backend.instrument(), [&] {
+      session.rewind(0, e.length - 1);
+      session.step(p.slots, p.tokens);
+    });
+    decode.run(e.repeats);
+    record.with = summarize(decode.measurement().plain_ns());
+    record.cache_bytes = models::cache_bytes(
+        file.config(),
+        models::contiguous_cache(1, e.length, file.config().window, session.options().chunk),
+        e.selection.activations());
+  }
+  options.cached = false;
+  serve::Session session(file, options, backend);
+  Repetition whole(session, backend.instrument(), [&] { session.start(p.prompts); });
+  whole.run(e.repeats);
+  record.without = summarize(whole.measurement().plain_ns());
+  std::vector<float> other = session.logits(0);
+  for (size_t i = 0; i < logits.size(); ++i)
+    record.logits_difference =
+        std::max(record.logits_difference,
+                 std::abs(static_cast<double>(logits[i]) - static_cast<double>(other[i])));
+  return record;
+}
+
+}  // namespace ridge::measure

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stepping a trainer under the clock, in rounds or at once, and filling the record.
+#include "measure/training_run.h"
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/process_memory.h"
+#include "record/run_counts.h"
+#include "train/training_loop.h"
+
+namespace ridge::measure {
+namespace {
+
+record::RunRecord begin_record(const TrainingExperiment& e,
+                               const std::vector<cost::PassRecord>& passes) {
+  record::RunRecord record;
+  record.setting = e.setting;
+  record.setting.batch_size = e.step.batch_size;
+  record.setting.sequence = e.step.sequence;
+  record.setting.micro_batches = e.step.micro_batches;
+  record.parameters = e.config.parameters();
+  record.passes = passes;
+  return record;
+}
+
+// Freed pages that the allocator keeps would be counted as ours.
+ProcessMemory settled_memory(const backends::Backend& backend) {
+  ::malloc_trim(0);
+  return backend.taken_memory();
+}
+
+SamplingSchedule schedule_of(const TrainingExperiment& e, const backends::Instrument* instrument) {
+  return e.instrument ? SamplingSchedule::training(e.steps, instrument != nullptr)
+                      : SamplingSchedule::nothing(e.steps);
+}
+
+const TrainingExperiment& checked(const TrainingExperiment& e) {
+  if (e.steps < 1) throw usage_error("[steps] expected at least 1, got {}", e.steps);
+  if (e.warmup_steps < 0) throw usage_error("[warmup] expected at least 0, got {}", e.warmup_steps);
+  return e;
+}
+
+}  // namespace
+
+TrainingRun::TrainingRun(const TrainingExperiment& e,
+                         backends::Backend& backend,
+                         const cost::Ceilings* ceilings,
+                         StepListener listener)
+    : experiment_(checked(e)),
+      backend_(backend),
+      ceilings_(ceilings),
+      listener_(std::move(listener)),
+      launch_rate_(backend, ceilings),
+      instrument_(e.instrument ? backend.instrument() : nullptr),
+      schedule_(schedule_of(e, instrument_)),
+      before_(settled_memory(backend)),
+      others_bytes_(before_.resident_bytes - e.foreign_bytes.value_or(before_.resident_bytes)),
+      trainer_(e.config, e.step, e.selection, backend, ceilings),
+      data_(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed),
+      counts_(begin_record(e, trainer_.graphs().passes)),
+      graphs_(record::count_graphs(trainer_.program().graphs(), ceilings, counts_)),
+      begun_(-e.warmup_steps),
+      finished_(begun_) {
+  counts_.memory.before = before_.without(others_bytes_);
+  counts_.memory.foreign_bytes = counts_.memory.before.resident_bytes;
+  counts_.memory.allocated_bytes = trainer_.owned_bytes();
+}
+
+bool TrainingRun::is_alone(int64_t step) const {
+  return experiment_.instrument && (experiment_.waits || schedule_.is_sampled(step));
+}
+
+bool TrainingRun::may_begin() const {
+  const int64_t under_way = begun_ - finished_;
+  return under_way == 0 || (under_way == 1 && !is_alone(finished_) && !is_alone(begun_));
+}
+
+void TrainingRun::finish(train::StepResult result) {
+  const int64_t index = finished_++;
+  const bool instrumented = schedule_.is_instrumented(index);
+  if (listener_) listener_({index, instrumented, result});
+  if (index < 0) return;
+  losses_.push_back(result.loss);
+  if (instrument_ != nullptr && instrumented && !schedule_.is_instrumented(finished_))
+    instrument_->rest();
+  if (instrumented)
+    measurement_.add_instrumented(result.elapsed_ns, std::move(result.profiles));
+  else
+    measurement_.add_plain(result.elapsed_ns, schedule_.is_sampled(index));
+}
+
+void TrainingRun::run_round(int64_t steps) {
+  const bool is_first = finished_ == -experiment_.warmup_steps;
+  launch_rate_.sample();
+  if (is_first) {
+    settled_memory(backend_);
+    counts_.memory.peak_was_reset = reset_peak_memory();
+  }
+  // The device never waits for the host between plain steps that nothing is compared with.
+  const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
+  while (finished_ < end) {
+    const bool none_under_way = begun_ == finished_;
+    if (none_under_way && schedule_.is_instrumented(begun_)) {
+      ++begun_;
+      finish(trainer_.step(train::read_step(data_, experiment_.step), true));
+      continue;
+    }
+    if (none_under_way && begun_ >= 0 && is_alone(begun_)) launch_rate_.sample();
+    for (; begun_ < end && may_begin(); ++begun_)
+      trainer_.begin_step(train::read_step(data_, experiment_.step));
+    finish(trainer_.finish_step());
+  }
+  if (is_first) counts_.memory.after = backend_.taken_memory().without(others_bytes_);
+  launch_rate_.sample();
+}
+
+record::RunRecord TrainingRun::record() const {
+  record::RunRecord record = counts_;
+  record.losses = losses_;
+  record.pace_samples = launch_rate_.samples();
+  measurement_.fill(graphs_, record);
+  if (launch_rate_.matters() && record.pace().count > 0)
+    record.predicted_ns =
+        record::predict_step_ns(graphs_, cost::at_launch_pace(*ceilings_, record.pace().median));
+  return record;
+}
+
+record::RunRecord measure_training(const TrainingExperiment& e,
+                                   backends::Backend& backend,
+                                   const cost::Ceilings* ceilings,
+                                   const StepListener& listener) {
+  TrainingRun run(e, backend, ceilings, listener);
+  run.run_round(e.steps);
+  return run.record();
+}
+
+record::RunRecord planned_training(const TrainingExperiment& e,
+                                   const train::TrainingStep& step,
+                                   const plan::Target& target,
+                                   const cost::Ceilings* ceilings) {
+  record::RunRecord record = begin_record(e, step.passes);
+  std::vector<cost::ProgramGraph> graphs;
+  for (const train::StepGraph& each : step.graphs)
+    graphs.push_back(cost::program_graph(each.name, each.graph, each.repeat, target));
+  record.step = record::make_step_record(record::count_graphs(graphs, ceilings, record), {});
+  return record;
+}
+
+}  // namespace ridge::measure

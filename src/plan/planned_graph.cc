@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The order of planning: places, calls, memory, branches.
+#include "plan/planned_graph.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "plan/dependences.h"
+
+namespace ridge::plan {
+namespace {
+
+// Whether each part of a concat lies in its output already.
+bool is_joined(const PlannedGraph& planned, const Node& node) {
+  const ValueId root = at(planned.places, node.outputs[0]).root;
+  return node.op->joins && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId part) {
+           return at(planned.places, part).root == root;
+         });
+}
+
+KernelCalls calls_of(const PlannedGraph& planned, const Node& node, const Target& target) {
+  if (node.op->kind == OpKind::kView || is_joined(planned, node)) return {};
+  return {target.launches(planned.graph, node), target.rounds(planned.graph, node)};
+}
+
+}  // namespace
+
+PlannedGraph plan(Graph graph, const Target& target) {
+  PlannedGraph planned{std::move(graph), {}, {}, {}, std::nullopt, target.replays()};
+  planned.places = places(planned.graph, &target);
+  for (const Node& node : planned.graph.nodes)
+    planned.calls.push_back(calls_of(planned, node, target));
+  planned.memory = plan_memory(planned.graph, planned.places, target);
+  if (target.branch_slack(planned.graph).any()) planned.branches = schedule_branches(planned);
+  return planned;
+}
+
+int64_t MemoryMoment::total() const {
+  return std::accumulate(std::begin(bytes), std::end(bytes), int64_t{0});
+}
+
+std::vector<MemoryMoment> memory_timeline(const PlannedGraph& planned) {
+  std::vector<MemoryMoment> moments(planned.graph.nodes.size());
+  for (MemoryMoment& moment : moments)
+    std::copy_n(planned.memory.store_bytes, kMemoryClasses, moment.bytes);
+  for (const Buffer& buffer : planned.memory.buffers)
+    for (NodeId i = buffer.first; i <= buffer.last && i < static_cast<NodeId>(moments.size()); ++i)
+      moments[static_cast<size_t>(i)].bytes[static_cast<size_t>(buffer.memory_class)] +=
+          buffer.bytes;
+  return moments;
+}
+
+}  // namespace ridge::plan

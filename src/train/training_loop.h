@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop: read a batch, step, report. It measures nothing; measure/training_run.h steps
+// the same trainer under the clock.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "train/trainer.h"
+#include "train/workshop_data.h"
+
+namespace ridge::train {
+
+// The micro-batches of one step.
+std::vector<Batch> read_step(WorkshopData& data, const StepOptions& options);
+
+using StepListener = std::function<void(int64_t step, const StepResult& result)>;
+
+// Steps `first` up to but without `end`; `report` hears of each once its loss is read. On a device
+// that works while the host goes on, the next step begins before that.
+void run_loop(Trainer& trainer,
+              WorkshopData& data,
+              int64_t first,
+              int64_t end,
+              const StepListener& report);
+
+}  // namespace ridge::train

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run of small says of itself: kernels fill the step, looking costs little, and memory is
+// what was predicted. What it takes in time is no part of it.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "backends/cpu/cpu_backend.h"
+#include "measure/training_run.h"
+#include "models/config.h"
+
+namespace ridge::measure {
+namespace {
+
+constexpr double kLeastAttributed = 0.98;
+constexpr double kMostClockCost = 0.01;
+// Of the resident peak: what libraries keep for themselves.
+constexpr double kResidentShare = 0.05;
+constexpr int64_t kResidentBytes = 64 << 20;
+
+class SmallRun : public testing::TestWithParam<std::string> {};
+
+TEST_P(SmallRun, AccountsForItsTimeAndMemory) {
+  const models::Preset& preset = models::preset("small");
+  TrainingExperiment experiment;
+  experiment.config = preset.config;
+  experiment.step.batch_size = preset.batch_size;
+  experiment.step.sequence = preset.sequence;
+  experiment.selection = passes::Selection(GetParam(), "");
+  experiment.warmup_steps = 1;
+  experiment.steps = 4;
+  backends::cpu::CpuOptions options;
+  options.threads = 2;
+  auto backend = backends::cpu::make_cpu_backend(options);
+  record::RunRecord run = measure_training(experiment, *backend, nullptr);
+
+  EXPECT_GE(static_cast<double>(run.step.covered_ns()),
+            kLeastAttributed * static_cast<double>(run.step.wall_ns));
+  EXPECT_GT(run.clock_cost(), 0);
+  EXPECT_LT(run.clock_cost(), kMostClockCost);
+  EXPECT_EQ(run.memory.allocated_bytes, run.memory.owned_bytes);
+  if (!run.memory.peak_was_reset) GTEST_SKIP() << "the system does not reset a process's peak";
+  int64_t predicted = run.memory.predicted_peak_bytes();
+  EXPECT_NEAR(static_cast<double>(run.memory.after.peak_bytes), static_cast<double>(predicted),
+              kResidentShare * static_cast<double>(predicted) + kResidentBytes);
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels,
+                         SmallRun,
+                         testing::Values("baseline", "fused", "kernels", "compiled"),
+                         [](const auto& each) { return each.param; });
+
+}  // namespace
+}  // namespace ridge::measure

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans of prefill and decode: the same numbers as a session's that runs them, published
+// accounting, and a data sheet's limits.
+#include "measure/inference_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "backends/null/null_backend.h"
+#include "base/error.h"
+#include "cost/hardware.h"
+#include "models/config_json.h"
+#include "serve/real_model.h"
+
+namespace ridge::measure {
+namespace {
+
+void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
+  // The same terms; those of one graph are added together or apart.
+  EXPECT_NEAR(plan.predicted_ns, run.predicted_ns, 1e-12 * run.predicted_ns);
+  EXPECT_GT(plan.predicted_ns, 0);
+  EXPECT_EQ(plan.launches, run.launches);
+  EXPECT_EQ(plan.executed, run.executed);
+  EXPECT_EQ(plan.model.step(), run.model.step());
+  EXPECT_EQ(plan.planned_bytes, run.planned_bytes);
+  EXPECT_EQ(plan.compulsory_bytes, run.compulsory_bytes);
+  EXPECT_EQ(plan.memory.owned_bytes, run.memory.owned_bytes);
+  EXPECT_EQ(plan.weight_bytes, run.weight_bytes);
+  EXPECT_EQ(plan.cache_bytes, run.cache_bytes);
+  EXPECT_EQ(plan.setting.str(), run.setting.str());
+}
+
+// Prompts that chunks cut in the middle, with windows shorter than they are.
+TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
+  for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
+    models::ModelFile file = models::ModelFile::open(serve::data_folder() + name);
+    for (int64_t chunk : {24, 512}) {
+      InferenceExperiment e;
+      e.selection = passes::Selection("compiled", "-tune_gemm");
+      e.batch = 3;
+      e.length = 40;
+      e.chunk = chunk;
+      e.repeats = {2, 2, 0};
+      PhasePlan plan = plan_phases(file, e, serve::cpu_backend(), &ceilings);
+      PhaseRecords run = measure_phases(file, e, serve::cpu_backend(), &ceilings);
+      SCOPED_TRACE(name);
+      expect_same(plan.records.prefill, run.prefill);
+      expect_same(plan.records.decode, run.decode);
+      EXPECT_GE(plan.owned_bytes, plan.records.prefill.memory.owned_bytes);
+      EXPECT_GE(plan.owned_bytes, plan.records.decode.memory.owned_bytes);
+    }
+  }
+}
+
+// Touvron et al. 2023 (arXiv:2307.09288): 32 layers, 32 heads of 128, 6.74e9 parameters.
+class SevenBillion : public testing::Test {
+ protected:
+  SevenBillion()
+      : file_(models::ModelFile::of_shape(models::parse_config({{"model_type", "llama"},
+                                                                {"vocab_size", 32000},
+                                                                {"hidden_size", 4096},
+                                                                {"intermediate_size", 11008},
+                                                                {"num_hidden_layers", 32},
+                                                                {"num_attention_heads", 32},
+                                                                {"num_key_value_heads", 32},
+                                                                {"max_position_embeddings", 4096},
+                                                                {"rms_norm_eps", 1e-5},
+                                                                {"rope_theta", 10000.0},
+                                                                {"tie_word_embeddings", false}},
+                                                               "test"))),
+        ceilings_(cost::ceilings_of(*cost::find_hardware("h200"))),
+        target_(backends::null::make_null_target()) {}
+
+  PhasePlan plan(int64_t batch, int64_t length) const {
+    InferenceExperiment e;
+    e.selection = passes::Selection("compiled", "-tune_gemm,-branches,+store_bf16,+autocast_bf16");
+    e.batch = batch;
+    e.length = length;
+    return plan_phases(file_, e, *target_, &ceilings_);
+  }
+
+  models::ModelFile file_;
+  cost::Ceilings ceilings_;
+  std::unique_ptr<plan::Target> target_;
+};
+
+TEST_F(SevenBillion, CountsWhatIsPublished) {
+  PhasePlan one = plan(1, 2048);
+  const record::RunRecord& decode = one.records.decode;
+  EXPECT_EQ(decode.parameters, 6'738'415'616);
+  // Half a MiB of keys and values a token in 16 bits: 2 x 32 layers x 4096 x 2 bytes.
+  EXPECT_EQ(decode.cache_bytes, int64_t{2048} << 19);
+  // All but the table that is looked up, in bf16; norms stay fp32.
+  const int64_t norms = (2 * 32 + 1) * 4096;
+  const int64_t matrices = decode.parameters - norms - int64_t{32000} * 4096;
+  EXPECT_GE(decode.weight_bytes, 2 * matrices + 4 * norms);
+  EXPECT_LE(decode.weight_bytes, 2 * decode.parameters + 4 * norms);
+  // 2 FLOPs a parameter and token, and those of scores and sums.
+  const int64_t attention = 4 * int64_t{32} * 4096 * 2048;
+  EXPECT_EQ(decode.palm_flops(), 2 * matrices + attention);
+}
+
+// Decode can take no less than its bytes at the sheet's bandwidth, and on one stream of products no
+// kernel but memory's limit should matter.
+TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
+  const double sheet_bytes_per_ns = 4800;
+  double last_ns = 0;
+  for (int64_t batch : {1, 8, 32}) {
+    PhasePlan each = plan(batch, 2048);
+    const record::RunRecord& decode = each.records.decode;
+    const double least_ns =
+        static_cast<double>(decode.weight_bytes + decode.cache_bytes) / sheet_bytes_per_ns;
+    EXPECT_GE(decode.predicted_ns, least_ns);
+    EXPECT_LE(decode.predicted_ns, 1.5 * least_ns);
+    EXPECT_GT(decode.predicted_ns, last_ns);
+    last_ns = decode.predicted_ns;
+  }
+  PhasePlan one = plan(1, 2048);
+  const record::RunRecord& prefill = one.records.prefill;
+  const double least_ns = static_cast<double>(prefill.palm_flops()) / 989.5e3;
+  // Attention's hidden half is not computed. A data sheet's plan assumes 0.7 of it for products and
+  // half of that for attention's, and the prompt goes through in four chunks.
+  EXPECT_GE(prefill.predicted_ns, 0.95 * least_ns);
+  EXPECT_LE(prefill.predicted_ns, 3 * least_ns);
+}
+
+TEST_F(SevenBillion, RefusesWhatASessionRefuses) {
+  EXPECT_THROW(plan(0, 128), Error);
+  EXPECT_THROW(plan(serve::kMostSlots + 1, 128), Error);
+  EXPECT_THROW(plan(1, 4097), Error);
+}
+
+}  // namespace
+}  // namespace ridge::measure

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// One measured run: what its record holds and how its parts add up.
+#include "measure/training_run.h"
+
+#include <gtest/gtest.h>
+
+#include "train/small_run.h"
+
+namespace ridge::measure {
+namespace {
+
+using train::build_step;
+using train::cpu_backend;
+using train::small_config;
+using train::small_step;
+using train::TrainingStep;
+
+cost::Ceilings ceilings() {
+  cost::Ceilings c;
+  c.machine.device = "test";
+  c.machine.threads = c.machine.cores = 1;
+  c.source = "made up";
+  c.bandwidth = {{1 << 16, 80, 80}, {1 << 30, 8, 8}};
+  c.levels = {{"memory", int64_t{1} << 30, 8, 8, 0}};
+  c.products.resize(1);
+  c.products[0].peak_flops_per_ns = 50;
+  c.arithmetic_flops_per_ns = 10;
+  c.transcendentals_per_ns = 1;
+  c.launch_ns = 500;
+  return c;
+}
+
+TrainingExperiment small_experiment(const std::string& level, int64_t micro_batches = 1) {
+  TrainingExperiment e;
+  e.setting.model = "test";
+  e.setting.level = level;
+  e.setting.dtype = "fp32";
+  e.config = small_config();
+  e.step = small_step();
+  e.step.micro_batches = micro_batches;
+  e.selection = passes::Selection(level, "");
+  e.warmup_steps = 2;
+  e.steps = 9;
+  return e;
+}
+
+TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
+  TrainingExperiment e = small_experiment("fused");
+  auto backend = cpu_backend(1);
+  cost::Ceilings limits = ceilings();
+  std::vector<int64_t> indices;
+  std::string kinds;
+  record::RunRecord run = measure_training(e, *backend, &limits, [&](const StepEvent& event) {
+    indices.push_back(event.index);
+    kinds += event.instrumented ? 'i' : 'p';
+  });
+  EXPECT_EQ(indices, (std::vector<int64_t>{-2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(kinds, "pppiipippip");
+  EXPECT_EQ(run.plain_wall_ns.size(), 5u);
+  EXPECT_EQ(run.step.wall_samples_ns.size(), 4u);
+
+  train::Trainer trainer(e.config, e.step, e.selection, *backend);
+  train::WorkshopData data = train::workshop_data(trainer);
+  train::losses(trainer, data, 2);
+  EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // to the bit
+}
+
+// Half of the first 16 steps, then two of 64, each beside a plain one.
+TEST(Experiment, LongRunsAreSampled) {
+  TrainingExperiment e = small_experiment("baseline");
+  e.steps = 131;
+  e.waits = false;
+  auto backend = cpu_backend(1);
+  std::string kinds;
+  record::RunRecord run = measure_training(e, *backend, nullptr, [&](const StepEvent& event) {
+    if (event.index >= 0) kinds += event.instrumented ? 'i' : 'p';
+  });
+  EXPECT_EQ(kinds,
+            "piipippipiipippi" + std::string(48, 'p') + "ippi" + std::string(60, 'p') + "pii");
+  EXPECT_EQ(run.step.wall_samples_ns.size(), 12u);
+  EXPECT_EQ(run.plain_wall_ns.size(), 119u);
+  EXPECT_EQ(run.beside_wall_ns.size(), 11u);
+  EXPECT_DOUBLE_EQ(run.profiling_cost_of_run(), run.profiling_cost().median * 12 / 131);
+}
+
+TEST(Experiment, RoundsMakeTheSameStepsAsOneRun) {
+  auto backend = cpu_backend(1), other = cpu_backend(1);
+  cost::Ceilings limits = ceilings();
+  record::RunRecord whole = measure_training(small_experiment("fused"), *backend, &limits);
+  TrainingRun fused(small_experiment("fused"), *backend, &limits);
+  TrainingExperiment beside = small_experiment("baseline");
+  beside.foreign_bytes = fused.record().memory.foreign_bytes;
+  TrainingRun baseline(beside, *other, &limits);
+  int rounds = 0;
+  for (; !fused.is_done(); ++rounds)
+    for (TrainingRun* each : {&fused, &baseline}) each->run_round(4);
+  EXPECT_EQ(rounds, 3);  // of 9 steps
+  EXPECT_TRUE(baseline.is_done());
+  record::RunRecord record = fused.record();
+  EXPECT_EQ(record.losses, whole.losses);  // to the bit
+  EXPECT_EQ(record.plain_wall_ns.size(), whole.plain_wall_ns.size());
+  EXPECT_EQ(record.step.wall_samples_ns.size(), whole.step.wall_samples_ns.size());
+  EXPECT_EQ(record.memory.allocated_bytes, whole.memory.allocated_bytes);
+  EXPECT_EQ(baseline.record().memory.foreign_bytes, record.memory.foreign_bytes);
+}
+
+TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
+  for (int64_t micro_batches : {1, 3}) {
+    TrainingExperiment e = small_experiment("compiled", micro_batches);
+    auto backend = cpu_backend(1);
+    cost::Ceilings limits = ceilings();
+    record::RunRecord run = measure_training(e, *backend, &limits);
+    EXPECT_EQ(run.step.covered_ns() + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
+    EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
+    EXPECT_EQ(run.parameters, e.config.parameters());
+
+    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+    record::RunRecord planned = planned_training(e, step, *backend, &limits);
+    EXPECT_EQ(planned.executed, run.executed);
+    EXPECT_EQ(planned.planned_bytes, run.planned_bytes);
+    EXPECT_EQ(planned.launches, run.launches);
+    EXPECT_EQ(planned.memory.owned_bytes, run.memory.owned_bytes);
+    EXPECT_EQ(planned.model.step(), run.model.step());
+    EXPECT_DOUBLE_EQ(planned.predicted_ns, run.predicted_ns);
+    int64_t calls = 0, flops = 0;
+    for (const record::NodeRecord& node : run.step.nodes) {
+      calls += node.calls;
+      flops += node.work.flops;
+    }
+    EXPECT_EQ(calls, run.launches);
+    EXPECT_EQ(flops, run.executed.flops);
+  }
+}
+
+// A step of three micro-batches asks for three times the model's work of one.
+TEST(Experiment, ModelWorkScalesWithMicroBatches) {
+  auto backend = cpu_backend(1);
+  auto macs = [&](int64_t micro_batches) {
+    TrainingExperiment e = small_experiment("baseline", micro_batches);
+    TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
+    return planned_training(e, step, *backend, nullptr).palm_flops();
+  };
+  EXPECT_EQ(macs(3), 3 * macs(1));
+}
+
+TEST(Experiment, WithoutInstrumentsAllStepsArePlain) {
+  TrainingExperiment e = small_experiment("baseline");
+  e.instrument = false;
+  auto backend = cpu_backend(1);
+  record::RunRecord run = measure_training(e, *backend, nullptr);
+  EXPECT_EQ(run.plain_wall_ns.size(), 9u);
+  EXPECT_EQ(run.predicted_ns, 0);
+  EXPECT_EQ(run.step.wall_ns, 0);
+  EXPECT_EQ(run.profiling_cost().count, 0);
+  EXPECT_EQ(run.clock_ns, 0);
+}
+
+TEST(Experiment, RefusesStepsThatAreNone) {
+  auto backend = cpu_backend(1);
+  TrainingExperiment e = small_experiment("baseline");
+  e.steps = 0;
+  EXPECT_THROW(measure_training(e, *backend, nullptr), Error);
+  e.steps = 1;
+  e.warmup_steps = -1;
+  EXPECT_THROW(measure_training(e, *backend, nullptr), Error);
+}
+
+}  // namespace
+}  // namespace ridge::measure
