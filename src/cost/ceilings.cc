@@ -63,7 +63,7 @@ void check_products(const Ceilings& ceilings) {
   expect_count("gemms", ceilings.products.size(), 1);
   bool has_f32 = false;
   for (const ProductRates& rates : ceilings.products) {
-    has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_own);
+    has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_native);
     expect_rate("gemms.peak_flops_per_ns", rates.peak_flops_per_ns, false);
     expect_rate("gemms.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
     if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
@@ -129,14 +129,14 @@ std::string Machine::hash() const {
 }
 
 std::string ProductRates::name() const {
-  return std::string(ridge::name(dtype)) + (is_own ? " native" : "");
+  return std::string(ridge::name(dtype)) + (is_native ? " native" : "");
 }
 
-const ProductRates& Ceilings::product(DType dtype, bool is_own) const {
+const ProductRates& Ceilings::product(DType dtype, bool is_native) const {
   const ProductRates *f32 = nullptr, *plain = nullptr;
   for (const ProductRates& rates : products) {
-    if (rates.dtype == dtype && rates.is_own == is_own) return rates;
-    if (rates.is_own) continue;
+    if (rates.dtype == dtype && rates.is_native == is_native) return rates;
+    if (rates.is_native) continue;
     if (rates.dtype == dtype) plain = &rates;
     if (rates.dtype == DType::kF32) f32 = &rates;
   }

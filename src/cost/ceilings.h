@@ -78,7 +78,7 @@ struct ProductSample {
 // rounded to 16 bits on the way.
 struct ProductRates {
   DType dtype = DType::kF32;
-  bool is_own = false;  // where kernels of the backend's own may run (matmul's attribute)
+  bool is_native = false;  // where kernels of the backend's own may run (matmul's attribute)
   // The best rate among the samples, or the data sheet's times its efficiency
   double peak_flops_per_ns = 0;
   double theoretical_flops_per_ns = 0;  // 0 = unknown
@@ -141,7 +141,7 @@ struct Ceilings {
 
   // The products of a type; a type that the machine lacks falls back to f32's, and own
   // kernels to the library's.
-  const ProductRates& product(DType dtype, bool is_own = false) const;
+  const ProductRates& product(DType dtype, bool is_native = false) const;
   double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
   // The roofs of the memory behind all caches: copies, and reads alone.
   double memory_bytes_per_ns() const {

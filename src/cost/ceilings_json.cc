@@ -37,7 +37,7 @@ Json product_json(const ProductRates& rates) {
                        {"k", s.extents.k},
                        {"ns", s.ns}});
   return {{"dtype", name(rates.dtype)},
-          {"is_native", rates.is_own},
+          {"is_native", rates.is_native},
           {"peak_flops_per_ns", rates.peak_flops_per_ns},
           {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
           {"exposed_memory_share", rates.exposed_memory_share},
@@ -100,7 +100,7 @@ ProductForm read_form(const JsonField& field) {
 ProductRates read_product(const JsonField& r) {
   ProductRates rates;
   rates.dtype = read_dtype(r.at("dtype"));
-  rates.is_own = r.at("is_native").flag();
+  rates.is_native = r.at("is_native").flag();
   rates.peak_flops_per_ns = r.at("peak_flops_per_ns").real();
   rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
   rates.exposed_memory_share = r.at("exposed_memory_share").real();

@@ -29,10 +29,10 @@ inline Type f32(const Shape& shape) { return {DType::kF32, shape}; }
 inline Type i32(const Shape& shape) { return {DType::kI32, shape}; }
 
 // A tensor seen as rows of its last axis.
-struct Rows {
+struct RowExtents {
   int64_t count;
   int64_t width;
 };
-Rows rows_of(const Shape& shape);
+RowExtents rows_of(const Shape& shape);
 
 }  // namespace ridge::ops

@@ -19,7 +19,7 @@ std::vector<Type> infer(const Call& call) {
 
 // max, subtract, exp, sum, subtract; one log a row.
 Work work(const Call& call) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
 }
 
@@ -31,7 +31,7 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
     double top = *std::max_element(x, x + rows.width);
@@ -63,7 +63,7 @@ Work work_backward(const Call& call) {
 void reference_backward(const Call& call,
                         std::span<const Tensor64* const> inputs,
                         std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
     const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];

@@ -39,7 +39,7 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
     double* y = &outputs[0].data[static_cast<size_t>(r * rows.width)];
@@ -71,7 +71,7 @@ Work work_backward(const Call& call) { return arithmetic(4 * call.inputs[0].shap
 void reference_backward(const Call& call,
                         std::span<const Tensor64* const> inputs,
                         std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   for (int64_t r = 0; r < rows.count; ++r) {
     const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
     const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];

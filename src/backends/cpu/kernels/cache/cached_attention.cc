@@ -445,10 +445,10 @@ void attend_by_parts(const CachedAttention<T>& call, const AttentionWorkspace& w
   const int64_t heads = call.keys.kv_heads;
   float* sums = call.workspace + w.threads * w.thread;
   for_each_part(w.threads, [&](int64_t index) {
-    int64_t turn = 0;
+    int64_t visited = 0;
     for (int64_t task = 0; task < w.tasks; ++task)
       for (int64_t part = 0; part < call.parts(task / heads); ++part)
-        if (turn++ % w.threads == index)
+        if (visited++ % w.threads == index)
           run(call, {task / heads, task % heads, part, call.workspace + index * w.thread,
                      sums + task * w.task()});
   });

@@ -210,7 +210,7 @@ int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_siz
   return omp_get_max_threads() * ChunkScratch(head_size, shape.heads_per_pass).floats;
 }
 
-// Threads take turns there and back, since later tokens see more keys.
+// Threads go there and back in rounds, since later tokens see more keys.
 template <typename T>
 void attend_chunk(const CachedAttention<T>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;
@@ -219,8 +219,8 @@ void attend_chunk(const CachedAttention<T>& call) {
   const int64_t units = shape.groups * ceil_div(tokens, shape.query_tile);
   const auto attend = kernel_for(call.q.data);
   for_each_part(threads, [&](int64_t thread) {
-    for (int64_t turn = 0; turn * threads < units; ++turn) {
-      const int64_t index = turn * threads + (turn % 2 == 0 ? thread : threads - 1 - thread);
+    for (int64_t round = 0; round * threads < units; ++round) {
+      const int64_t index = round * threads + (round % 2 == 0 ? thread : threads - 1 - thread);
       if (index >= units) continue;
       const int64_t first = index / shape.groups * shape.query_tile, group = index % shape.groups;
       const int64_t kv_head = group / shape.passes;

@@ -387,23 +387,10 @@ void copy(const Copy<From, To>& call) {
   });
 }
 
-template <typename From, typename To>
-void cast(const From* source, To* target, int64_t elements) {
-  Copy<From, To> call;
-  call.layout = {.rank = 1, .extents = {elements}, .source_strides = {1}, .target_strides = {1}};
-  call.source = source;
-  call.target = target;
-  copy(call);
-}
-
 template void copy(const Copy<float, float>&);
 template void copy(const Copy<float, uint16_t>&);
 template void copy(const Copy<uint16_t, float>&);
 template void copy(const Copy<uint16_t, uint16_t>&);
-template void cast(const float*, float*, int64_t);
-template void cast(const float*, uint16_t*, int64_t);
-template void cast(const uint16_t*, float*, int64_t);
-template void cast(const uint16_t*, uint16_t*, int64_t);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

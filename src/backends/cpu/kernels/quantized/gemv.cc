@@ -55,7 +55,7 @@ bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 void gemv_portable(const QuantizedMatrix& weight,
                    const RowStream& stream,
                    const QuantizedActivations& x,
-                   Rows<float> y,
+                   StridedRows<float> y,
                    bool accumulate) {
   const Range rows = stream.rows;
   constexpr int64_t kStep = 256;  // whole blocks of any format

@@ -312,7 +312,7 @@ inline void multiply_rows(const Block* blocks,
 struct RowsCall {
   const QuantizedMatrix& weight;
   const QuantizedActivations& x;
-  Rows<float> y;
+  StridedRows<float> y;
   bool accumulate;
   const float* halves;  // half_table()
   ReadPath path;
@@ -385,7 +385,7 @@ template <typename Block>
 void multiply_range(const QuantizedMatrix& weight,
                     const RowStream& stream,
                     const QuantizedActivations& x,
-                    Rows<float> y,
+                    StridedRows<float> y,
                     bool accumulate) {
   const int64_t row_bytes = storage_bytes(weight.dtype, weight.in);
   const ReadPath path{weight.data + stream.rows.end * row_bytes, stream.then};
@@ -427,7 +427,7 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
 void gemv_avx2(const QuantizedMatrix& weight,
                const RowStream& stream,
                const QuantizedActivations& x,
-               Rows<float> y,
+               StridedRows<float> y,
                bool accumulate) {
   switch (weight.dtype) {
     case DType::kQ4_0:

@@ -31,7 +31,7 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
 // Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
 struct Vectors {
   Vectors() = default;
-  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to)
+  Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.vectors() - first, 4)) {
     for (int64_t v = 0; v < count; ++v) {
       const int64_t n = x.token_of(first + v);
@@ -83,7 +83,7 @@ template <typename Form>
 void multiply_strips(const QuantizedMatrix& weight,
                      const RowStream& stream,
                      const QuantizedActivations& x,
-                     Rows<float> y,
+                     StridedRows<float> y,
                      bool accumulate) {
   using Panel = typename Form::Panel;
   constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens in two parts

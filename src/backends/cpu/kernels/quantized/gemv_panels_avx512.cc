@@ -124,7 +124,7 @@ struct PanelForm {
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,
-                        Rows<float> y,
+                        StridedRows<float> y,
                         bool accumulate) {
   with_panel(weight.dtype, [&](auto type) {
     multiply_strips<PanelForm<typename decltype(type)::type>>(weight, stream, x, y, accumulate);

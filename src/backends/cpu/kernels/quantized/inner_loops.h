@@ -68,7 +68,7 @@ struct ReadPath {
 using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
                                   const RowStream& stream,
                                   const QuantizedActivations& x,
-                                  Rows<float> y,
+                                  StridedRows<float> y,
                                   bool accumulate);
 
 // One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
@@ -81,7 +81,7 @@ struct PanelProduct {
   int64_t rows = 0;  // 1..kPanelRows
   const QuantizedActivations* x = nullptr;
   Range tokens;
-  Rows<float> y;  // at the panel's first row
+  StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
 };
 using PanelTimesVectors = void (*)(const PanelProduct& call);
@@ -90,14 +90,14 @@ using PanelTimesVectors = void (*)(const PanelProduct& call);
 void gemv_portable(const QuantizedMatrix& weight,
                    const RowStream& stream,
                    const QuantizedActivations& x,
-                   Rows<float> y,
+                   StridedRows<float> y,
                    bool accumulate);
 void gemm_panel_portable(const PanelProduct& call);
 
 void gemv_avx2(const QuantizedMatrix& weight,
                const RowStream& stream,
                const QuantizedActivations& x,
-               Rows<float> y,
+               StridedRows<float> y,
                bool accumulate);
 void gemm_panel_avx2(const PanelProduct& call);
 
@@ -109,12 +109,12 @@ void gemm_panel_avx512(const PanelProduct& call);
 void gemv_panels_avx2(const QuantizedMatrix& weight,
                       const RowStream& stream,
                       const QuantizedActivations& x,
-                      Rows<float> y,
+                      StridedRows<float> y,
                       bool accumulate);
 void gemv_panels_avx512(const QuantizedMatrix& weight,
                         const RowStream& stream,
                         const QuantizedActivations& x,
-                        Rows<float> y,
+                        StridedRows<float> y,
                         bool accumulate);
 
 }  // namespace ridge::backends::cpu

@@ -183,11 +183,11 @@ void run_range(const SoftmaxBackward<uint16_t>& call, Range range) {
   HWY_DYNAMIC_DISPATCH(softmax_backward_bf16)(call, range);
 }
 
-// Causal rows grow with their position, so they go to the threads in turns: one contiguous range
+// Causal rows grow with their position, so they go to the threads in rounds: one contiguous range
 // each would give the last thread most of the work.
 template <typename Call>
 void run_rows(const Call& call, int64_t bytes) {
-  constexpr int64_t kTurn = 16;
+  constexpr int64_t kRound = 16;
   const int64_t parts = parts_for(bytes);
   if (call.mask.queries == 0) {
     for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
@@ -196,8 +196,8 @@ void run_rows(const Call& call, int64_t bytes) {
     return;
   }
   for_each_part(parts, [&](int64_t index) {
-    for (int64_t begin = index * kTurn; begin < call.rows; begin += parts * kTurn) {
-      run_range(call, Range{begin, std::min(begin + kTurn, call.rows)});
+    for (int64_t begin = index * kRound; begin < call.rows; begin += parts * kRound) {
+      run_range(call, Range{begin, std::min(begin + kRound, call.rows)});
     }
   });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocks of a cluster share the keys of one KV head. What the cache holds already comes into
-// their shared memory before the kernel's turn; then each turns the heads of q for itself, and what
+// their shared memory before the kernel's turn; then each rotates the heads of q for itself, and what
 // they make of their keys meets in the shared memory of the block that puts those elements
 // together. CUDA's own (clusters, mma.sync).
 #include "backends/cuda/kernels/cache/append_attention.h"
@@ -122,7 +122,7 @@ constexpr int kScoreStride = kMostTile + 4;
 
 template <int kHeadSize>
 struct Room {
-  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and turned
+  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and rotated
   __align__(16) uint16_t weights[kHeads * kWeightStride];  // of a tile's keys in the mix
   float scores[kHeads * kScoreStride];
   float kept[kHeads];  // of the mix so far, where a tile's keys have a higher top
