@@ -10,7 +10,7 @@
 #include "apps/model_options.h"
 #include "base/terminal.h"
 #include "cost/ceilings.h"
-#include "plan/target.h"
+#include "passes/pass.h"
 
 namespace ridge::apps {
 
@@ -19,7 +19,7 @@ struct Place {
   std::string title;
   std::string target;
   cost::Ceilings ceilings;
-  std::unique_ptr<plan::Target> planned;
+  std::unique_ptr<passes::PassTarget> planned;
   int64_t memory_bytes = 0;
   std::string source;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a backend besides plan::Target:
-// memory, binding of nodes to kernels, waiting.
+// What the runtime asks of a backend besides plan::Target: memory, binding of nodes to kernels,
+// waiting. Its own passes are its PassTarget's.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 #include "backends/probe.h"
 #include "base/process_memory.h"
 #include "graph/graph.h"
-#include "plan/target.h"
+#include "passes/pass.h"
 #include "record/profile.h"
 
 namespace ridge::backends {
@@ -124,7 +124,7 @@ class CopyOut {
   virtual std::span<const std::byte> wait() = 0;
 };
 
-class Backend : public plan::Target {
+class Backend : public passes::PassTarget {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;

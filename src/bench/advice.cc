@@ -44,7 +44,8 @@ measure::TrainingExperiment with_selection(const measure::TrainingExperiment& pr
 
 class Candidates {
  public:
-  explicit Candidates(const measure::TrainingExperiment& present) : present_(present) {}
+  Candidates(const measure::TrainingExperiment& present, const passes::PassTarget& target)
+      : present_(present), target_(target) {}
 
   std::vector<Candidate> all() {
     add_levels();
@@ -79,7 +80,7 @@ class Candidates {
 
   void add_passes() {
     const std::string& switches = present_.setting.switches;
-    for (const passes::Pass* pass : passes::pipeline()) {
+    for (const passes::Pass* pass : passes::pipeline(target_.passes())) {
       std::string name(pass->name);
       bool is_on = present_.selection.has(name), is_cast = name == "autocast_bf16";
       std::string item = (is_on ? "-" : "+") + name;
@@ -105,11 +106,12 @@ class Candidates {
   }
 
   const measure::TrainingExperiment& present_;
+  const passes::PassTarget& target_;
   std::vector<Candidate> candidates_;
 };
 
 record::RunRecord cost(const measure::TrainingExperiment& e,
-                       const plan::Target& target,
+                       const passes::PassTarget& target,
                        const cost::Ceilings& ceilings) {
   train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), target);
   return measure::planned_training(e, step, target, &ceilings);
@@ -187,12 +189,12 @@ record::AdviceRecord Advice::record() const {
 }
 
 std::vector<Advice> advise(const measure::TrainingExperiment& present,
-                           const plan::Target& target,
+                           const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,
                            size_t most,
                            const std::function<void(size_t done, size_t of)>& listener) {
   record::RunRecord before = cost(present, target, ceilings);
-  std::vector<Candidate> candidates = Candidates(present).all();
+  std::vector<Candidate> candidates = Candidates(present, target).all();
   std::vector<Advice> advice;
   for (size_t i = 0; i < candidates.size(); ++i) {
     try {

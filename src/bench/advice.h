@@ -10,7 +10,7 @@
 
 #include "cost/ceilings.h"
 #include "measure/training_run.h"
-#include "plan/target.h"
+#include "passes/pass.h"
 #include "record/lab_record.h"
 
 namespace ridge::bench {
@@ -40,7 +40,7 @@ struct Advice {
 // that can be turned off turned off, another level, double and half the batch, bf16. `listener`
 // hears of each candidate tried and of their number.
 std::vector<Advice> advise(const measure::TrainingExperiment& present,
-                           const plan::Target& target,
+                           const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,
                            size_t most,
                            const std::function<void(size_t done, size_t of)>& listener = {});

@@ -188,7 +188,7 @@ std::string refusal(const Case& each, const Graph& graph, const plan::Target& ta
 void collect(const Op& op,
              const models::Preset& preset,
              const passes::Selection& selection,
-             const plan::Target& target,
+             const passes::PassTarget& target,
              std::set<std::string>& seen,
              std::vector<Case>& found) {
   std::vector<Case> cases = op.cases == nullptr ? std::vector<Case>() : op.cases();
@@ -216,7 +216,7 @@ void collect(const Op& op,
 
 }  // namespace
 
-std::vector<Case> preset_cases(const Op& op, DType dtype, const plan::Target& target) {
+std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target) {
   std::set<std::string> seen;
   std::vector<Case> found;
   const char* switches = dtype == DType::kBF16 ? "+autocast_bf16" : "";

@@ -16,7 +16,7 @@ namespace ridge::bench {
 
 // The calls of `op` that the steps of the presets tiny and small make, at the first and the last
 // level, largest first, each once. With `dtype` bf16 the steps are cast.
-std::vector<Case> preset_cases(const Op& op, DType dtype, const plan::Target& target);
+std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target);
 
 // Calls that training makes none of: matmul_group on two weights [8192,1024] of each stored type,
 // larger together than most caches from 5 bits on.

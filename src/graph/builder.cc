@@ -43,13 +43,13 @@ Attrs complete_attrs(const Op& op, Attrs attrs) {
     auto spec = std::find_if(op.attrs.begin(), op.attrs.end(),
                              [&key = name](const AttrSpec& each) { return each.name == key; });
     if (spec == op.attrs.end()) throw usage_error("[{}] unknown attribute '{}'", op.name, name);
-    if (spec->type.index() != value.index())
+    if (spec->value.index() != value.index())
       throw usage_error("[{}] attribute '{}' has the wrong type", op.name, name);
   }
   for (const AttrSpec& spec : op.attrs) {
     if (attrs.has(spec.name)) continue;
     if (spec.required) throw usage_error("[{}] attribute '{}' is missing", op.name, spec.name);
-    attrs.set(spec.name, spec.type);
+    attrs.set(spec.name, spec.value);
   }
   return attrs;
 }

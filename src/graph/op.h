@@ -93,10 +93,10 @@ enum class TimeLaw : uint8_t {
   kAttentionBackward,  // and backward
 };
 
-// One attribute that an op takes. An absent attribute takes `fallback`; without one it is required.
+// One attribute that an op takes.
 struct AttrSpec {
   std::string name;
-  AttrValue type;  // an example value: its alternative is the type
+  AttrValue value;  // its alternative is the type; where the attribute may be absent, the default
   bool required = true;
 };
 

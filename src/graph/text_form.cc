@@ -2,7 +2,7 @@
 // Printing of graphs; the parser is text_parse.cc.
 #include "graph/text_form.h"
 
-#include <cmath>
+#include <bit>
 
 #include "base/error.h"
 
@@ -46,10 +46,26 @@ std::string print_attr(const AttrValue& value) {
   return std::visit(Visitor{}, value);
 }
 
-std::string print_attrs(const Attrs& attrs) {
+// Bit by bit: -0.0 is no 0.0.
+bool is_same(const AttrValue& a, const AttrValue& b) {
+  const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
+  if (x != nullptr && y != nullptr)
+    return std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y);
+  return a == b;
+}
+
+bool is_default(const Op& op, std::string_view name, const AttrValue& value) {
+  for (const AttrSpec& spec : op.attrs)
+    if (spec.name == name) return !spec.required && is_same(spec.value, value);
+  return false;
+}
+
+// Defaults stay unsaid, so that an op's new attribute changes only texts that use it.
+std::string print_attrs(const Node& node) {
   std::string text;
-  for (const auto& [name, value] : attrs)
-    text += (text.empty() ? "" : ", ") + name + "=" + print_attr(value);
+  for (const auto& [name, value] : node.attrs)
+    if (!is_default(*node.op, name, value))
+      text += (text.empty() ? "" : ", ") + name + "=" + print_attr(value);
   return text.empty() ? "" : " {" + text + "}";
 }
 
@@ -76,8 +92,7 @@ std::string print(const Graph& graph, const Node& node, const PrintOptions& opti
   std::string text;
   for (ValueId output : node.outputs)
     text += fmt::format("{}%{} : {}", text.empty() ? "" : ", ", output, graph.type(output).str());
-  text +=
-      fmt::format(" = {}({}){}", node.op->name, print_values(node.inputs), print_attrs(node.attrs));
+  text += fmt::format(" = {}({}){}", node.op->name, print_values(node.inputs), print_attrs(node));
   if (options.scopes) text += fmt::format(" @ {}", quote(node.scope));
   text += fmt::format(" #{}", name(node.phase));
   if (options.origins && !node.from.empty()) text += print_origins(node.from);

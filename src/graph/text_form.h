@@ -3,9 +3,10 @@
 //
 //   %0 = parameter f32[1000,512] "embedding.weight"
 //   %1 = input i32[1024] "ids"
-//   %2 : f32[1024,512] = embedding(%0, %1) {scale=1.0} @ "embedding" #forward <0f>
+//   %2 : bf16[1024,512] = embedding(%0, %1) {dtype="bf16"} @ "embedding" #forward <0f>
 //   return %2
 //
+// An attribute at its default is left out, and may be there when read.
 // `<0f,3b>` are the origins: 0 forward, 3 backward. Origin records print as `origin` lines with
 // their model work.
 #pragma once

@@ -54,7 +54,7 @@ std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
 // Graphs by shape, made when first asked for, as a session's buckets are.
 class Planner {
  public:
-  Planner(const models::ModelFile& file, const InferenceExperiment& e, const plan::Target& target)
+  Planner(const models::ModelFile& file, const InferenceExperiment& e, const passes::PassTarget& target)
       : file_(file), e_(e), target_(target) {
     serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
     chunk_ = options.chunk;
@@ -108,7 +108,7 @@ class Planner {
 
   const models::ModelFile& file_;
   const InferenceExperiment& e_;
-  const plan::Target& target_;
+  const passes::PassTarget& target_;
   int64_t chunk_ = 0;
   models::CacheShape cache_;
   // By task, tokens and context.
@@ -141,7 +141,7 @@ std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGra
 
 PhasePlan plan_phases(const models::ModelFile& file,
                       const InferenceExperiment& e,
-                      const plan::Target& target,
+                      const passes::PassTarget& target,
                       const cost::Ceilings* ceilings) {
   Planner planner(file, e, target);
   PhasePlan plan{
@@ -154,7 +154,7 @@ PhasePlan plan_phases(const models::ModelFile& file,
 
 int64_t session_bytes(const models::ModelFile& file,
                       const InferenceExperiment& e,
-                      const plan::Target& target) {
+                      const passes::PassTarget& target) {
   Planner planner(file, e, target);
   planner.prefill();
   planner.decode();

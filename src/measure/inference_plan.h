@@ -31,11 +31,11 @@ struct PhasePlan {
 // Throws what a session would for options out of range.
 PhasePlan plan_phases(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
-                      const plan::Target& target,
+                      const passes::PassTarget& target,
                       const cost::Ceilings* ceilings);
 // The plan's owned bytes alone, sooner.
 int64_t session_bytes(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
-                      const plan::Target& target);
+                      const passes::PassTarget& target);
 
 }  // namespace ridge::measure

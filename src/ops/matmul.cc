@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
-// product is added to it in place (gradient accumulation, tied weights). `own` says that a kernel
-// of the target's own may compute it instead of a library: with the same error, rounded otherwise.
+// product is added to it in place (gradient accumulation, tied weights). `native` says that
+// a native kernel may compute it instead of a library: with the same error, rounded otherwise.
 #include <vector>
 
 #include "graph/einsum.h"
@@ -110,10 +110,10 @@ std::vector<Case> cases() {
   accumulate.inputs.push_back({f32({5, 7})});
   Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
   wide.attrs.set("dtype", std::string("f32"));
-  Case own = sample("own", "nd,fd->nf", {37, 70}, {45, 70});
-  Case own_gradient = sample("own_gradient", "nf,nd->fd", {70, 36}, {70, 40});
-  own_gradient.inputs.push_back({f32({36, 40})});
-  for (Case* each : {&own, &own_gradient}) each->attrs.set("own", true);
+  Case native = sample("native", "nd,fd->nf", {37, 70}, {45, 70});
+  Case native_gradient = sample("native_gradient", "nf,nd->fd", {70, 36}, {70, 40});
+  native_gradient.inputs.push_back({f32({36, 40})});
+  for (Case* each : {&native, &native_gradient}) each->attrs.set("native", true);
   return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
           sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
           sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
@@ -124,8 +124,8 @@ std::vector<Case> cases() {
           sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
           accumulate,
           wide,
-          own,
-          own_gradient};
+          native,
+          native_gradient};
 }
 
 }  // namespace
@@ -135,7 +135,9 @@ const Op& matmul_op() {
       .name = "matmul",
       .min_inputs = 2,
       .max_inputs = 3,
-      .attrs = {{"einsum", std::string()}, {"dtype", std::string(), false}, {"own", false, false}},
+      .attrs = {{"einsum", std::string()},
+                {"dtype", std::string(), false},
+                {"native", false, false}},
       .time_law = TimeLaw::kProduct,
       .formula =
           "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",

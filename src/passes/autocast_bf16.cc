@@ -73,9 +73,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& autocast_bf16_pass() {
-  static const Pass pass{"autocast_bf16", Stage::kForward,
+  static const Pass pass{"autocast_bf16",
+                         Stage::kForward,
+                         Serves::kBoth,
                          "activations and products in bf16, masters in fp32",
-                         "precision: the loss stays within 0.02 of fp32's", run};
+                         "precision: the loss stays within 0.02 of fp32's",
+                         run};
   return pass;
 }
 

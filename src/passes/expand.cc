@@ -30,8 +30,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 const Pass& expand_pass() {
   static const Pass pass{
-      "expand", Stage::kForward, "turn the composites that are left into primitives",
-      "the primitive form is the baseline: every other form is measured against it", run};
+      "expand",
+      Stage::kForward,
+      Serves::kBoth,
+      "turn the composites that are left into primitives",
+      "the primitive form is the baseline: every other form is measured against it",
+      run};
   return pass;
 }
 

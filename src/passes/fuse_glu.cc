@@ -11,8 +11,12 @@ Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, "glu"); }
 }  // namespace
 
 const Pass& fuse_glu_pass() {
-  static const Pass pass{"fuse_glu", Stage::kForward,
-                         "activation and product of the gated feed-forward in one kernel", "", run};
+  static const Pass pass{"fuse_glu",
+                         Stage::kForward,
+                         Serves::kBoth,
+                         "activation and product of the gated feed-forward in one kernel",
+                         "",
+                         run};
   return pass;
 }
 

@@ -155,8 +155,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& generate_pointwise_pass() {
-  static const Pass pass{"generate_pointwise", Stage::kStep,
-                         "one generated kernel for each cluster of pointwise nodes", "", run};
+  static const Pass pass{"generate_pointwise",
+                         Stage::kStep,
+                         Serves::kBoth,
+                         "one generated kernel for each cluster of pointwise nodes",
+                         "",
+                         run};
   return pass;
 }
 

@@ -47,9 +47,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& group_products_pass() {
-  static const Pass pass{"group_products", Stage::kForward,
+  static const Pass pass{"group_products",
+                         Stage::kForward,
+                         Serves::kInference,
                          "one launch for the products of one input by weights as they are stored",
-                         "", run};
+                         "",
+                         run};
   return pass;
 }
 

@@ -108,9 +108,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& legalize_pass() {
-  static const Pass pass{"legalize", Stage::kTarget,
+  static const Pass pass{"legalize",
+                         Stage::kTarget,
+                         Serves::kBoth,
                          "put a copy where a kernel does not take a view",
-                         "copies cost bytes; without them no kernel runs", run};
+                         "copies cost bytes; without them no kernel runs",
+                         run};
   return pass;
 }
 

@@ -18,8 +18,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& merge_gate_up_pass() {
-  static const Pass pass{"merge_gate_up", Stage::kForward,
-                         "one product for the gate and up projections", "", run};
+  static const Pass pass{"merge_gate_up",
+                         Stage::kForward,
+                         Serves::kBoth,
+                         "one product for the gate and up projections",
+                         "",
+                         run};
   return pass;
 }
 

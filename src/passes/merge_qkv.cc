@@ -24,8 +24,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& merge_qkv_pass() {
-  static const Pass pass{"merge_qkv", Stage::kForward, "one product for the q, k and v projections",
-                         "", run};
+  static const Pass pass{
+      "merge_qkv", Stage::kForward, Serves::kBoth, "one product for the q, k and v projections", "",
+      run};
   return pass;
 }
 

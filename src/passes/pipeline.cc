@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of passes, the levels, and the loop that runs them.
+// The list as a table, the levels, and the loop that runs the passes.
 #include "passes/pipeline.h"
 
 #include <fmt/ranges.h>
@@ -20,53 +20,51 @@
 
 namespace ridge::passes {
 
-std::span<const Pass* const> pipeline() {
-  static const std::array passes = {
-      // forward
-      &store_bf16_pass(),
-      &store_f32_pass(),
-      &merge_qkv_pass(),
-      &merge_gate_up_pass(),
-      &flash_attention_pass(),
-      &fuse_softmax_cross_entropy_pass(),
-      &fuse_rms_norm_pass(),
-      &fuse_rope_pass(),
-      &fuse_glu_pass(),
-      &autocast_bf16_pass(),
-      &group_products_pass(),
-      &quantize_activations_pass(),
-      &pack_weights_pass(),
-      &expand_pass(),
-      // step
-      &recompute_pass(),
-      &fuse_adamw_pass(),
-      &fuse_rope_append_pass(),
-      &fuse_append_attention_pass(),
-      &fuse_row_products_pass(),
-      &own_products_pass(),
-      &transpose_operands_pass(),
-      &generate_pointwise_pass(),
-      // target
-      &legalize_pass(),
-  };
+std::span<const Listed> list() {
+#define RIDGE_ALL(name, level) Listed{#name, "all", #level, &name##_pass()},
+#define RIDGE_CPU(name, level) Listed{#name, "cpu", #level, nullptr},
+#define RIDGE_CUDA(name, level) Listed{#name, "cuda", #level, nullptr},
+  static const std::array lines = {RIDGE_PASSES(RIDGE_ALL, RIDGE_CPU, RIDGE_CUDA)};
+#undef RIDGE_ALL
+#undef RIDGE_CPU
+#undef RIDGE_CUDA
+  return lines;
+}
+
+std::vector<const Pass*> pipeline(std::span<const Pass* const> own) {
+  std::vector<const Pass*> passes;
+  for (const Listed& line : list()) {
+    auto found = std::find_if(own.begin(), own.end(),
+                              [&](const Pass* pass) { return pass->name == line.name; });
+    const Pass* pass = line.pass != nullptr ? line.pass : found != own.end() ? *found : nullptr;
+    // What two backends have stands in two lines.
+    if (pass != nullptr && (passes.empty() || passes.back() != pass)) passes.push_back(pass);
+  }
   return passes;
 }
 
+namespace {
+
+Level level(std::string_view name,
+            std::string_view summary,
+            std::vector<std::string_view> options = {}) {
+  Level level{name, summary, std::move(options)};
+  for (const Listed& line : list())
+    if (line.level == name && std::count(level.adds.begin(), level.adds.end(), line.name) == 0)
+      level.adds.push_back(line.name);
+  return level;
+}
+
+}  // namespace
+
 std::span<const Level> levels() {
   static const std::array levels = {
-      Level{"baseline", "an eager framework: one kernel per primitive", {"expand", "legalize"}},
-      Level{"fused",
-            "projections and attention fused",
-            {"merge_qkv", "merge_gate_up", "group_products", "flash_attention",
-             "fuse_softmax_cross_entropy"}},
-      Level{"kernels",
-            "hand-written kernels for what stays memory-bound, and for products",
-            {"fuse_rms_norm", "fuse_rope", "fuse_glu", "fuse_adamw", "fuse_rope_append",
-             "fuse_append_attention", "fuse_row_products", "own_products", "transpose_operands",
-             "pack_weights"}},
-      Level{"compiled",
+      level("baseline", "an eager framework: one kernel per primitive"),
+      level("fused", "projections and attention fused"),
+      level("kernels", "hand-written kernels for what stays memory-bound, and for products"),
+      level("compiled",
             "a compiler's job: generated kernels, tuned products, the step replayed whole",
-            {"generate_pointwise", "tune_gemm", "capture", "branches"}},
+            {"tune_gemm", "capture", "branches"}),
   };
   return levels;
 }
@@ -82,11 +80,17 @@ std::string_view name(Stage stage) {
   return kNames[static_cast<size_t>(stage)];
 }
 
+std::string_view name(Serves serves) {
+  constexpr std::string_view kNames[] = {"training", "inference", "both"};
+  return kNames[static_cast<size_t>(serves)];
+}
+
 namespace {
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
-  for (const Pass* pass : pipeline()) names.emplace_back(pass->name);
+  for (const Listed& line : list())
+    if (names.empty() || names.back() != line.name) names.emplace_back(line.name);
   for (std::string_view option : options()) names.emplace_back(option);
   return names;
 }
@@ -157,7 +161,7 @@ Graph run_stage(Stage stage,
                 std::vector<cost::PassRecord>* records) {
   Graph current = graph;
   std::optional<cost::GraphCost> before;
-  for (const Pass* pass : pipeline()) {
+  for (const Pass* pass : pipeline(context.own)) {
     if (pass->stage != stage || !selection.has(pass->name)) continue;
     double begin = now_ns();
     Graph next = pass->run(current, context);

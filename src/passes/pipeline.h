@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flat ordered list of passes, the levels that name subsets of it, and running a stage: each
-// pass timed, the graph verified after it, its cost recorded before and after.
+// What is made of the list of passes: the pipeline of a target, the levels that name subsets of it,
+// and running a stage: each pass timed, the graph verified after it, its cost recorded before and
+// after.
 #pragma once
 
 #include <functional>
@@ -15,9 +16,20 @@
 
 namespace ridge::passes {
 
-std::span<const Pass* const> pipeline();
+// A line of the list in passes.h.
+struct Listed {
+  std::string_view name;
+  std::string_view backend;  // that has it, or "all"
+  std::string_view level;    // that adds it, or "none"
+  const Pass* pass;          // null where a backend has it
+};
+std::span<const Listed> list();
 
-// A level is the passes and binding options that it adds to the level before it.
+// This room's passes and a backend's own, in the order of the list.
+std::vector<const Pass*> pipeline(std::span<const Pass* const> own);
+
+// A level is the passes and binding options that it adds to the level before it. A target that
+// lacks a pass goes without.
 struct Level {
   std::string_view name;
   std::string_view summary;
@@ -45,7 +57,7 @@ class Selection {
 // Binding options that share the switch syntax with passes.
 std::span<const std::string_view> options();
 
-// The passes of one stage that are selected, in order.
+// The passes of one stage that are selected, in order: this room's and the context's own.
 Graph run_stage(Stage stage,
                 const Graph& graph,
                 const Selection& selection,

@@ -71,9 +71,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& recompute_pass() {
-  static const Pass pass{"recompute", Stage::kStep,
+  static const Pass pass{"recompute",
+                         Stage::kStep,
+                         Serves::kTraining,
                          "each layer keeps its input only and computes the rest again",
-                         "time for memory: about a third more FLOPs", run};
+                         "time for memory: about a third more FLOPs",
+                         run};
   return pass;
 }
 

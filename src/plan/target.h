@@ -71,21 +71,6 @@ class Target {
   // Whether weights never stay where the file has them: then stacking them costs nothing more.
   virtual bool owns_weights() const { return false; }
 
-  // What products of so many tokens with weights in blocks best round their activations to:
-  // matmul_group's "i8", "i16" or "bf16".
-  virtual std::string_view rounded_activations(int64_t /*tokens*/) const { return "i16"; }
-
-  // The type that kernels best read a stored matrix in which products and look-ups alone read: the
-  // same blocks in another order, or `stored` itself.
-  virtual DType packed_weight(DType stored, const Shape&) const { return stored; }
-
-  // Whether a kernel of the target's own computes the matmul, where one of a library would too.
-  virtual bool has_own_product(const Graph&, const Node&) const { return false; }
-
-  // The operand, a matrix, that a matmul reads across
-  // the depth and that is worth turning; -1: none.
-  virtual int transposed_operand(const Graph&, const Node& /*matmul*/) const { return -1; }
-
   // None where each kernel of the graph fills the target.
   virtual BranchSlack branch_slack(const Graph&) const { return {}; }
 

@@ -48,11 +48,11 @@ std::string bucket_title(const models::InferenceShape& shape) {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const plan::Target& target) {
+                         const passes::PassTarget& target) {
   models::ForwardGraph forward =
       models::build_inference_graph(file.config(), ops::table(), shape, file.lookup());
   BucketGraph built{std::move(forward.graph), std::move(forward.load)};
-  passes::PassContext context{ops::table(), target, built.load};
+  passes::PassContext context{ops::table(), target, built.load, nullptr, target.passes()};
   for (passes::Stage stage :
        {passes::Stage::kForward, passes::Stage::kStep, passes::Stage::kTarget})
     built.graph = passes::run_stage(stage, built.graph, selection, context, nullptr);

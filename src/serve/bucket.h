@@ -31,7 +31,7 @@ struct BucketGraph {
 BucketGraph build_bucket(const models::ModelFile& file,
                          const models::InferenceShape& shape,
                          const passes::Selection& selection,
-                         const plan::Target& target);
+                         const passes::PassTarget& target);
 std::string bucket_title(const models::InferenceShape& shape);
 
 // One graph, ready to run, and the names of the inputs that belong to it alone.

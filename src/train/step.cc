@@ -53,7 +53,7 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,
                         const OpTable& ops,
-                        const plan::Target& target,
+                        const passes::PassTarget& target,
                         const cost::Ceilings* ceilings) {
   if (options.sequence == 1)
     throw usage_error(
@@ -68,7 +68,7 @@ TrainingStep build_step(const models::ModelConfig& config,
       models::build_training_graph(config, ops, options.batch_size, options.sequence);
   TrainingStep step;
   step.load = std::move(forward.load);
-  passes::PassContext context{ops, target, step.load, ceilings};
+  passes::PassContext context{ops, target, step.load, ceilings, target.passes()};
   auto run = [&](passes::Stage stage, const Graph& graph) {
     return passes::run_stage(stage, graph, selection, context, &step.passes);
   };

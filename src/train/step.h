@@ -10,7 +10,6 @@
 #include "graph/load_graph.h"
 #include "models/config.h"
 #include "passes/pipeline.h"
-#include "plan/target.h"
 #include "train/optimizer.h"
 
 namespace ridge::train {
@@ -39,7 +38,7 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,
                         const OpTable& ops,
-                        const plan::Target& target,
+                        const passes::PassTarget& target,
                         const cost::Ceilings* ceilings = nullptr);
 
 }  // namespace ridge::train

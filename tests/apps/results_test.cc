@@ -154,7 +154,7 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
   for (const json& run : summary["runs"]) {
     EXPECT_TRUE(run["loss"]["agrees"].get<bool>());
     EXPECT_EQ(run["attribution"]["dropped_records"], 0);
-    double wall = run["attribution"]["wall_ns"], busy = run["attribution"]["busy_ns"];
+    double wall = run["attribution"]["wall_ns"], busy = run["attribution"]["kernel_ns"];
     double idle = run["attribution"]["idle_ns"], host = run["attribution"]["host_ns"];
     EXPECT_EQ(busy + idle + host, wall);
     EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);

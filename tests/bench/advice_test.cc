@@ -44,7 +44,7 @@ measure::TrainingExperiment present(const std::string& level, const std::string&
 }
 
 double predicted_ns(const measure::TrainingExperiment& e,
-                    const plan::Target& target,
+                    const passes::PassTarget& target,
                     const cost::Ceilings& ceilings) {
   train::TrainingStep step = train::build_step(e.config, e.step, e.selection, ops::table(), target);
   return measure::planned_training(e, step, target, &ceilings).predicted_ns;

@@ -16,7 +16,7 @@
 namespace ridge::cost {
 namespace {
 
-const plan::Target& target() {
+const passes::PassTarget& target() {
   static const auto made = backends::null::make_null_target();
   return *made;
 }
@@ -132,7 +132,7 @@ models::ModelConfig two_layers() {
 // Every pass that a user may switch when training, on or off by the draw.
 std::string random_switches(std::mt19937& random) {
   std::string switches;
-  for (const passes::Pass* pass : passes::pipeline()) {
+  for (const passes::Pass* pass : passes::pipeline(target().passes())) {
     if (pass->name == "expand" || pass->name == "legalize" || pass->name == "store_bf16") continue;
     switches += (switches.empty() ? "" : ",") + std::string(random() % 2 == 0 ? "+" : "-") +
                 std::string(pass->name);

@@ -33,14 +33,15 @@ TEST(TextForm, PrintsWhatItsHeaderShows) {
   ValueId ids = b.input("ids", {DType::kI32, {1024}});
   {
     auto scope = b.scope("embedding");
-    graph.outputs = {b.call("embedding", {table, ids})};
+    graph.outputs = {b.call("embedding", {table, ids}, {{"dtype", std::string("bf16")}})};
   }
-  EXPECT_EQ(print(graph),
-            "origin 0 embedding \"embedding\" #forward (0,0,0) (0,524288,0)\n"
-            "%0 = parameter f32[1000,512] \"embedding.weight\"\n"
-            "%1 = input i32[1024] \"ids\"\n"
-            "%2 : f32[1024,512] = embedding(%0, %1) {dtype=\"\"} @ \"embedding\" #forward <0f>\n"
-            "return %2\n");
+  EXPECT_EQ(
+      print(graph),
+      "origin 0 embedding \"embedding\" #forward (0,0,0) (0,524288,0)\n"
+      "%0 = parameter f32[1000,512] \"embedding.weight\"\n"
+      "%1 = input i32[1024] \"ids\"\n"
+      "%2 : bf16[1024,512] = embedding(%0, %1) {dtype=\"bf16\"} @ \"embedding\" #forward <0f>\n"
+      "return %2\n");
 }
 
 TEST(TextForm, RandomGraphsComeBack) {
@@ -66,14 +67,32 @@ TEST(TextForm, AttributesOfEveryTypeComeBack) {
       "return %1\n"
       "}} @ \"\" #backward\n"
       "%2 : f32[2,2] = reshape(%1) {shape=[2,2]} @ \"a/b c\" #load\n"
-      "%3 : f32[2,2] = causal_mask(%2) {value=-inf, window=0} @ \"\" #optimizer\n"
+      "%3 : f32[2,2] = causal_mask(%2) {value=1e-300, window=3} @ \"\" #optimizer\n"
       "return %3, %0\n";
   EXPECT_EQ(text, print(parse(text)));
 }
 
+// A default is unsaid however it was read; what equals it but for the sign of a zero is said.
+TEST(TextForm, DefaultsAreLeftOut) {
+  auto text = [](const std::string& attrs) {
+    return "%0 = input f32[2,3] \"x\"\n%1 = parameter f32[3] \"w\"\n"
+           "%2 : f32[2,3], %3 : f32[2,1] = rms_norm(%0, %1) {eps=0.001" +
+           attrs + "} @ \"\" #forward\nreturn %2\n";
+  };
+  for (const char* attrs : {"", ", fused=false", ", fused=false, offset=0.0"}) {
+    Graph graph = parse(text(attrs));
+    EXPECT_EQ(print(graph), text("")) << attrs;
+    EXPECT_FALSE(graph.nodes[0].attrs.flag("fused"));
+    EXPECT_EQ(graph.nodes[0].attrs.real("offset"), 0);
+  }
+  for (const char* attrs : {", fused=true", ", offset=-0.0", ", fused=true, offset=1.0"})
+    EXPECT_EQ(print(parse(text(attrs))), text(attrs));
+}
+
 TEST(TextForm, RealsComeBackBitByBit) {
-  for (double value : {0.1, 1.0 / 3, 1e300, 5e-324, -0.0, 3.0, 123456789.0,
-                       std::numeric_limits<double>::infinity()}) {
+  for (double value :
+       {0.1, 1.0 / 3, 1e300, 5e-324, -0.0, 3.0, 123456789.0,
+        std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) {
     Graph graph;
     Builder b(graph, ops::table());
     graph.outputs = {ops::scale(b, b.input("x", {DType::kF32, {1}}), value)};

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Lists agree with files: each op that is defined is in the registry, each pass that is defined is in the pipeline and
-has a test, each subcommand has its line in README.md. A file of src/apps that is no subcommand says so in its first
-comment: "Not a subcommand."."""
+"""Lists agree with files: each op that is defined is in the registry, each pass that is defined is in the list of passes,
+under the backend whose folder holds it, and has a test and golden graphs, each subcommand has its line in README.md. A
+file of src/apps that is no subcommand says so in its first comment: "Not a subcommand."."""
 import re
 
 import sources
 
-DEFINED = re.compile(r"\s*const\s+(Op|Pass)\s*&\s*(\w+)_(?:op|pass)\(\)\s*\{")
+DEFINED = re.compile(r"\s*const\s+(?:passes::)?(Op|Pass)\s*&\s*(\w+)_(?:op|pass)\(\)\s*\{")
+OWNER = re.compile(r"src/backends/(\w+)/passes/")
+PASSES = "src/passes/passes.h"
 
 
 def text_of(root, path):
@@ -28,11 +30,14 @@ def check(root):
     for file, line, op in definitions(root, "src/ops"):
         if f"X({op})" not in registry:
             yield file, line, f"X({op}) is not in the list of src/ops/registry.cc"
-    pipeline = text_of(root, "src/passes/pipeline.cc")
+    listed = text_of(root, PASSES)
     tests = {f"{path.parent.name}/{path.name}" for path in sources.files(root, "tests/passes", "tests/golden")}
-    for file, line, name in definitions(root, "src/passes"):
-        if not re.search(rf"\b{name}_pass\(\)", pipeline):
-            yield file, line, f"{name}_pass() is not in the list of src/passes/pipeline.cc"
+    folders = ["src/passes"] + sorted(path.relative_to(root).as_posix() for path in root.glob("src/backends/*/passes"))
+    for file, line, name in (found for folder in folders for found in definitions(root, folder)):
+        owner = OWNER.match(file.as_posix())
+        owner = owner.group(1).upper() if owner else "ALL"
+        if not re.search(rf"\b{owner}\({name}, \w+\)", listed):
+            yield file, line, f"{owner}({name}, LEVEL) is not in the list of {PASSES}"
         for want in (f"passes/{name}_test.cc", f"golden/{name}.before.txt", f"golden/{name}.after.txt"):
             if want not in tests:
                 yield file, line, f"has no tests/{want}"

@@ -83,7 +83,7 @@ class SevenBillion : public testing::Test {
 
   models::ModelFile file_;
   cost::Ceilings ceilings_;
-  std::unique_ptr<plan::Target> target_;
+  std::unique_ptr<passes::PassTarget> target_;
 };
 
 TEST_F(SevenBillion, CountsWhatIsPublished) {

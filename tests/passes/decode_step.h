@@ -5,18 +5,21 @@
 
 #include <string>
 
+#include "backends/cuda/passes/gemm_choices.h"
+#include "backends/cuda/passes/passes.h"
 #include "models/inference_names.h"
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
 
 // The CPU's answers, but for kernels that only a GPU has.
-class GpuKernels final : public plan::Target {
+class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
  public:
   std::string_view name() const override { return "gpu_kernels"; }
   std::string unsupported(const Graph& g, const Node& n) const override {
-    bool is_made = n.op->name == "row_product" || n.op->name == "rope_append" ||
-                   n.op->name == "append_attention";
+    constexpr int64_t kFewRows = 8;
+    bool is_made = (n.op->name == "row_product" && g.shape(n.inputs[0])[0] <= kFewRows) ||
+                   n.op->name == "rope_append" || n.op->name == "append_attention";
     return is_made ? "" : target().unsupported(g, n);
   }
   bool takes_input(const Graph& g, const Node& n, int i, const Layout& l) const override {
@@ -31,12 +34,13 @@ class GpuKernels final : public plan::Target {
   int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
   int launches(const Graph&, const Node&) const override { return 1; }
   bool owns_weights() const override { return true; }
-  bool has_own_product(const Graph& g, const Node& n) const override {
-    return g.type(n.inputs[0]).dtype == DType::kF32 && g.type(n.inputs[1]).dtype == DType::kF32;
+  std::span<const Pass* const> passes() const override { return backends::cuda::passes(); }
+  bool has_native_gemm(const Call& matmul) const override {
+    return matmul.inputs[0].dtype == DType::kF32 && matmul.inputs[1].dtype == DType::kF32;
   }
   // Where the depth comes first in both.
-  int transposed_operand(const Graph&, const Node& n) const override {
-    const std::string& einsum = n.attrs.text("einsum");
+  int transposed_operand(const Call& matmul) const override {
+    const std::string& einsum = matmul.attrs.text("einsum");
     return einsum[0] == einsum[einsum.find(',') + 1] ? 1 : -1;
   }
   plan::FlashScores flash_scores(const Call& call) const override {
@@ -62,7 +66,7 @@ class DecodeStep {
           return models::StoredWeight{parameter, extents.rank() == 2 ? DType::kBF16 : DType::kF32};
         });
     load_ = forward.load;
-    PassContext context{ops::table(), target_, load_};
+    PassContext context{ops::table(), target_, load_, nullptr, target_.passes()};
     graph_ = run_stage(Stage::kForward, forward.graph,
                        Selection("kernels", "+store_bf16,+autocast_bf16"), context, nullptr);
   }

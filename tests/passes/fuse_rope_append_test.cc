@@ -8,10 +8,12 @@
 namespace ridge::passes {
 namespace {
 
+namespace cuda = backends::cuda;
+
 TEST(FuseRopeAppend, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made = step.run(fuse_rope_append_pass(), step.graph());
+    Graph made = step.run(cuda::fuse_rope_append_pass(), step.graph());
     EXPECT_EQ(count(made, "rope_append"), 2);
     for (const char* op : {"kv_append", "rope", "rope_qkv"}) EXPECT_EQ(count(made, op), 0) << op;
     bool is_gemma = family == models::Family::kGemma3;
@@ -23,14 +25,14 @@ TEST(FuseRopeAppend, MakesOneKernelALayer) {
 
 TEST(FuseRopeAppend, CostsLess) {
   DecodeStep step(models::Family::kGemma3);
-  step.try_pass(fuse_rope_append_pass(), step.graph());
+  step.try_pass(cuda::fuse_rope_append_pass(), step.graph());
 }
 
 TEST(FuseRopeAppend, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
   LoadGraph load;
   PassContext context{ops::table(), target(), load};
-  Graph made = fuse_rope_append_pass().run(step.graph(), context);
+  Graph made = cuda::fuse_rope_append_pass().run(step.graph(), context);
   EXPECT_EQ(print(made), print(step.graph()));
 }
 

@@ -7,13 +7,15 @@
 namespace ridge::passes {
 namespace {
 
+namespace cuda = backends::cuda;
+
 constexpr double kRounding = 1e-10;  // of sums in double, in another order
 
 TEST(FuseRowProducts, LeavesSixKernelsOfALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made =
-        step.run(fuse_row_products_pass(), step.run(fuse_rope_append_pass(), step.graph()));
+    Graph made = step.run(cuda::fuse_row_products_pass(),
+                          step.run(cuda::fuse_rope_append_pass(), step.graph()));
     bool is_gemma = family == models::Family::kGemma3;
     // Gemma norms what o and down give before it is added: they stay plain.
     EXPECT_EQ(count(made, "row_product"), is_gemma ? 2 * 2 + 1 : 4 * 2 + 1);
@@ -35,21 +37,21 @@ TEST(FuseRowProducts, KeepsWhatIsReadElsewhere) {
       graph.outputs.push_back(node.outputs[0]);
       break;
     }
-  Graph made = step.run(fuse_row_products_pass(), graph);
+  Graph made = step.run(cuda::fuse_row_products_pass(), graph);
   EXPECT_EQ(count(made, "rms_norm"), 1);
   EXPECT_LE(DecodeStep::distance(graph, made), kRounding);
 }
 
 TEST(FuseRowProducts, CostsLess) {
   DecodeStep step(models::Family::kLlama);
-  step.try_pass(fuse_row_products_pass(), step.graph());
+  step.try_pass(cuda::fuse_row_products_pass(), step.graph());
 }
 
 TEST(FuseRowProducts, AsksTheTarget) {
   DecodeStep step(models::Family::kLlama);
   LoadGraph load;
   PassContext context{ops::table(), target(), load};
-  Graph made = fuse_row_products_pass().run(step.graph(), context);
+  Graph made = cuda::fuse_row_products_pass().run(step.graph(), context);
   EXPECT_EQ(print(made), print(step.graph()));
 }
 

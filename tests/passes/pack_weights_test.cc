@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack_weights: weights in blocks that rounded products and look-ups alone read come in the
-// target's order, and nothing else changes.
-#include "base/row_panels.h"
+// pack_weights: weights in blocks that rounded products and look-ups alone read are repacked, and
+// nothing else changes.
+#include "backends/cpu/passes/passes.h"
 #include "passes/pass_trial.h"
-#include "plan/targets.h"
 
 namespace ridge::passes {
 namespace {
 
-// The test's own target on any machine: one that packs.
-class PackingTarget final : public plan::PlainTarget {
- public:
-  std::string_view name() const override { return target().name(); }
-  DType packed_weight(DType stored, const Shape& shape) const override {
-    return panel_dtype(stored, shape);
-  }
-};
+namespace cpu = backends::cpu;
 
 // A tied head, and more products of blocks of which one has a shape that is no panels.
 Graph tied_head(const std::string& activations) {
@@ -39,25 +31,23 @@ Graph tied_head(const std::string& activations) {
 }
 
 TEST(PackWeights, PacksWhatRoundedProductsRead) {
-  PackingTarget packing;
   Graph before = tied_head("i16");
   LoadGraph load = identity_load(before);
-  Graph after = try_pass(pack_weights_pass(), before, load, packing);
+  Graph after = try_pass(cpu::pack_weights_pass(), before, load);
   EXPECT_EQ(after.type(after.find("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(after.type(after.find("up.weight")).dtype, DType::kQ4_0x16);
   EXPECT_EQ(after.type(after.find("odd.weight")).dtype, DType::kQ4_0);
   EXPECT_EQ(after.type(after.find("down.weight")).dtype, DType::kQ6_Kx16);
-  run_pass(pack_weights_pass(), before, load, packing);
+  run_pass(cpu::pack_weights_pass(), before, load);
   EXPECT_EQ(load.graph.type(load.stored.at("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(load.graph.producer(load.stored.at("odd.weight")), nullptr);
-  EXPECT_FALSE(pack_weights_pass().trade.empty());
+  EXPECT_FALSE(cpu::pack_weights_pass().trade.empty());
 }
 
 TEST(PackWeights, LeavesExactProductsAlone) {
-  PackingTarget packing;
   Graph before = tied_head("f32");
   LoadGraph load = identity_load(before);
-  EXPECT_EQ(print(run_pass(pack_weights_pass(), before, load, packing)), print(before));
+  EXPECT_EQ(print(run_pass(cpu::pack_weights_pass(), before, load)), print(before));
 }
 
 }  // namespace

@@ -31,12 +31,13 @@
 
 namespace ridge::passes {
 
-// One thread: workspace is as large as threads ask
-// for, and the texts must not depend on the machine.
+// One thread and the least instruction set: workspace is as large as threads ask for, passes follow
+// what the machine has, and the texts must depend on neither.
 inline backends::Backend& target() {
   static std::unique_ptr<backends::Backend> backend = [] {
     backends::cpu::CpuOptions options;
     options.threads = 1;
+    options.isa = "avx2";
     return backends::cpu::make_cpu_backend(options);
   }();
   return *backend;

@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <set>
 
+#include "backends/cpu/passes/passes.h"
 #include "base/error.h"
-#include "passes/pass_trial.h"
+#include "passes/decode_step.h"
 
 namespace ridge::passes {
 namespace {
@@ -23,14 +24,73 @@ std::string refusal(std::string_view level, std::string_view switches) {
   return "";
 }
 
-TEST(Pipeline, ListsEachPassOnceAndStagesInOrder) {
-  std::set<std::string_view> names;
-  Stage stage = Stage::kForward;
-  for (const Pass* pass : pipeline()) {
-    EXPECT_TRUE(names.insert(pass->name).second) << pass->name;
-    EXPECT_GE(pass->stage, stage) << pass->name;
-    EXPECT_FALSE(pass->summary.empty()) << pass->name;
-    stage = pass->stage;
+std::span<const Pass* const> passes_of(std::string_view backend) {
+  if (backend == "cpu") return backends::cpu::passes();
+  if (backend == "cuda") return backends::cuda::passes();
+  return {};
+}
+
+TEST(Pipeline, HasEachPassOnceAndStagesInOrder) {
+  for (const char* backend : {"none", "cpu", "cuda"}) {
+    std::set<std::string_view> names;
+    Stage stage = Stage::kForward;
+    for (const Pass* pass : pipeline(passes_of(backend))) {
+      EXPECT_TRUE(names.insert(pass->name).second) << pass->name;
+      EXPECT_GE(pass->stage, stage) << pass->name;
+      EXPECT_FALSE(pass->summary.empty()) << pass->name;
+      stage = pass->stage;
+    }
+    for (const Pass* pass : passes_of(backend))
+      EXPECT_TRUE(names.contains(pass->name)) << pass->name;
+  }
+}
+
+TEST(Pipeline, EachLineIsAPassOfItsBackend) {
+  for (const Listed& line : list()) {
+    std::span<const Pass* const> own = passes_of(line.backend);
+    bool is_shared = line.pass != nullptr && line.pass->name == line.name;
+    int64_t owned = std::count_if(own.begin(), own.end(),
+                                  [&](const Pass* pass) { return pass->name == line.name; });
+    EXPECT_EQ(is_shared, line.backend == "all") << line.name;
+    EXPECT_EQ(owned, line.backend == "all" ? 0 : 1) << line.backend << " " << line.name;
+    auto is_named = [&](const Level& level) { return level.name == line.level; };
+    EXPECT_TRUE(line.level == "none" || std::any_of(levels().begin(), levels().end(), is_named))
+        << line.name << " " << line.level;
+  }
+}
+
+Graph step_graph(const std::string& switches, const PassTarget& on) {
+  train::StepOptions options;
+  options.batch_size = 4;
+  options.sequence = 4;
+  return train::build_step(one_layer(), options, Selection("baseline", switches), ops::table(), on)
+      .graphs[0]
+      .graph;
+}
+
+std::string ops_of(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes)
+    text += fmt::format("{} {}\n", node.op->name, graph.type(node.outputs[0]).str());
+  return text;
+}
+
+// What is said to serve one kind of graph leaves the other's nodes as they are.
+TEST(Pipeline, PassesServeWhatTheySay) {
+  GpuKernels gpu;
+  for (const PassTarget* on :
+       {static_cast<const PassTarget*>(&target()), static_cast<const PassTarget*>(&gpu)}) {
+    const std::string step = ops_of(step_graph("", *on));
+    DecodeStep decode(models::Family::kLlama);
+    for (const Pass* pass : pipeline(on->passes())) {
+      if (pass->serves == Serves::kTraining) {
+        EXPECT_EQ(ops_of(decode.run(*pass, decode.graph())), ops_of(decode.graph())) << pass->name;
+      }
+      // Training refuses weights that are stored in less.
+      if (pass->serves == Serves::kInference && pass->name != "store_bf16") {
+        EXPECT_EQ(ops_of(step_graph(fmt::format("+{}", pass->name), *on)), step) << pass->name;
+      }
+    }
   }
 }
 
@@ -134,16 +194,12 @@ TEST(RunStage, RunsNothingOfOtherStages) {
 // The standing obligation of the whole list: the step's
 // planned cost falls, or the pass says what it trades.
 TEST(Pipeline, EachPassLowersThePlannedCostOrSaysWhatItTrades) {
-  for (const Pass* pass : pipeline()) {
+  for (const Pass* pass : pipeline(target().passes())) {
     if (pass->name == "expand" || pass->name == "legalize") {
       EXPECT_FALSE(pass->trade.empty()) << pass->name;
       continue;
     }
-    if (pass->name == "group_products" || pass->name.starts_with("store_"))
-      continue;  // training keeps no weight as stored, and its masters in fp32: their own tests
-    if (pass->name == "fuse_row_products" || pass->name == "fuse_rope_append" ||
-        pass->name == "fuse_append_attention")
-      continue;  // a GPU's steps of a few tokens: their own tests
+    if (pass->serves == Serves::kInference) continue;  // shown by their own tests
     PlannedCost before = planned_step("baseline", "");
     PlannedCost after = planned_step("baseline", fmt::format("+{}", pass->name));
     bool falls = after.launches < before.launches || after.bytes < before.bytes ||

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_operands: a product of two operands across
-// the depth reads one turned, and means the same.
+// transpose_operands: a GEMM of two operands across the depth reads one transposed, and means the
+// same.
 #include <gtest/gtest.h>
 
 #include "passes/decode_step.h"
 
 namespace ridge::passes {
 namespace {
+
+namespace cuda = backends::cuda;
 
 // Gradients of weights, the second by what the first was given, the third by the first's input, the
 // last by what the first makes; and a product along the depth.
@@ -23,18 +25,19 @@ Graph gradients() {
   return graph;
 }
 
-TEST(TurnOperands, TurnsEachOnceAndTwoTogether) {
+TEST(TransposeOperands, TransposesEachOnceAndTwoTogether) {
   Graph built = gradients();
-  Graph after = try_pass(transpose_operands_pass(), built, identity_load(built), GpuKernels());
+  Graph after =
+      try_pass(cuda::transpose_operands_pass(), built, identity_load(built), GpuKernels());
   EXPECT_EQ(count(after, "transpose_multi"), 2);
   EXPECT_EQ(count(after, "matmul"), 5);
 }
 
-TEST(TurnOperands, AsksTheTarget) {
-  EXPECT_EQ(count(run_pass(transpose_operands_pass(), gradients()), "transpose_multi"), 0);
+TEST(TransposeOperands, LeavesPlansAlone) {
+  EXPECT_EQ(count(run_pass(cuda::transpose_operands_pass(), gradients()), "transpose_multi"), 0);
 }
 
-TEST(TurnOperands, IsOfTheLevelOfKernels) {
+TEST(TransposeOperands, IsOfTheLevelOfKernels) {
   EXPECT_FALSE(Selection("fused", "").has("transpose_operands"));
   EXPECT_TRUE(Selection("kernels", "").has("transpose_operands"));
 }

@@ -9,15 +9,13 @@
 #include "backends/cpu/isa.h"
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/flash_attention/flash_attention.h"
-#include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/kernels/team.h"
 #include "backends/cpu/matmul_group.h"
-#include "backends/cpu/native_gemm.h"
+#include "backends/cpu/passes/passes.h"
 #include "backends/table_backend.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/process_memory.h"
-#include "base/row_panels.h"
 #include "ops/attention.h"
 
 namespace ridge::backends::cpu {
@@ -52,16 +50,7 @@ class CpuBackend final : public TableBackend {
 
   std::string_view name() const override { return "cpu"; }
 
-  std::string_view rounded_activations(int64_t tokens) const override {
-    // Beside tiles, which round prompts to 8 bits of each number, a token's 8 bits of each block
-    // are in keeping; half as many multiplications are worth 10% of its time there.
-    if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
-    return "i16";
-  }
-
-  DType packed_weight(DType stored, const Shape& shape) const override {
-    return takes_panels() ? panel_dtype(stored, shape) : stored;
-  }
+  std::span<const passes::Pass* const> passes() const override { return cpu::passes(); }
 
   plan::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
@@ -69,10 +58,6 @@ class CpuBackend final : public TableBackend {
                              s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
     return {flash_attention_visited_scores(extents),
             flash_attention_backward_visited_scores(extents)};
-  }
-
-  bool has_own_product(const Graph& graph, const Node& matmul) const override {
-    return cpu::has_native_gemm(CallTypes(graph, matmul).call());
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

@@ -22,7 +22,7 @@ int64_t workspace_bytes(const Call& call) {
   if (has_stored_weight(call)) return 0;
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
-  const bool is_native = call.attrs.flag("own");
+  const bool is_native = call.attrs.flag("native");
   int64_t bytes = 0;
   for (const ProductStep& step : product_steps(call, layouts, plan)) {
     plan.gemm.accumulate = step.accumulate;
@@ -59,7 +59,7 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (has_stored_weight(call.call()) || streams_weight(call)) return bind_stored(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
-  const bool is_native = call.attrs().flag("own");
+  const bool is_native = call.attrs().flag("native");
   std::vector<Launch> gemms;
   std::span<std::byte> workspace(call.workspace, static_cast<size_t>(workspace_bytes(call.call())));
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {

@@ -13,6 +13,8 @@
 #include "backends/cuda/kernel_table.h"
 #include "backends/cuda/native_gemm.h"
 #include "backends/cuda/nvtx_range.h"
+#include "backends/cuda/passes/gemm_choices.h"
+#include "backends/cuda/passes/passes.h"
 #include "backends/cuda/pointwise_compiler.h"
 #include "backends/cuda/recording.h"
 #include "backends/cuda/short_product.h"
@@ -23,7 +25,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-class CudaBackend final : public TableBackend {
+class CudaBackend final : public TableBackend, public GemmChoices {
  public:
   explicit CudaBackend(const CudaOptions& options)
       : options_(options),
@@ -59,13 +61,14 @@ class CudaBackend final : public TableBackend {
     return cuda::flash_scores(attention, options_.tf32);
   }
 
-  bool has_own_product(const Graph& graph, const Node& matmul) const override {
-    return cuda::has_native_gemm(CallTypes(graph, matmul).call(), options_.tf32);
+  std::span<const passes::Pass* const> passes() const override { return cuda::passes(); }
+
+  bool has_native_gemm(const Call& matmul) const override {
+    return cuda::has_native_gemm(matmul, options_.tf32);
   }
 
-  int transposed_operand(const Graph& graph, const Node& matmul) const override {
-    return cuda::transposed_operand(CallTypes(graph, matmul).call(), device_.facts(),
-                                    options_.tf32);
+  int transposed_operand(const Call& matmul) const override {
+    return cuda::transposed_operand(matmul, device_.facts(), options_.tf32);
   }
 
   std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) override {

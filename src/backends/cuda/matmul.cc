@@ -73,7 +73,7 @@ Launch bind_gemm(const GemmShape& shape,
   if (!is_supported(shape)) return bind_strided(shape, a, b, c, context);
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
   auto problem =
-      std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("own")},
+      std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("native")},
                                     alignment, share_of(shape, call.beside, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);

@@ -6,13 +6,14 @@
 
 #include <algorithm>
 
+#include "backends/cuda/passes/passes.h"
 #include "base/error.h"
 #include "ops/attention.h"
 
 namespace ridge::backends::null {
 namespace {
 
-class NullTarget final : public plan::Target {
+class NullTarget final : public passes::PassTarget {
  public:
   explicit NullTarget(const NullOptions& options) : options_(options) {
     if (options.query_tile < 1 || options.key_tile < 1)
@@ -21,6 +22,7 @@ class NullTarget final : public plan::Target {
   }
 
   std::string_view name() const override { return "null"; }
+  std::span<const passes::Pass* const> passes() const override { return cuda::passes(); }
   std::string unsupported(const Graph& graph, const Node& node) const override {
     if (node.op->name != "row_product") return "";
     int64_t rows = graph.shape(node.inputs[0])[0];
@@ -59,7 +61,7 @@ class NullTarget final : public plan::Target {
 
 }  // namespace
 
-std::unique_ptr<plan::Target> make_null_target(const NullOptions& options) {
+std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options) {
   return std::make_unique<NullTarget>(options);
 }
 

@@ -46,7 +46,7 @@ std::vector<Sample> model_sizes() {
 Sample product(const char* name, const char* einsum, Shape a, Shape b) {
   auto operand = [](const Shape& shape) { return CaseInput{{DType::kF32, shape}}; };
   return {&ops::table().at("matmul"),
-          {name, {operand(a), operand(b)}, {{"einsum", einsum}, {"own", true}}}};
+          {name, {operand(a), operand(b)}, {{"einsum", einsum}, {"native", true}}}};
 }
 
 // Either operand along the depth or across it, tiles that are not full, a depth that a cluster

@@ -275,7 +275,7 @@ class CudaCalibration final : public Calibration {
         fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host "
                     "{:.0f} ns{}, and the device {:.0f} ns more than there; a step that computes "
                     "nothing takes {:.0f} ns",
-                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.turn_ns));
+                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.empty_step_ns));
     c_.notes.push_back(
         "times are medians of launches inside a graph; theoretical rates at the highest clock");
     return c_;

@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // quantize_activations: products with weights in quantized blocks round their input to 16 bits, so
-// that whole numbers are multiplied; or to bf16 where the target says that it multiplies that
-// faster. Weights are left as they are.
+// that whole numbers are multiplied; beside AMX to 8 bits or bf16. Weights are left as they are. No
+// other backend multiplies blocks.
 #include <string>
 #include <vector>
 
+#include "backends/cpu/isa.h"
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/passes/passes.h"
 #include "graph/rewriter.h"
-#include "passes/passes.h"
 #include "passes/stored_product.h"
 
-namespace ridge::passes {
+namespace ridge::backends::cpu {
 namespace {
+
+// Beside tiles, which round prompts to 8 bits of each number, a token's 8 bits of each block are in
+// keeping; half as many multiplications are worth 10% of its time there.
+std::string rounded_to(int64_t tokens) {
+  if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
+  return "i16";
+}
 
 bool has_blocks(const Graph& graph, const Node& node) {
   for (size_t i = 1; i < node.inputs.size(); ++i)
@@ -20,14 +29,14 @@ bool has_blocks(const Graph& graph, const Node& node) {
 
 bool is_group(const Node& node) { return node.op->name == "matmul_group"; }
 
-Graph run(const Graph& graph, PassContext& context) {
+Graph run(const Graph& graph, passes::PassContext& context) {
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
-    if (is_group(node) ? node.attrs.text("activations") != "f32" : !is_stored_product(graph, node))
+    if (is_group(node) ? node.attrs.text("activations") != "f32"
+                       : !passes::is_stored_product(graph, node))
       return false;
-    const std::string activations(
-        context.target.rounded_activations(graph.type(node.inputs[0]).shape[0]));
-    if (!has_blocks(graph, node) || !runs_group(context, graph, node.inputs, activations))
+    const std::string activations = rounded_to(graph.shape(node.inputs[0])[0]);
+    if (!has_blocks(graph, node) || !passes::runs_group(context, graph, node.inputs, activations))
       return false;
     auto derive = rewriter.builder().derive(node);
     std::vector<ValueId> made = rewriter.builder().call_all(
@@ -39,9 +48,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& quantize_activations_pass() {
-  static const Pass pass{
-      "quantize_activations", Stage::kForward,
+const passes::Pass& quantize_activations_pass() {
+  static const passes::Pass pass{
+      "quantize_activations",
+      passes::Stage::kForward,
+      passes::Serves::kInference,
       "round what is multiplied with quantized weights to 16 bits, beside AMX to 8 bits or bf16",
       "precision: one part in 64,516 of each block's largest, beside AMX one in 254, in bf16 one "
       "in 512 of each number",
@@ -49,4 +60,4 @@ const Pass& quantize_activations_pass() {
   return pass;
 }
 
-}  // namespace ridge::passes
+}  // namespace ridge::backends::cpu

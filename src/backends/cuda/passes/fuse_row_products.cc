@@ -5,23 +5,23 @@
 #include <map>
 #include <optional>
 
+#include "backends/cuda/passes/passes.h"
 #include "graph/rewriter.h"
-#include "passes/passes.h"
 #include "passes/projection.h"
 #include "passes/target_call.h"
 
-namespace ridge::passes {
+namespace ridge::backends::cuda {
 namespace {
 
 // The kernel reads activations and weights of one type.
 bool is_row_product(const Graph& graph, const Node* node) {
-  return node != nullptr && is_projection(graph, *node) &&
+  return node != nullptr && passes::is_projection(graph, *node) &&
          graph.type(node->inputs[0]).dtype == graph.type(node->inputs[1]).dtype;
 }
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, PassContext& context)
+  Fuser(const Graph& graph, passes::PassContext& context)
       : graph_(graph), context_(context), users_(graph.users()) {}
 
   bool visit(Rewriter& rewriter, const Node& node) {
@@ -89,7 +89,7 @@ class Fuser {
   }
 
   bool runs(const Plan& plan) const {
-    return runs_on_target(context_, graph_, "row_product", plan.inputs, plan.attrs);
+    return passes::runs_on_target(context_, graph_, "row_product", plan.inputs, plan.attrs);
   }
 
   // The node of the plan; the sum's readers read it from there.
@@ -186,11 +186,11 @@ class Fuser {
   }
 
   const Graph& graph_;
-  PassContext& context_;
+  passes::PassContext& context_;
   std::vector<std::vector<NodeId>> users_;
 };
 
-Graph run(const Graph& graph, PassContext& context) {
+Graph run(const Graph& graph, passes::PassContext& context) {
   Fuser fuser(graph, context);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     return fuser.visit(rewriter, graph.node(id));
@@ -199,11 +199,14 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& fuse_row_products_pass() {
-  static const Pass pass{"fuse_row_products", Stage::kStep,
-                         "norms, gates and residual sums inside the products of a few rows", "",
-                         run};
+const passes::Pass& fuse_row_products_pass() {
+  static const passes::Pass pass{"fuse_row_products",
+                                 passes::Stage::kStep,
+                                 passes::Serves::kInference,
+                                 "norms, gates and residual sums inside the products of a few rows",
+                                 "",
+                                 run};
   return pass;
 }
 
-}  // namespace ridge::passes
+}  // namespace ridge::backends::cuda

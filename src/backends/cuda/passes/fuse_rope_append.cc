@@ -3,12 +3,12 @@
 // turns heads, lays out q, and writes keys and values into their cells. Where the target has it.
 #include <optional>
 
+#include "backends/cuda/passes/passes.h"
 #include "graph/rewriter.h"
 #include "passes/attention_operands.h"
-#include "passes/passes.h"
 #include "passes/target_call.h"
 
-namespace ridge::passes {
+namespace ridge::backends::cuda {
 namespace {
 
 // A run of columns of a merged projection as heads, perhaps normed, perhaps turned.
@@ -74,7 +74,7 @@ bool turn_of(const Graph& graph, const Heads& q, const Heads& k, Site& site) {
 }
 
 std::optional<Site> site_at(const Graph& graph, const Node& attention) {
-  auto in = attention_operands(graph, attention);
+  auto in = passes::attention_operands(graph, attention);
   if (!in || !in->is_cached) return std::nullopt;
   auto q = trace(graph, in->q), k = trace(graph, in->k), v = trace(graph, in->v);
   if (!q || !k || !v || v->rope != nullptr || v->norm != nullptr) return std::nullopt;
@@ -101,7 +101,10 @@ std::optional<Site> site_at(const Graph& graph, const Node& attention) {
   return site;
 }
 
-void fuse(Rewriter& rewriter, const Site& site, const PassContext& context, bool& is_fused) {
+void fuse(Rewriter& rewriter,
+          const Site& site,
+          const passes::PassContext& context,
+          bool& is_fused) {
   const Graph& graph = rewriter.old();
   const Node& append = *site.append;
   std::vector<ValueId> inputs{append.inputs[0], append.inputs[1], site.merged,
@@ -114,7 +117,7 @@ void fuse(Rewriter& rewriter, const Site& site, const PassContext& context, bool
     attrs.set("eps", site.q_norm->attrs.real("eps"));
     attrs.set("offset", site.q_norm->attrs.real("offset"));
   }
-  is_fused = runs_on_target(context, graph, "rope_append", inputs, attrs);
+  is_fused = passes::runs_on_target(context, graph, "rope_append", inputs, attrs);
   if (!is_fused) return;
   auto derive = rewriter.builder().derive(site.from, append.scope, append.phase);
   std::vector<ValueId> made =
@@ -124,7 +127,7 @@ void fuse(Rewriter& rewriter, const Site& site, const PassContext& context, bool
   rewriter.replace(site.q, made[2]);
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+Graph run(const Graph& graph, passes::PassContext& context) {
   std::vector<Site> sites;
   for (const Node& node : graph.nodes)
     if (auto site = site_at(graph, node)) sites.push_back(std::move(*site));
@@ -138,11 +141,14 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& fuse_rope_append_pass() {
-  static const Pass pass{"fuse_rope_append", Stage::kStep,
-                         "norm and turn heads and append them to their cache in one kernel", "",
-                         run};
+const passes::Pass& fuse_rope_append_pass() {
+  static const passes::Pass pass{"fuse_rope_append",
+                                 passes::Stage::kStep,
+                                 passes::Serves::kInference,
+                                 "norm and turn heads and append them to their cache in one kernel",
+                                 "",
+                                 run};
   return pass;
 }
 
-}  // namespace ridge::passes
+}  // namespace ridge::backends::cuda

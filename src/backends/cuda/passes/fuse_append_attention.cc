@@ -3,16 +3,16 @@
 // one kernel, where nothing else reads what passes between them. Where the target has it.
 #include <algorithm>
 
+#include "backends/cuda/passes/passes.h"
 #include "graph/rewriter.h"
-#include "passes/passes.h"
 #include "passes/target_call.h"
 
-namespace ridge::passes {
+namespace ridge::backends::cuda {
 namespace {
 
 class Fuser {
  public:
-  Fuser(const Graph& graph, PassContext& context)
+  Fuser(const Graph& graph, passes::PassContext& context)
       : graph_(graph), context_(context), users_(graph.users()) {}
 
   bool visit(Rewriter& rewriter, const Node& node) const {
@@ -58,17 +58,17 @@ class Fuser {
                          attention.inputs[2] == append.outputs[1] &&
                          std::equal(attention.inputs.begin() + 3, attention.inputs.begin() + 6,
                                     append.inputs.begin() + 5);
-    bool runs = is_same_cache && runs_on_target(context_, graph_, "append_attention", append.inputs,
-                                                attrs_of(append, attention));
+    bool runs = is_same_cache && passes::runs_on_target(context_, graph_, "append_attention",
+                                                        append.inputs, attrs_of(append, attention));
     return runs ? &attention : nullptr;
   }
 
   const Graph& graph_;
-  PassContext& context_;
+  passes::PassContext& context_;
   std::vector<std::vector<NodeId>> users_;
 };
 
-Graph run(const Graph& graph, PassContext& context) {
+Graph run(const Graph& graph, passes::PassContext& context) {
   Fuser fuser(graph, context);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     return fuser.visit(rewriter, graph.node(id));
@@ -77,10 +77,14 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& fuse_append_attention_pass() {
-  static const Pass pass{"fuse_append_attention", Stage::kStep,
-                         "turn, append and attend in one kernel", "", run};
+const passes::Pass& fuse_append_attention_pass() {
+  static const passes::Pass pass{"fuse_append_attention",
+                                 passes::Stage::kStep,
+                                 passes::Serves::kInference,
+                                 "turn, append and attend in one kernel",
+                                 "",
+                                 run};
   return pass;
 }
 
-}  // namespace ridge::passes
+}  // namespace ridge::backends::cuda

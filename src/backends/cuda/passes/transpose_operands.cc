@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_operands: a product that reads both operands across the depth gets one of them
-// transposed, where the target gains more by that than it takes.
+// transpose_operands: a GEMM that reads both operands across the depth, as a weight's gradient does,
+// gets one of them transposed, where the GPU gains more by that than it takes.
 #include <algorithm>
 #include <map>
 #include <vector>
 
+#include "backends/cuda/passes/gemm_choices.h"
+#include "backends/cuda/passes/passes.h"
 #include "graph/einsum.h"
 #include "graph/rewriter.h"
-#include "passes/passes.h"
 
-namespace ridge::passes {
+namespace ridge::backends::cuda {
 namespace {
 
 class OperandTransposer {
  public:
-  OperandTransposer(const Graph& graph, const plan::Target& target) : graph_(graph) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+  OperandTransposer(const Graph& graph, const GemmChoices* choices) : graph_(graph) {
+    for (size_t i = 0; choices != nullptr && i < graph.nodes.size(); ++i) {
       const Node& node = graph.nodes[i];
       if (node.op->name != "matmul") continue;
-      if (int operand = target.transposed_operand(graph, node); operand >= 0)
+      if (int operand = choices->transposed_operand(CallTypes(graph, node).call()); operand >= 0)
         products_.push_back({static_cast<NodeId>(i), operand});
     }
   }
@@ -72,8 +73,8 @@ class OperandTransposer {
   std::map<ValueId, ValueId> transposed_;
 };
 
-Graph run(const Graph& graph, PassContext& context) {
-  OperandTransposer transposer(graph, context.target);
+Graph run(const Graph& graph, passes::PassContext& context) {
+  OperandTransposer transposer(graph, gemm_choices(context.target));
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     return transposer.visit(rewriter, id);
   });
@@ -81,11 +82,15 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& transpose_operands_pass() {
-  static const Pass pass{"transpose_operands", Stage::kStep,
-                         "an operand transposed along the depth where the product gains more by it",
-                         "bytes and a launch for time", run};
+const passes::Pass& transpose_operands_pass() {
+  static const passes::Pass pass{
+      "transpose_operands",
+      passes::Stage::kStep,
+      passes::Serves::kTraining,
+      "transpose an operand along the depth where the GEMM gains more by it",
+      "bytes and a launch for time",
+      run};
   return pass;
 }
 
-}  // namespace ridge::passes
+}  // namespace ridge::backends::cuda

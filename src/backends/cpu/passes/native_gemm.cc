@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// native_gemm: bf16 GEMMs may run on the tiles of AMX by a native kernel instead of oneDNN's. Which
+// one runs in the end is the binding's choice. The GPU's pass of this name asks for other kernels.
+#include "backends/cpu/native_gemm.h"
+
+#include "backends/cpu/passes/passes.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+Graph run(const Graph& graph, passes::PassContext&) {
+  Graph result = graph;
+  for (Node& node : result.nodes)
+    if (node.op->name == "matmul" && has_native_gemm(CallTypes(graph, node).call()))
+      node.attrs.set("native", true);
+  return result;
+}
+
+}  // namespace
+
+const passes::Pass& native_gemm_pass() {
+  static const passes::Pass pass{"native_gemm",
+                                 passes::Stage::kStep,
+                                 passes::Serves::kBoth,
+                                 "GEMMs in bf16 by native kernels on the tiles of AMX",
+                                 "last bits: the error is the library's, the rounding is not",
+                                 run};
+  return pass;
+}
+
+}  // namespace ridge::backends::cpu

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// pack_weights: weights in blocks stay in their blocks and are repacked in panels of rows, as this
+// backend's products read them. No other backend multiplies blocks.
+#include <algorithm>
+
+#include "backends/cpu/kernels/quantized/matmul.h"
+#include "backends/cpu/passes/passes.h"
+#include "base/row_panels.h"
+#include "passes/store_weights.h"
+
+namespace ridge::backends::cpu {
+namespace {
+
+// Exact products and views read blocks as the file has them. The answer is the same for every
+// bucket of a model, since all of them share the store.
+bool reads_panels(const Node& node) {
+  if (node.op->name == "embedding") return true;
+  return node.op->name == "matmul_group" && node.attrs.text("activations") != "f32";
+}
+
+Graph run(const Graph& graph, passes::PassContext& context) {
+  Graph result = graph;
+  if (!takes_panels()) return result;
+  std::vector<std::vector<NodeId>> users = graph.users();
+  bool any = false;
+  for (size_t v = 0; v < result.values.size(); ++v) {
+    Value& value = result.values[v];
+    if (value.storage != Storage::kParameter || value.producer != kNoNode || users[v].empty())
+      continue;
+    DType packed = panel_dtype(value.type.dtype, value.type.shape);
+    if (packed == value.type.dtype ||
+        !std::all_of(users[v].begin(), users[v].end(),
+                     [&](NodeId user) { return reads_panels(graph.node(user)); }))
+      continue;
+    if (!any) passes::keep_lookups(result);
+    any = true;
+    passes::store_as(packed, value, context);
+  }
+  return result;
+}
+
+}  // namespace
+
+const passes::Pass& pack_weights_pass() {
+  static const passes::Pass pass{
+      "pack_weights",
+      passes::Stage::kForward,
+      passes::Serves::kInference,
+      "repack weights in blocks as products read them",
+      "a row that is looked up lies among others: its bytes count 16 times",
+      run};
+  return pass;
+}
+
+}  // namespace ridge::backends::cpu
