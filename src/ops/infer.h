@@ -35,4 +35,10 @@ struct RowExtents {
 };
 RowExtents rows_of(const Shape& shape);
 
+// Calls body(first element) for each row.
+template <typename Body>
+void for_each_row(const RowExtents& rows, const Body& body) {
+  for (int64_t r = 0; r < rows.count; ++r) body(static_cast<size_t>(r * rows.width));
+}
+
 }  // namespace ridge::ops

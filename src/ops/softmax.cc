@@ -3,7 +3,7 @@
 // that are wholly masked (all -inf) become zeros.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 #include <vector>
 
 #include "ops/build.h"
@@ -40,17 +40,14 @@ void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
   RowExtents rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    double* y = &outputs[0].data[static_cast<size_t>(r * rows.width)];
-    double top = *std::max_element(x, x + rows.width);
-    double sum = 0;
-    for (int64_t i = 0; i < rows.width; ++i) {
-      y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
-      sum += y[i];
-    }
+  for_each_row(rows, [&](size_t at) {
+    const double* x = &inputs[0]->data[at];
+    double* y = &outputs[0].data[at];
+    double top = *std::max_element(x, x + rows.width), sum = 0;
+    for (int64_t i = 0; i < rows.width; ++i)
+      sum += y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
     for (int64_t i = 0; sum > 0 && i < rows.width; ++i) y[i] /= sum;
-  }
+  });
 }
 
 std::vector<Case> cases() {
@@ -72,14 +69,11 @@ void reference_backward(const Call& call,
                         std::span<const Tensor64* const> inputs,
                         std::span<Tensor64> outputs) {
   RowExtents rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];
-    double dot = 0;
-    for (int64_t i = 0; i < rows.width; ++i) dot += y[i] * dy[i];
-    for (int64_t i = 0; i < rows.width; ++i)
-      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = y[i] * (dy[i] - dot);
-  }
+  for_each_row(rows, [&](size_t at) {
+    const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
+    double dot = std::inner_product(y, y + rows.width, dy, 0.0);
+    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = y[i] * (dy[i] - dot);
+  });
 }
 
 std::vector<Case> cases_backward() {

@@ -257,12 +257,13 @@ AttentionTiming time_attention(ProbeList& probes,
   auto workspace = std::make_shared<Arena>(std::max<int64_t>(bytes, 1), "workspace of attention");
   auto lse = std::make_shared<Arena>(tokens * e.heads * 4, "row sums of attention");
   auto sums = [lse] { return reinterpret_cast<float*>(lse->data()); };
+  auto scratch = [workspace] { return reinterpret_cast<float*>(workspace->data()); };
   const Probe& forward = probes.add("attention", [=] {
-    flash_attention_forward(e, in(q), in(k), in(v), o, sums(), workspace->data(), threads);
+    flash_attention_forward<T>({e, in(q), in(k), in(v), o, sums(), scratch(), threads});
   });
   const Probe& backward = probes.add("attention, backward", [=] {
-    flash_attention_backward(e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v,
-                             workspace->data(), threads);
+    flash_attention_backward<T>(
+        {e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v, scratch(), threads});
   });
   return {e, &forward, &backward};
 }

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -106,18 +107,7 @@ HWY_INLINE void add_partials(const float* partials, int64_t count, int64_t colum
   });
 }
 
-void rows_f32_f32(const ReduceRows<float, float>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_f32_bf16(const ReduceRows<float, uint16_t>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_bf16_f32(const ReduceRows<uint16_t, float>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_bf16_bf16(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
-  rows_to_values(call, range);
-}
+RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
 void columns_f32(StridedRows<const float> x, Range rows, Range columns, float* total) {
   add_rows(x, rows, columns, total);
 }
@@ -149,10 +139,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(rows_f32_f32);
-HWY_EXPORT(rows_f32_bf16);
-HWY_EXPORT(rows_bf16_f32);
-HWY_EXPORT(rows_bf16_bf16);
+RIDGE_PAIR_DISPATCH(run_range, rows_to_values, ReduceRows, Range)
+
 HWY_EXPORT(columns_f32);
 HWY_EXPORT(columns_bf16);
 HWY_EXPORT(partials_f32);
@@ -160,18 +148,6 @@ HWY_EXPORT(partials_bf16);
 HWY_EXPORT(squares_f32);
 HWY_EXPORT(squares_bf16);
 
-void run_range(const ReduceRows<float, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_f32_f32)(call, range);
-}
-void run_range(const ReduceRows<float, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_f32_bf16)(call, range);
-}
-void run_range(const ReduceRows<uint16_t, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_bf16_f32)(call, range);
-}
-void run_range(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_bf16_bf16)(call, range);
-}
 void add_rows(StridedRows<const float> x, Range rows, Range columns, float* total) {
   HWY_DYNAMIC_DISPATCH(columns_f32)(x, rows, columns, total);
 }

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -125,14 +126,14 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
   if (large) hwy::FlushStream();
 }
 
-void norm_rows_f32(const AddRmsNorm<float>& call, Range range) { norm_rows(call, range); }
-void norm_rows_bf16(const AddRmsNorm<uint16_t>& call, Range range) { norm_rows(call, range); }
 void norm_backward_rows_f32(const RmsNormBackward<float>& call, float* d_weight, Range range) {
   norm_backward_rows(call, d_weight, range);
 }
 void norm_backward_rows_bf16(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
   norm_backward_rows(call, d_weight, range);
 }
+
+RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -141,17 +142,11 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(norm_rows_f32);
-HWY_EXPORT(norm_rows_bf16);
+RIDGE_TYPED_DISPATCH(run_range, norm_rows, AddRmsNorm, Range)
+
 HWY_EXPORT(norm_backward_rows_f32);
 HWY_EXPORT(norm_backward_rows_bf16);
 
-void norm_range(const AddRmsNorm<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_rows_f32)(call, range);
-}
-void norm_range(const AddRmsNorm<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_rows_bf16)(call, range);
-}
 void backward_range(const RmsNormBackward<float>& call, float* d_weight, Range range) {
   HWY_DYNAMIC_DISPATCH(norm_backward_rows_f32)(call, d_weight, range);
 }
@@ -175,7 +170,7 @@ void add_rms_norm(const AddRmsNorm<T>& call) {
   const int64_t tokens = call.norm.tokens, operands = call.sum ? 4 : 2;
   const int64_t bytes = operands * tokens * call.norm.width * static_cast<int64_t>(sizeof(T));
   for_each_range(tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    norm_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
 }
 

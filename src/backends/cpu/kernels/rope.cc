@@ -14,6 +14,7 @@
 #include <numbers>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/error.h"
 
@@ -127,8 +128,7 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
   if (large) hwy::FlushStream();
 }
 
-void rope_tokens_f32(const Rope<float>& call, Range range) { rope_tokens(call, range); }
-void rope_tokens_bf16(const Rope<uint16_t>& call, Range range) { rope_tokens(call, range); }
+RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -137,15 +137,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(rope_tokens_f32);
-HWY_EXPORT(rope_tokens_bf16);
-
-void rope_range(const Rope<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rope_tokens_f32)(call, range);
-}
-void rope_range(const Rope<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rope_tokens_bf16)(call, range);
-}
+RIDGE_TYPED_DISPATCH(run_range, rope_tokens, Rope, Range)
 
 // Radians that pair i rotates by from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
@@ -170,7 +162,7 @@ void rope(const Rope<T>& call) {
   const int64_t elements = call.tokens * call.heads * call.head_size;
   const int64_t bytes = 2 * elements * static_cast<int64_t>(sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    rope_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
 }
 
