@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ridge explain: what a step is made of, before anything runs: its passes, its graph, the cost of a
-// node. Given an output folder, what a run found.
+// node. Given an output folder, what a run found; or the list of all passes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "apps/explain_node.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
+#include "apps/pass_list.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -35,6 +36,7 @@ struct ExplainOptions {
   std::string node;
   std::string op;
   std::string folder;
+  bool passes = false;
   bool json = false;
 };
 
@@ -147,7 +149,7 @@ class Explanation {
     fmt::print("\noff (--pass +NAME turns one on):\n");
     for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
       if (!selection_.has(pass->name)) fmt::print("  {:<28} {}\n", pass->name, pass->summary);
-    fmt::print("\nMore: --graph, --op matmul, --node %12 (a value of the graph)\n");
+    fmt::print("\nMore: --passes, --graph, --op matmul, --node %12 (a value of the graph)\n");
   }
 
   Table rung_table(const std::vector<Rung>& rungs) const {
@@ -290,9 +292,12 @@ void register_explain(Command program, const AppContext& context) {
       app.add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
   Option node = app.add_option("--node", o->node,
                                "one node's cost with its formula, by the value that it makes: %12");
-  Option json = app.add_flag("--json", o->json, "print the passes' costs as JSON");
-  // One question at a time.
+  Option passes = app.add_flag("--passes", o->passes,
+                               "list all passes in order: what they do, for whom, at which level");
+  Option json = app.add_flag("--json", o->json, "print the passes and their costs as JSON");
+  // One question at a time. The list of passes is told as JSON too.
   Option questions[] = {folder, graph, op, node, json};
+  for (Option other : {folder, graph, op, node}) passes.excludes(other);
   for (size_t i = 0; i < std::size(questions); ++i)
     for (size_t j = 0; j < i; ++j) questions[i].excludes(questions[j]);
   add_level_options(app, o->level);
@@ -301,11 +306,14 @@ void register_explain(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge explain                               what each pass of level compiled changes in a "
       "step\n"
+      "  ridge explain --passes                      all passes, and the levels that add them\n"
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention          its formula and the nodes of the step\n"
       "  ridge explain lab-out                       the analysis of a finished run");
   app.callback([o, app, &context] {
-    if (o->folder.empty())
+    if (o->passes)
+      fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
+    else if (o->folder.empty())
       Explanation(*o, app, context.terminal).run();
     else
       explain_folder(o->folder, context.terminal);

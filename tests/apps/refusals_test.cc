@@ -103,6 +103,7 @@ TEST_F(RefusalTest, ExplainAnswersOneQuestion) {
   expect_refused({"explain", "--op", "matmul", "--json"}, 2, "excludes");
   expect_refused({"explain", "--node", "%12", "--json"}, 2, "excludes");
   expect_refused({"explain", "--graph", "--json"}, 2, "excludes");
+  expect_refused({"explain", "--graph", "--passes"}, 2, "excludes");
   expect_refused({"explain", "--graph", "--op", "matmul"}, 2, "excludes");
 }
 

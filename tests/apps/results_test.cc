@@ -177,6 +177,22 @@ TEST_F(ResultTest, TheLabFindsAFolderWhenItIsToldNone) {
   EXPECT_EQ(json::parse(second.out)["runs"].size(), 1u);
 }
 
+TEST_F(ResultTest, ExplainListsAllPasses) {
+  Output text = run({"explain", "--passes"}), list = run({"explain", "--passes", "--json"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  ASSERT_EQ(list.code, 0) << list.err;
+  std::set<std::string> backends;
+  for (const json& pass : json::parse(list.out)) {
+    backends.insert(pass["backend"]);
+    EXPECT_NE(text.out.find(pass["pass"].get<std::string>()), std::string::npos) << pass;
+    EXPECT_NE(pass["summary"], "") << pass;
+    EXPECT_TRUE(pass["level"].is_null() || pass["level"].is_string()) << pass;
+  }
+  EXPECT_EQ(backends, (std::set<std::string>{"all", "cpu", "cuda"}));
+  for (size_t at = 0; at < text.out.size(); at = text.out.find('\n', at) + 1)
+    EXPECT_LE(text.out.find('\n', at) - at, 100u) << text.out.substr(at, 120);
+}
+
 TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
   Output passes = run({"explain", "--preset", "tiny", "--threads", "1", "--json"});
   ASSERT_EQ(passes.code, 0) << passes.err;

@@ -81,7 +81,7 @@ const passes::Pass& fuse_append_attention_pass() {
   static const passes::Pass pass{"fuse_append_attention",
                                  passes::Stage::kStep,
                                  passes::Serves::kInference,
-                                 "turn, append and attend in one kernel",
+                                 "rotate, append and attend in one kernel",
                                  "",
                                  run};
   return pass;

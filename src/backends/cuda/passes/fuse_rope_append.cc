@@ -145,7 +145,7 @@ const passes::Pass& fuse_rope_append_pass() {
   static const passes::Pass pass{"fuse_rope_append",
                                  passes::Stage::kStep,
                                  passes::Serves::kInference,
-                                 "norm and turn heads and append them to their cache in one kernel",
+                                 "norm and rotate heads and append them to their cache in one kernel",
                                  "",
                                  run};
   return pass;
