@@ -51,22 +51,24 @@ struct Line {
 };
 
 std::vector<Line> time_lines(const record::LabRecord& lab) {
-  return {{"step, median", [](const auto& r) { return time_cell(r.wall()); }},
-          {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
-          {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
-          {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
-          {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
-          {"step, predicted", prediction},
-          {"  launch rate",
-           [](const auto& r) {
-             return r.launch_rate().count > 0 ? share(r.launch_rate().median) : "-";
-           }},
-          {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
-          {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
-          {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
-          {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
-          {"  kernels profiled",
-           [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
+  std::vector<Line> lines = {
+      {"step, median", [](const auto& r) { return time_cell(r.wall()); }},
+      {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
+      {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
+      {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
+      {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
+      {"step, predicted", prediction},
+      {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
+      {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
+      {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
+      {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
+      {"  kernels profiled",
+       [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
+  if (lab.has_launch_rate())
+    lines.push_back({"launch rate", [](const auto& r) {
+                       return r.launch_rate().count > 0 ? share(r.launch_rate().median) : "-";
+                     }});
+  return lines;
 }
 
 std::vector<Line> share_lines(const record::LabRecord& lab) {

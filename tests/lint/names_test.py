@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files and types, the licence tag, and words that don't belong in the repository."""
+"""Names of files and types, the licence tag, words that the glossary replaces, and words that don't belong in the
+repository."""
 import re
 
 import sources
@@ -19,6 +20,21 @@ BANNED = [
 ]
 
 
+# The table of renamed JSON keys, which must name the old ones.
+VERSION_1 = re.compile(r'^\s*\{"\w+", "\w+"\}[,}]')
+GLOSSARY = "docs/glossary.md"
+ROOMS_OF_WORDS = ("src/", "README.md", "docs/accounting.md", "docs/architecture.md", "docs/inference.md")
+
+
+def refused(root):
+    """The words of the glossary's last column: what its terms replace."""
+    path = root / GLOSSARY
+    if not path.exists():
+        return []
+    rows = [line.split("|") for line in path.read_text("utf-8").splitlines() if line.startswith("| ")]
+    return [word for row in rows if len(row) == 5 for word in re.findall(r"`([^`]+)`", row[3])]
+
+
 def words(name):
     """The words of a snake_case, kebab-case or CamelCase name, in lower case."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+", name)]
@@ -35,6 +51,7 @@ def name_violations(file):
 
 
 def check(root):
+    replaced = [(re.compile(r"(?<![\w])" + re.escape(word) + r"(?![\w])"), word) for word in refused(root)]
     for file in sources.files(root):
         yield from name_violations(file)
         try:
@@ -48,7 +65,11 @@ def check(root):
                 yield file, 1, f'the first line is not "{TAG}"'
             elif file.suffix in sources.CPP and not "".join(lines[1:2]).startswith("// "):
                 yield file, 2, "no sentence after the tag says what the file is"
+        spoken = replaced if file.as_posix().startswith(ROOMS_OF_WORDS) else []
         for number, line in enumerate(lines, 1):
+            for pattern, word in spoken:
+                if pattern.search(line) and not VERSION_1.match(line):
+                    yield file, number, f'"{word}" is replaced ({GLOSSARY})'
             declared = TYPE.match(line) if file.suffix in sources.CPP else None
             for word in words(declared.group(1)) if declared else ():
                 if word in EMPTY_NOUNS:

@@ -30,7 +30,7 @@ class MeasuringStand {
   // Nanoseconds of one launch inside a graph: the median of some graphs of many.
   double ns(const Launch& launch);
 
-  // A step of `kernels` launches inside a graph as a run has it, less the graph's own time: small
+  // A step of `kernels` launches inside a graph as a run has it, less the graph's time: small
   // inputs copied in, the graph told, a result copied out, and the host waiting for it.
   double empty_step_ns(const Launch& launch, int kernels);
 

@@ -186,7 +186,7 @@ struct Tiles {
 // Heads of the merged projection: those of q into the room; of the block that has the token itself
 // also its key and value, into their cells and into the tile, where they are in it.
 template <int kHeadSize, int kTogether>
-__device__ __forceinline__ void turn_heads(const AppendAttention& p,
+__device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                            Room<kHeadSize>& room,
                                            int64_t kv_head,
                                            int group,
@@ -397,7 +397,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool has_token = !part.is_empty() && part.end == position + 1;
   const int in_tile = position - part.begin, to = in_tile * kStride<kHeadSize>;
   const bool is_in_tile = has_token && in_tile < tile;
-  turn_heads<kHeadSize, kTogether>(
+  rotate_heads<kHeadSize, kTogether>(
       p, room, kv_head, group,
       has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
       is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);
