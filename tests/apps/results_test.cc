@@ -146,7 +146,7 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
                             "--seq-lens", "16", "--steps", "4", "--out", "lab"}));
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"speed-up", "MFU", "Sweep", "by op", "by scope", "by phase", "roofline",
-                           "Advice", "profiling costs"})
+                           "Advice", "profiling overhead"})
     EXPECT_NE(output.out.find(part), std::string::npos) << part;
   EXPECT_EQ(names_in(folder_ / "lab"), kFiles);
   json summary = json::parse(files::contents(folder_ / "lab" / "performance_summary.json"));
