@@ -130,11 +130,11 @@ void register_bench(Command program, const AppContext& context) {
   Command op =
       app.add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
   op.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
-  op.add_option("--dtype", o->level.dtype, "fp32, tf32 (fp32 whose products a GPU rounds) or bf16")
+  op.add_option("--dtype", o->level.dtype,
+                "fp32, tf32 (fp32 whose GEMM inputs a GPU rounds) or bf16")
       .show_default();
-  op.add_flag(
-      "--tune", o->tune,
-      "choose among the library's ways of multiplying by measuring, as level compiled does");
+  op.add_flag("--tune", o->tune,
+              "choose the library's GEMM algorithm by measuring, as level compiled does");
   op.add_flag("--json", o->json, "print JSON on stdout");
   add_machine_options(op, o->machine);
   add_bench_model(app, context);

@@ -166,23 +166,23 @@ class ModelBench {
       double ns = 0;
     };
     std::map<std::string, Sum> sums;
-    double busy_ns = 0, ended_ns = 0;
+    double kernel_ns = 0, ended_ns = 0;
     for (const record::Span& span : profile.spans) {
       const Node& node = graph.node(span.node);
       std::string name = node.op->name;
       if (node.inputs.size() > 1 && graph.value(node.inputs[1]).storage == Storage::kParameter)
         name += " by " + graph.shape(node.inputs[1]).str();
       Sum& sum = sums[name];
-      double own_ns = std::max(0.0, span.end_ns - std::max(span.begin_ns, ended_ns));
+      double exclusive_ns = std::max(0.0, span.end_ns - std::max(span.begin_ns, ended_ns));
       ++sum.kernels;
-      sum.ns += own_ns;
-      busy_ns += own_ns;
+      sum.ns += exclusive_ns;
+      kernel_ns += exclusive_ns;
       ended_ns = std::max(ended_ns, span.end_ns);
     }
     Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
     for (const auto& [op, sum] : sums)
       table.add({op, std::to_string(sum.kernels), format_ns(sum.ns)});
-    fmt::print("\n{}\n{} in kernels of {}, {} wall\n", table.markdown(), format_ns(busy_ns), what,
+    fmt::print("\n{}\n{} in kernels of {}, {} wall\n", table.markdown(), format_ns(kernel_ns), what,
                format_ns(profile.wall_ns));
   }
 
@@ -281,20 +281,16 @@ void add_bench_model(Command bench, const AppContext&) {
   auto o = std::make_shared<BenchModelOptions>();
   Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
-  app.add_option("-p,--prompt-tokens", o->prompts,
-                 "tokens of a prompt, one or several numbers; 0: none")
+  app.add_option("-p,--prompt-tokens", o->prompts, "prompt lengths; 0: no prefill").show_default();
+  app.add_option("-n,--tokens", o->generated, "tokens to generate; 0: no decode").show_default();
+  app.add_option("-d,--depth", o->depth, "KV entries before the first generated token")
       .show_default();
-  app.add_option("-n,--tokens", o->generated,
-                 "tokens to generate one at a time, one or several; 0: none")
-      .show_default();
-  app.add_option("-d,--depth", o->depth, "tokens in the context before those generated")
-      .show_default();
-  app.add_option("-b,--batch", o->batch, "sequences at once").show_default();
-  app.add_option("-r,--repeats", o->repeats, "measured runs of each, after two that are not")
+  app.add_option("-b,--batch", o->batch, "batch size").show_default();
+  app.add_option("-r,--repeats", o->repeats, "measured runs of each test, after two warm-up runs")
       .show_default();
   app.add_flag("--random-weights", o->made_up,
-               "MODEL is a config.json, or its folder: bf16 weights of its shapes are made up");
-  app.add_flag("--operations", o->operations, "also print the kernels of a run by op");
+               "MODEL is a config.json or its folder; its bf16 weights are random");
+  app.add_flag("--operations", o->operations, "also print a run's kernels by op");
   app.add_option("-o,--output", o->format, "md, csv or json").show_default();
   app.add_option("-t", o->inference.machine.threads, "as --threads");
   add_inference_options(app, o->inference);

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "apps/subcommand.h"
-#include "apps/summary_file.h"
 #include "base/error.h"
 #include "base/units.h"
+#include "record/summary_file.h"
 
 namespace ridge::apps {
 namespace {
@@ -39,8 +39,8 @@ struct Change {
 };
 
 struct RunChange {
-  const SummaryRun* before = nullptr;
-  const SummaryRun* after = nullptr;
+  const record::SummaryRun* before = nullptr;
+  const record::SummaryRun* after = nullptr;
   Change step;
   std::vector<Change> ops;  // by the larger of both times
 };
@@ -50,10 +50,10 @@ bool is_same_setting(const record::Setting& a, const record::Setting& b) {
          a.sequence == b.sequence && a.micro_batches == b.micro_batches;
 }
 
-std::vector<Change> op_changes(const SummaryRun& before, const SummaryRun& after) {
+std::vector<Change> op_changes(const record::SummaryRun& before, const record::SummaryRun& after) {
   std::map<std::string, Change> changes;
-  for (const SummaryOperation& op : before.by_op) changes[op.key].before = op.samples;
-  for (const SummaryOperation& op : after.by_op) changes[op.key].after = op.samples;
+  for (const record::SummaryOperation& op : before.by_op) changes[op.key].before = op.samples;
+  for (const record::SummaryOperation& op : after.by_op) changes[op.key].after = op.samples;
   std::vector<Change> sorted;
   for (auto& [key, change] : changes) {
     change.key = key;
@@ -66,14 +66,14 @@ std::vector<Change> op_changes(const SummaryRun& before, const SummaryRun& after
 }
 
 // Runs of the same setting; when the folders hold one run each, those two whatever they are.
-std::vector<RunChange> match(const SummaryFile& a, const SummaryFile& b) {
+std::vector<RunChange> match(const record::SummaryFile& a, const record::SummaryFile& b) {
   std::vector<RunChange> matched;
-  auto add = [&](const SummaryRun& before, const SummaryRun& after) {
+  auto add = [&](const record::SummaryRun& before, const record::SummaryRun& after) {
     matched.push_back(
         {&before, &after, {"step", before.step, after.step}, op_changes(before, after)});
   };
-  for (const SummaryRun& before : a.runs)
-    for (const SummaryRun& after : b.runs)
+  for (const record::SummaryRun& before : a.runs)
+    for (const record::SummaryRun& after : b.runs)
       if (is_same_setting(before.setting, after.setting)) {
         add(before, after);
         break;
@@ -148,7 +148,7 @@ void print_json(const std::vector<RunChange>& runs) {
 }
 
 void run(const DiffOptions& o, const TerminalOptions& options) {
-  SummaryFile a = read_summary(o.before), b = read_summary(o.after);
+  record::SummaryFile a = record::read_summary(o.before), b = record::read_summary(o.after);
   std::vector<RunChange> runs = match(a, b);
   if (runs.empty())
     throw usage_error("[diff] {} and {} hold no run of the same model, level, batch and length",

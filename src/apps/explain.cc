@@ -14,12 +14,12 @@
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
 #include "apps/subcommand.h"
-#include "apps/summary_file.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
+#include "record/summary_file.h"
 
 namespace ridge::apps {
 namespace {
@@ -217,7 +217,7 @@ class Explanation {
   cost::Ceilings ceilings_;
 };
 
-std::string run_text(const SummaryRun& run, const TerminalOptions& options) {
+std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
   Table table({{run.setting.str() + ": op", Align::kLeft},
                {"calls", Align::kRight},
                {"time", Align::kRight},
@@ -226,7 +226,7 @@ std::string run_text(const SummaryRun& run, const TerminalOptions& options) {
                {"traffic", Align::kRight},
                {"bound", Align::kLeft},
                {"could gain", Align::kRight}});
-  for (const SummaryOperation& op : run.by_op) {
+  for (const record::SummaryOperation& op : run.by_op) {
     // What the step would gain if this op ran as fast as the ceilings allow.
     double gain = op.predicted_ns > 0 ? std::max(0.0, op.time_ns - op.predicted_ns) : 0;
     table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
@@ -238,7 +238,7 @@ std::string run_text(const SummaryRun& run, const TerminalOptions& options) {
 }
 
 void explain_folder(const std::string& folder, const TerminalOptions& options) {
-  SummaryFile summary = read_summary(folder);
+  record::SummaryFile summary = record::read_summary(folder);
   fmt::print("{} on {}, {}\n\n", terminal_safe(summary.command), terminal_safe(summary.device),
              terminal_safe(summary.finished_at));
   Table table({{"run", Align::kLeft},
@@ -252,7 +252,7 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
                {"memory", Align::kRight},
                {"mean loss", Align::kRight},
                {"agrees", Align::kLeft}});
-  for (const SummaryRun& run : summary.runs)
+  for (const record::SummaryRun& run : summary.runs)
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
                fmt::format("{} - {}", format_ns(run.step.low), format_ns(run.step.high)),
                format_ns(run.predicted_ns), fmt::format("{:.2f}x", run.speed_up),
@@ -263,9 +263,9 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
                : run.losses_agree ? "yes"
                                   : "NO"});
   fmt::print("{}", table.text(options));
-  for (const SummaryRun& run : summary.runs)
+  for (const record::SummaryRun& run : summary.runs)
     if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
-  for (const SummaryAdvice& advice : summary.advice)
+  for (const record::SummaryAdvice& advice : summary.advice)
     fmt::print("\nadvice: {} ({}), predicted {:+.1f}%: {}\n", terminal_safe(advice.title),
                terminal_safe(advice.command), 100 * advice.gain, terminal_safe(advice.reason));
   for (const std::string& warning : summary.warnings)

@@ -159,34 +159,33 @@ void run(const Options& o) {
 void add_options(Command app, Options& o) {
   constexpr const char* kSampling = "Sampling";
   add_inference_options(app, o.inference);
-  app.add_option("PROMPT", o.prompt, "the text to continue (default: what comes on stdin)");
-  app.add_option("--max-tokens", o.generate.max_tokens, "most tokens to add").show_default();
-  app.add_option("--stop", o.generate.stop, "a text that ends the answer; may be given again")
+  app.add_option("PROMPT", o.prompt, "the prompt (default: stdin)");
+  app.add_option("--max-tokens", o.generate.max_tokens, "generate at most this many tokens")
+      .show_default();
+  app.add_option("--stop", o.generate.stop, "stop at this text; may be given several times")
       .one_value();
-  app.add_flag("--chat", o.chat, "the prompt is a user's message, the continuation an answer");
-  app.add_option("--system", o.system, "with --chat: the system's message");
+  app.add_flag("--chat", o.chat, "send the prompt as a user message through the chat template");
+  app.add_option("--system", o.system, "with --chat: the system message");
   app.add_option("--chat-template", o.chat_template,
                  "with --chat: a known template instead of the file's");
-  app.add_flag("--no-kv-cache", o.no_cache, "compute every token from the whole sequence again");
+  app.add_flag("--no-kv-cache", o.no_cache, "recompute the whole sequence for every token");
   serve::SamplingOptions& s = o.generate.sampling;
-  app.add_option("--temperature", s.temperature, "0: always the most likely token")
+  app.add_option("--temperature", s.temperature, "0: greedy").show_default().group(kSampling);
+  app.add_option("--top-k", s.top_k, "sample from the k most likely tokens (0: all)")
       .show_default()
       .group(kSampling);
-  app.add_option("--top-k", s.top_k, "keep the k most likely (0: all)")
+  app.add_option("--top-p", s.top_p,
+                 "sample from the smallest set with total probability p (0 or 1: all)")
       .show_default()
       .group(kSampling);
-  app.add_option("--top-p", s.top_p, "keep the fewest that sum to p (0 or 1: all)")
-      .show_default()
-      .group(kSampling);
-  app.add_option("--min-p", s.min_p,
-                 "keep those with at least p times the largest probability (0: all)")
+  app.add_option("--min-p", s.min_p, "drop tokens below p times the largest probability (0: none)")
       .show_default()
       .group(kSampling);
   app.add_option("--repeat-penalty", s.repeat_penalty,
                  "divide the logits of the last 64 tokens by this (1: off)")
       .show_default()
       .group(kSampling);
-  app.add_option("--seed", s.seed, "of the draws; the same seed gives the same text")
+  app.add_option("--seed", s.seed, "random seed; the same seed gives the same text")
       .show_default()
       .group(kSampling);
 }

@@ -269,26 +269,25 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   app.add_option("MODEL", i.model, "a .gguf file, or a folder with config.json and safetensors")
       .required();
-  app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
-      .show_default();
+  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
   app.add_flag("--exact", i.exact, "fp32 activations everywhere");
   app.add_option("--pass", i.level.switches,
                  "passes switched on or off: -flash_attention,-fuse_glu");
-  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once").show_default();
+  app.add_option("--batch-sizes", o.batch_sizes, "batch sizes").show_default();
   app.add_option(
       "--seq-lens", o.lengths,
-      "tokens of a prompt, and keys that a decoded token sees (default: 128,512, or what "
+      "prompt length, and attended KV entries of a decoded token (default: 128,512, or what "
       "the model's context allows)");
-  app.add_option("--chunk", i.chunk, "most tokens that are computed at once").show_default();
-  app.add_option("--latency-batches", o.latency_batches, "sequences of the latency check")
+  app.add_option("--chunk", i.chunk, "prefill chunk size, in tokens").show_default();
+  app.add_option("--latency-batches", o.latency_batches, "batch sizes of the latency check")
       .show_default();
-  app.add_option("--prompt", o.prompt, "tokens of its prompts").show_default();
-  app.add_option("--tokens", o.tokens, "tokens that it generates").show_default();
+  app.add_option("--prompt", o.prompt, "prompt length of the latency check").show_default();
+  app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
   app.add_option("--attention-lens", o.attention_lengths,
-                 "lengths of standard against flash attention")
+                 "lengths at which standard and flash attention are compared")
       .show_default();
   app.add_option("--seconds", o.seconds,
-                 "time that the study may take; what does not fit is left out and named")
+                 "time budget; parts that do not fit are left out and named")
       .show_default();
   app.add_option("--out", o.out,
                  "folder for the files (default: infer-lab-out, or infer-lab-out-2 ...)");
@@ -302,8 +301,8 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
 void register_infer_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<InferLabOptions>();
   Command app = program.add_subcommand("infer-lab",
-                                       "Study prefill and decode of a model file: what each "
-                                       "takes, what bounds it, what the cache gains");
+                                       "Study prefill and decode of a model file: time, "
+                                       "bottleneck, and the KV cache's gain");
   add_infer_lab_options(app, *options);
   app.footer(
       "Examples:\n"

@@ -22,8 +22,8 @@ void add_inference_options(Command app, InferenceOptions& o) {
   app.add_option("MODEL", o.model, "a .gguf file, or a folder with config.json and safetensors")
       .required();
   app.add_option("--context", o.context,
-                 "positions to keep (default: what is needed, at most the model's context)");
-  app.add_option("--chunk", o.chunk, "most tokens that are computed at once").show_default();
+                 "context length to allocate (default: what the run needs, at most the model's)");
+  app.add_option("--chunk", o.chunk, "prefill chunk size, in tokens").show_default();
   app.add_flag("--exact", o.exact, "fp32 activations everywhere");
   app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
   app.add_option("--level", o.level.level, "baseline, fused, kernels or compiled")

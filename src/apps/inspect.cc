@@ -288,7 +288,7 @@ void register_inspect(Command program, const AppContext& context) {
       .required();
   app.add_option("--context", o->contexts,
                  "context lengths: 1024,4096 (default: powers of two up to the model's)");
-  app.add_option("--chunk", o->chunk, "most tokens that are computed at once").show_default();
+  app.add_option("--chunk", o->chunk, "prefill chunk size, in tokens").show_default();
   app.add_flag("--json", o->json, "print one JSON object on stdout and nothing else");
   app.footer(
       "Every tensor that the model reads is checked to be there and to have its shape.\n"

@@ -187,7 +187,7 @@ class Lab {
           fmt::format("{} reached {:.0f}% of the measured peak: the peak is too low, measure it "
                       "again (ridge machine --remeasure)",
                       name, 100 * mfu));
-    if (run.step.covered_ns() > run.step.wall_ns)
+    if (run.step.busy_ns() > run.step.wall_ns)
       record_.warnings.push_back(
           fmt::format("the kernels of {} took more than its wall time", name));
   }
@@ -237,8 +237,7 @@ class Lab {
 
 void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
-  app.add_option("--levels", o.levels, "all, or some of the levels with commas between")
-      .show_default();
+  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
   app.add_option("--profile-levels", o.profile_levels,
                  "levels whose operations are shown (default: the last)");
   add_switch_options(app, o.level);
@@ -246,10 +245,10 @@ void add_lab_options(Command app, LabOptions& o) {
                  "sequences a step: one or several (default: the preset's)");
   app.add_option("--seq-lens", o.lengths,
                  "tokens a sequence: one or several (default: the preset's)");
-  app.add_option("--steps", o.steps,
-                 "measured steps; every other one of the first 16 is instrumented, then two in 64; "
-                 "on a GPU one in sixteen, one to eight (default: 20; of a GPU, whose steps are "
-                 "short, 48)");
+  app.add_option(
+      "--steps", o.steps,
+      "measured steps; half of the first 16 are instrumented, then two in 64; on a GPU one "
+      "in sixteen, at most eight (default: 20, on a GPU 48)");
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_option("--out", o.out,
                  "folder for the files (default: lab-out, or lab-out-2 ... where it exists)");
@@ -265,8 +264,8 @@ void add_lab_options(Command app, LabOptions& o) {
 void register_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<LabOptions>();
   Command app = program.add_subcommand("lab",
-                                       "Train a model at each level on the same data; show what "
-                                       "each gains, where the time goes, what would help");
+                                       "Train a model at each level on the same data; show each "
+                                       "level's gain, where the time goes, and what would help");
   add_lab_options(app, *options);
   app.footer(
       "Examples:\n"

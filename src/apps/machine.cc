@@ -57,7 +57,7 @@ void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
                {"read"},
                {"copy"},
                {"theoretical"},
-               {"kept beside others"}});
+               {"shared-cache residency"}});
   for (const cost::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
                rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s"),
@@ -66,7 +66,7 @@ void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
 }
 
 void print_products(const Records& records, const TerminalOptions& terminal) {
-  Table table({{"products", Align::kLeft},
+  Table table({{"GEMM", Align::kLeft},
                {"96^3"},
                {"384^3"},
                {"1000^3"},
@@ -151,7 +151,8 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
   std::filesystem::path path = ceilings_path(c.machine);
   bool is_kept = !path.empty() && std::filesystem::exists(path);
   fmt::print("measured {} ago, {}\n", age(c.measured_at),
-             is_kept ? fmt::format("kept in {}", path.string()) : "not kept: no cache folder");
+             is_kept ? fmt::format("cached in {}", path.string())
+                     : "not cached: there is no cache folder");
 }
 
 }  // namespace
@@ -159,13 +160,14 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
 void register_machine(Command program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
   Command app = program.add_subcommand(
-      "machine", "Measure what this machine reaches at best: bandwidths, products, calls");
+      "machine",
+      "Measure what this machine reaches at best: bandwidths, GEMM rates, launch overhead");
   add_machine_options(app, options->machine);
   app.add_flag("--tf32", options->tf32,
-               "of a GPU: the record where fp32's products are TF32's (without it the tables have "
-               "both, --json that of true fp32)");
-  app.add_flag("--remeasure", options->remeasure, "measure again although a result is kept");
-  app.add_flag("--json", options->json, "the whole record as JSON");
+               "on a GPU: run fp32 GEMMs in TF32 (without it the tables show both, and --json has "
+               "true fp32)");
+  app.add_flag("--remeasure", options->remeasure, "measure again even if a result is cached");
+  app.add_flag("--json", options->json, "print the whole record as JSON");
   app.footer(
       "Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine "
       "--remeasure --json > machine.json");

@@ -70,7 +70,7 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
 int run(int argc, char** argv) {
   using namespace ridge;
   CLI::App program{
-      "Ridge trains and runs Llama- and Gemma-family language models and accounts for every "
+      "Ridge trains Llama models, runs Llama and Gemma models, and accounts for every "
       "microsecond and byte.\n"
       "One graph, many views: the same graph is differentiated, optimised, costed, run, measured "
       "and reported."};

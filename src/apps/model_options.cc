@@ -101,7 +101,7 @@ void add_switch_options(Command app, LevelOptions& options) {
   Option dtype =
       app.add_option(
              "--dtype", options.dtype,
-             "type of products and activations: fp32, tf32 (fp32 whose products a GPU rounds to "
+             "type of GEMMs and activations: fp32, tf32 (fp32 whose GEMM inputs a GPU rounds to "
              "TF32) or bf16 (fp32 masters)")
           .show_default()
           .group(kLevelGroup);
@@ -147,7 +147,7 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                       options.threads);
   const bool on_gpu = chosen_device(options) == "cuda";
   if (!on_gpu && options.threads > omp_get_num_procs())
-    fmt::print(stderr, "warning: {} threads take turns on {} cores\n", options.threads,
+    fmt::print(stderr, "warning: {} threads share {} cores\n", options.threads,
                omp_get_num_procs());
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   if (on_gpu)

@@ -203,7 +203,7 @@ void print_text(const PlanOptions& o,
   fmt::print("\n");
   Table table({{"a step", Align::kLeft}, {""}, {"", Align::kLeft}});
   table.add({"model FLOPs", flops(model.flops), "forward and backward, whatever kernels do"});
-  table.add({"  of them in products", flops(2 * model.macs), "2 a MAC"});
+  table.add({"  of them in GEMMs", flops(2 * model.macs), "2 a MAC"});
   table.add({"executed FLOPs", flops(r.executed.flops),
              "optimizer and recomputation in, hidden tiles out"});
   table.add({"planned bytes", format_bytes(r.planned_bytes), "each operand of each kernel once"});
@@ -268,7 +268,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
 void register_plan(Command program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
   Command app = program.add_subcommand(
-      "plan", "Predict time, memory and cost of training or inference without running it");
+      "plan", "Predict the time and memory of training or inference without running it");
   add_model_options(app, options->model);
   add_level_options(app, options->level);
   add_machine_options(app, options->machine);
@@ -285,18 +285,14 @@ void register_plan(Command program, const AppContext& context) {
   app.add_flag("--json", options->json, "the plan as JSON");
   add_inference_plan_options(app, options->inference);
   app.footer(
-      "Training: the time of a step, where it goes, the days for a token budget, and what fits.\n"
-      "Inference (--inference, or --model FILE): TTFT, the time to the first token, is a prefill "
-      "of "
-      "all prompts;\n"
-      "TPOT, the time per output token, a decode step that gives each sequence one more. Prefill "
-      "is "
-      "bound by\n"
-      "arithmetic (MFU says how much of the peak it uses), decode by memory (MBU), so batches cost "
-      "decode\n"
-      "little until their keys and values weigh as much as the weights. The predictions are those "
-      "that\n"
-      "ridge infer-lab prints beside its measurements.\n\n"
+      "Training: the time of a step and where it goes, the days for a token budget, and what "
+      "fits.\n"
+      "Inference (--inference, or --model FILE): TTFT (time to first token) is a prefill of all\n"
+      "prompts. TPOT (time per output token) is one decode step of every sequence. Prefill is\n"
+      "compute-bound (see MFU) and decode memory-bound (see MBU), so a larger batch is almost "
+      "free\n"
+      "in decode until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
+      "predictions beside its measurements.\n\n"
       "Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype "
       "bf16 --tokens 20e9\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"

@@ -248,7 +248,7 @@ class InferencePlanner {
                place_.title);
     fmt::print("source: {}\n", place_.source);
     for (const std::string& note : place_.ceilings.notes) fmt::print("{}\n", note);
-    fmt::print("products in {} (prefill) and {} (decode), chunks of {} tokens\n\n",
+    fmt::print("GEMMs in {} (prefill) and {} (decode), prefill chunks of {} tokens\n\n",
                plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
     print_times();
     print_memory();
@@ -284,17 +284,14 @@ void add_inference_plan_options(Command app, InferencePlanOptions& o) {
   constexpr const char* kGroup = "Inference";
   app.add_flag("--inference", o.inference, "plan prefill and decode instead of training")
       .group(kGroup);
-  app.add_option("--model", o.model,
-                 "plan inference of a model file, with its weights as they are stored")
+  app.add_option("--model", o.model, "plan inference of a model file").group(kGroup);
+  app.add_option("--batch-sizes", o.batch_sizes, "batch sizes").show_default().group(kGroup);
+  app.add_option(
+         "--seq-lens", o.lengths,
+         "prompt length, and attended KV entries of a decoded token (default: 128,512,2048, "
+         "or what the model's context allows)")
       .group(kGroup);
-  app.add_option("--batch-sizes", o.batch_sizes, "sequences at once").show_default().group(kGroup);
-  app.add_option("--seq-lens", o.lengths,
-                 "tokens of a prompt, and keys that a decoded token sees (default: 128,512,2048, "
-                 "or what the model's context allows)")
-      .group(kGroup);
-  app.add_option("--chunk", o.chunk, "most tokens that are computed at once")
-      .show_default()
-      .group(kGroup);
+  app.add_option("--chunk", o.chunk, "prefill chunk size, in tokens").show_default().group(kGroup);
   app.add_flag("--exact", o.exact, "fp32 activations everywhere").group(kGroup);
 }
 

@@ -206,7 +206,8 @@ class Training {
 void add_optimizer_options(Command app, train::OptimizerOptions& o) {
   constexpr const char* kGroup = "Optimizer (AdamW)";
   app.add_option("--lr", o.learning_rate, "learning rate").show_default().group(kGroup);
-  app.add_option("--weight-decay", o.weight_decay, "decoupled, on every tensor")
+  app.add_option("--weight-decay", o.weight_decay,
+                 "decoupled weight decay, applied to every tensor")
       .show_default()
       .group(kGroup);
   app.add_option("--clip", o.clip_norm, "clip the gradients' norm to this (0: no clipping)")
@@ -219,7 +220,9 @@ void add_optimizer_options(Command app, train::OptimizerOptions& o) {
                  "step at which a cosine reaches --min-lr (0: constant)")
       .show_default()
       .group(kGroup);
-  app.add_option("--min-lr", o.minimum_rate, "where the cosine ends").show_default().group(kGroup);
+  app.add_option("--min-lr", o.minimum_rate, "learning rate at the end of the cosine")
+      .show_default()
+      .group(kGroup);
 }
 
 void add_options(Command app, TrainOptions& o) {
@@ -228,13 +231,13 @@ void add_options(Command app, TrainOptions& o) {
                  "sequences of a micro-batch (default: the preset's)");
   app.add_option("--seq-len", o.sequence, "tokens a sequence (default: the preset's)");
   app.add_option("--micro-batches", o.micro_batches,
-                 "gradients of this many are summed before an update")
+                 "sum the gradients of this many micro-batches before an update")
       .show_default();
   app.add_option("--steps", o.steps, "measured steps").show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_flag("--profile", o.profile,
-               "print the operation tables, of every other step of the first 16 and of two in 64 "
-               "after; on a GPU of one step in sixteen, one to eight");
+               "instrument some steps and print the operation tables: half of the first 16 steps, "
+               "then two in 64; on a GPU one in sixteen, at most eight");
   app.add_option("--out", o.out,
                  "write the files of ridge lab into this folder (implies instrumented steps)");
   app.add_flag("--force", o.force, "overwrite files in an existing --out folder");

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "backends/backend.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 #include "backends/kernels/token_heads.h"
 
 namespace ridge::backends {
@@ -24,7 +24,7 @@ bool output_lies_in_rows(const Call& call, int output, const Layout& layout);  /
 // An operand as rows; it must lie in rows.
 int64_t row_stride(const Operand& operand);
 template <typename T>
-Rows<T> rows(const Operand& operand) {
+StridedRows<T> rows(const Operand& operand) {
   return {operand.as<T>(), row_stride(operand)};
 }
 

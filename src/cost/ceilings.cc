@@ -60,30 +60,30 @@ void check_bandwidth(const Ceilings& ceilings) {
 }
 
 void check_products(const Ceilings& ceilings) {
-  expect_count("products", ceilings.products.size(), 1);
+  expect_count("gemms", ceilings.products.size(), 1);
   bool has_f32 = false;
   for (const ProductRates& rates : ceilings.products) {
-    has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_own);
-    expect_rate("products.peak_flops_per_ns", rates.peak_flops_per_ns, false);
-    expect_rate("products.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
+    has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_native);
+    expect_rate("gemms.peak_flops_per_ns", rates.peak_flops_per_ns, false);
+    expect_rate("gemms.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
     if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
-      refuse("products.exposed_memory_share",
+      refuse("gemms.exposed_memory_share",
              fmt::format("expects 0 to 1, got {:g}", rates.exposed_memory_share));
     if (!(rates.power_of_two_slowdown >= 1 && rates.power_of_two_slowdown <= 100))
-      refuse("products.power_of_two_slowdown",
+      refuse("gemms.power_of_two_slowdown",
              fmt::format("expects 1 to 100, got {:g}", rates.power_of_two_slowdown));
-    expect_ns("products.stream_call_ns", rates.stream_call_ns);
-    expect_count("products.samples", rates.samples.size(), 0);
+    expect_ns("gemms.stream_call_ns", rates.stream_call_ns);
+    expect_count("gemms.samples", rates.samples.size(), 0);
     for (const ProductSample& sample : rates.samples) {
       for (int64_t extent :
            {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
         if (extent < 1 || extent > kMostExtent)
-          refuse("products.samples", fmt::format("expects extents from 1 to 2^32, got {}", extent));
-      expect_ns("products.samples.ns", sample.ns);
-      if (sample.ns == 0) refuse("products.samples.ns", "expects more than 0");
+          refuse("gemms.samples", fmt::format("expects extents from 1 to 2^32, got {}", extent));
+      expect_ns("gemms.samples.ns", sample.ns);
+      if (sample.ns == 0) refuse("gemms.samples.ns", "expects more than 0");
     }
   }
-  if (!has_f32) refuse("products", "expects an entry for f32");
+  if (!has_f32) refuse("gemms", "expects an entry for f32");
 }
 
 void check_attention(const Ceilings& ceilings) {
@@ -129,18 +129,18 @@ std::string Machine::hash() const {
 }
 
 std::string ProductRates::name() const {
-  return std::string(ridge::name(dtype)) + (is_own ? " by own kernels" : "");
+  return std::string(ridge::name(dtype)) + (is_native ? " native" : "");
 }
 
-const ProductRates& Ceilings::product(DType dtype, bool is_own) const {
+const ProductRates& Ceilings::product(DType dtype, bool is_native) const {
   const ProductRates *f32 = nullptr, *plain = nullptr;
   for (const ProductRates& rates : products) {
-    if (rates.dtype == dtype && rates.is_own == is_own) return rates;
-    if (rates.is_own) continue;
+    if (rates.dtype == dtype && rates.is_native == is_native) return rates;
+    if (rates.is_native) continue;
     if (rates.dtype == dtype) plain = &rates;
     if (rates.dtype == DType::kF32) f32 = &rates;
   }
-  RIDGE_CHECK(f32 != nullptr, "ceilings without f32 products");
+  RIDGE_CHECK(f32 != nullptr, "ceilings without f32 GEMMs");
   return plain != nullptr ? *plain : *f32;
 }
 
@@ -148,9 +148,9 @@ double Ceilings::peak_flops_per_ns(DType dtype) const {
   return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
 }
 
-Ceilings at_launch_pace(Ceilings ceilings, double pace) {
-  ceilings.stream_launch_ns /= pace;
-  for (ProductRates& rates : ceilings.products) rates.stream_call_ns /= pace;
+Ceilings at_launch_rate(Ceilings ceilings, double rate) {
+  ceilings.stream_launch_ns /= rate;
+  for (ProductRates& rates : ceilings.products) rates.stream_call_ns /= rate;
   return ceilings;
 }
 
@@ -169,7 +169,7 @@ void validate(const Ceilings& ceilings) {
   expect_ns("round_ns", ceilings.round_ns);
   expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
   expect_ns("stream_gap_ns", ceilings.stream_gap_ns);
-  expect_ns("turn_ns", ceilings.turn_ns);
+  expect_ns("empty_step_ns", ceilings.empty_step_ns);
   expect_ns("parallel_ns", ceilings.parallel_ns);
   if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
     refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));

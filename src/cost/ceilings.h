@@ -78,7 +78,7 @@ struct ProductSample {
 // rounded to 16 bits on the way.
 struct ProductRates {
   DType dtype = DType::kF32;
-  bool is_own = false;  // where kernels of the backend's own may run (matmul's attribute)
+  bool is_native = false;  // where kernels of the backend's own may run (matmul's attribute)
   // The best rate among the samples, or the data sheet's times its efficiency
   double peak_flops_per_ns = 0;
   double theoretical_flops_per_ns = 0;  // 0 = unknown
@@ -92,7 +92,7 @@ struct ProductRates {
   double stream_call_ns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet
 
-  std::string name() const;  // "f32", "f32 by own kernels"
+  std::string name() const;  // "f32", "f32 native"
 };
 
 // Flash attention's two parts on a generic shape: products, and what is done per score (scale,
@@ -133,7 +133,7 @@ struct Ceilings {
   // The host's share of a launch outside a recording; 0 = all of launch_ns
   double stream_launch_ns = 0;
   double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
-  double turn_ns = 0;        // a step that computes nothing, where the host waits for each
+  double empty_step_ns = 0;  // a step that computes nothing, where the host waits for each
   double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
   // Kernels smaller than this stay on one thread; attention in a team shares less, unpredicted.
   int64_t parallel_threshold_bytes = 0;
@@ -141,7 +141,7 @@ struct Ceilings {
 
   // The products of a type; a type that the machine lacks falls back to f32's, and own
   // kernels to the library's.
-  const ProductRates& product(DType dtype, bool is_own = false) const;
+  const ProductRates& product(DType dtype, bool is_native = false) const;
   double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
   // The roofs of the memory behind all caches: copies, and reads alone.
   double memory_bytes_per_ns() const {
@@ -154,8 +154,8 @@ struct Ceilings {
   bool disturbed() const { return others_share > 0.1; }
 };
 
-// The same where the host launches at another pace: 1 = as it did when it was measured.
-Ceilings at_launch_pace(Ceilings ceilings, double pace);
+// The same with the host's launches at another rate: 1 = as at calibration.
+Ceilings at_launch_rate(Ceilings ceilings, double rate);
 
 // Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers
 // that no machine has.

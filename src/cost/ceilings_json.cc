@@ -14,7 +14,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 13;
+constexpr int kFormat = 14;
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -37,7 +37,7 @@ Json product_json(const ProductRates& rates) {
                        {"k", s.extents.k},
                        {"ns", s.ns}});
   return {{"dtype", name(rates.dtype)},
-          {"is_own", rates.is_own},
+          {"is_native", rates.is_native},
           {"peak_flops_per_ns", rates.peak_flops_per_ns},
           {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
           {"exposed_memory_share", rates.exposed_memory_share},
@@ -59,7 +59,7 @@ Json memory_json(const Ceilings& ceilings) {
                       {"read_bytes_per_ns", l.read_bytes_per_ns},
                       {"copy_bytes_per_ns", l.copy_bytes_per_ns},
                       {"theoretical_bytes_per_ns", l.theoretical_bytes_per_ns},
-                      {"lifetime_ns", l.lifetime_ns}});
+                      {"residency_ns", l.lifetime_ns}});
   return {{"points", points}, {"levels", levels}};
 }
 
@@ -100,7 +100,7 @@ ProductForm read_form(const JsonField& field) {
 ProductRates read_product(const JsonField& r) {
   ProductRates rates;
   rates.dtype = read_dtype(r.at("dtype"));
-  rates.is_own = r.at("is_own").flag();
+  rates.is_native = r.at("is_native").flag();
   rates.peak_flops_per_ns = r.at("peak_flops_per_ns").real();
   rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
   rates.exposed_memory_share = r.at("exposed_memory_share").real();
@@ -123,7 +123,7 @@ void read_memory(const JsonField& r, Ceilings& ceilings) {
     ceilings.levels.push_back({l.at("name").text(), l.at("capacity_bytes").integer(),
                                l.at("read_bytes_per_ns").real(), l.at("copy_bytes_per_ns").real(),
                                l.at("theoretical_bytes_per_ns").real(),
-                               l.at("lifetime_ns").real()});
+                               l.at("residency_ns").real()});
 }
 
 void read_rates(const JsonField& r, Ceilings& c) {
@@ -138,7 +138,7 @@ void read_rates(const JsonField& r, Ceilings& c) {
   c.round_ns = r.at("round_ns").real();
   c.stream_launch_ns = r.at("stream_launch_ns").real();
   c.stream_gap_ns = r.at("stream_gap_ns").real();
-  c.turn_ns = r.at("turn_ns").real();
+  c.empty_step_ns = r.at("empty_step_ns").real();
   c.parallel_ns = r.at("parallel_ns").real();
   c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
 }
@@ -152,7 +152,7 @@ Ceilings read(const JsonField& r) {
   c.measured_at = r.at("measured_at").text();
   c.others_share = r.at("others_share").real();
   read_memory(r.at("memory"), c);
-  for (const JsonField& p : r.at("products").items()) c.products.push_back(read_product(p));
+  for (const JsonField& p : r.at("gemms").items()) c.products.push_back(read_product(p));
   for (const JsonField& a : r.at("attention").items())
     c.attention.push_back({read_dtype(a.at("dtype")), a.at("forward_flops_per_ns").real(),
                            a.at("forward_scores_per_ns").real(),
@@ -173,7 +173,7 @@ std::string to_json(const Ceilings& c) {
             {"measured_at", c.measured_at},
             {"others_share", c.others_share},
             {"memory", memory_json(c)},
-            {"products", Json::array()},
+            {"gemms", Json::array()},
             {"attention", Json::array()},
             {"arithmetic_flops_per_ns", c.arithmetic_flops_per_ns},
             {"fused_flops_per_ns", c.fused_flops_per_ns},
@@ -186,11 +186,11 @@ std::string to_json(const Ceilings& c) {
             {"round_ns", c.round_ns},
             {"stream_launch_ns", c.stream_launch_ns},
             {"stream_gap_ns", c.stream_gap_ns},
-            {"turn_ns", c.turn_ns},
+            {"empty_step_ns", c.empty_step_ns},
             {"parallel_ns", c.parallel_ns},
             {"parallel_threshold_bytes", c.parallel_threshold_bytes},
             {"notes", c.notes}};
-  for (const ProductRates& rates : c.products) json["products"].push_back(product_json(rates));
+  for (const ProductRates& rates : c.products) json["gemms"].push_back(product_json(rates));
   for (const AttentionRates& a : c.attention)
     json["attention"].push_back({{"dtype", name(a.dtype)},
                                  {"forward_flops_per_ns", a.forward_flops_per_ns},

@@ -117,7 +117,7 @@ class Predictor {
     ProductCall call =
         product_call(types.call(), at(places_, node.inputs[0]).layout,
                      at(places_, node.inputs[1]).layout, at(places_, node.outputs[0]).layout);
-    const ProductRates& rates = ceilings_.product(call.dtype, call.is_own);
+    const ProductRates& rates = ceilings_.product(call.dtype, call.is_native);
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
     if (!rates.samples.empty()) p.overhead_ns = 0;

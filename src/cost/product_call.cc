@@ -33,7 +33,7 @@ ProductCall product_call(const Call& call,
   bool b_transposed = k.extent > 1 && k.second_step == 1 && !(n.extent > 1 && n.first_step == 1);
   ProductCall product;
   product.dtype = call.inputs[0].dtype;
-  product.is_own = call.attrs.flag("native");
+  product.is_native = call.attrs.flag("native");
   product.extents = {extents.product(e.batch + m.rest + n.rest + k.rest), m.extent, n.extent,
                      k.extent};
   product.power_of_two_rows =

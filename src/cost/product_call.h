@@ -12,7 +12,7 @@ struct ProductCall {
   ProductForm form = ProductForm::kNN;
   ProductExtents extents;
   DType dtype = DType::kF32;  // of the operands
-  bool is_own = false;
+  bool is_native = false;
   bool power_of_two_rows = false;  // some matrix's rows lie a power of two of bytes apart, >= 2 KiB
 };
 

@@ -17,9 +17,9 @@ double clock_reading_ns() {
 
 }  // namespace
 
-void Measurement::add_plain(double wall_ns, bool beside_instrumented) {
+void Measurement::add_plain(double wall_ns, bool is_paired) {
   plain_ns_.push_back(wall_ns);
-  if (beside_instrumented) beside_ns_.push_back(wall_ns);
+  if (is_paired) paired_ns_.push_back(wall_ns);
 }
 
 void Measurement::add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs) {
@@ -29,7 +29,7 @@ void Measurement::add_instrumented(double wall_ns, std::vector<record::ProfiledR
 void Measurement::fill(std::span<const record::PredictedGraph> graphs,
                        record::RunRecord& record) const {
   record.plain_wall_ns = plain_ns_;
-  record.beside_wall_ns = beside_ns_;
+  record.paired_wall_ns = paired_ns_;
   // One reading before and one after each call.
   if (!instrumented_.empty())
     record.clock_ns = clock_reading_ns() * 2 * static_cast<double>(record.launches);

@@ -12,9 +12,9 @@ namespace ridge::measure {
 
 class Measurement {
  public:
-  // A step that nothing watched. `beside_instrumented`: those that what instrumenting costs is told
+  // A step that nothing watched. `is_paired`: those that what instrumenting costs is told
   // from.
-  void add_plain(double wall_ns, bool beside_instrumented);
+  void add_plain(double wall_ns, bool is_paired);
   // `wall_ns` without what the instrument took.
   void add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs);
 
@@ -27,7 +27,7 @@ class Measurement {
 
  private:
   std::vector<double> plain_ns_;
-  std::vector<double> beside_ns_;
+  std::vector<double> paired_ns_;
   std::vector<record::InstrumentedStep> instrumented_;
 };
 

@@ -121,11 +121,11 @@ void TrainingRun::run_round(int64_t steps) {
 record::RunRecord TrainingRun::record() const {
   record::RunRecord record = counts_;
   record.losses = losses_;
-  record.pace_samples = launch_rate_.samples();
+  record.launch_rate_samples = launch_rate_.samples();
   measurement_.fill(graphs_, record);
-  if (launch_rate_.matters() && record.pace().count > 0)
-    record.predicted_ns =
-        record::predict_step_ns(graphs_, cost::at_launch_pace(*ceilings_, record.pace().median));
+  if (launch_rate_.matters() && record.launch_rate().count > 0)
+    record.predicted_ns = record::predict_step_ns(
+        graphs_, cost::at_launch_rate(*ceilings_, record.launch_rate().median));
   return record;
 }
 

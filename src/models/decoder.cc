@@ -84,7 +84,7 @@ ValueId Decoder::attend(ValueId q, ValueId k, ValueId v, int64_t layer) {
   return ops::reshape(b, mixed, {b.shape(q)[0], config.heads * config.head_size});
 }
 
-ValueId Decoder::wanted(ValueId x, int64_t layer) {
+ValueId Decoder::gather_last_tokens(ValueId x, int64_t layer) {
   if (rows_ == kNoValue || layer + 1 != config.layers) return x;
   return b.call("embedding", {x, rows_});
 }

@@ -52,8 +52,8 @@ class Decoder {
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
   // What goes on behind the attention of a layer: of the
-  // last one, the wanted tokens. [N,...] -> [N or M,...]
-  ValueId wanted(ValueId x, int64_t layer);
+  // last one, only the tokens whose logits are computed. [N,...] -> [N or M,...]
+  ValueId gather_last_tokens(ValueId x, int64_t layer);
   ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
 
   const ModelConfig& config;

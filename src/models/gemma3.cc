@@ -16,12 +16,12 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
   ValueId q = d.project_heads(normed, prefix + "self_attn.q_proj", d.config.heads);
   ValueId k = d.project_heads(normed, prefix + "self_attn.k_proj", d.config.kv_heads);
   ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
-  ValueId turned_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
-  ValueId turned_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
-  ValueId mixed = d.wanted(d.attend(turned_q, turned_k, v, layer), layer);
+  ValueId rotated_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
+  ValueId rotated_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
+  ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);
   ValueId projected =
       d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias);
-  return ops::add(d.b, d.wanted(x, layer),
+  return ops::add(d.b, d.gather_last_tokens(x, layer),
                   d.norm(projected, prefix + "post_attention_layernorm.weight"));
 }
 

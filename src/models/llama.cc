@@ -14,10 +14,10 @@ ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_
   ValueId q = d.project_heads(normed, prefix + "self_attn.q_proj", d.config.heads);
   ValueId k = d.project_heads(normed, prefix + "self_attn.k_proj", d.config.kv_heads);
   ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
-  ValueId turned_q = d.rotate(q, layer), turned_k = d.rotate(k, layer);
-  ValueId mixed = d.wanted(d.attend(turned_q, turned_k, v, layer), layer);
+  ValueId rotated_q = d.rotate(q, layer), rotated_k = d.rotate(k, layer);
+  ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);
   return ops::add(
-      d.b, d.wanted(x, layer),
+      d.b, d.gather_last_tokens(x, layer),
       d.project(mixed, prefix + "self_attn.o_proj", d.config.hidden, d.config.attention_bias));
 }
 

@@ -46,7 +46,7 @@ void expect_dtype(std::string_view op, const Type& type, DType dtype, std::strin
     throw usage_error("[{}] expected {} of {}, got {}", op, what, name(dtype), type.str());
 }
 
-Rows rows_of(const Shape& shape) {
+RowExtents rows_of(const Shape& shape) {
   int64_t width = shape.rank() == 0 ? 1 : shape.back();
   return {width == 0 ? 0 : shape.elements() / width, width};
 }

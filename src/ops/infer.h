@@ -29,10 +29,16 @@ inline Type f32(const Shape& shape) { return {DType::kF32, shape}; }
 inline Type i32(const Shape& shape) { return {DType::kI32, shape}; }
 
 // A tensor seen as rows of its last axis.
-struct Rows {
+struct RowExtents {
   int64_t count;
   int64_t width;
 };
-Rows rows_of(const Shape& shape);
+RowExtents rows_of(const Shape& shape);
+
+// Calls body(first element) for each row.
+template <typename Body>
+void for_each_row(const RowExtents& rows, const Body& body) {
+  for (int64_t r = 0; r < rows.count; ++r) body(static_cast<size_t>(r * rows.width));
+}
 
 }  // namespace ridge::ops

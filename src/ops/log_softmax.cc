@@ -3,6 +3,7 @@
 // an eager framework's cross-entropy computes first.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "ops/build.h"
@@ -19,7 +20,7 @@ std::vector<Type> infer(const Call& call) {
 
 // max, subtract, exp, sum, subtract; one log a row.
 Work work(const Call& call) {
-  Rows rows = rows_of(call.inputs[0].shape);
+  RowExtents rows = rows_of(call.inputs[0].shape);
   return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
 }
 
@@ -31,15 +32,13 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    double top = *std::max_element(x, x + rows.width);
-    double sum = 0;
+  RowExtents rows = rows_of(call.inputs[0].shape);
+  for_each_row(rows, [&](size_t at) {
+    const double* x = &inputs[0]->data[at];
+    double top = *std::max_element(x, x + rows.width), sum = 0;
     for (int64_t i = 0; i < rows.width; ++i) sum += std::exp(x[i] - top);
-    for (int64_t i = 0; i < rows.width; ++i)
-      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = x[i] - top - std::log(sum);
-  }
+    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = x[i] - top - std::log(sum);
+  });
 }
 
 std::vector<Case> cases() {
@@ -63,15 +62,12 @@ Work work_backward(const Call& call) {
 void reference_backward(const Call& call,
                         std::span<const Tensor64* const> inputs,
                         std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];
-    double sum = 0;
-    for (int64_t i = 0; i < rows.width; ++i) sum += dy[i];
-    for (int64_t i = 0; i < rows.width; ++i)
-      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = dy[i] - std::exp(y[i]) * sum;
-  }
+  RowExtents rows = rows_of(call.inputs[0].shape);
+  for_each_row(rows, [&](size_t at) {
+    const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
+    double sum = std::accumulate(dy, dy + rows.width, 0.0);
+    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = dy[i] - std::exp(y[i]) * sum;
+  });
 }
 
 std::vector<Case> cases_backward() {

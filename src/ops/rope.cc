@@ -43,7 +43,7 @@ std::vector<Type> infer(const Call& call) {
   return {x};
 }
 
-// A pair takes 4 products and 2 sums; turning the gradient back costs the same.
+// A pair takes 4 products and 2 sums; rotating the gradient back costs the same.
 Work work(const Call& call) { return arithmetic(3 * call.inputs[0].shape.elements()); }
 ModelWork model_work(const Call& call) { return {work(call), work(call)}; }
 

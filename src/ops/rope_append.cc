@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rope_append (put there by fuse_rope_append): a merged projection [N,(H+2K)E] goes where an
-// attention over a cache wants it, in one pass: q and k heads are normed where `norms`, turned, and
+// attention over a cache wants it, in one pass: q and k heads are normed where `norms`, rotated, and
 // q is laid out as [N,H,E] while keys and values are written into their cells in place. Inputs: key
 // cache, value cache, merged, cos, sin, positions, slots, block table, and where `norms` the
 // weights f32[E] of q's and k's heads. Outputs: new versions of the caches, q. Inference only: it
@@ -88,19 +88,19 @@ void reference(const Call& call, std::span<const Tensor64* const> in, std::span<
                                            position % e.ring());
     for (size_t h = 0; h < all; ++h) {
       const double* from = &in[2]->data[(n * all + h) * head_size];
-      std::vector<double> head(from, from + head_size), turned = head;
+      std::vector<double> head(from, from + head_size), rotated = head;
       if (h < heads + kv_heads) {
         if (norms)
           rms_norm_row(from, in[h < heads ? 8 : 9]->data.data(), e.head_size,
                        call.attrs.real("eps"), call.attrs.real("offset"), head.data());
         rotate_row(head.data(), &in[3]->data[n * head_size / 2], &in[4]->data[n * head_size / 2],
-                   e.head_size, call.attrs.flag("interleaved"), false, turned.data());
+                   e.head_size, call.attrs.flag("interleaved"), false, rotated.data());
       }
       size_t part = h < heads ? 2 : h < heads + kv_heads ? 0 : 1;
       if (part < 2 && row < 0) continue;
       size_t to =
           part == 2 ? n * heads + h : static_cast<size_t>(row) * kv_heads + (h - heads) % kv_heads;
-      std::copy(turned.begin(), turned.end(),
+      std::copy(rotated.begin(), rotated.end(),
                 out[part].data.begin() + static_cast<std::ptrdiff_t>(to * head_size));
     }
   }

@@ -26,9 +26,9 @@ std::vector<double> rope_frequencies(const Attrs& attrs) {
       // Wavelengths over original/low are divided by the factor,
       // those under original/high kept, between blended.
       double original = attrs.real("original_context");
-      double turns = original * frequency / (2 * std::numbers::pi);
+      double rotations = original * frequency / (2 * std::numbers::pi);
       double low = attrs.real("low_frequency_factor"), high = attrs.real("high_frequency_factor");
-      double smooth = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+      double smooth = std::clamp((rotations - low) / (high - low), 0.0, 1.0);
       frequency = (1 - smooth) * frequency / factor + smooth * frequency;
     }
     frequencies.push_back(frequency);

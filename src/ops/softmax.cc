@@ -3,7 +3,7 @@
 // that are wholly masked (all -inf) become zeros.
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <numeric>
 #include <vector>
 
 #include "ops/build.h"
@@ -39,18 +39,15 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* x = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    double* y = &outputs[0].data[static_cast<size_t>(r * rows.width)];
-    double top = *std::max_element(x, x + rows.width);
-    double sum = 0;
-    for (int64_t i = 0; i < rows.width; ++i) {
-      y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
-      sum += y[i];
-    }
+  RowExtents rows = rows_of(call.inputs[0].shape);
+  for_each_row(rows, [&](size_t at) {
+    const double* x = &inputs[0]->data[at];
+    double* y = &outputs[0].data[at];
+    double top = *std::max_element(x, x + rows.width), sum = 0;
+    for (int64_t i = 0; i < rows.width; ++i)
+      sum += y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
     for (int64_t i = 0; sum > 0 && i < rows.width; ++i) y[i] /= sum;
-  }
+  });
 }
 
 std::vector<Case> cases() {
@@ -71,15 +68,12 @@ Work work_backward(const Call& call) { return arithmetic(4 * call.inputs[0].shap
 void reference_backward(const Call& call,
                         std::span<const Tensor64* const> inputs,
                         std::span<Tensor64> outputs) {
-  Rows rows = rows_of(call.inputs[0].shape);
-  for (int64_t r = 0; r < rows.count; ++r) {
-    const double* y = &inputs[0]->data[static_cast<size_t>(r * rows.width)];
-    const double* dy = &inputs[1]->data[static_cast<size_t>(r * rows.width)];
-    double dot = 0;
-    for (int64_t i = 0; i < rows.width; ++i) dot += y[i] * dy[i];
-    for (int64_t i = 0; i < rows.width; ++i)
-      outputs[0].data[static_cast<size_t>(r * rows.width + i)] = y[i] * (dy[i] - dot);
-  }
+  RowExtents rows = rows_of(call.inputs[0].shape);
+  for_each_row(rows, [&](size_t at) {
+    const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
+    double dot = std::inner_product(y, y + rows.width, dy, 0.0);
+    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = y[i] * (dy[i] - dot);
+  });
 }
 
 std::vector<Case> cases_backward() {

@@ -5,6 +5,7 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/view_reference.h"
 
 namespace ridge::ops {
 namespace {
@@ -41,16 +42,8 @@ std::vector<ValueId> gradient(const GradientCall& call) {
 void reference(const Call& call,
                std::span<const Tensor64* const> inputs,
                std::span<Tensor64> outputs) {
-  Layout dense{0, dense_strides(call.inputs[0].shape)};
-  Layout from = *view(call, dense);
-  const Shape& shape = call.outputs[0].shape;
-  Strides to = dense_strides(shape);
-  for (int64_t i = 0; i < shape.elements(); ++i) {
-    int64_t at = 0;
-    for (int axis = 0; axis < shape.rank(); ++axis)
-      at += i / to[axis] % shape[axis] * from.strides[axis];
-    outputs[0].data[static_cast<size_t>(i)] = inputs[0]->data[static_cast<size_t>(at)];
-  }
+  Layout from = *view(call, {0, dense_strides(call.inputs[0].shape)});
+  read_through(from, call.outputs[0].shape, *inputs[0], outputs[0]);
 }
 
 std::vector<Case> cases() {

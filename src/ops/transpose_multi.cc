@@ -11,12 +11,12 @@ namespace ridge::ops {
 namespace {
 
 std::vector<Type> infer(const Call& call) {
-  std::vector<Type> turned;
+  std::vector<Type> transposed;
   for (const Type& matrix : call.inputs) {
     expect_rank("transpose_multi", matrix, 2, "each operand");
-    turned.push_back({matrix.dtype, {matrix.shape[1], matrix.shape[0]}});
+    transposed.push_back({matrix.dtype, {matrix.shape[1], matrix.shape[0]}});
   }
-  return turned;
+  return transposed;
 }
 
 void reference(const Call& call,

@@ -31,11 +31,11 @@ class Differentiator {
  public:
   Differentiator(Graph& graph, const OpTable& ops) : graph_(graph), builder_(graph, ops) {}
 
-  std::vector<ValueId> run(ValueId loss, std::span<const ValueId> wanted, double seed) {
+  std::vector<ValueId> run(ValueId loss, std::span<const ValueId> requires_gradient, double seed) {
     size_t forward_values = graph_.values.size();
     NodeId forward_nodes = static_cast<NodeId>(graph_.nodes.size());
     contributions_.resize(forward_values);
-    mark_needed(wanted, forward_nodes);
+    mark_needed(requires_gradient, forward_nodes);
     RIDGE_CHECK(graph_.shape(loss).elements() == 1, "the loss is {}", graph_.type(loss).str());
     const Node* last = graph_.producer(loss);
     RIDGE_CHECK(last != nullptr, "the loss has no producer");
@@ -47,7 +47,7 @@ class Differentiator {
         })});
     for (NodeId id = forward_nodes; id-- > 0;) visit(id);
     std::vector<ValueId> gradients;
-    for (ValueId value : wanted)
+    for (ValueId value : requires_gradient)
       gradients.push_back(contributions_[index(value)].empty() ? kNoValue : total(value));
     return gradients;
   }
@@ -55,10 +55,10 @@ class Differentiator {
  private:
   static size_t index(ValueId value) { return static_cast<size_t>(value); }
 
-  // Values that depend on a wanted one.
-  void mark_needed(std::span<const ValueId> wanted, NodeId forward_nodes) {
+  // Values that depend on one that requires a gradient.
+  void mark_needed(std::span<const ValueId> requires_gradient, NodeId forward_nodes) {
     needed_.assign(graph_.values.size(), false);
-    for (ValueId value : wanted) needed_[index(value)] = true;
+    for (ValueId value : requires_gradient) needed_[index(value)] = true;
     for (NodeId id = 0; id < forward_nodes; ++id) {
       const Node& node = graph_.node(id);
       bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -104,9 +104,9 @@ class Differentiator {
     const Node node = graph_.node(id);  // a copy: appending moves the list
     bool reached = std::any_of(node.outputs.begin(), node.outputs.end(),
                                [&](ValueId v) { return !contributions_[index(v)].empty(); });
-    bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(),
-                              [&](ValueId v) { return needed_[index(v)]; });
-    if (!reached || !wanted) return;
+    bool is_needed = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId v) { return needed_[index(v)]; });
+    if (!reached || !is_needed) return;
     std::vector<ValueId> output_gradients;
     for (ValueId output : node.outputs)
       output_gradients.push_back(contributions_[index(output)].empty() ? kNoValue : total(output));
@@ -241,9 +241,9 @@ class Differentiator {
 std::vector<ValueId> differentiate(Graph& graph,
                                    const OpTable& ops,
                                    ValueId loss,
-                                   std::span<const ValueId> wanted,
+                                   std::span<const ValueId> requires_gradient,
                                    double seed) {
-  return Differentiator(graph, ops).run(loss, wanted, seed);
+  return Differentiator(graph, ops).run(loss, requires_gradient, seed);
 }
 
 }  // namespace ridge::passes

@@ -10,13 +10,13 @@
 
 namespace ridge::passes {
 
-// Appends to `graph` and returns d loss / d wanted[i] in the type of
-// wanted[i]; kNoValue where the loss does not depend on it. `seed` is
+// Appends to `graph` and returns d loss / d requires_gradient[i] in the type of
+// requires_gradient[i]; kNoValue where the loss does not depend on it. `seed` is
 // the loss's own gradient (1/m when m micro-batches are averaged).
 std::vector<ValueId> differentiate(Graph& graph,
                                    const OpTable& ops,
                                    ValueId loss,
-                                   std::span<const ValueId> wanted,
+                                   std::span<const ValueId> requires_gradient,
                                    double seed = 1.0);
 
 }  // namespace ridge::passes

@@ -45,7 +45,7 @@ class Selection {
   Selection(std::string_view level, std::string_view switches);
   bool has(std::string_view name) const { return on_.contains(std::string(name)); }
   const std::string& level() const { return level_; }
-  // What activations, and keys and values with them, are between kernels.
+  // The type in which kernels hand activations on, and KV entries with them.
   DType activations() const { return has("autocast_bf16") ? DType::kBF16 : DType::kF32; }
   std::string str() const;
 

@@ -14,9 +14,9 @@ bool is_same_work(const Setting& a, const Setting& b) {
 
 }  // namespace
 
-bool LabRecord::has_pace() const {
+bool LabRecord::has_launch_rate() const {
   return std::any_of(runs.begin(), runs.end(),
-                     [](const RunRecord& run) { return run.pace().count > 0; });
+                     [](const RunRecord& run) { return run.launch_rate().count > 0; });
 }
 
 double TrialRecord::measured_gain() const {

@@ -49,7 +49,7 @@ struct LabRecord {
 
   const cost::Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }
   // Of any run.
-  bool has_pace() const;
+  bool has_launch_rate() const;
 };
 
 // The dtype that a setting's products run in: "bf16", "i16" or f32.

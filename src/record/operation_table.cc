@@ -30,7 +30,7 @@ struct Sum {
     ++row.nodes;
     row.calls += node.calls;
     row.time_ns += node.time_ns;
-    row.own_ns += node.own_ns;
+    row.exclusive_ns += node.exclusive_ns;
     row.work += node.work;
     row.read_bytes += node.read_bytes;
     row.written_bytes += node.written_bytes;
@@ -43,7 +43,8 @@ struct Sum {
   OperationRow finish(std::string key, int64_t wall_ns) {
     row.key = std::move(key);
     row.samples = summarize(samples_ns);
-    row.share = wall_ns > 0 ? static_cast<double>(row.own_ns) / static_cast<double>(wall_ns) : 0;
+    row.share =
+        wall_ns > 0 ? static_cast<double>(row.exclusive_ns) / static_cast<double>(wall_ns) : 0;
     const double* most = std::max_element(std::begin(bound_ns), std::end(bound_ns));
     row.bound =
         *most > 0 ? static_cast<cost::Bound>(most - std::begin(bound_ns)) : cost::Bound::kNone;
@@ -63,7 +64,7 @@ void warn(OperationTable& table, const cost::Ceilings* ceilings) {
       peak = std::max(peak, rates.peak_flops_per_ns);
     if (peak > 0 && row.flops_per_ns() > kCeilingSlack * peak)
       table.warnings.push_back(
-          fmt::format("'{}' ran at {:.0f}% of the measured peak of products: the ceiling is too "
+          fmt::format("'{}' ran at {:.0f}% of the measured GEMM peak: the ceiling is too "
                       "low, measure it again (ridge machine --remeasure)",
                       row.key, 100 * row.flops_per_ns() / peak));
   };
@@ -135,10 +136,10 @@ double OperationRow::bytes_per_ns() const {
   return time_ns > 0 ? static_cast<double>(bytes()) / static_cast<double>(time_ns) : 0;
 }
 double OperationRow::limit_share() const {
-  return own_ns > 0 ? predicted_ns / static_cast<double>(own_ns) : 0;
+  return exclusive_ns > 0 ? predicted_ns / static_cast<double>(exclusive_ns) : 0;
 }
 double OperationRow::error() const {
-  return own_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
+  return exclusive_ns > 0 && predicted_ns > 0 ? limit_share() - 1 : 0;
 }
 
 std::string folded_scope(std::string_view scope) {
@@ -206,11 +207,11 @@ OperationTable table_by_scope(const StepRecord& step, const cost::Ceilings* ceil
   return table;
 }
 
-double error_share(const OperationTable& table) {
+double total_absolute_error(const OperationTable& table) {
   double errors = 0;
   for (const OperationRow& row : table.rows)
-    if (row.is_leaf) errors += std::abs(row.predicted_ns - static_cast<double>(row.own_ns));
-  return table.total.own_ns > 0 ? errors / static_cast<double>(table.total.own_ns) : 0;
+    if (row.is_leaf) errors += std::abs(row.predicted_ns - static_cast<double>(row.exclusive_ns));
+  return table.total.exclusive_ns > 0 ? errors / static_cast<double>(table.total.exclusive_ns) : 0;
 }
 
 }  // namespace ridge::record

@@ -20,10 +20,10 @@ struct OperationRow {
   bool is_leaf = true;           // the leaves of a table add up to its total
   int64_t nodes = 0;
   int64_t calls = 0;
-  int64_t time_ns = 0;  // mean over the middle half of the steps
-  int64_t own_ns = 0;   // of it, in equal parts where kernels ran side by side
-  Summary samples;      // per-step times of the row: median and interval
-  double share = 0;     // own time of the step's wall time
+  int64_t time_ns = 0;       // mean over the middle half of the steps
+  int64_t exclusive_ns = 0;  // of it, in equal parts where kernels ran side by side
+  Summary samples;           // per-step times of the row: median and interval
+  double share = 0;          // exclusive time over the step's wall time
   Work work;
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
@@ -34,7 +34,7 @@ struct OperationRow {
   double intensity() const;     // FLOPs per planned byte; 0 without bytes
   double flops_per_ns() const;  // GFLOP/s
   double bytes_per_ns() const;  // GB/s
-  // A prediction is of a kernel that has the device to itself: it stands beside the own time.
+  // A prediction is of a kernel that has the device to itself: it stands beside the exclusive time.
   double error() const;        // predicted over own, less 1; 0 where either is unknown
   double limit_share() const;  // predicted over own: 1 = as fast as the ceilings allow
 };
@@ -59,6 +59,6 @@ OperationTable table_by_place(const StepRecord& step, const cost::Ceilings* ceil
 std::string folded_scope(std::string_view scope);
 
 // The sum over the rows of |predicted - own| as a share of the total.
-double error_share(const OperationTable& table);
+double total_absolute_error(const OperationTable& table);
 
 }  // namespace ridge::record

@@ -36,7 +36,7 @@ std::vector<PredictedGraph> count_graphs(std::span<const cost::ProgramGraph> gra
 }
 
 double predict_step_ns(std::span<const PredictedGraph> graphs, const cost::Ceilings& ceilings) {
-  double ns = ceilings.turn_ns;
+  double ns = ceilings.empty_step_ns;
   for (const PredictedGraph& each : graphs)
     ns += static_cast<double>(each.run.repeat) *
           cost::predict_run_ns(*each.run.costed, each.predictions, ceilings);

@@ -59,8 +59,8 @@ double ModuleRecord::flops_per_ns() const {
 
 Summary RunRecord::profiling_cost() const {
   std::vector<double> shares;
-  for (size_t i = 0; i < std::min(beside_wall_ns.size(), step.wall_samples_ns.size()); ++i)
-    if (beside_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / beside_wall_ns[i] - 1);
+  for (size_t i = 0; i < std::min(paired_wall_ns.size(), step.wall_samples_ns.size()); ++i)
+    if (paired_wall_ns[i] > 0) shares.push_back(step.wall_samples_ns[i] / paired_wall_ns[i] - 1);
   return summarize(shares);
 }
 

@@ -53,7 +53,7 @@ struct NodeRecord {
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
   int64_t time_ns = 0;             // see StepRecord
-  int64_t own_ns = 0;              // of it, in equal parts where kernels ran side by side
+  int64_t exclusive_ns = 0;        // of it, in equal parts where kernels ran side by side
   std::vector<double> samples_ns;  // one per instrumented step
 };
 
@@ -75,13 +75,13 @@ struct GraphName {
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
-  int64_t wall_ns = 0;        // a step, data and loss included
-  int64_t busy_ns = 0;        // the sum over the nodes
-  int64_t overlapped_ns = 0;  // of it, what kernels side by side count more than once
-  int64_t idle_ns = 0;        // inside the graphs, while no kernel ran
-  int64_t launch_ns = 0;      // of it, before a graph's first kernel
-  int64_t host_ns = 0;        // outside the graphs: batch, learning rate, loss
-  int64_t covered_ns() const { return busy_ns - overlapped_ns; }  // while some kernel ran
+  int64_t wall_ns = 0;               // a step, data and loss included
+  int64_t kernel_ns = 0;             // the sum over the nodes
+  int64_t overlapped_ns = 0;         // of it, what kernels side by side count more than once
+  int64_t idle_ns = 0;               // inside the graphs, while no kernel ran
+  int64_t idle_before_first_ns = 0;  // of it, before a graph's first kernel
+  int64_t host_ns = 0;               // outside the graphs: batch, learning rate, loss
+  int64_t busy_ns() const { return kernel_ns - overlapped_ns; }  // while some kernel ran
   std::vector<double> wall_samples_ns;
   Summary forward;  // by the phase of the node
   Summary backward;
@@ -110,7 +110,7 @@ struct RunRecord {
   int64_t parameters = 0;
   std::vector<double> losses;          // one per measured step
   std::vector<double> plain_wall_ns;   // un-instrumented steps
-  std::vector<double> beside_wall_ns;  // those of them beside the instrumented ones, one each
+  std::vector<double> paired_wall_ns;  // those of them beside the instrumented ones, one each
   StepRecord step;
   cost::ModelTotals model;  // of a step: all micro-batches
   Work executed;
@@ -118,11 +118,11 @@ struct RunRecord {
   int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
   int64_t launches = 0;
   // 0 where no ceilings are known. Launches that a host makes one by one for a GPU are predicted at
-  // its pace beside the steps, all else as it was measured.
+  // the launch rate sampled beside the steps, all else at the calibrated rates.
   double predicted_ns = 0;
-  // The machine's pace beside the steps, measured now and then: of the rates that predict, 1 = the
-  // same. Empty where no ceilings are known, or none that can be measured again.
-  std::vector<double> pace_samples;
+  // The host's launch rate beside the steps over that at calibration. Empty where no ceilings are
+  // known, or where a step does not wait for launches made one by one.
+  std::vector<double> launch_rate_samples;
   double clock_ns = 0;  // of all clock readings in one instrumented step; 0 where none are made
   MemoryRecord memory;
   std::vector<cost::PassRecord> passes;
@@ -134,7 +134,7 @@ struct RunRecord {
   std::vector<int32_t> chosen;  // the sequences' first tokens
 
   Summary wall() const { return summarize(plain_wall_ns); }
-  Summary pace() const { return summarize(pace_samples); }
+  Summary launch_rate() const { return summarize(launch_rate_samples); }
   // The median of the steps; where nothing was run, the predicted time. Rates and shares are of it.
   double step_ns() const { return plain_wall_ns.empty() ? predicted_ns : wall().median; }
   double samples_per_s() const;
@@ -162,13 +162,12 @@ inline constexpr const char* kMfuConvention =
     "and "
     "recomputation left out";
 
-inline constexpr const char* kPaceConvention =
-    "the rate of a product between the steps, or for a GPU that of launches which the host makes "
-    "one by one, of the rate that `ridge machine` measured; such launches are predicted at that "
-    "pace, all else as it was measured";
+inline constexpr const char* kLaunchRateConvention =
+    "how fast the host enqueued launches beside the steps, over the rate at calibration; launches "
+    "made one by one are predicted at it";
 
 inline constexpr const char* kMbuConvention =
-    "stored bytes of the weights and of the keys and values in sight, each once a step, over the "
+    "stored bytes of the weights and of the attended KV entries, each once a step, over the "
     "measured read bandwidth of memory";
 
 // Largest difference between the logits of two runs; infinite where their numbers differ.

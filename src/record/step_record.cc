@@ -68,9 +68,9 @@ double sum_of_walls(const InstrumentedStep& step) {
   return sum;
 }
 
-// Of each span its own part: moments are divided evenly among the kernels that run in them. An
+// The exclusive part of each span: moments are divided evenly among the kernels that run in them. An
 // empty one has none; its end might be sorted before its begin, and it would run for ever.
-std::vector<double> own_parts(const std::vector<Span>& spans) {
+std::vector<double> exclusive_parts(const std::vector<Span>& spans) {
   struct Change {
     double at_ns;
     size_t span;
@@ -139,21 +139,21 @@ void add_samples(std::span<const InstrumentedStep> steps,
 }
 
 // Means over the middle steps, as the nodes' times.
-void add_own_parts(std::span<const InstrumentedStep> steps,
-                   const std::vector<int>& order,
-                   const std::vector<size_t>& middle,
-                   StepRecord& record) {
+void add_exclusive_parts(std::span<const InstrumentedStep> steps,
+                         const std::vector<int>& order,
+                         const std::vector<size_t>& middle,
+                         StepRecord& record) {
   std::vector<double> sums(record.nodes.size(), 0.0);
   for (size_t s : middle)
     for (size_t r = 0; r < order.size(); ++r) {
       const std::vector<Span>& spans = steps[s].runs[r].spans;
       const std::vector<int>& record_of = record.graphs[static_cast<size_t>(order[r])].record_of;
-      std::vector<double> parts = own_parts(spans);
+      std::vector<double> parts = exclusive_parts(spans);
       for (size_t i = 0; i < spans.size(); ++i)
         sums[static_cast<size_t>(record_of[static_cast<size_t>(spans[i].node)])] += parts[i];
     }
   for (size_t i = 0; i < sums.size(); ++i)
-    record.nodes[i].own_ns =
+    record.nodes[i].exclusive_ns =
         static_cast<int64_t>(std::floor(sums[i] / static_cast<double>(middle.size())));
 }
 
@@ -182,9 +182,9 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
     double sum = 0;
     for (size_t s : middle) sum += node.samples_ns[s];
     node.time_ns = static_cast<int64_t>(std::floor(sum / count));
-    record.busy_ns += node.time_ns;
+    record.kernel_ns += node.time_ns;
   }
-  add_own_parts(steps, order, middle, record);
+  add_exclusive_parts(steps, order, middle, record);
   double wall = 0, inside = 0, overlapped = 0, launch = 0;
   for (size_t s : middle) {
     wall += steps[s].wall_ns;
@@ -194,11 +194,11 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
       if (!run.spans.empty()) launch += run.spans.front().begin_ns;
     }
   }
-  record.launch_ns = static_cast<int64_t>(std::floor(launch / count));
+  record.idle_before_first_ns = static_cast<int64_t>(std::floor(launch / count));
   record.wall_ns = static_cast<int64_t>(std::floor(wall / count));
   record.overlapped_ns = static_cast<int64_t>(std::floor(overlapped / count));
-  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.covered_ns();
-  record.host_ns = record.wall_ns - record.idle_ns - record.covered_ns();
+  record.idle_ns = static_cast<int64_t>(std::floor(inside / count)) - record.busy_ns();
+  record.host_ns = record.wall_ns - record.idle_ns - record.busy_ns();
   record.dropped = dropped_records(steps);
   record.forward = phase_summary(record, "forward", steps.size());
   record.backward = phase_summary(record, "backward", steps.size());

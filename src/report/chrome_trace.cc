@@ -171,7 +171,7 @@ class RunWriter {
     int track = kFirstLane + static_cast<int>(lane) - 1;
     if (named_lanes_ < static_cast<int>(lane)) {
       named_lanes_ = static_cast<int>(lane);
-      writer_.name(pid_, track, "thread_name", {{"name", "kernels beside"}});
+      writer_.name(pid_, track, "thread_name", {{"name", "overlapping kernels"}});
     }
     return track;
   }

@@ -33,7 +33,7 @@ std::string heading_text(const record::LabRecord& lab, const TerminalOptions& op
     text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
     text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
     for (const cost::ProductRates& rates : c.products)
-      text += fmt::format(", {} products {}", rates.name(),
+      text += fmt::format(", {} GEMM {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
     text += fmt::format(" ({})\n", terminal_safe(c.source));
   }
@@ -59,8 +59,9 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
   }
-  text += fmt::format("\nMFU: {}; of the measured peak.\n", record::kMfuConvention);
-  if (lab.has_pace()) text += fmt::format("Machine's pace: {}.\n", record::kPaceConvention);
+  text += fmt::format("\nMFU: {}; the peak is the measured one.\n", record::kMfuConvention);
+  if (lab.has_launch_rate())
+    text += fmt::format("Launch rate: {}.\n", record::kLaunchRateConvention);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
   return text;
 }
@@ -80,15 +81,14 @@ std::string operations_text(const record::LabRecord& lab,
     warnings.insert(table.warnings.begin(), table.warnings.end());
     if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
         !side_by_side(run.step))
-      text += fmt::format("\nPredictions: sum of the errors' sizes {:.1f}% of the kernels' time.\n",
-                          100 * record::error_share(table));
+      text += fmt::format("\nPredictions: total absolute error {:.1f}% of the kernels' time.\n",
+                          100 * record::total_absolute_error(table));
   }
   text += fmt::format(
-      "\nTimes: means over the middle half of {} instrumented steps, so that rows add up; +-: half "
-      "the 95% interval of "
-      "the median{}.\nReading the clock costs {:.3f}% of a step (readings times the cost of one); "
-      "instrumented against plain steps, interleaved: {}; over all steps of this run {}.\n",
-      run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
+      "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; +- is "
+      "half the 95% interval of the median{}.\nClock readings take {:.3f}% of a step. Instrumented "
+      "steps beside plain ones take {} longer; over all steps of this run that is {}.\n",
+      run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty()) text += note + "\n";
   if (run.step.dropped > 0) text += fmt::format("{} records were dropped.\n", run.step.dropped);

@@ -57,23 +57,22 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
     if (table.rows() > 0) sections.push_back({std::move(title), std::move(note), std::move(table)});
   };
   add("Prefill and decode",
-      fmt::format("TTFT of a prefill, TPOT of a decode whose tokens see `length` keys. MFU: {}; of "
-                  "the measured peak. "
-                  "MBU: {}. Planned: what `ridge plan` makes of the same graph and ceilings.",
-                  record::kMfuConvention, record::kMbuConvention),
+      fmt::format(
+          "TTFT is the time of a prefill; TPOT is the time of a decode step that attends to "
+          "`length` KV entries. MFU: {}; the peak is the measured one. MBU: {}. Predicted: "
+          "`ridge plan` on the same graph and ceilings.",
+          record::kMfuConvention, record::kMbuConvention),
       phase_table(study));
-  add("What they take", "Weights, keys and values: what a run must read of them.",
-      resource_table(study));
+  add("Resources", "Weights and KV cache: the bytes that a run must read.", resource_table(study));
   add("Attention module and MLP under the roofline",
-      "All layers together, projections included; FLOPs per compulsory byte (inputs, outputs, "
-      "weights and the keys and "
-      "values in sight once); the roof is that of memory and of products of the type that most "
-      "weights are multiplied in.",
+      "All layers together, projections included. FLOP/B counts compulsory bytes: inputs, outputs, "
+      "weights and attended KV entries, each once. The roof is memory bandwidth, and the GEMM peak "
+      "of the type that most weights are multiplied in.",
       module_table(study));
-  add("The KV cache", "One more token, batch 1.", cache_gain_table(study));
+  add("The KV cache", "The time of one more token at batch 1.", cache_gain_table(study));
   add("Latency",
-      "The second generation on a session beside TTFT + TPOT x (n - 1); the first also makes the "
-      "graphs.",
+      "The second generation of a session against TTFT + TPOT x (n - 1). The first one also builds "
+      "the graphs.",
       latency_table(study));
   add("Standard against flash attention", reach_text(study), attention_table(study));
   return sections;

@@ -73,7 +73,7 @@ Table phase_table(const record::InferenceRecord& study) {
   return run_table(lab,
                    {{"TTFT / TPOT"},
                     {"95% interval"},
-                    {"planned (off by)"},
+                    {"predicted (error)"},
                     {"speed-up"},
                     {"tokens/s"},
                     {"MFU"},
@@ -95,9 +95,9 @@ Table resource_table(const record::InferenceRecord& study) {
                    {{"kernel calls"},
                     {"bytes moved"},
                     {"weights"},
-                    {"keys and values"},
+                    {"KV cache"},
                     {"owned memory"},
-                    {"logits off by"}},
+                    {"logits, max abs difference"}},
                    [&](const record::RunRecord& first, const record::RunRecord& run) {
                      return std::vector<std::string>{
                          format_integer(run.launches),
@@ -123,7 +123,7 @@ Table module_table(const record::InferenceRecord& study) {
                {"FLOP/B"},
                {"roofline", Align::kLeft},
                {"time"},
-               {"planned (off by)"},
+               {"predicted (error)"},
                {"of the roof"}});
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : study.lab.runs) {
@@ -144,13 +144,13 @@ Table module_table(const record::InferenceRecord& study) {
 
 Table cache_gain_table(const record::InferenceRecord& study) {
   Table table({{"context"},
-               {"a token, with the cache"},
+               {"TPOT with the cache"},
                {"95% interval"},
                {"without"},
                {"95% interval"},
                {"gain"},
-               {"the cache takes"},
-               {"logits off by"}});
+               {"cache memory"},
+               {"logits, max abs difference"}});
   for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
                time_cell(gain.without), interval_cell(gain.without),
@@ -170,7 +170,7 @@ Table latency_table(const record::InferenceRecord& study) {
                {"95% interval"},
                {"TTFT + TPOT x (n - 1)"},
                {"wall"},
-               {"off by"},
+               {"error"},
                {"tokens/s"}});
   for (const record::LatencyRecord& each : study.latencies)
     table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),

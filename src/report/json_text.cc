@@ -39,7 +39,7 @@ Json to_json(const record::OperationRow& row) {
           {"nodes", row.nodes},
           {"calls", row.calls},
           {"time_ns", row.time_ns},
-          {"own_ns", row.own_ns},
+          {"exclusive_ns", row.exclusive_ns},
           {"samples", to_json(row.samples)},
           {"share", row.share},
           {"flops", row.work.flops},

@@ -30,11 +30,11 @@ std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
   return peak > 0 ? share(run.mfu(peak)) : "-";
 }
 
-// Where a step goes: kernels that compute, kernels that only move data, gaps.
-int64_t own_ns(const record::RunRecord& run, bool computes) {
+// Where a step's time goes: kernels that compute, or kernels that only move data.
+int64_t exclusive_ns(const record::RunRecord& run, bool computes) {
   int64_t sum = 0;
   for (const record::NodeRecord& node : run.step.nodes)
-    if ((node.work.flops > 0) == computes) sum += node.own_ns;
+    if ((node.work.flops > 0) == computes) sum += node.exclusive_ns;
   return sum;
 }
 
@@ -51,19 +51,24 @@ struct Line {
 };
 
 std::vector<Line> time_lines(const record::LabRecord& lab) {
-  return {{"step, median", [](const auto& r) { return time_cell(r.wall()); }},
-          {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
-          {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
-          {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
-          {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
-          {"step, predicted", prediction},
-          {"  machine's pace",
-           [](const auto& r) { return r.pace().count > 0 ? share(r.pace().median) : "-"; }},
-          {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
-          {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
-          {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
-          {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
-          {"  kernels seen", [](const auto& r) { return format_integer(kernels_seen(r.step)); }}};
+  std::vector<Line> lines = {
+      {"step, median", [](const auto& r) { return time_cell(r.wall()); }},
+      {"95% interval", [](const auto& r) { return interval_cell(r.wall()); }},
+      {"  forward", [](const auto& r) { return time_cell(r.step.forward); }},
+      {"  backward", [](const auto& r) { return time_cell(r.step.backward); }},
+      {"  optimizer", [](const auto& r) { return time_cell(r.step.optimizer); }},
+      {"step, predicted", prediction},
+      {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
+      {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
+      {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
+      {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
+      {"  kernels profiled",
+       [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
+  if (lab.has_launch_rate())
+    lines.push_back({"launch rate", [](const auto& r) {
+                       return r.launch_rate().count > 0 ? share(r.launch_rate().median) : "-";
+                     }});
+  return lines;
 }
 
 std::vector<Line> share_lines(const record::LabRecord& lab) {
@@ -80,14 +85,15 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
       {"loss, last", [](const auto& r) { return loss(r.losses.back()); }},
       {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
       {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
-      {"some kernel runs", [](const auto& r) { return part_of_step(r, r.step.covered_ns()); }},
-      {"  computing", [](const auto& r) { return part_of_step(r, own_ns(r, true)); }},
-      {"  moving data", [](const auto& r) { return part_of_step(r, own_ns(r, false)); }},
-      {"none: launch", [](const auto& r) { return part_of_step(r, r.step.launch_ns); }},
-      {"  between kernels",
-       [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.launch_ns); }},
+      {"busy", [](const auto& r) { return part_of_step(r, r.step.busy_ns()); }},
+      {"  computing", [](const auto& r) { return part_of_step(r, exclusive_ns(r, true)); }},
+      {"  moving data", [](const auto& r) { return part_of_step(r, exclusive_ns(r, false)); }},
+      {"idle before the first kernel",
+       [](const auto& r) { return part_of_step(r, r.step.idle_before_first_ns); }},
+      {"  gaps",
+       [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.idle_before_first_ns); }},
       {"  host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
-      {"profiling costs, counted",
+      {"profiling overhead, counted",
        [](const auto& r) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
        }},

@@ -40,8 +40,8 @@ std::string ladder_section(const record::LabRecord& lab) {
       "statistics), or with the one in brackets where samples are too few for it. Forward, "
       "backward and optimizer are sums of kernel times.\n",
       plain(record::kMfuConvention));
-  if (lab.has_pace())
-    text += fmt::format("The machine's pace is {}.\n", plain(record::kPaceConvention));
+  if (lab.has_launch_rate())
+    text += fmt::format("The launch rate is {}.\n", plain(record::kLaunchRateConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;
 }
@@ -70,7 +70,7 @@ std::string heading_section(const record::LabRecord& lab, std::string_view title
   text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
                       c.measured_at.empty() ? "" : " " + c.measured_at);
   for (const cost::ProductRates& rates : c.products)
-    text += fmt::format("- {} products reach {}\n", rates.name(),
+    text += fmt::format("- {} GEMMs reach {}\n", rates.name(),
                         format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
   text +=
       fmt::format("- memory copies reach {}\n", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
@@ -86,7 +86,7 @@ std::string operations_section(const record::LabRecord& lab, const record::RunRe
       "the "
       "cost of one); instrumented against plain steps, interleaved: {}; over all steps of this run "
       "{}.\n",
-      run.step.wall_samples_ns.size(), own_note(run.step), 100 * run.clock_cost(),
+      run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty())
     text += "\n" + plain(note) + "\n";

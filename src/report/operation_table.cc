@@ -19,8 +19,8 @@ std::string share_of(int64_t part_ns, int64_t wall_ns) {
                      : "-";
 }
 
-// Kernels that ran side by side have a column more: their own time.
-constexpr size_t kOwnColumn = 3;
+// Kernels that ran side by side have a column more: their exclusive time.
+constexpr size_t kExclusiveColumn = 3;
 
 std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   bool is_measured = row.time_ns > 0;
@@ -43,8 +43,8 @@ std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
       row.predicted_ns > 0 ? format_ns(row.predicted_ns) : "-",
       row.error() != 0 && !beside ? fmt::format("{:+.0f}%", 100 * row.error()) : "-"};
   if (beside)
-    all.insert(all.begin() + kOwnColumn,
-               is_measured ? format_ns(static_cast<double>(row.own_ns)) : "-");
+    all.insert(all.begin() + kExclusiveColumn,
+               is_measured ? format_ns(static_cast<double>(row.exclusive_ns)) : "-");
   return all;
 }
 
@@ -56,7 +56,7 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
     const record::OperationRow& row = table.rows[i];
     sum.calls += row.calls;
     sum.time_ns += row.time_ns;
-    sum.own_ns += row.own_ns;
+    sum.exclusive_ns += row.exclusive_ns;
     sum.share += row.share;
     sum.work += row.work;
     sum.read_bytes += row.read_bytes;
@@ -69,17 +69,17 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
 }  // namespace
 
 bool side_by_side(const record::StepRecord& step) {
-  return step.overlapped_ns > step.busy_ns / 100;
+  return step.overlapped_ns > step.kernel_ns / 100;
 }
 
-std::string own_note(const record::StepRecord& step) {
+std::string exclusive_note(const record::StepRecord& step) {
   if (!side_by_side(step)) return "";
-  return "; own: a moment in which kernels ran side by side counts for each in equal parts, and "
-         "shares are of it. Predictions are of kernels that have the device to themselves: "
-         "--pass -branches runs them one after the other, where errors can be told";
+  return "; exclusive time: a moment in which kernels overlapped counts for each in equal parts, "
+         "and shares are shares of it. Each kernel is predicted as if it had the device to itself: "
+         "run with --pass -branches for errors per operation";
 }
 
-int64_t kernels_seen(const record::StepRecord& step) {
+int64_t kernels_profiled(const record::StepRecord& step) {
   int64_t sum = 0;
   for (const record::TimelineRun& run : step.timeline)
     sum += static_cast<int64_t>(run.run.spans.size());
@@ -103,8 +103,8 @@ std::string kernel_count_note(const record::StepRecord& step) {
       text += fmt::format("{}{} {} for {}", text.empty() ? "" : ", ", terminal_safe(op),
                           format_integer(count.first), format_integer(count.second));
   if (text.empty() || step.timeline.empty()) return "";
-  return fmt::format("{} kernels ran for {} calls of the plan: {} (a library may split a call).",
-                     format_integer(kernels_seen(step)), format_integer(planned), text);
+  return fmt::format("{} kernels ran for {} planned calls: {} (a library may split a call).",
+                     format_integer(kernels_profiled(step)), format_integer(planned), text);
 }
 
 std::vector<std::string> kernel_count_notes(const record::LabRecord& lab,
@@ -134,7 +134,7 @@ Table operation_table(const record::OperationTable& table,
                                      {"bound", Align::kLeft},
                                      {"predicted"},
                                      {"error"}};
-  if (beside) columns.insert(columns.begin() + kOwnColumn, {"own"});
+  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive"});
   Table out(std::move(columns));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
@@ -146,7 +146,7 @@ Table operation_table(const record::OperationTable& table,
   auto add = [&](const char* label, int64_t ns) {
     std::vector<std::string> row{label, "", format_ns(static_cast<double>(ns)), "",
                                  share_of(ns, step.wall_ns)};
-    if (beside) row.insert(row.begin() + kOwnColumn, row[2]);
+    if (beside) row.insert(row.begin() + kExclusiveColumn, row[2]);
     out.add(std::move(row));
   };
   add("idle", step.idle_ns);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "record/operation_table.h"
+#include "record/summary_file.h"
 #include "report/json_text.h"
 
 namespace ridge::report {
@@ -33,12 +34,13 @@ Json memory(const record::MemoryRecord& memory) {
 
 Json attribution(const record::StepRecord& step) {
   return {{"wall_ns", step.wall_ns},
-          {"busy_ns", step.busy_ns},
+          {"kernel_ns", step.kernel_ns},
           {"overlapped_ns", step.overlapped_ns},
           {"idle_ns", step.idle_ns},
-          {"launch_ns", step.launch_ns},
+          {"busy_ns", step.busy_ns()},
+          {"idle_before_first_ns", step.idle_before_first_ns},
           {"host_ns", step.host_ns},
-          {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.covered_ns()) /
+          {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.busy_ns()) /
                                                       static_cast<double>(step.wall_ns)
                                                 : 0},
           {"instrumented_steps", step.wall_samples_ns.size()},
@@ -60,7 +62,7 @@ Json loss_json(const record::RunRecord& reference, const record::RunRecord& run)
           {"last", run.losses.back()},
           {"mean", run.mean_loss()},
           {"all", run.losses},
-          {"largest_difference", loss_difference(reference, run)},
+          {"max_abs_difference", loss_difference(reference, run)},
           {"agrees", losses_agree(reference, run)}};
 }
 
@@ -96,7 +98,7 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
                {"backward", to_json(run.step.backward)},
                {"optimizer", to_json(run.step.optimizer)},
                {"predicted_step_ns", run.predicted_ns},
-               {"machine_pace", run.pace().median},
+               {"launch_rate", run.launch_rate().median},
                {"samples_per_s", run.samples_per_s()},
                {"tokens_per_s", run.tokens_per_s()},
                {"speed_up", speed_up(lab, run)},
@@ -139,11 +141,12 @@ Json advice_json(const record::AdviceRecord& a) {
 
 std::string performance_summary(const record::LabRecord& lab) {
   Json json = heading(lab);
-  json["version"] = kSummaryVersion;
+  json["version"] = record::kSummaryVersion;
   json["intervals"] =
       "order statistics: the interval holds the true median with the probability in coverage";
   json["operation_times"] =
-      "time_ns: mean over the middle half of the instrumented steps, so that rows add up; own_ns: "
+      "time_ns: mean over the middle half of the instrumented steps, so that rows add up; "
+      "exclusive_ns: "
       "a moment in which several kernels ran counts for each in equal parts";
   Json& runs = json["runs"] = Json::array();
   for (size_t i = 0; i < lab.runs.size(); ++i) {

@@ -10,9 +10,6 @@
 
 namespace ridge::report {
 
-// The number of this layout; a reader refuses others.
-inline constexpr int kSummaryVersion = 1;
-
 std::string performance_summary(const record::LabRecord& lab);
 
 }  // namespace ridge::report

@@ -99,7 +99,7 @@ std::string roofline(const record::LabRecord& lab,
       draw_roof(canvas, x_axis.low, level.copy_bytes_per_ns * 1e9, peak, level.name);
   canvas.line(peak / memory / 100, peak, x_axis.high, peak);
   canvas.text(x_axis.high, peak * 1.6,
-              fmt::format("{} products {}", name(dtype), format_rate(peak, "FLOP/s")));
+              fmt::format("{} GEMM {}", name(dtype), format_rate(peak, "FLOP/s")));
   std::string legends;
   bool is_above = false;
   for (const record::OperationRow& row : rows) {

@@ -32,10 +32,10 @@ Table sweep_table(const record::LabRecord& lab);
 // Whether kernels ran side by side to an extent that matters.
 bool side_by_side(const record::StepRecord& step);
 // What the column of own times means; empty for a step that has none.
-std::string own_note(const record::StepRecord& step);
+std::string exclusive_note(const record::StepRecord& step);
 
 // Kernels that ran in the typical instrumented step.
-int64_t kernels_seen(const record::StepRecord& step);
+int64_t kernels_profiled(const record::StepRecord& step);
 // Which ops ran more or fewer kernels than the plan counts; empty where none did.
 std::string kernel_count_note(const record::StepRecord& step);
 // That, a line a run with its level before it.

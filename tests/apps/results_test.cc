@@ -146,7 +146,7 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
                             "--seq-lens", "16", "--steps", "4", "--out", "lab"}));
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"speed-up", "MFU", "Sweep", "by op", "by scope", "by phase", "roofline",
-                           "Advice", "profiling costs"})
+                           "Advice", "profiling overhead"})
     EXPECT_NE(output.out.find(part), std::string::npos) << part;
   EXPECT_EQ(names_in(folder_ / "lab"), kFiles);
   json summary = json::parse(files::contents(folder_ / "lab" / "performance_summary.json"));
@@ -154,7 +154,7 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
   for (const json& run : summary["runs"]) {
     EXPECT_TRUE(run["loss"]["agrees"].get<bool>());
     EXPECT_EQ(run["attribution"]["dropped_records"], 0);
-    double wall = run["attribution"]["wall_ns"], busy = run["attribution"]["busy_ns"];
+    double wall = run["attribution"]["wall_ns"], busy = run["attribution"]["kernel_ns"];
     double idle = run["attribution"]["idle_ns"], host = run["attribution"]["host_ns"];
     EXPECT_EQ(busy + idle + host, wall);
     EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);

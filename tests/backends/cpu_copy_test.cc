@@ -109,16 +109,21 @@ TEST_P(CpuCopy, PlanJoinsDimensions) {
 }
 
 template <typename T>
+void copy_row(const std::vector<T>& from, std::vector<T>& to) {
+  copy<T, T>({{1, {static_cast<int64_t>(from.size())}, {1}, {1}}, from.data(), to.data(), false});
+}
+
+template <typename T>
 void check_bits(std::vector<T> bits) {
   const auto n = static_cast<int64_t>(bits.size());
-  std::vector<T> plain(bits.size()), turned(bits.size());
-  cast(bits.data(), plain.data(), n);
+  std::vector<T> plain(bits.size()), transposed(bits.size());
+  copy_row(bits, plain);
   EXPECT_TRUE(same_bits(plain, bits));
   const int64_t side = 40;
   ASSERT_EQ(n, side * side);
-  const CopyLayout turn{2, {side, side}, {1, side}, {side, 1}};
-  copy<T, T>({turn, bits.data(), turned.data(), false});
-  copy<T, T>({turn, turned.data(), plain.data(), false});
+  const CopyLayout transpose{2, {side, side}, {1, side}, {side, 1}};
+  copy<T, T>({transpose, bits.data(), transposed.data(), false});
+  copy<T, T>({transpose, transposed.data(), plain.data(), false});
   EXPECT_TRUE(same_bits(plain, bits));
 }
 
@@ -141,14 +146,14 @@ TEST_P(CpuCopy, LargeCopiesAreStreamedRight) {
   const int64_t n = (9 << 20) + 5;  // 36 MiB of fp32: past the streaming threshold
   auto source = random_values<float>(n, 1);
   std::vector<float> target(n);
-  cast(source.data(), target.data(), n);
+  copy_row(source, target);
   EXPECT_TRUE(same_bits(source, target));
   const int64_t side = 3001;
-  std::vector<float> turned(side * side);
+  std::vector<float> transposed(side * side);
   copy<float, float>(
-      {{2, {side, side}, {1, side}, {side, 1}}, source.data(), turned.data(), false});
+      {{2, {side, side}, {1, side}, {side, 1}}, source.data(), transposed.data(), false});
   for (int64_t i = 0; i < side; i += 7) {
-    for (int64_t j = 0; j < side; ++j) ASSERT_EQ(turned[i * side + j], source[i + j * side]);
+    for (int64_t j = 0; j < side; ++j) ASSERT_EQ(transposed[i * side + j], source[i + j * side]);
   }
 }
 

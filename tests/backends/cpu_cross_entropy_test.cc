@@ -253,7 +253,7 @@ TEST_P(CpuCrossEntropy, EagerEqualsFused) {
   float loss = 0.0f, loss_eager = 0.0f;
   int32_t count = 0;
   const float one = 1.0f;
-  const Rows<const float> x{logits.data(), shape.stride};
+  const StridedRows<const float> x{logits.data(), shape.stride};
   softmax_cross_entropy<float>({shape.tokens, shape.vocabulary, x, labels.data(), lse.data(), &loss,
                                 &count, workspace.data()});
   softmax_cross_entropy_backward<float>({shape.tokens,
@@ -294,7 +294,7 @@ TEST_P(CpuCrossEntropy, LabelsOutOfRangeAreReported) {
   float loss = 5.0f;
   int32_t count = 5;
   const float one = 1.0f;
-  const Rows<const float> x{logits.data(), vocabulary};
+  const StridedRows<const float> x{logits.data(), vocabulary};
   for (int32_t wrong : {6, 1 << 30, -2, INT32_MIN}) {
     const std::vector<int32_t> labels = {0, -1, wrong, wrong};
     EXPECT_EQ(softmax_cross_entropy<float>({tokens, vocabulary, x, labels.data(), lse.data(), &loss,
@@ -327,7 +327,7 @@ TEST_P(CpuCrossEntropy, NothingCountedGivesZeros) {
   float loss = 5.0f;
   int32_t count = 5;
   const float one = 1.0f;
-  const Rows<const float> x{logits.data(), vocabulary};
+  const StridedRows<const float> x{logits.data(), vocabulary};
   softmax_cross_entropy<float>(
       {tokens, vocabulary, x, labels.data(), lse.data(), &loss, &count, workspace.data()});
   EXPECT_EQ(loss, 0.0f);

@@ -169,7 +169,7 @@ class Workspace {
       : data_(static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), kAlignment))) {
     std::memset(data_.get(), 0xff, static_cast<size_t>(bytes));
   }
-  std::byte* data() const { return data_.get(); }
+  float* data() const { return reinterpret_cast<float*>(data_.get()); }
 
  private:
   static constexpr std::align_val_t kAlignment{kAlignmentBytes};
@@ -206,14 +206,14 @@ struct Passes {
 
   void forward(int threads) {
     const Workspace workspace(flash_attention_forward_workspace_bytes(e, threads));
-    flash_attention_forward(e, readable(in.q), readable(in.k), readable(in.v), o_view(), lse.data(),
-                            workspace.data(), threads);
+    flash_attention_forward<T>({e, readable(in.q), readable(in.k), readable(in.v), o_view(),
+                                lse.data(), workspace.data(), threads});
   }
   void backward(int threads) {
     const Workspace workspace(flash_attention_backward_workspace_bytes(e, threads));
-    flash_attention_backward(e, readable(in.q), readable(in.k), readable(in.v), readable(o_view()),
-                             lse.data(), readable(d_o_view()), gradient.q, gradient.k, gradient.v,
-                             workspace.data(), threads);
+    flash_attention_backward<T>({e, readable(in.q), readable(in.k), readable(in.v),
+                                 readable(o_view()), lse.data(), readable(d_o_view()), gradient.q,
+                                 gradient.k, gradient.v, workspace.data(), threads});
   }
 
   // All results, as bits.
@@ -283,49 +283,47 @@ int64_t count_nan(const std::vector<T>& values) {
   return count;
 }
 
-void check_f32(const AttentionExtents& e, Layout layout, int threads) {
-  SCOPED_TRACE(describe(e));
-  Passes<float> run(e, layout, threads);
-  const Dense q = dense(e, run.in.q, e.heads);
-  const Dense k = dense(e, run.in.k, e.kv_heads);
-  const Dense v = dense(e, run.in.v, e.kv_heads);
-  const Dense d_o = dense(e, run.d_o_view(), e.heads);
-  const Reference want = reference_attention(e, q, k, v, &d_o);
-  // 1e-5 is about 170 roundings of 2^-24: sums of up to
-  // 256 terms of order 1, twice in a row in gradients.
-  expect_close(dense(e, run.o_view(), e.heads), want.o, 1e-5, 1.0, "o");
-  expect_close(Dense(run.lse.begin(), run.lse.end()), want.lse, 1e-5, 1.0, "lse");
-  expect_close(dense(e, run.gradient.q, e.heads), want.d_q, 1e-5, 1.0, "d_q");
-  expect_close(dense(e, run.gradient.k, e.kv_heads), want.d_k, 1e-5, 1.0, "d_k");
-  expect_close(dense(e, run.gradient.v, e.kv_heads), want.d_v, 1e-5, 1.0, "d_v");
-  EXPECT_EQ(count_nan(run.gradient.values),
-            layout == Layout::kMerged ? 3 * e.batch * e.sequence : 0);
-}
+// How far results may be from the double reference.
+struct Bounds {
+  double relative;
+  double floor;      // smaller values are held to relative * floor
+  bool of_stored_o;  // the backward pass is held against the o that it is given
+};
 
-// The kernels compute in fp32 from the same bf16 inputs as the reference, so what is left is the
-// rounding of the results to 8 significant bits, at most half a unit in the last place or 2^-8 of
-// the value, and the fp32 error, which 1e-5 bounds. The backward pass is held against the o that it
-// is given, bf16 too.
-void check_bf16(const AttentionExtents& e, Layout layout, int threads) {
+template <typename T>
+void check_passes(const AttentionExtents& e, Layout layout, int threads, const Bounds& bounds) {
   SCOPED_TRACE(describe(e));
-  Passes<uint16_t> run(e, layout, threads);
+  Passes<T> run(e, layout, threads);
   const Dense q = dense(e, run.in.q, e.heads);
   const Dense k = dense(e, run.in.k, e.kv_heads);
   const Dense v = dense(e, run.in.v, e.kv_heads);
   const Dense d_o = dense(e, run.d_o_view(), e.heads);
   const Dense o = dense(e, run.o_view(), e.heads);
-  const Reference want = reference_attention(e, q, k, v, &d_o, &o);
-  const double relative = std::ldexp(1.0, -8) + 1e-5;
-  // Values under 1/64 are held to an absolute 6e-5: their
-  // rounding and, after cancellation, the fp32 error.
-  const double floor = 1.0 / 64;
-  expect_close(o, want.o, relative, floor, "o");
+  const Reference want = reference_attention(e, q, k, v, &d_o, bounds.of_stored_o ? &o : nullptr);
+  const auto expect = [&](const Dense& got, const Dense& wanted, const char* what) {
+    expect_close(got, wanted, bounds.relative, bounds.floor, what);
+  };
+  expect(o, want.o, "o");
   expect_close(Dense(run.lse.begin(), run.lse.end()), want.lse, 1e-5, 1.0, "lse");
-  expect_close(dense(e, run.gradient.q, e.heads), want.d_q, relative, floor, "d_q");
-  expect_close(dense(e, run.gradient.k, e.kv_heads), want.d_k, relative, floor, "d_k");
-  expect_close(dense(e, run.gradient.v, e.kv_heads), want.d_v, relative, floor, "d_v");
+  expect(dense(e, run.gradient.q, e.heads), want.d_q, "d_q");
+  expect(dense(e, run.gradient.k, e.kv_heads), want.d_k, "d_k");
+  expect(dense(e, run.gradient.v, e.kv_heads), want.d_v, "d_v");
   EXPECT_EQ(count_nan(run.gradient.values),
             layout == Layout::kMerged ? 3 * e.batch * e.sequence : 0);
+}
+
+// 1e-5 is about 170 roundings of 2^-24: sums of up to 256 terms of order 1, twice in a row in
+// gradients.
+void check_f32(const AttentionExtents& e, Layout layout, int threads) {
+  check_passes<float>(e, layout, threads, {1e-5, 1.0, false});
+}
+
+// The kernels compute in fp32 from the same bf16 inputs as the reference, so what is left is the
+// rounding of the results to 8 significant bits, at most half a unit in the last place or 2^-8 of
+// the value, and the fp32 error, which 1e-5 bounds. The stored o is bf16 too. Values under 1/64 are
+// held to an absolute 6e-5: their rounding and, after cancellation, the fp32 error.
+void check_bf16(const AttentionExtents& e, Layout layout, int threads) {
+  check_passes<uint16_t>(e, layout, threads, {std::ldexp(1.0, -8) + 1e-5, 1.0 / 64, true});
 }
 
 constexpr int64_t kSequences[] = {1, 2, 7, 31, 64, 65, 128, 130};
@@ -522,8 +520,8 @@ TEST(CpuFlashAttention, LseIsOptional) {
   Passes<float> run(e, Layout::kMerged, 1);
   const std::vector<float> before = run.o;
   const Workspace workspace(flash_attention_forward_workspace_bytes(e, 1));
-  flash_attention_forward(e, readable(run.in.q), readable(run.in.k), readable(run.in.v),
-                          run.o_view(), nullptr, workspace.data(), 1);
+  flash_attention_forward<float>({e, readable(run.in.q), readable(run.in.k), readable(run.in.v),
+                                  run.o_view(), nullptr, workspace.data(), 1});
   EXPECT_EQ(before, run.o);
 }
 
@@ -562,9 +560,7 @@ TEST(CpuFlashAttention, RefusesExtentsThatBreakTheRules) {
     change(e);
     EXPECT_THROW(flash_attention_forward_workspace_bytes(e, threads), Error);
     EXPECT_THROW(flash_attention_backward_workspace_bytes(e, threads), Error);
-    EXPECT_THROW(flash_attention_forward(e, TokenHeads<const float>{}, TokenHeads<const float>{},
-                                         TokenHeads<const float>{}, TokenHeads<float>{}, nullptr,
-                                         nullptr, threads),
+    EXPECT_THROW(flash_attention_forward<float>({e, {}, {}, {}, {}, nullptr, nullptr, threads}),
                  Error);
   };
   const int64_t huge = std::numeric_limits<int64_t>::max();

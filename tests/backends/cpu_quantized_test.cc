@@ -20,7 +20,7 @@ struct Activations {
       : x{tokens, in, nullptr, form} {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, static_cast<size_t>(x.bytes()))));
     x.data = storage.get();
-    quantize_activations(Rows<const float>{values.data(), in}, x);
+    quantize_activations(StridedRows<const float>{values.data(), in}, x);
   }
   // What element k of token n was rounded to.
   float rounded(int64_t n, int64_t k) const {

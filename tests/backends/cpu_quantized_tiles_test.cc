@@ -21,7 +21,7 @@ struct Tiles {
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
     x.data = storage.get();
     std::memset(x.data, 0xff, bytes);  // NaN where nothing is written
-    round_activations(Rows<const float>{values.data(), in}, x);
+    round_activations(StridedRows<const float>{values.data(), in}, x);
   }
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }

@@ -52,10 +52,10 @@ void check(const Shape& shape, RopePairs pairs, bool inverse) {
         const int64_t b = pairs == RopePairs::kInterleaved ? a + 1 : a + half;
         const double c = cos[n * half + i];
         const double s = (inverse ? -1.0 : 1.0) * sin[n * half + i];
-        const bool turned = h < shape.rotated;
+        const bool rotated = h < shape.rotated;
         const double xa = to_double(x[a]), xb = to_double(x[b]);
-        expect_close(y[a], turned ? xa * c - xb * s : xa, 4e-7);
-        expect_close(y[b], turned ? xb * c + xa * s : xb, 4e-7);
+        expect_close(y[a], rotated ? xa * c - xb * s : xa, 4e-7);
+        expect_close(y[b], rotated ? xb * c + xa * s : xb, 4e-7);
       }
       for (int64_t i = shape.head_size; i < head_stride; ++i) {
         ASSERT_EQ(y[at + i], want_untouched[at + i]) << "wrote between heads";

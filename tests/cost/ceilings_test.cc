@@ -66,10 +66,10 @@ TEST(Ceilings, ImpossibleNumbersAreRefused) {
   refused("/memory/points", nlohmann::json::array());
   refused("/memory/points/0/copy_bytes_per_ns", 1e12);
   refused("/memory/points/0/footprint_bytes", 0);
-  refused("/products/0/dtype", "f31");
-  refused("/products/0/exposed_memory_share", 2);
-  refused("/products/0/samples/0/m", 0);
-  refused("/products/0/samples/0/form", "xx");
+  refused("/gemms/0/dtype", "f31");
+  refused("/gemms/0/exposed_memory_share", 2);
+  refused("/gemms/0/samples/0/m", 0);
+  refused("/gemms/0/samples/0/form", "xx");
   refused("/machine/cores", -1);
   refused("/format", 1);
 }

@@ -102,7 +102,7 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
   costed.costs[1].launches = 3;  // copies of its operands are no products
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
-  c = at_launch_pace(c, 0.5);
+  c = at_launch_rate(c, 0.5);
   EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Names of files and types, the licence tag, words that don't belong in the repository, and ops that a pass compares by
-name."""
+"""Names of files and types, the licence tag, words that the glossary replaces, words that don't belong in the
+repository, and ops that a pass compares by name."""
 import re
 
 import sources
@@ -21,6 +21,19 @@ BANNED = [
 # A pass asks whether a node is of an op, is_a(node, ops::glu_op()): a misspelt name would never be found.
 PASS = re.compile(r"src/(?:passes|backends/\w+/passes)/")
 COMPARED = re.compile(r'\bop->name\s*[!=]=|[!=]=\s*[\w.()>-]*\bop->name\b|\bop->name\.(?!size|c_str|data)\w+\(')
+# The table of renamed JSON keys, which must name the old ones.
+VERSION_1 = re.compile(r'^\s*\{"\w+", "\w+"\}[,}]')
+GLOSSARY = "docs/glossary.md"
+ROOMS_OF_WORDS = ("src/", "README.md", "docs/accounting.md", "docs/architecture.md", "docs/inference.md")
+
+
+def refused(root):
+    """The words of the glossary's last column: what its terms replace."""
+    path = root / GLOSSARY
+    if not path.exists():
+        return []
+    rows = [line.split("|") for line in path.read_text("utf-8").splitlines() if line.startswith("| ")]
+    return [word for row in rows if len(row) == 5 for word in re.findall(r"`([^`]+)`", row[3])]
 
 
 def words(name):
@@ -39,6 +52,7 @@ def name_violations(file):
 
 
 def check(root):
+    replaced = [(re.compile(r"(?<![\w])" + re.escape(word) + r"(?![\w])"), word) for word in refused(root)]
     for file in sources.files(root):
         yield from name_violations(file)
         try:
@@ -52,7 +66,11 @@ def check(root):
                 yield file, 1, f'the first line is not "{TAG}"'
             elif file.suffix in sources.CPP and not "".join(lines[1:2]).startswith("// "):
                 yield file, 2, "no sentence after the tag says what the file is"
+        spoken = replaced if file.as_posix().startswith(ROOMS_OF_WORDS) else []
         for number, line in enumerate(lines, 1):
+            for pattern, word in spoken:
+                if pattern.search(line) and not VERSION_1.match(line):
+                    yield file, number, f'"{word}" is replaced ({GLOSSARY})'
             declared = TYPE.match(line) if file.suffix in sources.CPP else None
             for word in words(declared.group(1)) if declared else ():
                 if word in EMPTY_NOUNS:

@@ -35,6 +35,7 @@ CLEAN = {
     "docs/architecture.md": "| rank | room |\n" + "".join(
         f"| {rank} | `{room}/` |\n" for rank, room in [(0, "base"), (1, "graph"), (1, "files"), (2, "ops"), (5, "passes"),
                                                        (6, "report"), (6, "backends"), (11, "apps")]),
+    "docs/glossary.md": "| term | what it means | refused |\n| enqueue time | of a launch | `told_ns` |\n",
     "src/base/shape.h": TAG,
     "src/graph/graph.cc": TAG + '#include <fmt/format.h>\n#include "base/shape.h"\n#include "graph/graph.h"\n',
     "src/backends/cpu/kernels/softmax/softmax_online.cc":
@@ -84,6 +85,7 @@ PLANTED = [
     ("names", "src/graph/node.cc", "// Node.\n" + TAG, "src/graph/node.cc:1: the first line"),
     ("names", "src/graph/node.h", LICENCE + "#pragma once\n", "src/graph/node.h:2: no sentence after the tag"),
     ("names", "tools/run.sh", "#!/bin/sh\necho\n", "tools/run.sh:1: the first line"),
+    ("names", "src/graph/node.cc", TAG + "int64_t told_ns = 0;\n", 'src/graph/node.cc:3: "told_ns" is replaced'),
     ("names", "docs/a.md", "See /" + "work/x.\n", "docs/a.md:1: holds a path"),
     ("names", "src/graph/node.cc", TAG + "// See issue" + " #12.\n", "src/graph/node.cc:3: holds an issue number"),
     ("names", "src/passes/merge_qkv.cc", TAG + 'if (node.op->name == "rope") {\n', "merge_qkv.cc:3: a pass compares"),

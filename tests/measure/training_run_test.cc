@@ -79,7 +79,7 @@ TEST(Experiment, LongRunsAreSampled) {
             "piipippipiipippi" + std::string(48, 'p') + "ippi" + std::string(60, 'p') + "pii");
   EXPECT_EQ(run.step.wall_samples_ns.size(), 12u);
   EXPECT_EQ(run.plain_wall_ns.size(), 119u);
-  EXPECT_EQ(run.beside_wall_ns.size(), 11u);
+  EXPECT_EQ(run.paired_wall_ns.size(), 11u);
   EXPECT_DOUBLE_EQ(run.profiling_cost_of_run(), run.profiling_cost().median * 12 / 131);
 }
 
@@ -110,7 +110,7 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
     auto backend = cpu_backend(1);
     cost::Ceilings limits = ceilings();
     record::RunRecord run = measure_training(e, *backend, &limits);
-    EXPECT_EQ(run.step.covered_ns() + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
+    EXPECT_EQ(run.step.busy_ns() + run.step.idle_ns + run.step.host_ns, run.step.wall_ns);
     EXPECT_EQ(run.memory.owned_bytes, run.memory.allocated_bytes);
     EXPECT_EQ(run.parameters, e.config.parameters());
 

@@ -48,7 +48,7 @@ TEST(OperationTable, RowsAddUpToTheTotalInEveryTable) {
          {table_by_op(step, nullptr), table_by_scope(step, nullptr), table_by_phase(step, nullptr),
           table_by_place(step, nullptr)}) {
       expect_adds_up(table);
-      EXPECT_EQ(table.total.time_ns, step.busy_ns);
+      EXPECT_EQ(table.total.time_ns, step.kernel_ns);
     }
   }
 }
@@ -98,7 +98,7 @@ TEST(OperationTable, RatesFollowFromTheRow) {
   row.read_bytes = 60;
   row.written_bytes = 40;
   row.time_ns = 50;
-  row.own_ns = 50;
+  row.exclusive_ns = 50;
   row.predicted_ns = 40;
   EXPECT_DOUBLE_EQ(row.intensity(), 2.5);
   EXPECT_DOUBLE_EQ(row.flops_per_ns(), 5);
@@ -110,18 +110,18 @@ TEST(OperationTable, RatesFollowFromTheRow) {
 TEST(OperationTable, ErrorShareSumsTheSizesOfTheErrors) {
   OperationTable table;
   table.rows.resize(3);
-  table.rows[0].own_ns = 100, table.rows[0].predicted_ns = 80;
-  table.rows[1].own_ns = 100, table.rows[1].predicted_ns = 120;
-  table.rows[2].own_ns = 500, table.rows[2].is_leaf = false;  // a sum of others
-  table.total.own_ns = 200;
-  EXPECT_DOUBLE_EQ(error_share(table), 0.2);
+  table.rows[0].exclusive_ns = 100, table.rows[0].predicted_ns = 80;
+  table.rows[1].exclusive_ns = 100, table.rows[1].predicted_ns = 120;
+  table.rows[2].exclusive_ns = 500, table.rows[2].is_leaf = false;  // a sum of others
+  table.total.exclusive_ns = 200;
+  EXPECT_DOUBLE_EQ(total_absolute_error(table), 0.2);
 }
 
 TEST(OperationTable, MoreThanAllOfTheTimeIsWarnedOf) {
   MeasuredStep program(1);
   StepRecord step = measured(program, 3);
   EXPECT_TRUE(table_by_op(step, nullptr).warnings.empty());
-  step.wall_ns = step.busy_ns / 2;
+  step.wall_ns = step.kernel_ns / 2;
   OperationTable table = table_by_phase(step, nullptr);
   EXPECT_GT(table.total.share, 1);
   ASSERT_FALSE(table.warnings.empty());

@@ -26,8 +26,8 @@ TEST(StepRecord, BusyIdleAndHostAreTheWall) {
       StepRecord record = record_of(program, steps, static_cast<unsigned>(steps));
       int64_t busy = 0;
       for (const NodeRecord& node : record.nodes) busy += node.time_ns;
-      EXPECT_EQ(busy, record.busy_ns);
-      EXPECT_EQ(record.covered_ns() + record.idle_ns + record.host_ns, record.wall_ns);
+      EXPECT_EQ(busy, record.kernel_ns);
+      EXPECT_EQ(record.busy_ns() + record.idle_ns + record.host_ns, record.wall_ns);
       EXPECT_GE(record.idle_ns, 0);
       EXPECT_GT(record.host_ns, 0);
     }
@@ -97,12 +97,12 @@ TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(5, one));
   std::map<NodeId, int64_t> own;
   for (const NodeRecord& node : record.nodes)
-    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+    if (node.graph == "accumulate") own[node.node] = node.exclusive_ns;
   EXPECT_EQ(own.at(spans[0].node), 100 + 50 + 33);
   EXPECT_EQ(own.at(spans[1].node), 50 + 33 + 50);
   EXPECT_EQ(own.at(spans[2].node), 33 + 50 + 400);
-  EXPECT_EQ(record.covered_ns(), 800);
-  EXPECT_EQ(record.launch_ns, 100);
+  EXPECT_EQ(record.busy_ns(), 800);
+  EXPECT_EQ(record.idle_before_first_ns, 100);
 }
 
 // A kernel that took no time, among many that the sort may shuffle: the others keep their times.
@@ -121,7 +121,7 @@ TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
   StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(3, one));
   std::map<NodeId, int64_t> own;
   for (const NodeRecord& node : record.nodes)
-    if (node.graph == "accumulate") own[node.node] = node.own_ns;
+    if (node.graph == "accumulate") own[node.node] = node.exclusive_ns;
   EXPECT_EQ(own.at(first.node), 100);
   EXPECT_EQ(own.at(empty.node), 0);
   EXPECT_EQ(own.at(last.node), 3900);

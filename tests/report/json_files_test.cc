@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "record/summary_file.h"
 #include "report/computational_intensity.h"
 #include "report/flops_profile.h"
 #include "report/lab_fixture.h"
@@ -34,10 +35,10 @@ TEST(PerformanceSummary, HoldsEachRunAndItsOperations) {
   EXPECT_FALSE(summary["runs"][0].contains("operations"));
   int64_t time = 0;
   for (const json& row : run["operations"]["by_op"]) time += row["time_ns"].get<int64_t>();
-  EXPECT_EQ(time, run["attribution"]["busy_ns"].get<int64_t>());
+  EXPECT_EQ(time, run["attribution"]["kernel_ns"].get<int64_t>());
   EXPECT_EQ(run["operations"]["total"]["time_ns"].get<int64_t>(), time);
   EXPECT_EQ(summary["advice"].size(), 1u);
-  EXPECT_EQ(summary["version"], kSummaryVersion);
+  EXPECT_EQ(summary["version"], record::kSummaryVersion);
 }
 
 TEST(PerformanceSummary, DifferingLossesAreSaidToDiffer) {

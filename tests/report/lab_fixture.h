@@ -73,17 +73,17 @@ inline record::RunRecord run_record(const std::string& level, double step_ns) {
   run.parameters = 1000;
   run.losses = {7.0185, 6.9978, 6.95};
   run.plain_wall_ns.assign(8, step_ns);
-  run.beside_wall_ns = run.plain_wall_ns;
+  run.paired_wall_ns = run.plain_wall_ns;
   record::StepRecord& step = run.step;
   step.nodes = {node(0, "embedding", "embedding", "forward", 400),
                 node(1, "matmul", "layer.0/attention", "forward", 900),
                 node(2, "matmul", "layer.1/attention", "forward", 1000),
                 node(3, kHostile, "layer.1/" + kHostile, "backward", 2000),
                 node(4, "adamw", "optimizer", "optimizer", 700)};
-  for (const record::NodeRecord& each : step.nodes) step.busy_ns += each.time_ns;
+  for (const record::NodeRecord& each : step.nodes) step.kernel_ns += each.time_ns;
   step.idle_ns = 30;
   step.host_ns = 70;
-  step.wall_ns = step.busy_ns + step.idle_ns + step.host_ns;
+  step.wall_ns = step.kernel_ns + step.idle_ns + step.host_ns;
   step.wall_samples_ns.assign(8, static_cast<double>(step.wall_ns));
   lay_out(step, 2);
   for (const record::NodeRecord& each : step.nodes)

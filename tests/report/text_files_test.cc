@@ -59,7 +59,7 @@ TEST(OperatorsCsv, EachLineHasEachColumnAndTimesAddUp) {
     EXPECT_EQ(records[i][0], kHostile);
     sum += std::stoll(records[i][time]);
   }
-  EXPECT_EQ(sum, lab.runs[1].step.busy_ns);
+  EXPECT_EQ(sum, lab.runs[1].step.kernel_ns);
 }
 
 TEST(MarkdownReport, HoldsTheSectionsAndTheNumbers) {
@@ -106,7 +106,7 @@ TEST(ConsoleReport, IsPlainTextWithoutColour) {
                      operations_text(lab, lab.runs[1], plain) + advice_text(lab, plain);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   for (const char* part : {"speed-up", "2.00x", "by op", "by scope", "by phase", "layer.*",
-                           "roofline", "Advice", "idle", "host", "profiling costs"})
+                           "roofline", "Advice", "idle", "host", "profiling overhead"})
     EXPECT_NE(text.find(part), std::string::npos) << part;
 }
 
@@ -120,7 +120,7 @@ TEST(ConsoleReport, ADisagreeingLossIsLoud) {
 // Each node of the fixture's plan is called once, and ran twice.
 TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
   record::LabRecord lab = lab_record();
-  const std::string note = "compiled: 10 kernels ran for 5 calls of the plan: ";
+  const std::string note = "compiled: 10 kernels ran for 5 planned calls: ";
   EXPECT_NE(ladder_text(lab, {}).find(note), std::string::npos);
   EXPECT_NE(ladder_text(lab, {}).find("matmul 4 for 2"), std::string::npos);
   EXPECT_NE(markdown_report(lab).find(note), std::string::npos);

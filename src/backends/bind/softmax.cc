@@ -9,7 +9,7 @@ namespace {
 
 template <typename T>
 Softmax<T> softmax_call(const BindCall& call) {
-  ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
+  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
   Softmax<T> s;
   s.rows = extents.count;
   s.columns = extents.width;
@@ -20,7 +20,7 @@ Softmax<T> softmax_call(const BindCall& call) {
 
 template <typename T>
 SoftmaxBackward<T> backward_call(const BindCall& call) {
-  ops::Rows extents = ops::rows_of(call.inputs[0].type.shape);
+  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
   SoftmaxBackward<T> s;
   s.rows = extents.count;
   s.columns = extents.width;

@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include "backends/cpu/kernel_table.h"
+#include "backends/cpu/on_cpu.h"
 #include "backends/row_layout.h"
 #include "base/error.h"
 #include "ops/attention.h"
@@ -18,31 +19,35 @@ AttentionExtents extents(const Call& call, size_t first_input) {
           s.head_size, s.causal,   s.window, static_cast<float>(s.scale)};
 }
 
-Launch bind(const BindCall& call) {
-  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    return [e = extents(call.call(), 0), q = token_heads<const T>(call.inputs[0]),
-            k = token_heads<const T>(call.inputs[1]), v = token_heads<const T>(call.inputs[2]),
-            o = token_heads<T>(call.outputs[0]), lse = call.outputs[1].as<float>(),
-            workspace = call.workspace, threads = omp_get_max_threads()] {
-      flash_attention_forward(e, q, k, v, o, lse, workspace, threads);
-    };
-  });
+template <typename T>
+FlashAttention<T> forward_call(const BindCall& call) {
+  return {extents(call.call(), 0),
+          token_heads<const T>(call.inputs[0]),
+          token_heads<const T>(call.inputs[1]),
+          token_heads<const T>(call.inputs[2]),
+          token_heads<T>(call.outputs[0]),
+          call.outputs[1].as<float>(),
+          reinterpret_cast<float*>(call.workspace),
+          omp_get_max_threads()};
 }
 
 // Inputs do, q, k, v, o, lse.
-Launch bind_backward(const BindCall& call) {
-  return by_dtype(call.inputs[0].type.dtype, [&](auto element) -> Launch {
-    using T = decltype(element);
-    return [e = extents(call.call(), 1), d_o = token_heads<const T>(call.inputs[0]),
-            q = token_heads<const T>(call.inputs[1]), k = token_heads<const T>(call.inputs[2]),
-            v = token_heads<const T>(call.inputs[3]), o = token_heads<const T>(call.inputs[4]),
-            lse = call.inputs[5].as<const float>(), d_q = token_heads<T>(call.outputs[0]),
-            d_k = token_heads<T>(call.outputs[1]), d_v = token_heads<T>(call.outputs[2]),
-            workspace = call.workspace, threads = omp_get_max_threads()] {
-      flash_attention_backward(e, q, k, v, o, lse, d_o, d_q, d_k, d_v, workspace, threads);
-    };
-  });
+template <typename T>
+FlashAttentionBackward<T> backward_call(const BindCall& call) {
+  FlashAttentionBackward<T> b;
+  b.extents = extents(call.call(), 1);
+  b.d_o = token_heads<const T>(call.inputs[0]);
+  b.q = token_heads<const T>(call.inputs[1]);
+  b.k = token_heads<const T>(call.inputs[2]);
+  b.v = token_heads<const T>(call.inputs[3]);
+  b.o = token_heads<const T>(call.inputs[4]);
+  b.lse = call.inputs[5].as<const float>();
+  b.d_q = token_heads<T>(call.outputs[0]);
+  b.d_k = token_heads<T>(call.outputs[1]);
+  b.d_v = token_heads<T>(call.outputs[2]);
+  b.workspace = reinterpret_cast<float*>(call.workspace);
+  b.threads = omp_get_max_threads();
+  return b;
 }
 
 bool takes_input(const Call& call, int input, const Layout& layout) {
@@ -55,27 +60,31 @@ int64_t workspace_backward(const Call& call) {
   return flash_attention_backward_workspace_bytes(extents(call, 1), omp_get_max_threads());
 }
 
-std::string unsupported_head(int64_t head_size) {
+std::string unsupported(const Call& call) {
+  const int64_t head_size = call.inputs[1].shape[2];
   if (head_size % 8 == 0 && head_size <= kMaxHeadSize) return "";
   return fmt::format("expected a head size that is a multiple of 8 up to {}, got {}", kMaxHeadSize,
                      head_size);
 }
-std::string unsupported(const Call& call) { return unsupported_head(call.inputs[1].shape[2]); }
 
 }  // namespace
 
 Kernel flash_attention_kernel() {
-  return {.op = "flash_attention",
-          .bind = bind,
-          .takes_input = takes_input,
-          .takes_output = output_lies_in_heads,
-          .workspace_bytes = workspace,
-          .unsupported = unsupported};
+  return {
+      .op = "flash_attention",
+      .bind = bind_typed(on_cpu(flash_attention_forward<float>, flash_attention_forward<uint16_t>),
+                         forward_call<float>, forward_call<uint16_t>),
+      .takes_input = takes_input,
+      .takes_output = output_lies_in_heads,
+      .workspace_bytes = workspace,
+      .unsupported = unsupported};
 }
 
 Kernel flash_attention_backward_kernel() {
   return {.op = "flash_attention_backward",
-          .bind = bind_backward,
+          .bind = bind_typed(
+              on_cpu(flash_attention_backward<float>, flash_attention_backward<uint16_t>),
+              backward_call<float>, backward_call<uint16_t>),
           .takes_input = takes_input,
           .takes_output = output_lies_in_heads,
           .workspace_bytes = workspace_backward,

@@ -298,8 +298,8 @@ bool takes(GemmForm form, const GemmShape& g) {
   return false;
 }
 
-GemmForm default_form(const GemmShape& g, bool own) {
-  if (own && takes(GemmForm::kTiles, g)) return GemmForm::kTiles;
+GemmForm default_form(const GemmShape& g, bool native) {
+  if (native && takes(GemmForm::kTiles, g)) return GemmForm::kTiles;
   return g.input == DType::kBF16 && !has_bf16_products() ? GemmForm::kWidened : GemmForm::kMatmul;
 }
 
@@ -337,9 +337,10 @@ GemmLaunch bind_gemm(GemmForm form,
                      std::span<std::byte> workspace) {
   int64_t needed = gemm_workspace_bytes(form, shape);
   if (needed > static_cast<int64_t>(workspace.size())) {
-    auto own = std::make_shared<Arena>(needed, "workspace of a product");
-    GemmLaunch launch = bind_gemm(form, shape, a, b, c, {own->data(), static_cast<size_t>(needed)});
-    return [own, launch] { launch(); };
+    auto arena = std::make_shared<Arena>(needed, "workspace of a product");
+    GemmLaunch launch =
+        bind_gemm(form, shape, a, b, c, {arena->data(), static_cast<size_t>(needed)});
+    return [arena, launch] { launch(); };
   }
   GemmShape g = by_rows(shape);
   if (is_by_columns(shape)) std::swap(a, b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One strided, perhaps batched matrix product: C = A B, or C += A B, through oneDNN in one of
-// several call forms, or by a kernel of our own.
+// several call forms, or by a native GEMM.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,8 @@ std::span<const GemmForm> gemm_forms();
 bool takes(GemmForm form, const GemmShape& shape);
 
 // The form taken when nobody measured: kWidened for bf16 on machines that cannot multiply it, else
-// kMatmul; kTiles before them where it is taken and `own` allows it.
-GemmForm default_form(const GemmShape& shape, bool own);
+// kMatmul; kTiles before them where it is taken and `native` allows it.
+GemmForm default_form(const GemmShape& shape, bool native);
 
 // Scratch that a product needs in its form; the library's own depends on the number of threads.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);

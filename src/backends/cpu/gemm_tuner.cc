@@ -67,22 +67,22 @@ double median_ns(const GemmLaunch& launch, double best_ns) {
   return times[kRuns / 2];
 }
 
-bool may_take(GemmForm form, const GemmShape& g, bool own) {
-  return takes(form, g) && (own || form != GemmForm::kTiles);
+bool may_take(GemmForm form, const GemmShape& g, bool native) {
+  return takes(form, g) && (native || form != GemmForm::kTiles);
 }
 
-GemmForm measure(const GemmShape& g, bool own) {
+GemmForm measure(const GemmShape& g, bool native) {
   Arena a = random_operand(
       operand_bytes(g.batch, g.a_batch, (g.m - 1) * g.a_m + (g.k - 1) * g.a_k, g.input), g.input);
   Arena b = random_operand(
       operand_bytes(g.batch, g.b_batch, (g.k - 1) * g.b_k + (g.n - 1) * g.b_n, g.input), g.input);
   Arena c = random_operand(
       operand_bytes(g.batch, g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output), g.output);
-  GemmForm best = default_form(g, own);
+  GemmForm best = default_form(g, native);
   const int64_t planned = gemm_workspace_bytes(best, g);
   double best_ns = 0;
   for (GemmForm form : gemm_forms()) {
-    if (!may_take(form, g, own) || gemm_workspace_bytes(form, g) > planned) continue;
+    if (!may_take(form, g, native) || gemm_workspace_bytes(form, g) > planned) continue;
     double ns = median_ns(bind_gemm(form, g, a.data(), b.data(), c.data(), {}), best_ns);
     if (best_ns == 0 || ns < best_ns * (1 - kMargin)) {
       best = form;
@@ -106,13 +106,13 @@ GemmTuner::~GemmTuner() {
   if (changed_) write_tuning(path_, identity_, choices_);
 }
 
-GemmForm GemmTuner::choose(const GemmShape& shape, bool own) {
-  std::string key = shape.key() + (own ? " own" : "");
+GemmForm GemmTuner::choose(const GemmShape& shape, bool native) {
+  std::string key = shape.key() + (native ? " own" : "");
   auto found = choices_.find(key);
   if (found != choices_.end())
     for (GemmForm form : gemm_forms())
-      if (name(form) == found->second && may_take(form, shape, own)) return form;
-  GemmForm form = measure(shape, own);
+      if (name(form) == found->second && may_take(form, shape, native)) return form;
+  GemmForm form = measure(shape, native);
   choices_[key] = name(form);
   changed_ = true;
   return form;

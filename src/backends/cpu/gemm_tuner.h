@@ -21,8 +21,8 @@ class GemmTuner {
 
   // The fastest form for the shape; measured with random data once per shape and machine. Ties
   // within the noise go to the form listed first, so that the choice does not waver.
-  // Forms of our own are among them where `own` allows it.
-  GemmForm choose(const GemmShape& shape, bool own);
+  // Native forms are among them where `native` allows it.
+  GemmForm choose(const GemmShape& shape, bool native);
 
  private:
   std::string path_;

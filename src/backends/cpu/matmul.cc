@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN and our own kernels: the products that backends/product_plan.h makes
-// of an einsum.
+// Binding of matmul to oneDNN and to native GEMMs: the products that backends/product_plan.h makes of
+// an einsum.
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
@@ -22,12 +22,12 @@ int64_t workspace_bytes(const Call& call) {
   if (has_stored_weight(call)) return 0;
   ProductLayouts layouts = dense_layouts(call);
   ProductPlan plan = plan_product(call, layouts);
-  const bool is_own = call.attrs.flag("native");
+  const bool is_native = call.attrs.flag("native");
   int64_t bytes = 0;
   for (const ProductStep& step : product_steps(call, layouts, plan)) {
     plan.gemm.accumulate = step.accumulate;
     if (is_supported(plan.gemm))
-      bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm, is_own), plan.gemm));
+      bytes = std::max(bytes, gemm_workspace_bytes(default_form(plan.gemm, is_native), plan.gemm));
   }
   return bytes;
 }
@@ -59,13 +59,14 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   if (has_stored_weight(call.call()) || streams_weight(call)) return bind_stored(call);
   ProductLayouts layouts{call.inputs[0].strides, call.inputs[1].strides, call.outputs[0].strides};
   ProductPlan plan = plan_product(call.call(), layouts);
-  const bool is_own = call.attrs().flag("native");
+  const bool is_native = call.attrs().flag("native");
   std::vector<Launch> gemms;
   std::span<std::byte> workspace(call.workspace, static_cast<size_t>(workspace_bytes(call.call())));
   for (const ProductStep& step : product_steps(call.call(), layouts, plan)) {
     GemmShape shape = plan.gemm;
     shape.accumulate = step.accumulate;
-    GemmForm form = tuner == nullptr ? default_form(shape, is_own) : tuner->choose(shape, is_own);
+    GemmForm form =
+        tuner == nullptr ? default_form(shape, is_native) : tuner->choose(shape, is_native);
     gemms.push_back(bind_gemm(form, shape, call.inputs[0].data + storage_bytes(shape.input, step.a),
                               call.inputs[1].data + storage_bytes(shape.input, step.b),
                               call.outputs[0].data + storage_bytes(shape.output, step.c),

@@ -49,7 +49,9 @@ bool is_rounded(const Call& call, size_t input) {
   return call.attrs.text("activations") != "f32" && supports_fast(call.inputs[input].dtype);
 }
 
-Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, int64_t tokens) {
+Launch bind_exact(std::vector<QuantizedProduct> products,
+                  StridedRows<const float> x,
+                  int64_t tokens) {
   if (tokens <= kGemvTokens)
     return
         [products = std::move(products), x, tokens] { quantized_gemv_exact(products, x, tokens); };
@@ -59,7 +61,7 @@ Launch bind_exact(std::vector<QuantizedProduct> products, Rows<const float> x, i
 bool takes_tiles(const Call& call) { return call.attrs.text("activations") == "bf16"; }
 
 Launch bind_tiles(std::vector<QuantizedProduct> products,
-                  Rows<const float> x,
+                  StridedRows<const float> x,
                   const ActivationTiles& tiles) {
   return [products = std::move(products), x, tiles] {
     round_activations(x, tiles);
@@ -68,7 +70,7 @@ Launch bind_tiles(std::vector<QuantizedProduct> products,
 }
 
 Launch bind_codes(std::vector<QuantizedProduct> products,
-                  Rows<const float> x,
+                  StridedRows<const float> x,
                   const QuantizedActivations& codes,
                   const QuantizedMatrix& next) {
   if (codes.tokens <= kGemvTokens)
@@ -92,7 +94,7 @@ QuantizedActivations codes_of(const Call& call) {
 }
 
 Launch bind_rounded(std::vector<QuantizedProduct> products,
-                    Rows<const float> x,
+                    StridedRows<const float> x,
                     const BindCall& call) {
   const Shape& shape = call.inputs[0].type.shape;
   if (takes_tiles(call.call()))
@@ -108,7 +110,7 @@ Launch bind(const BindCall& call) {
   for (size_t i = 1; i < call.inputs.size(); ++i)
     (is_rounded(call.call(), i) ? rounded : exact)
         .push_back(product(call.inputs[i], call.outputs[i - 1]));
-  Rows<const float> x = rows<const float>(call.inputs[0]);
+  StridedRows<const float> x = rows<const float>(call.inputs[0]);
   const Shape& shape = call.inputs[0].type.shape;
   if (rounded.empty()) return bind_exact(std::move(exact), x, shape[0]);
   Launch first = bind_rounded(std::move(rounded), x, call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matmul nodes a native kernel takes: for the pass of that name.
+// Which matmul nodes a native GEMM takes, a kernel that is no library's: for the pass that chooses
+// them.
 #pragma once
 
 #include "graph/op.h"

@@ -20,7 +20,7 @@ struct StoredEmbedding {
   DType dtype = DType::kF16;
   const std::byte* table = nullptr;
   const int32_t* ids = nullptr;
-  Rows<float> y;
+  StridedRows<float> y;
 };
 
 StoredEmbedding stored_call(const BindCall& call) {

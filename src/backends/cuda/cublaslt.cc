@@ -17,8 +17,7 @@ CublasLt open() {
         fmt::format("[cuda] products need cuBLASLt, which does not open: {}", library.failure()),
         ExitCode::kDevice);
   auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
-    if (function == nullptr)
+    if (!library.find(function, symbol))
       throw Error(fmt::format("[cuda] the cuBLASLt found here lacks {}", symbol),
                   ExitCode::kDevice);
   };

@@ -54,8 +54,8 @@ Opened open() {
     return opened;
   }
   auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
-    if (function == nullptr) opened.failure = fmt::format("the CUPTI found here lacks {}", symbol);
+    if (!library.find(function, symbol))
+      opened.failure = fmt::format("the CUPTI found here lacks {}", symbol);
   };
   Cupti& c = opened.cupti;
   find(c.subscribe, "cuptiSubscribe");

@@ -242,16 +242,16 @@ GemmProblem::~GemmProblem() = default;
 
 std::string GemmProblem::key() const {
   return fmt::format("{}{}{}:align{}:sm{}", shape_.key(), fp32_.tf32 ? ":tf32" : "",
-                     takes_own() ? ":own" : "", alignment_bytes_, multiprocessors_);
+                     takes_native() ? ":own" : "", alignment_bytes_, multiprocessors_);
 }
 
-bool GemmProblem::takes_own() const {
-  return fp32_.is_own && suits_pieces(shape_, fp32_.tf32, alignment_bytes_);
+bool GemmProblem::takes_native() const {
+  return fp32_.is_native && suits_pieces(shape_, fp32_.tf32, alignment_bytes_);
 }
 
 std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
   std::vector<GemmAlgorithm> algorithms;
-  if (takes_own()) algorithms.push_back(kPieces);
+  if (takes_native()) algorithms.push_back(kPieces);
   if (most == 1 && !algorithms.empty()) return algorithms;
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
@@ -280,7 +280,7 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
 }
 
 bool GemmProblem::accepts(const GemmAlgorithm& algorithm) const {
-  if (algorithm == kPieces) return takes_own();
+  if (algorithm == kPieces) return takes_native();
   const CublasLt& lt = cublaslt();
   cublasLtMatmulAlgo_t algo;
   std::memcpy(&algo, &algorithm, sizeof algo);

@@ -34,8 +34,8 @@ bool is_supported(const GemmShape& shape);
 
 // How fp32 operands are multiplied; others have one way.
 struct Fp32Products {
-  bool tf32 = false;    // rounded to TF32
-  bool is_own = false;  // a kernel of our own may run where it suits the product
+  bool tf32 = false;       // rounded to TF32
+  bool is_native = false;  // a native GEMM may run where it suits the product
 };
 
 // Opaque to all but cuBLASLt; the same bits choose the
@@ -81,7 +81,7 @@ class GemmProblem {
 
  private:
   struct Descriptors;
-  bool takes_own() const;
+  bool takes_native() const;
   bool has_neighbours() const { return multiprocessors_ > 0; }
   GemmShape shape_;  // of the column-major product that the library sees
   Fp32Products fp32_;

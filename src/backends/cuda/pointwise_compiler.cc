@@ -32,8 +32,7 @@ Nvrtc open() {
                             library.failure()),
                 ExitCode::kDevice);
   auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library.find(symbol));
-    if (function == nullptr)
+    if (!library.find(function, symbol))
       throw Error(fmt::format("[cuda] the NVRTC found here lacks {}", symbol), ExitCode::kDevice);
   };
   Nvrtc nvrtc{};

@@ -15,7 +15,7 @@ SharedLibrary::SharedLibrary(std::span<const char* const> names) {
     }
 }
 
-void* SharedLibrary::find(const char* symbol) const {
+void* SharedLibrary::address_of(const char* symbol) const {
   return handle_ == nullptr ? nullptr : ::dlsym(handle_, symbol);
 }
 

@@ -16,10 +16,16 @@ class SharedLibrary {
   bool is_open() const { return handle_ != nullptr; }
   const std::string& failure() const { return failure_; }  // the loader's words
 
-  // A function; null where the library has none of that name.
-  void* find(const char* symbol) const;
+  // Sets `function`, a pointer to one, to null where the library has none of that name.
+  template <typename Function>
+  bool find(Function& function, const char* symbol) const {
+    function = reinterpret_cast<Function>(address_of(symbol));
+    return function != nullptr;
+  }
 
  private:
+  void* address_of(const char* symbol) const;
+
   void* handle_ = nullptr;  // never closed: libraries of CUDA don't take that well
   std::string failure_;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's warpgroup products read TF32 along the depth only, and the library has kernels that turn
+// Hopper's warpgroup products read TF32 along the depth only, and the library has kernels that transpose
 // one operand on the way, but none for two: such a product takes the older instructions.
 #include "backends/cuda/transposed_operand.h"
 
@@ -16,7 +16,7 @@ constexpr int kNone = -1;
 constexpr double kGain = 0.6;
 // A copy's launch, ready early or not.
 constexpr double kLaunchNs = 1500;
-// The library's vectors, in elements: a turned row begins at a multiple.
+// The library's vectors, in elements: a transposed row begins at a multiple.
 constexpr int64_t kVector = 4;
 
 bool gains(const GemmShape& g, const DeviceFacts& facts) {

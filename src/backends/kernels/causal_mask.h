@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -15,8 +15,8 @@ struct CausalMask {
   int64_t columns = 0;  // T keys
   int64_t window = 0;   // keys j <= i - window are hidden too; 0: none
   float value = 0;      // what hidden scores become
-  Rows<const T> x;
-  Rows<T> y;  // may be x
+  StridedRows<const T> x;
+  StridedRows<T> y;  // may be x
 };
 
 }  // namespace ridge::backends

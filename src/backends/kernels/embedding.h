@@ -5,20 +5,20 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
 // y[n] = scale table[ids[n]].
 template <typename Table, typename T>
 struct Embedding {
-  int64_t tokens = 0;            // N
-  int64_t width = 0;             // D
-  int64_t vocabulary = 0;        // V
-  Rows<const Table> table;       // [V, D]
-  const int32_t* ids = nullptr;  // [N]; -1 (padding) gives zeros
-  float scale = 1.0f;            // Gemma: sqrt(D)
-  Rows<T> y;                     // [N, D]
+  int64_t tokens = 0;              // N
+  int64_t width = 0;               // D
+  int64_t vocabulary = 0;          // V
+  StridedRows<const Table> table;  // [V, D]
+  const int32_t* ids = nullptr;    // [N]; -1 (padding) gives zeros
+  float scale = 1.0f;              // Gemma: sqrt(D)
+  StridedRows<T> y;                // [N, D]
 };
 
 // d_table[v] (+)= scale sum of dy[n] over the tokens with id v.
@@ -28,10 +28,10 @@ struct EmbeddingBackward {
   int64_t width = 0;             // D
   int64_t vocabulary = 0;        // V
   const int32_t* ids = nullptr;  // [N]
-  Rows<const T> dy;              // [N, D]
+  StridedRows<const T> dy;       // [N, D]
   float scale = 1.0f;
-  bool accumulate = false;  // add to d_table instead of overwriting all of it
-  Rows<float> d_table;      // [V, D]
+  bool accumulate = false;     // add to d_table instead of overwriting all of it
+  StridedRows<float> d_table;  // [V, D]
 };
 
 }  // namespace ridge::backends

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -13,7 +13,7 @@ template <typename T>
 struct Fill {
   int64_t rows = 0;
   int64_t columns = 0;
-  Rows<T> y;  // [rows, columns]
+  StridedRows<T> y;  // [rows, columns]
   double value = 0;
 };
 

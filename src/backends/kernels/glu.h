@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -20,9 +20,9 @@ struct Glu {
   int64_t tokens = 0;  // N
   int64_t width = 0;   // F
   GluActivation activation = GluActivation::kSilu;
-  Rows<const T> gate;  // [N, F]
-  Rows<const T> up;    // [N, F]
-  Rows<T> y;           // [N, F]; may be gate or up
+  StridedRows<const T> gate;  // [N, F]
+  StridedRows<const T> up;    // [N, F]
+  StridedRows<T> y;           // [N, F]; may be gate or up
 };
 
 template <typename T>
@@ -30,11 +30,11 @@ struct GluBackward {
   int64_t tokens = 0;  // N
   int64_t width = 0;   // F
   GluActivation activation = GluActivation::kSilu;
-  Rows<const T> dy;    // [N, F]
-  Rows<const T> gate;  // [N, F]
-  Rows<const T> up;    // [N, F]
-  Rows<T> d_gate;      // [N, F]; may be any of the inputs
-  Rows<T> d_up;        // [N, F]; may be any of the inputs
+  StridedRows<const T> dy;    // [N, F]
+  StridedRows<const T> gate;  // [N, F]
+  StridedRows<const T> up;    // [N, F]
+  StridedRows<T> d_gate;      // [N, F]; may be any of the inputs
+  StridedRows<T> d_up;        // [N, F]; may be any of the inputs
 };
 
 }  // namespace ridge::backends

@@ -5,27 +5,27 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
 // y = x - log(sum of exp(x)).
 template <typename T>
 struct LogSoftmax {
-  int64_t rows = 0;     // R
-  int64_t columns = 0;  // C
-  Rows<const T> x;      // [R, C]
-  Rows<T> y;            // [R, C]; may be x
+  int64_t rows = 0;        // R
+  int64_t columns = 0;     // C
+  StridedRows<const T> x;  // [R, C]
+  StridedRows<T> y;        // [R, C]; may be x
 };
 
 // dx = dy - exp(y) sum over the row of dy.
 template <typename T>
 struct LogSoftmaxBackward {
-  int64_t rows = 0;     // R
-  int64_t columns = 0;  // C
-  Rows<const T> y;      // [R, C], the forward's output
-  Rows<const T> dy;     // [R, C]
-  Rows<T> dx;           // [R, C]; may be y or dy
+  int64_t rows = 0;         // R
+  int64_t columns = 0;      // C
+  StridedRows<const T> y;   // [R, C], the forward's output
+  StridedRows<const T> dy;  // [R, C]
+  StridedRows<T> dx;        // [R, C]; may be y or dy
 };
 
 }  // namespace ridge::backends

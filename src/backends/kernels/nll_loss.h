@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -14,7 +14,7 @@ template <typename T>
 struct NllLoss {
   int64_t tokens = 0;               // N
   int64_t vocabulary = 0;           // V
-  Rows<const T> log_p;              // [N, V]
+  StridedRows<const T> log_p;       // [N, V]
   const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
   float* loss = nullptr;            // one: mean over counted rows of -log_p[label]; 0 if none is
   int32_t* count = nullptr;         // one: counted rows
@@ -27,7 +27,7 @@ struct NllLossBackward {
   const int32_t* labels = nullptr;  // [N]
   const float* d_loss = nullptr;    // one
   const int32_t* count = nullptr;   // one, from the forward
-  Rows<T> d_log_p;                  // [N, V]: -d_loss / count at the label, 0 elsewhere
+  StridedRows<T> d_log_p;           // [N, V]: -d_loss / count at the label, 0 elsewhere
 };
 
 }  // namespace ridge::backends

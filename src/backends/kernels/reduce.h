@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -21,8 +21,8 @@ struct ReduceRows {
   int64_t rows = 0;     // R
   int64_t columns = 0;  // C
   Reduction reduction = Reduction::kSum;
-  Rows<const In> x;  // [R, C]
-  Out* y = nullptr;  // [R]
+  StridedRows<const In> x;  // [R, C]
+  Out* y = nullptr;         // [R]
 };
 
 // y[c] = sum over r of x[r, c].
@@ -30,7 +30,7 @@ template <typename In, typename Out>
 struct SumColumns {
   int64_t rows = 0;            // R
   int64_t columns = 0;         // C
-  Rows<const In> x;            // [R, C]
+  StridedRows<const In> x;     // [R, C]
   Out* y = nullptr;            // [C]
   float* workspace = nullptr;  // the backend's sum_columns_workspace_bytes
 };

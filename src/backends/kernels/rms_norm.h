@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -16,11 +16,11 @@ template <typename T>
 struct RmsNorm {
   int64_t tokens = 0;             // N
   int64_t width = 0;              // D
-  Rows<const T> x;                // [N, D]
+  StridedRows<const T> x;         // [N, D]
   const float* weight = nullptr;  // [D]
   float eps = 0;
   float weight_offset = 0;
-  Rows<T> y;              // [N, D]; may be x
+  StridedRows<T> y;       // [N, D]; may be x
   float* rstd = nullptr;  // [N]; null when no gradient will ask for it
 };
 
@@ -29,23 +29,23 @@ struct RmsNorm {
 template <typename T>
 struct AddRmsNorm {
   RmsNorm<T> norm;
-  Rows<const T> residual;  // [N, D]
-  Rows<T> sum;             // [N, D]
+  StridedRows<const T> residual;  // [N, D]
+  StridedRows<T> sum;             // [N, D]
 };
 
 template <typename T>
 struct RmsNormBackward {
   int64_t tokens = 0;             // N
   int64_t width = 0;              // D
-  Rows<const T> dy;               // [N, D]
-  Rows<const T> x;                // [N, D], what was normed
+  StridedRows<const T> dy;        // [N, D]
+  StridedRows<const T> x;         // [N, D], what was normed
   const float* weight = nullptr;  // [D]
   float weight_offset = 0;
-  const float* rstd = nullptr;  // [N], from the forward
-  Rows<const T> d_residual;     // [N, D] added to dx; absent when null
-  Rows<T> dx;                   // [N, D]; may be d_residual
-  float* d_weight = nullptr;    // [D], overwritten
-  float* workspace = nullptr;   // the backend's rms_norm_backward_workspace_bytes
+  const float* rstd = nullptr;      // [N], from the forward
+  StridedRows<const T> d_residual;  // [N, D] added to dx; absent when null
+  StridedRows<T> dx;                // [N, D]; may be d_residual
+  float* d_weight = nullptr;        // [D], overwritten
+  float* workspace = nullptr;       // the backend's rms_norm_backward_workspace_bytes
 };
 
 }  // namespace ridge::backends

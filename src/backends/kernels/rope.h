@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rope kernel is given: rotary position embedding, each pair of a head's elements turned by
+// What a rope kernel is given: rotary position embedding, each pair of a head's elements rotated by
 // an angle of its token's position, and the table of those angles' cosines and sines. (Su et al.
 // 2021.) T is float or uint16_t (bf16). Knows no cache.
 #pragma once
@@ -21,7 +21,7 @@ template <typename T>
 struct Rope {
   int64_t tokens = 0;  // N
   int64_t heads = 0;   // in a row of x and of y
-  // Heads [0, this) are turned, the others copied: q and k among q, k, v.
+  // Heads [0, this) are rotated, the others copied: q and k among q, k, v.
   int64_t rotated_heads = 0;
   int64_t head_size = 0;       // E, even
   TokenHeads<const T> x;       // [N, heads, E]
@@ -29,7 +29,7 @@ struct Rope {
   const float* sin = nullptr;  // [N, E/2]
   TokenHeads<T> y;             // [N, heads, E]; may be x, and must not overlap it otherwise
   RopePairs pairs = RopePairs::kHalves;
-  bool inverse = false;  // turns back: the gradient
+  bool inverse = false;  // rotates back: the gradient
 };
 
 // Frequencies stretched beyond the trained context.

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -23,7 +23,7 @@ struct Sample {
   int64_t slots = 0;                         // S
   int64_t vocabulary = 0;                    // V
   int64_t recent_tokens = 0;                 // R
-  Rows<const float> logits;                  // [S, V]
+  StridedRows<const float> logits;           // [S, V]
   int32_t* tokens = nullptr;                 // [S]
   int32_t* recent = nullptr;                 // [S, R]
   const int32_t* next_positions = nullptr;   // [S]; -1: the slot is left alone

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -27,8 +27,8 @@ struct Softmax {
   int64_t columns = 0;  // C
   float scale = 1.0f;   // > 0
   SoftmaxMask mask;
-  Rows<const T> x;  // [R, C]; columns that are not seen are not used
-  Rows<T> y;        // [R, C]; may be x
+  StridedRows<const T> x;  // [R, C]; columns that are not seen are not used
+  StridedRows<T> y;        // [R, C]; may be x
 };
 
 // dx = scale y (dy - sum over the row of y dy), 0 in columns that are not seen.
@@ -38,9 +38,9 @@ struct SoftmaxBackward {
   int64_t columns = 0;  // C
   float scale = 1.0f;
   SoftmaxMask mask;
-  Rows<const T> y;   // [R, C], the forward's output
-  Rows<const T> dy;  // [R, C]; columns that are not seen are not used
-  Rows<T> dx;        // [R, C]; may be y or dy
+  StridedRows<const T> y;   // [R, C], the forward's output
+  StridedRows<const T> dy;  // [R, C]; columns that are not seen are not used
+  StridedRows<T> dx;        // [R, C]; may be y or dy
 };
 
 }  // namespace ridge::backends

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 
@@ -14,7 +14,7 @@ template <typename T>
 struct SoftmaxCrossEntropy {
   int64_t tokens = 0;               // N
   int64_t vocabulary = 0;           // V
-  Rows<const T> logits;             // [N, V]
+  StridedRows<const T> logits;      // [N, V]
   const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
   float* lse = nullptr;             // [N], log of the sum of exp(logits), of rows not counted too
   float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
@@ -27,12 +27,12 @@ template <typename T>
 struct SoftmaxCrossEntropyBackward {
   int64_t tokens = 0;               // N
   int64_t vocabulary = 0;           // V
-  Rows<const T> logits;             // [N, V]
+  StridedRows<const T> logits;      // [N, V]
   const int32_t* labels = nullptr;  // [N]
   const float* lse = nullptr;       // [N], from the forward
   const float* d_loss = nullptr;    // one
   const int32_t* count = nullptr;   // one, from the forward
-  Rows<T> d_logits;                 // [N, V]; may be logits
+  StridedRows<T> d_logits;          // [N, V]; may be logits
 };
 
 }  // namespace ridge::backends

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends {
 

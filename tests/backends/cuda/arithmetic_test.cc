@@ -210,7 +210,7 @@ TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
   std::vector<Tensor64> want = ops::ReferenceRun(built.graph(), built.named()).outputs();
   GraphRun run(tested_backend(), lower(built.graph(), ops::table(), tested_backend()));
   run.write(built.named());
-  for (int turn = 0; turn < 2; ++turn) {  // the blocks' counter is as it was
+  for (int round = 0; round < 2; ++round) {  // the blocks' counter is as it was
     run.run();
     EXPECT_NEAR(run.outputs()[0].data[0], want[0].data[0], 1e-3 * want[0].data[0]);
     EXPECT_EQ(run.outputs()[2].data[0], want[2].data[0]);

@@ -168,7 +168,7 @@ void norms(Marks& marks, int64_t n, int64_t d) {
       title<T>("add_rms_norm", n, d), 4 * bytes, 4 * matrix + vectors, [&](std::byte* at) {
         Cut cut(at);
         RmsNorm<T> norm = norm_of(cut);
-        Rows<const T> residual{cut.take<T>(n * d), d};
+        StridedRows<const T> residual{cut.take<T>(n * d), d};
         check(launch_add_rms_norm(norm, residual, {cut.take<T>(n * d), d}, marks.stream()),
               "add_rms_norm");
       });

@@ -106,14 +106,14 @@ measure::TrainingExperiment tiny_experiment(int64_t steps) {
 TEST(GpuLaunchRate, ScalesThePredictedStep) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1e6;
-  ceilings.turn_ns = 0;
+  ceilings.empty_step_ns = 0;
   const measure::TrainingExperiment e = tiny_experiment(8);
   auto backend = backends::cuda::make_cuda_backend({false, false, false, false, ""});
   const record::RunRecord run = measure::measure_training(e, *backend, &ceilings);
-  EXPECT_EQ(run.pace_samples.size(), 9u);  // before, after and at all steps but 1
+  EXPECT_EQ(run.launch_rate_samples.size(), 9u);  // before, after and at all steps but 1
   const TrainingStep step = build_step(e.config, e.step, e.selection, ops::table(), *backend);
   const record::RunRecord planned = measure::planned_training(e, step, *backend, &ceilings);
-  EXPECT_NEAR(run.predicted_ns * run.pace().median / planned.predicted_ns, 1, 0.01);
+  EXPECT_NEAR(run.predicted_ns * run.launch_rate().median / planned.predicted_ns, 1, 0.01);
 }
 
 // What is written down takes longer: one step in sixteen, one to eight, each beside a plain one.

@@ -100,13 +100,13 @@ int64_t padded_bytes(const GemmShape& g) {
 // Bound once; the workspace of the widening form is shared, for products run one after the other.
 class Products {
  public:
-  Products(const OperandPool& pool, DType dtype, bool is_own)
-      : pool_(pool), dtype_(dtype), is_own_(is_own) {
+  Products(const OperandPool& pool, DType dtype, bool is_native)
+      : pool_(pool), dtype_(dtype), is_native_(is_native) {
     int64_t most = 0;
     for (const ProductExtents& e : kExtents)
       for (ProductForm form : kForms) {
         GemmShape shape = gemm_shape(e, form, dtype);
-        most = std::max(most, gemm_workspace_bytes(default_form(shape, is_own), shape));
+        most = std::max(most, gemm_workspace_bytes(default_form(shape, is_native), shape));
       }
     workspace_ = Arena(most, "workspace of products");
   }
@@ -119,11 +119,11 @@ class Products {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(input_at);
     std::byte* b = a + (rows == RowStep::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
-    return bind_gemm(default_form(shape, is_own_), shape, a, b, pool_.result(result_at),
+    return bind_gemm(default_form(shape, is_native_), shape, a, b, pool_.result(result_at),
                      {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
-  // Runs on other operands each time, as many as the pool holds, up to 32 sets.
+  // Runs on other operands each time, as many as the pool holds, up to kMostSets.
   std::function<void()> bind_rotating(const ProductExtents& e, ProductForm form) const {
     OperandBytes bytes = operand_bytes(e, dtype_);
     int64_t sets =
@@ -140,7 +140,7 @@ class Products {
   static constexpr int64_t kMostSets = 64;
   const OperandPool& pool_;
   DType dtype_;
-  bool is_own_;
+  bool is_native_;
   Arena workspace_;
 };
 
@@ -188,12 +188,12 @@ double slowdown(const std::vector<ProductTiming>& hot, const std::vector<Product
 }
 
 // Of kernels of our own what they take: no batches.
-Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, bool is_own = false) {
-  auto products = std::make_shared<Products>(pool, dtype, is_own);
+Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, bool is_native = false) {
+  auto products = std::make_shared<Products>(pool, dtype, is_native);
   std::vector<ProductTiming> hot, distant, padded;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
-      if (e.batch == 1 || !is_own)
+      if (e.batch == 1 || !is_native)
         hot.push_back({e, form, &probes.add("GEMM", products->bind(e, form, 0, 0))});
   for (const ProductExtents& e : kVaried)
     for (ProductForm form : kForms) {
@@ -207,7 +207,7 @@ Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, boo
     (void)products;  // owns the workspace that the timings used
     cost::ProductRates rates;
     rates.dtype = dtype;
-    rates.is_own = is_own;
+    rates.is_native = is_native;
     for (const ProductTiming& each : hot) {
       rates.samples.push_back({each.extents, each.form, each.timing->usual_ns()});
       rates.peak_flops_per_ns =
@@ -257,12 +257,13 @@ AttentionTiming time_attention(ProbeList& probes,
   auto workspace = std::make_shared<Arena>(std::max<int64_t>(bytes, 1), "workspace of attention");
   auto lse = std::make_shared<Arena>(tokens * e.heads * 4, "row sums of attention");
   auto sums = [lse] { return reinterpret_cast<float*>(lse->data()); };
+  auto scratch = [workspace] { return reinterpret_cast<float*>(workspace->data()); };
   const Probe& forward = probes.add("attention", [=] {
-    flash_attention_forward(e, in(q), in(k), in(v), o, sums(), workspace->data(), threads);
+    flash_attention_forward<T>({e, in(q), in(k), in(v), o, sums(), scratch(), threads});
   });
   const Probe& backward = probes.add("attention, backward", [=] {
-    flash_attention_backward(e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v,
-                             workspace->data(), threads);
+    flash_attention_backward<T>(
+        {e, in(q), in(k), in(v), in(o), sums(), in(d_o), d_q, d_k, d_v, scratch(), threads});
   });
   return {e, &forward, &backward};
 }
@@ -333,7 +334,7 @@ Finish block_probes(ProbeList& probes) {
     const QuantizedProduct product{
         {DType::kQ4_0, kOut, kIn, reinterpret_cast<const std::byte*>(o->weight.data())},
         {o->y.data(), kOut}};
-    quantize_activations(Rows<const float>{o->x.data(), kIn}, codes);
+    quantize_activations(StridedRows<const float>{o->x.data(), kIn}, codes);
     quantized_gemm({&product, 1}, codes);
   });
   return [&timing](cost::Ceilings& ceilings) {

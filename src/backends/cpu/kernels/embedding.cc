@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -64,22 +65,14 @@ HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range 
   }
 }
 
-void gather_f32_f32(const Embedding<float, float>& call, Range range) { gather_rows(call, range); }
-void gather_f32_bf16(const Embedding<float, uint16_t>& call, Range range) {
-  gather_rows(call, range);
-}
-void gather_bf16_f32(const Embedding<uint16_t, float>& call, Range range) {
-  gather_rows(call, range);
-}
-void gather_bf16_bf16(const Embedding<uint16_t, uint16_t>& call, Range range) {
-  gather_rows(call, range);
-}
 void scatter_f32(const EmbeddingBackward<float>& call, Range ids, Range columns) {
   scatter_tile(call, ids, columns);
 }
 void scatter_bf16(const EmbeddingBackward<uint16_t>& call, Range ids, Range columns) {
   scatter_tile(call, ids, columns);
 }
+
+RIDGE_PAIR_TARGETS(gather_rows, Embedding, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -88,25 +81,11 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(gather_f32_f32);
-HWY_EXPORT(gather_f32_bf16);
-HWY_EXPORT(gather_bf16_f32);
-HWY_EXPORT(gather_bf16_bf16);
+RIDGE_PAIR_DISPATCH(run_range, gather_rows, Embedding, Range)
+
 HWY_EXPORT(scatter_f32);
 HWY_EXPORT(scatter_bf16);
 
-void gather_range(const Embedding<float, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gather_f32_f32)(call, range);
-}
-void gather_range(const Embedding<float, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gather_f32_bf16)(call, range);
-}
-void gather_range(const Embedding<uint16_t, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gather_bf16_f32)(call, range);
-}
-void gather_range(const Embedding<uint16_t, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gather_bf16_bf16)(call, range);
-}
 void scatter(const EmbeddingBackward<float>& call, Range ids, Range columns) {
   HWY_DYNAMIC_DISPATCH(scatter_f32)(call, ids, columns);
 }
@@ -122,7 +101,7 @@ int64_t embedding(const Embedding<Table, T>& call) {
   if (bad != kNoBadRow) return bad;
   const int64_t bytes = call.tokens * call.width * static_cast<int64_t>(sizeof(Table) + sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    gather_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
   return kNoBadRow;
 }

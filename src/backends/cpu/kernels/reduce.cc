@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -67,7 +68,7 @@ HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
 // total[c] = the sum of rows [range) of columns [columns): four rows at a time, so that the running
 // total is loaded and stored once for four and its rounding error grows a quarter as fast.
 template <typename In>
-HWY_INLINE void add_rows(Rows<const In> x, Range range, Range columns, float* total) {
+HWY_INLINE void add_rows(StridedRows<const In> x, Range range, Range columns, float* total) {
   const int64_t width = columns.end - columns.begin;
   for_lanes(width, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), total + i); });
   int64_t r = range.begin;
@@ -106,22 +107,11 @@ HWY_INLINE void add_partials(const float* partials, int64_t count, int64_t colum
   });
 }
 
-void rows_f32_f32(const ReduceRows<float, float>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_f32_bf16(const ReduceRows<float, uint16_t>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_bf16_f32(const ReduceRows<uint16_t, float>& call, Range range) {
-  rows_to_values(call, range);
-}
-void rows_bf16_bf16(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
-  rows_to_values(call, range);
-}
-void columns_f32(Rows<const float> x, Range rows, Range columns, float* total) {
+RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
+void columns_f32(StridedRows<const float> x, Range rows, Range columns, float* total) {
   add_rows(x, rows, columns, total);
 }
-void columns_bf16(Rows<const uint16_t> x, Range rows, Range columns, float* total) {
+void columns_bf16(StridedRows<const uint16_t> x, Range rows, Range columns, float* total) {
   add_rows(x, rows, columns, total);
 }
 void partials_f32(const float* partials, int64_t count, int64_t columns, float* y) {
@@ -149,10 +139,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(rows_f32_f32);
-HWY_EXPORT(rows_f32_bf16);
-HWY_EXPORT(rows_bf16_f32);
-HWY_EXPORT(rows_bf16_bf16);
+RIDGE_PAIR_DISPATCH(run_range, rows_to_values, ReduceRows, Range)
+
 HWY_EXPORT(columns_f32);
 HWY_EXPORT(columns_bf16);
 HWY_EXPORT(partials_f32);
@@ -160,22 +148,10 @@ HWY_EXPORT(partials_bf16);
 HWY_EXPORT(squares_f32);
 HWY_EXPORT(squares_bf16);
 
-void run_range(const ReduceRows<float, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_f32_f32)(call, range);
-}
-void run_range(const ReduceRows<float, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_f32_bf16)(call, range);
-}
-void run_range(const ReduceRows<uint16_t, float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_bf16_f32)(call, range);
-}
-void run_range(const ReduceRows<uint16_t, uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rows_bf16_bf16)(call, range);
-}
-void add_rows(Rows<const float> x, Range rows, Range columns, float* total) {
+void add_rows(StridedRows<const float> x, Range rows, Range columns, float* total) {
   HWY_DYNAMIC_DISPATCH(columns_f32)(x, rows, columns, total);
 }
-void add_rows(Rows<const uint16_t> x, Range rows, Range columns, float* total) {
+void add_rows(StridedRows<const uint16_t> x, Range rows, Range columns, float* total) {
   HWY_DYNAMIC_DISPATCH(columns_bf16)(x, rows, columns, total);
 }
 void add_partials(const float* partials, int64_t count, int64_t columns, float* y) {

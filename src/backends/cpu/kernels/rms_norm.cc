@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -28,12 +29,11 @@ HWY_INLINE float row_rstd(const T* x, int64_t width, float eps) {
   return 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
 }
 
-// y = x rstd (offset + weight), plus residual where there is one. Fetches `next` if it is not null.
+// y = x rstd (offset + weight). Fetches `next` if it is not null.
 template <typename T>
 HWY_INLINE void scale_row(const T* x,
                           const RmsNorm<T>& call,
                           float rstd,
-                          const T* residual,
                           T* y,
                           bool streamed,
                           const T* next) {
@@ -44,9 +44,7 @@ HWY_INLINE void scale_row(const T* x,
   for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
     if (next != nullptr) prefetch_to_l2(next + i);
     V32 w = hn::Add(load(part, weight + i), offset);
-    V32 v = hn::Mul(hn::Mul(load(part, x + i), scale), w);
-    if (residual != nullptr) v = hn::Add(v, load(part, residual + i));
-    store(part, v, y + i, streamed);
+    store(part, hn::Mul(hn::Mul(load(part, x + i), scale), w), y + i, streamed);
   });
 }
 
@@ -58,29 +56,25 @@ HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, b
 }
 
 // Mapping: rows in static ranges over threads; per row one reduction, then one scaling pass from
-// cache. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with one
-// after 2 + 1.
+// cache. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before it 2 + 2. Without
+// one `residual` and `sum` are absent.
 template <typename T>
-HWY_INLINE void norm_rows(const RmsNorm<T>& call,
-                          Rows<const T> residual,
-                          Rows<T> sum,
-                          Range range) {
+HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
+  const RmsNorm<T>& call = given.norm;
   const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
   const bool large = call.tokens * row_bytes >= kStreamBytes;
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* x = call.x[n];
-    const T* added = residual ? residual[n] : nullptr;
-    if (sum) {
+    if (given.sum) {
       // The sum stays in cache for the two passes after it, so it is not streamed.
-      add_rows(x, added, call.width, sum[n], false);
-      x = sum[n];
-      added = nullptr;
+      add_rows(x, given.residual[n], call.width, given.sum[n], false);
+      x = given.sum[n];
     }
     const float rstd = row_rstd(x, call.width, call.eps);
     if (call.rstd != nullptr) call.rstd[n] = rstd;
     T* y = call.y[n];
     const T* next = row_after(call.x, n, range, call.tokens, call.width);
-    scale_row(x, call, rstd, added, y, large && y != x && is_aligned(y), next);
+    scale_row(x, call, rstd, y, large && y != x && is_aligned(y), next);
   }
   if (large) hwy::FlushStream();
 }
@@ -132,24 +126,14 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
   if (large) hwy::FlushStream();
 }
 
-void norm_rows_f32(const RmsNorm<float>& call,
-                   Rows<const float> residual,
-                   Rows<float> sum,
-                   Range range) {
-  norm_rows(call, residual, sum, range);
-}
-void norm_rows_bf16(const RmsNorm<uint16_t>& call,
-                    Rows<const uint16_t> residual,
-                    Rows<uint16_t> sum,
-                    Range range) {
-  norm_rows(call, residual, sum, range);
-}
 void norm_backward_rows_f32(const RmsNormBackward<float>& call, float* d_weight, Range range) {
   norm_backward_rows(call, d_weight, range);
 }
 void norm_backward_rows_bf16(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
   norm_backward_rows(call, d_weight, range);
 }
+
+RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -158,37 +142,16 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(norm_rows_f32);
-HWY_EXPORT(norm_rows_bf16);
+RIDGE_TYPED_DISPATCH(run_range, norm_rows, AddRmsNorm, Range)
+
 HWY_EXPORT(norm_backward_rows_f32);
 HWY_EXPORT(norm_backward_rows_bf16);
 
-void norm_range(const RmsNorm<float>& call,
-                Rows<const float> residual,
-                Rows<float> sum,
-                Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_rows_f32)(call, residual, sum, range);
-}
-void norm_range(const RmsNorm<uint16_t>& call,
-                Rows<const uint16_t> residual,
-                Rows<uint16_t> sum,
-                Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_rows_bf16)(call, residual, sum, range);
-}
 void backward_range(const RmsNormBackward<float>& call, float* d_weight, Range range) {
   HWY_DYNAMIC_DISPATCH(norm_backward_rows_f32)(call, d_weight, range);
 }
 void backward_range(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
   HWY_DYNAMIC_DISPATCH(norm_backward_rows_bf16)(call, d_weight, range);
-}
-
-template <typename T>
-void norm(const RmsNorm<T>& call, Rows<const T> residual, Rows<T> sum) {
-  const int64_t operands = 2 + (residual ? 1 : 0) + (sum ? 1 : 0);
-  const int64_t bytes = operands * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    norm_range(call, residual, sum, Range{begin, end});
-  });
 }
 
 // Two bytes an element is the least that T can hold;
@@ -199,17 +162,16 @@ int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tok
 
 template <typename T>
 void rms_norm(const RmsNorm<T>& call) {
-  norm(call, Rows<const T>(), Rows<T>());
+  add_rms_norm(AddRmsNorm<T>{call, {}, {}});
 }
 
 template <typename T>
 void add_rms_norm(const AddRmsNorm<T>& call) {
-  norm(call.norm, call.residual, call.sum);
-}
-
-template <typename T>
-void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual) {
-  norm(call, residual, Rows<T>());
+  const int64_t tokens = call.norm.tokens, operands = call.sum ? 4 : 2;
+  const int64_t bytes = operands * tokens * call.norm.width * static_cast<int64_t>(sizeof(T));
+  for_each_range(tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
+    run_range(call, Range{begin, end});
+  });
 }
 
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
@@ -233,8 +195,6 @@ template void rms_norm(const RmsNorm<float>&);
 template void rms_norm(const RmsNorm<uint16_t>&);
 template void add_rms_norm(const AddRmsNorm<float>&);
 template void add_rms_norm(const AddRmsNorm<uint16_t>&);
-template void rms_norm_add(const RmsNorm<float>&, Rows<const float>);
-template void rms_norm_add(const RmsNorm<uint16_t>&, Rows<const uint16_t>);
 template void rms_norm_backward(const RmsNormBackward<float>&);
 template void rms_norm_backward(const RmsNormBackward<uint16_t>&);
 

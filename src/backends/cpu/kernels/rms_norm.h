@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm on CPUs, alone or with the residual add before or after it, and its gradient;
+// RMS norm on CPUs, alone or with the residual add before it, and its gradient;
 // backends/kernels/rms_norm.h says what they compute.
 #pragma once
 
@@ -12,10 +12,6 @@ void rms_norm(const RmsNorm<T>& call);
 
 template <typename T>
 void add_rms_norm(const AddRmsNorm<T>& call);
-
-// y = residual + the norm of x; y may be x or residual.
-template <typename T>
-void rms_norm_add(const RmsNorm<T>& call, Rows<const T> residual);
 
 // Of this process's present OpenMP thread count; the kernel must run with the same.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);

@@ -14,17 +14,18 @@
 #include <numbers>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/error.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// One vector of pairs: (a, b) turned by the angle of (cos, sin).
-HWY_INLINE void turn(V32& a, V32& b, V32 cos, V32 sin) {
-  const V32 turned = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
+// One vector of pairs: (a, b) rotated by the angle of (cos, sin).
+HWY_INLINE void rotate(V32& a, V32& b, V32 cos, V32 sin) {
+  const V32 rotated = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
   b = hn::MulAdd(a, sin, hn::Mul(b, cos));
-  a = turned;
+  a = rotated;
 }
 
 HWY_INLINE void load_pairs(const float* from, V32& a, V32& b) {
@@ -52,19 +53,19 @@ HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
 }
 
 template <typename T>
-HWY_INLINE void turn_interleaved(const T* x,
-                                 const float* cos,
-                                 const float* sin,
-                                 V32 sign,
-                                 int64_t pairs,
-                                 T* y,
-                                 bool streamed) {
+HWY_INLINE void rotate_interleaved(const T* x,
+                                   const float* cos,
+                                   const float* sin,
+                                   V32 sign,
+                                   int64_t pairs,
+                                   T* y,
+                                   bool streamed) {
   const int64_t step = lanes();
   int64_t i = 0;
   V32 a, b;
   for (; i + step <= pairs; i += step) {
     load_pairs(x + 2 * i, a, b);
-    turn(a, b, load(Whole(), cos + i), hn::Mul(sign, load(Whole(), sin + i)));
+    rotate(a, b, load(Whole(), cos + i), hn::Mul(sign, load(Whole(), sin + i)));
     store_pairs(a, b, y + 2 * i, streamed);
   }
   if (i == pairs) return;
@@ -73,23 +74,23 @@ HWY_INLINE void turn_interleaved(const T* x,
   const size_t bytes = 2 * static_cast<size_t>(part.count) * sizeof(T);
   std::memcpy(buffer, x + 2 * i, bytes);
   load_pairs(buffer, a, b);
-  turn(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+  rotate(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
   store_pairs(a, b, buffer, false);
   std::memcpy(y + 2 * i, buffer, bytes);
 }
 
 template <typename T>
-HWY_INLINE void turn_halves(const T* x,
-                            const float* cos,
-                            const float* sin,
-                            V32 sign,
-                            int64_t pairs,
-                            T* y,
-                            bool streamed) {
+HWY_INLINE void rotate_halves(const T* x,
+                              const float* cos,
+                              const float* sin,
+                              V32 sign,
+                              int64_t pairs,
+                              T* y,
+                              bool streamed) {
   for_lanes(pairs, [&](auto part, int64_t i) HWY_ATTR {
     V32 a = load(part, x + i);
     V32 b = load(part, x + pairs + i);
-    turn(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+    rotate(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
     store(part, a, y + i, streamed);
     store(part, b, y + pairs + i, streamed);
   });
@@ -118,17 +119,16 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
           store(part, load(part, x + i), y + i, streamed);
         });
       } else if (call.pairs == RopePairs::kHalves) {
-        turn_halves(x, cos, sin, sign, pairs, y, streamed);
+        rotate_halves(x, cos, sin, sign, pairs, y, streamed);
       } else {
-        turn_interleaved(x, cos, sin, sign, pairs, y, streamed);
+        rotate_interleaved(x, cos, sin, sign, pairs, y, streamed);
       }
     }
   }
   if (large) hwy::FlushStream();
 }
 
-void rope_tokens_f32(const Rope<float>& call, Range range) { rope_tokens(call, range); }
-void rope_tokens_bf16(const Rope<uint16_t>& call, Range range) { rope_tokens(call, range); }
+RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -137,26 +137,19 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(rope_tokens_f32);
-HWY_EXPORT(rope_tokens_bf16);
+RIDGE_TYPED_DISPATCH(run_range, rope_tokens, Rope, Range)
 
-void rope_range(const Rope<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rope_tokens_f32)(call, range);
-}
-void rope_range(const Rope<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(rope_tokens_bf16)(call, range);
-}
-
-// Radians that pair i turns by from one position to the next.
+// Radians that pair i rotates by from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(call.head_size);
   const double plain = std::pow(call.theta, exponent);
   if (call.scaling == RopeScaling::kNone) return plain;
   if (call.scaling == RopeScaling::kLinear) return plain / call.factor;
-  const double turns = call.original_context * plain / (2.0 * std::numbers::pi);  // in the context
-  if (turns < call.low_frequency_factor) return plain / call.factor;
-  if (turns > call.high_frequency_factor) return plain;
-  const double kept = (turns - call.low_frequency_factor) /
+  const double rotations =
+      call.original_context * plain / (2.0 * std::numbers::pi);  // in the context
+  if (rotations < call.low_frequency_factor) return plain / call.factor;
+  if (rotations > call.high_frequency_factor) return plain;
+  const double kept = (rotations - call.low_frequency_factor) /
                       (call.high_frequency_factor - call.low_frequency_factor);
   return (1.0 - kept) * plain / call.factor + kept * plain;
 }
@@ -169,7 +162,7 @@ void rope(const Rope<T>& call) {
   const int64_t elements = call.tokens * call.heads * call.head_size;
   const int64_t bytes = 2 * elements * static_cast<int64_t>(sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    rope_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
 }
 

@@ -49,7 +49,7 @@ void Team::gather(const std::function<void()>& body) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Whoever waits longer than between kernels sleeps: other programs may want the core.
+// Whoever waits longer than from one kernel to the next sleeps: other programs may want the core.
 uint32_t Team::next_task(uint32_t last) const {
   for (int spin = 0; spin < kSpins; ++spin) {
     const uint32_t task = task_.load(std::memory_order_acquire);

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/partition.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 #include "base/bf16.h"
 
 #if defined(RIDGE_CPU_VECTOR_IO_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -130,7 +130,7 @@ HWY_INLINE void prefetch_to_l2(const void* address) { __builtin_prefetch(address
 // present row fills. Not where the whole operand of `count` rows fits L2 anyhow, nor where a row
 // would take a good part of L2.
 template <typename T>
-HWY_INLINE const T* row_after(Rows<const T> rows,
+HWY_INLINE const T* row_after(StridedRows<const T> rows,
                               int64_t n,
                               Range range,
                               int64_t count,

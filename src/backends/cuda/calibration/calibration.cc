@@ -81,7 +81,7 @@ void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
 
 double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
   constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
-  const bool by_pieces = dtype == DType::kF32 && fp32.is_own && !fp32.tf32;
+  const bool by_pieces = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
   const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
                                      : flops_per_clock(facts, dtype, fp32.tf32);
   return facts.multiprocessors * facts.clock_ghz * per_clock;
@@ -91,7 +91,7 @@ void measure_products(MeasuringStand& stand, DType dtype, Fp32Products fp32, cos
   stand.fill(dtype);
   cost::ProductRates rates;
   rates.dtype = dtype;
-  rates.is_own = fp32.is_own;
+  rates.is_native = fp32.is_native;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms) {
       const ProductMemory memory{
@@ -267,7 +267,7 @@ class CudaCalibration final : public Calibration {
     c_.stream_launch_ns = launches_.launch_ns();
     std::string gemms;
     for (cost::ProductRates& rates : c_.products) {
-      if (rates.is_own) continue;
+      if (rates.is_native) continue;
       rates.stream_call_ns = launches_.call_ns(rates.dtype);
       gemms += fmt::format(", for a GEMM of {} {:.0f} ns", rates.name(), rates.stream_call_ns);
     }
@@ -275,7 +275,7 @@ class CudaCalibration final : public Calibration {
         fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host "
                     "{:.0f} ns{}, and the device {:.0f} ns more than there; a step that computes "
                     "nothing takes {:.0f} ns",
-                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.turn_ns));
+                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.empty_step_ns));
     c_.notes.push_back(
         "times are medians of launches inside a graph; theoretical rates at the highest clock");
     return c_;

@@ -77,7 +77,7 @@ void measure_launches(MeasuringStand& stand, cost::Ceilings& c) {
   };
   constexpr int kStepKernels = 200, kTrips = 1000;
   c.launch_ns = stand.ns(nothing);
-  c.turn_ns = stand.turn_ns(nothing, kStepKernels);
+  c.empty_step_ns = stand.empty_step_ns(nothing, kStepKernels);
   c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
   // Kernels that take longer than the host takes to tell the next one.
   const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);

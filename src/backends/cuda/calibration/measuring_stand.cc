@@ -58,7 +58,7 @@ double MeasuringStand::ns(const Launch& launch) {
   return graph_ns(launch, repeats) / repeats;
 }
 
-double MeasuringStand::turn_ns(const Launch& launch, int kernels) {
+double MeasuringStand::empty_step_ns(const Launch& launch, int kernels) {
   constexpr int kSteps = 50;
   constexpr int64_t kIdBytes = 4096;
   const std::vector<std::byte> ids(kIdBytes);

@@ -67,11 +67,6 @@ struct Ring {
       parity ^= 1;
     }
   }
-  __device__ __forceinline__ void advance_by(int count) {
-    const int position = slot + count;
-    parity ^= (position / kSlots) & 1;
-    slot = position % kSlots;
-  }
 };
 
 // ---- named barriers (hardware barriers 1..15) ----
@@ -145,11 +140,6 @@ __device__ __forceinline__ void copy_out_commit() {
 // their shared memory (not until they are visible).
 __device__ __forceinline__ void copy_out_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
-
-// Waits until they are visible.
-__device__ __forceinline__ void copy_out_wait() {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
 // Orders this thread's ordinary shared-memory writes before

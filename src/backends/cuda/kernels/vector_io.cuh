@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends::cuda {
 
@@ -156,7 +156,7 @@ bool takes_vectors(const T* data) {
 }
 // Of each row. An absent operand takes any.
 template <int kCount, typename T>
-bool takes_vectors(const Rows<T>& rows) {
+bool takes_vectors(const StridedRows<T>& rows) {
   constexpr int64_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;
   return takes_vectors<kCount>(rows.data) &&
          rows.stride * static_cast<int64_t>(sizeof(T)) % kBytes == 0;

@@ -15,6 +15,7 @@
 
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 #include "base/bf16.h"
@@ -303,10 +304,6 @@ HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& ta
   }
 }
 
-void attend_f32(const CachedAttention<float>& c, const AttentionTask& task) { run_task(c, task); }
-void attend_bf16(const CachedAttention<uint16_t>& c, const AttentionTask& task) {
-  run_task(c, task);
-}
 void score_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
   score_columns(c, n, h, s, y);
 }
@@ -324,6 +321,8 @@ void mix_bf16(const CachedAttention<uint16_t>& c,
   mix_columns(c, n, h, s, p);
 }
 
+RIDGE_TYPED_TARGETS(run_task, CachedAttention, const AttentionTask&)
+
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -331,19 +330,13 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(attend_f32);
-HWY_EXPORT(attend_bf16);
+RIDGE_TYPED_DISPATCH(run_task, run_task, CachedAttention, const AttentionTask&)
+
 HWY_EXPORT(score_f32);
 HWY_EXPORT(score_bf16);
 HWY_EXPORT(mix_f32);
 HWY_EXPORT(mix_bf16);
 
-void run(const CachedAttention<float>& c, const AttentionTask& task) {
-  HWY_DYNAMIC_DISPATCH(attend_f32)(c, task);
-}
-void run(const CachedAttention<uint16_t>& c, const AttentionTask& task) {
-  HWY_DYNAMIC_DISPATCH(attend_bf16)(c, task);
-}
 void score_one(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
   HWY_DYNAMIC_DISPATCH(score_f32)(c, n, h, s, y);
 }
@@ -435,8 +428,8 @@ void attend_by_tokens(const CachedAttention<T>& call, const AttentionWorkspace& 
   for_each_part(threads, [&](int64_t index) {
     float* scores = call.workspace + index * w.thread;
     for (int64_t task = index; task < w.tasks; task += threads)
-      run(call,
-          {task / heads, task % heads, AttentionTask::kAll, scores, scores + kHeads * kPartKeys});
+      run_task(call, {task / heads, task % heads, AttentionTask::kAll, scores,
+                      scores + kHeads * kPartKeys});
   });
 }
 
@@ -445,17 +438,18 @@ void attend_by_parts(const CachedAttention<T>& call, const AttentionWorkspace& w
   const int64_t heads = call.keys.kv_heads;
   float* sums = call.workspace + w.threads * w.thread;
   for_each_part(w.threads, [&](int64_t index) {
-    int64_t turn = 0;
+    int64_t visited = 0;
     for (int64_t task = 0; task < w.tasks; ++task)
       for (int64_t part = 0; part < call.parts(task / heads); ++part)
-        if (turn++ % w.threads == index)
-          run(call, {task / heads, task % heads, part, call.workspace + index * w.thread,
-                     sums + task * w.task()});
+        if (visited++ % w.threads == index)
+          run_task(call, {task / heads, task % heads, part, call.workspace + index * w.thread,
+                          sums + task * w.task()});
   });
   for (int64_t task = 0; task < w.tasks; ++task) {
     bool is_padding = call.parts(task / heads) == 0;
-    run(call, {task / heads, task % heads, is_padding ? AttentionTask::kAll : AttentionTask::kJoin,
-               call.workspace, sums + task * w.task()});
+    run_task(call,
+             {task / heads, task % heads, is_padding ? AttentionTask::kAll : AttentionTask::kJoin,
+              call.workspace, sums + task * w.task()});
   }
 }
 
@@ -511,15 +505,22 @@ void cached_attention(const CachedAttention<T>& call) {
     attend_alone(call.part_of_tokens(alone, call.cells.tokens - alone));
 }
 
+// What the steps of an attention share with it.
+template <typename T, template <typename> typename Step>
+CachedAttention<T> attention_of(const Step<T>& step) {
+  CachedAttention<T> call;
+  call.cells = step.cells;
+  call.heads = step.heads;
+  call.columns = step.columns;
+  call.workspace = step.workspace;
+  return call;
+}
+
 template <typename T>
 void cached_scores(const CachedScores<T>& given) {
-  CachedAttention<T> call;
-  call.cells = given.cells;
-  call.heads = given.heads;
-  call.columns = given.columns;
+  CachedAttention<T> call = attention_of(given);
   call.q = given.q;
   call.keys = given.keys;
-  call.workspace = given.workspace;
   const int64_t scratch = scratch_floats(call.columns, call.keys.head_size);
   for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
     score_one(call, token, head, own, given.scores + (token * call.heads + head) * call.columns);
@@ -528,13 +529,9 @@ void cached_scores(const CachedScores<T>& given) {
 
 template <typename T>
 void cached_mix(const CachedMix<T>& given) {
-  CachedAttention<T> call;
-  call.cells = given.cells;
-  call.heads = given.heads;
-  call.columns = given.columns;
+  CachedAttention<T> call = attention_of(given);
   call.values = given.values;
   call.o = given.o;
-  call.workspace = given.workspace;
   const int64_t scratch = scratch_floats(call.columns, call.values.head_size);
   for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
     mix_one(call, token, head, own, given.p + (token * call.heads + head) * call.columns);

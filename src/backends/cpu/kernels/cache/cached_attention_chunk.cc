@@ -19,6 +19,7 @@
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
@@ -66,6 +67,8 @@ struct ChunkUnit {
   TileRange tokens;
   int64_t kv_head;
   TileRange heads;
+  const ChunkScratch& at;
+  float* scratch;
 };
 
 }  // namespace
@@ -131,10 +134,9 @@ HWY_INLINE void pack_keys(const CachedAttention<T>& call,
 }
 
 template <typename T>
-HWY_NOINLINE void attend_unit(const CachedAttention<T>& call,
-                              const ChunkUnit& unit,
-                              const ChunkScratch& at,
-                              float* scratch) {
+HWY_NOINLINE void attend_unit(const CachedAttention<T>& call, const ChunkUnit& unit) {
+  const ChunkScratch& at = unit.at;
+  float* scratch = unit.scratch;
   const int64_t size = call.keys.head_size, tokens = unit.tokens.size();
   const float factor = static_cast<float>(static_cast<double>(call.scale) * kLog2E);
   const auto queries = [&](int64_t h) {
@@ -172,18 +174,7 @@ HWY_NOINLINE void attend_unit(const CachedAttention<T>& call,
   }
 }
 
-void attend_f32(const CachedAttention<float>& call,
-                const ChunkUnit& unit,
-                const ChunkScratch& at,
-                float* scratch) {
-  attend_unit(call, unit, at, scratch);
-}
-void attend_bf16(const CachedAttention<uint16_t>& call,
-                 const ChunkUnit& unit,
-                 const ChunkScratch& at,
-                 float* scratch) {
-  attend_unit(call, unit, at, scratch);
-}
+RIDGE_TYPED_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ridge::backends::cpu
@@ -193,11 +184,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(attend_f32);
-HWY_EXPORT(attend_bf16);
-
-auto kernel_for(const float*) { return &HWY_DYNAMIC_DISPATCH(attend_f32); }
-auto kernel_for(const uint16_t*) { return &HWY_DYNAMIC_DISPATCH(attend_bf16); }
+RIDGE_TYPED_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
 
 }  // namespace
 
@@ -210,28 +197,27 @@ int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_siz
   return omp_get_max_threads() * ChunkScratch(head_size, shape.heads_per_pass).floats;
 }
 
-// Threads take turns there and back, since later tokens see more keys.
+// Threads go there and back in rounds, since later tokens see more keys.
 template <typename T>
 void attend_chunk(const CachedAttention<T>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;
   const ChunkShape shape(call.heads, call.keys.kv_heads, tokens, threads);
   const ChunkScratch at(call.keys.head_size, shape.heads_per_pass);
   const int64_t units = shape.groups * ceil_div(tokens, shape.query_tile);
-  const auto attend = kernel_for(call.q.data);
   for_each_part(threads, [&](int64_t thread) {
-    for (int64_t turn = 0; turn * threads < units; ++turn) {
-      const int64_t index = turn * threads + (turn % 2 == 0 ? thread : threads - 1 - thread);
+    for (int64_t round = 0; round * threads < units; ++round) {
+      const int64_t index = round * threads + (round % 2 == 0 ? thread : threads - 1 - thread);
       if (index >= units) continue;
       const int64_t first = index / shape.groups * shape.query_tile, group = index % shape.groups;
       const int64_t kv_head = group / shape.passes;
       const int64_t head = group % shape.passes * shape.heads_per_pass;
       const int64_t heads = std::min(shape.heads_per_pass, shape.heads_per_kv - head);
       const int64_t first_head = kv_head * shape.heads_per_kv + head;
-      attend(call,
-             {{first, std::min(first + shape.query_tile, tokens)},
-              kv_head,
-              {first_head, first_head + heads}},
-             at, call.workspace + thread * at.floats);
+      run_unit(call, {{first, std::min(first + shape.query_tile, tokens)},
+                      kv_head,
+                      {first_head, first_head + heads},
+                      at,
+                      call.workspace + thread * at.floats});
     }
   });
 }

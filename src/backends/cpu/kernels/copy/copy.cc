@@ -15,6 +15,7 @@
 
 #include "backends/cpu/kernels/copy/copy_plan.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 #ifndef RIDGE_CPU_COPY_UNITS_
@@ -323,16 +324,7 @@ HWY_INLINE void copy_units(const PlannedCopy<From, To>& call, Range units) {
   }
 }
 
-void copy_f32_f32(const PlannedCopy<float, float>& call, Range units) { copy_units(call, units); }
-void copy_f32_bf16(const PlannedCopy<float, uint16_t>& call, Range units) {
-  copy_units(call, units);
-}
-void copy_bf16_f32(const PlannedCopy<uint16_t, float>& call, Range units) {
-  copy_units(call, units);
-}
-void copy_bf16_bf16(const PlannedCopy<uint16_t, uint16_t>& call, Range units) {
-  copy_units(call, units);
-}
+RIDGE_PAIR_TARGETS(copy_units, PlannedCopy, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -341,23 +333,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(copy_f32_f32);
-HWY_EXPORT(copy_f32_bf16);
-HWY_EXPORT(copy_bf16_f32);
-HWY_EXPORT(copy_bf16_bf16);
-
-void run_units(const PlannedCopy<float, float>& call, Range units) {
-  HWY_DYNAMIC_DISPATCH(copy_f32_f32)(call, units);
-}
-void run_units(const PlannedCopy<float, uint16_t>& call, Range units) {
-  HWY_DYNAMIC_DISPATCH(copy_f32_bf16)(call, units);
-}
-void run_units(const PlannedCopy<uint16_t, float>& call, Range units) {
-  HWY_DYNAMIC_DISPATCH(copy_bf16_f32)(call, units);
-}
-void run_units(const PlannedCopy<uint16_t, uint16_t>& call, Range units) {
-  HWY_DYNAMIC_DISPATCH(copy_bf16_bf16)(call, units);
-}
+RIDGE_PAIR_DISPATCH(run_range, copy_units, PlannedCopy, Range)
 
 int64_t unit_count(const CopyPlan& plan, int64_t tile) {
   switch (plan.path) {
@@ -383,27 +359,14 @@ void copy(const Copy<From, To>& call) {
                                       large && !call.accumulate};
   const int64_t bytes = plan.elements * static_cast<int64_t>(sizeof(From) + sizeof(To));
   for_each_range(unit_count(plan, kTile<From>), parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_units(planned, Range{begin, end});
+    run_range(planned, Range{begin, end});
   });
-}
-
-template <typename From, typename To>
-void cast(const From* source, To* target, int64_t elements) {
-  Copy<From, To> call;
-  call.layout = {.rank = 1, .extents = {elements}, .source_strides = {1}, .target_strides = {1}};
-  call.source = source;
-  call.target = target;
-  copy(call);
 }
 
 template void copy(const Copy<float, float>&);
 template void copy(const Copy<float, uint16_t>&);
 template void copy(const Copy<uint16_t, float>&);
 template void copy(const Copy<uint16_t, uint16_t>&);
-template void cast(const float*, float*, int64_t);
-template void cast(const float*, uint16_t*, int64_t);
-template void cast(const uint16_t*, float*, int64_t);
-template void cast(const uint16_t*, uint16_t*, int64_t);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -12,8 +12,4 @@ namespace ridge::backends::cpu {
 template <typename From, typename To>
 void copy(const Copy<From, To>& call);
 
-// The contiguous case.
-template <typename From, typename To>
-void cast(const From* source, To* target, int64_t elements);
-
 }  // namespace ridge::backends::cpu

@@ -21,6 +21,7 @@
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
@@ -90,15 +91,9 @@ struct BackwardLayout {
 };
 
 template <typename T>
-struct BackwardCall {
-  const AttentionExtents& extents;
+struct BackwardCall : FlashAttentionBackward<T> {
   const Schedule& schedule;
   const BackwardLayout& layout;
-  TokenHeads<const T> q, k, v, o;
-  const float* lse;
-  TokenHeads<const T> d_o;
-  TokenHeads<T> d_q, d_k, d_v;
-  float* workspace;
 };
 
 // `part` of `parts` nearly equal parts of `count`.
@@ -330,20 +325,9 @@ HWY_INLINE void add_partial_d_queries(const BackwardCall<T>& call, int thread) {
   }
 }
 
-void compute_delta_f32(const BackwardCall<float>& call, int thread) { compute_delta(call, thread); }
-void differentiate_f32(const BackwardCall<float>& call, int thread) { differentiate(call, thread); }
-void add_partials_f32(const BackwardCall<float>& call, int thread) {
-  add_partial_d_queries(call, thread);
-}
-void compute_delta_bf16(const BackwardCall<uint16_t>& call, int thread) {
-  compute_delta(call, thread);
-}
-void differentiate_bf16(const BackwardCall<uint16_t>& call, int thread) {
-  differentiate(call, thread);
-}
-void add_partials_bf16(const BackwardCall<uint16_t>& call, int thread) {
-  add_partial_d_queries(call, thread);
-}
+RIDGE_TYPED_TARGETS(compute_delta, BackwardCall, int)
+RIDGE_TYPED_TARGETS(differentiate, BackwardCall, int)
+RIDGE_TYPED_TARGETS(add_partial_d_queries, BackwardCall, int)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ridge::backends::cpu
@@ -353,31 +337,12 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(compute_delta_f32);
-HWY_EXPORT(differentiate_f32);
-HWY_EXPORT(add_partials_f32);
-HWY_EXPORT(compute_delta_bf16);
-HWY_EXPORT(differentiate_bf16);
-HWY_EXPORT(add_partials_bf16);
+RIDGE_TYPED_DISPATCH(find_delta, compute_delta, BackwardCall, int)
+RIDGE_TYPED_DISPATCH(find_gradients, differentiate, BackwardCall, int)
+RIDGE_TYPED_DISPATCH(add_partials, add_partial_d_queries, BackwardCall, int)
 
 Schedule key_schedule(const AttentionExtents& e, int threads) {
   return Schedule(e, Schedule::Axis::kKeys, kKeyTile, e.batch * e.kv_heads, threads);
-}
-
-template <typename T>
-void sweep(void (*kernel)(const BackwardCall<T>&, int), const BackwardCall<T>& call, int threads) {
-  for_each_part(threads, [&](int64_t thread) { kernel(call, static_cast<int>(thread)); });
-}
-
-template <typename T, typename Kernel>
-void run(Kernel delta,
-         Kernel gradients,
-         Kernel partials,
-         const BackwardCall<T>& call,
-         int threads) {
-  sweep<T>(delta, call, threads);
-  sweep<T>(gradients, call, threads);
-  if (call.layout.slots == 2) sweep<T>(partials, call, threads);
 }
 
 }  // namespace
@@ -388,69 +353,22 @@ int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents
   return layout.floats * static_cast<int64_t>(sizeof(float));
 }
 
-void flash_attention_backward(const AttentionExtents& extents,
-                              TokenHeads<const float> q,
-                              TokenHeads<const float> k,
-                              TokenHeads<const float> v,
-                              TokenHeads<const float> o,
-                              const float* lse,
-                              TokenHeads<const float> d_o,
-                              TokenHeads<float> d_q,
-                              TokenHeads<float> d_k,
-                              TokenHeads<float> d_v,
-                              std::byte* workspace,
-                              int threads) {
-  check_attention(extents, threads);
-  const Schedule schedule = key_schedule(extents, threads);
-  const BackwardLayout layout(extents, schedule);
-  const BackwardCall<float> call{extents,
-                                 schedule,
-                                 layout,
-                                 q,
-                                 k,
-                                 v,
-                                 o,
-                                 lse,
-                                 d_o,
-                                 d_q,
-                                 d_k,
-                                 d_v,
-                                 reinterpret_cast<float*>(workspace)};
-  run(&HWY_DYNAMIC_DISPATCH(compute_delta_f32), &HWY_DYNAMIC_DISPATCH(differentiate_f32),
-      &HWY_DYNAMIC_DISPATCH(add_partials_f32), call, threads);
+template <typename T>
+void flash_attention_backward(const FlashAttentionBackward<T>& given) {
+  check_attention(given.extents, given.threads);
+  const Schedule schedule = key_schedule(given.extents, given.threads);
+  const BackwardLayout layout(given.extents, schedule);
+  const BackwardCall<T> call{given, schedule, layout};
+  const auto sweep = [&](const auto& pass) {
+    for_each_part(given.threads, [&](int64_t thread) { pass(static_cast<int>(thread)); });
+  };
+  sweep([&](int thread) { find_delta(call, thread); });
+  sweep([&](int thread) { find_gradients(call, thread); });
+  if (layout.slots == 2) sweep([&](int thread) { add_partials(call, thread); });
 }
 
-void flash_attention_backward(const AttentionExtents& extents,
-                              TokenHeads<const uint16_t> q,
-                              TokenHeads<const uint16_t> k,
-                              TokenHeads<const uint16_t> v,
-                              TokenHeads<const uint16_t> o,
-                              const float* lse,
-                              TokenHeads<const uint16_t> d_o,
-                              TokenHeads<uint16_t> d_q,
-                              TokenHeads<uint16_t> d_k,
-                              TokenHeads<uint16_t> d_v,
-                              std::byte* workspace,
-                              int threads) {
-  check_attention(extents, threads);
-  const Schedule schedule = key_schedule(extents, threads);
-  const BackwardLayout layout(extents, schedule);
-  const BackwardCall<uint16_t> call{extents,
-                                    schedule,
-                                    layout,
-                                    q,
-                                    k,
-                                    v,
-                                    o,
-                                    lse,
-                                    d_o,
-                                    d_q,
-                                    d_k,
-                                    d_v,
-                                    reinterpret_cast<float*>(workspace)};
-  run(&HWY_DYNAMIC_DISPATCH(compute_delta_bf16), &HWY_DYNAMIC_DISPATCH(differentiate_bf16),
-      &HWY_DYNAMIC_DISPATCH(add_partials_bf16), call, threads);
-}
+template void flash_attention_backward(const FlashAttentionBackward<float>&);
+template void flash_attention_backward(const FlashAttentionBackward<uint16_t>&);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

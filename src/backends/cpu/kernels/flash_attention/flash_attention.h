@@ -50,54 +50,40 @@ int64_t flash_attention_backward_visited_scores(const AttentionExtents& extents)
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, int threads);
 int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents, int threads);
 
-// o = softmax(mask(scale q k^T)) v with fp32 arithmetic and accumulation. lse [N, H] is the natural
-// logarithm of the sum of the exponentials of a row's scaled scores, which the backward pass needs;
-// null: not wanted. Throws a usage Error for extents outside the rules above. The result does not
-// depend on `threads`; the last bits do depend on the ISA.
-void flash_attention_forward(const AttentionExtents& extents,
-                             TokenHeads<const float> q,
-                             TokenHeads<const float> k,
-                             TokenHeads<const float> v,
-                             TokenHeads<float> o,
-                             float* lse,
-                             std::byte* workspace,
-                             int threads);
-void flash_attention_forward(const AttentionExtents& extents,
-                             TokenHeads<const uint16_t> q,
-                             TokenHeads<const uint16_t> k,
-                             TokenHeads<const uint16_t> v,
-                             TokenHeads<uint16_t> o,
-                             float* lse,
-                             std::byte* workspace,
-                             int threads);
+template <typename T>
+struct FlashAttention {
+  AttentionExtents extents;
+  TokenHeads<const T> q, k, v;
+  TokenHeads<T> o;
+  // [N, H], the natural logarithm of the sum of the exponentials of a row's scaled scores, which
+  // the backward pass needs; null: not wanted.
+  float* lse = nullptr;
+  float* workspace = nullptr;
+  int threads = 1;
+};
 
-// Overwrites d_q, d_k and d_v, which overlap no input. o and lse are the
-// forward pass's. Sums have a fixed order for a given `threads`: dK and dV add
-// up query heads, then query tiles, in ascending order; dQ adds key tiles in
-// ascending order, where threads share one KV head as one partial sum each.
-void flash_attention_backward(const AttentionExtents& extents,
-                              TokenHeads<const float> q,
-                              TokenHeads<const float> k,
-                              TokenHeads<const float> v,
-                              TokenHeads<const float> o,
-                              const float* lse,
-                              TokenHeads<const float> d_o,
-                              TokenHeads<float> d_q,
-                              TokenHeads<float> d_k,
-                              TokenHeads<float> d_v,
-                              std::byte* workspace,
-                              int threads);
-void flash_attention_backward(const AttentionExtents& extents,
-                              TokenHeads<const uint16_t> q,
-                              TokenHeads<const uint16_t> k,
-                              TokenHeads<const uint16_t> v,
-                              TokenHeads<const uint16_t> o,
-                              const float* lse,
-                              TokenHeads<const uint16_t> d_o,
-                              TokenHeads<uint16_t> d_q,
-                              TokenHeads<uint16_t> d_k,
-                              TokenHeads<uint16_t> d_v,
-                              std::byte* workspace,
-                              int threads);
+// o = softmax(mask(scale q k^T)) v with fp32 arithmetic and accumulation. Throws a usage Error for
+// extents outside the rules above. The result does not depend on `threads`; the last bits do depend
+// on the ISA.
+template <typename T>
+void flash_attention_forward(const FlashAttention<T>& call);
+
+template <typename T>
+struct FlashAttentionBackward {
+  AttentionExtents extents;
+  TokenHeads<const T> q, k, v;
+  TokenHeads<const T> o;       // the forward pass's
+  const float* lse = nullptr;  // and its row sums
+  TokenHeads<const T> d_o;
+  TokenHeads<T> d_q, d_k, d_v;  // overwritten; they overlap no input
+  float* workspace = nullptr;
+  int threads = 1;
+};
+
+// Sums have a fixed order for a given `threads`: dK and dV add up query heads, then query tiles, in
+// ascending order; dQ adds key tiles in ascending order, where threads share one KV head as one
+// partial sum each.
+template <typename T>
+void flash_attention_backward(const FlashAttentionBackward<T>& call);
 
 }  // namespace ridge::backends::cpu

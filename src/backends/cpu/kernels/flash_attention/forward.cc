@@ -18,6 +18,7 @@
 // After foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "hwy/highway.h"
 
 #ifndef RIDGE_FLASH_ATTENTION_FORWARD_ONCE_
@@ -69,14 +70,9 @@ struct ForwardScratch {
 };
 
 template <typename T>
-struct ForwardCall {
-  const AttentionExtents& extents;
+struct ForwardCall : FlashAttention<T> {
   const ForwardShape& shape;
   const Schedule& schedule;
-  TokenHeads<const T> q, k, v;
-  TokenHeads<T> o;
-  float* lse;
-  float* workspace;
 };
 
 }  // namespace
@@ -218,8 +214,7 @@ HWY_INLINE void attend(const ForwardCall<T>& call, int thread) {
   }
 }
 
-void attend_f32(const ForwardCall<float>& call, int thread) { attend(call, thread); }
-void attend_bf16(const ForwardCall<uint16_t>& call, int thread) { attend(call, thread); }
+RIDGE_TYPED_TARGETS(attend, ForwardCall, int)
 
 }  // namespace HWY_NAMESPACE
 }  // namespace ridge::backends::cpu
@@ -229,27 +224,7 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(attend_f32);
-HWY_EXPORT(attend_bf16);
-
-template <typename T, typename Kernel>
-void run(Kernel kernel,
-         const AttentionExtents& extents,
-         TokenHeads<const T> q,
-         TokenHeads<const T> k,
-         TokenHeads<const T> v,
-         TokenHeads<T> o,
-         float* lse,
-         std::byte* workspace,
-         int threads) {
-  check_attention(extents, threads);
-  const ForwardShape shape(extents, threads);
-  const Schedule schedule(extents, Schedule::Axis::kQueries, shape.query_tile, shape.groups,
-                          threads);
-  const ForwardCall<T> call{
-      extents, shape, schedule, q, k, v, o, lse, reinterpret_cast<float*>(workspace)};
-  for_each_part(threads, [&](int64_t thread) { kernel(call, static_cast<int>(thread)); });
-}
+RIDGE_TYPED_DISPATCH(run_thread, attend, ForwardCall, int)
 
 }  // namespace
 
@@ -258,27 +233,19 @@ int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents,
   return threads * ForwardScratch(extents).floats * static_cast<int64_t>(sizeof(float));
 }
 
-void flash_attention_forward(const AttentionExtents& extents,
-                             TokenHeads<const float> q,
-                             TokenHeads<const float> k,
-                             TokenHeads<const float> v,
-                             TokenHeads<float> o,
-                             float* lse,
-                             std::byte* workspace,
-                             int threads) {
-  run<float>(&HWY_DYNAMIC_DISPATCH(attend_f32), extents, q, k, v, o, lse, workspace, threads);
+template <typename T>
+void flash_attention_forward(const FlashAttention<T>& given) {
+  const AttentionExtents& e = given.extents;
+  check_attention(e, given.threads);
+  const ForwardShape shape(e, given.threads);
+  const Schedule schedule(e, Schedule::Axis::kQueries, shape.query_tile, shape.groups,
+                          given.threads);
+  const ForwardCall<T> call{given, shape, schedule};
+  for_each_part(given.threads, [&](int64_t thread) { run_thread(call, static_cast<int>(thread)); });
 }
 
-void flash_attention_forward(const AttentionExtents& extents,
-                             TokenHeads<const uint16_t> q,
-                             TokenHeads<const uint16_t> k,
-                             TokenHeads<const uint16_t> v,
-                             TokenHeads<uint16_t> o,
-                             float* lse,
-                             std::byte* workspace,
-                             int threads) {
-  run<uint16_t>(&HWY_DYNAMIC_DISPATCH(attend_bf16), extents, q, k, v, o, lse, workspace, threads);
-}
+template void flash_attention_forward(const FlashAttention<float>&);
+template void flash_attention_forward(const FlashAttention<uint16_t>&);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 
@@ -67,14 +68,8 @@ HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range 
   if (large) hwy::FlushStream();
 }
 
-void loss_f32(const SoftmaxCrossEntropy<float>& call, Range range) { loss_rows(call, range); }
-void loss_bf16(const SoftmaxCrossEntropy<uint16_t>& call, Range range) { loss_rows(call, range); }
-void gradient_f32(const SoftmaxCrossEntropyBackward<float>& call, Range range) {
-  gradient_rows(call, range);
-}
-void gradient_bf16(const SoftmaxCrossEntropyBackward<uint16_t>& call, Range range) {
-  gradient_rows(call, range);
-}
+RIDGE_TYPED_TARGETS(loss_rows, SoftmaxCrossEntropy, Range)
+RIDGE_TYPED_TARGETS(gradient_rows, SoftmaxCrossEntropyBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -83,23 +78,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(loss_f32);
-HWY_EXPORT(loss_bf16);
-HWY_EXPORT(gradient_f32);
-HWY_EXPORT(gradient_bf16);
-
-void run_range(const SoftmaxCrossEntropy<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(loss_f32)(call, range);
-}
-void run_range(const SoftmaxCrossEntropy<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(loss_bf16)(call, range);
-}
-void run_range(const SoftmaxCrossEntropyBackward<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gradient_f32)(call, range);
-}
-void run_range(const SoftmaxCrossEntropyBackward<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(gradient_bf16)(call, range);
-}
+RIDGE_TYPED_DISPATCH(run_range, loss_rows, SoftmaxCrossEntropy, Range)
+RIDGE_TYPED_DISPATCH(run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
 
 }  // namespace
 

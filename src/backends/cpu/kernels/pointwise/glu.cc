@@ -12,6 +12,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 
@@ -122,14 +123,8 @@ HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
   }
 }
 
-void glu_f32(const Glu<float>& call, Range range) { glu_any(call, range); }
-void glu_bf16(const Glu<uint16_t>& call, Range range) { glu_any(call, range); }
-void glu_backward_f32(const GluBackward<float>& call, Range range) {
-  glu_backward_any(call, range);
-}
-void glu_backward_bf16(const GluBackward<uint16_t>& call, Range range) {
-  glu_backward_any(call, range);
-}
+RIDGE_TYPED_TARGETS(glu_any, Glu, Range)
+RIDGE_TYPED_TARGETS(glu_backward_any, GluBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -138,21 +133,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(glu_f32);
-HWY_EXPORT(glu_bf16);
-HWY_EXPORT(glu_backward_f32);
-HWY_EXPORT(glu_backward_bf16);
-
-void glu_range(const Glu<float>& call, Range range) { HWY_DYNAMIC_DISPATCH(glu_f32)(call, range); }
-void glu_range(const Glu<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(glu_bf16)(call, range);
-}
-void backward_range(const GluBackward<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(glu_backward_f32)(call, range);
-}
-void backward_range(const GluBackward<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(glu_backward_bf16)(call, range);
-}
+RIDGE_TYPED_DISPATCH(run_range, glu_any, Glu, Range)
+RIDGE_TYPED_DISPATCH(run_range, glu_backward_any, GluBackward, Range)
 
 }  // namespace
 
@@ -160,7 +142,7 @@ template <typename T>
 void glu(const Glu<T>& call) {
   const int64_t bytes = 3 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    glu_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
 }
 
@@ -168,7 +150,7 @@ template <typename T>
 void glu_backward(const GluBackward<T>& call) {
   const int64_t bytes = 5 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
   for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    backward_range(call, Range{begin, end});
+    run_range(call, Range{begin, end});
   });
 }
 

@@ -131,7 +131,7 @@ HWY_INLINE void quantize_block(const float* x,
   store_part(block, unit, out, n, at);
 }
 
-void quantize_rows(Rows<const float> x, const QuantizedActivations& out, Range range) {
+void quantize_rows(StridedRows<const float> x, const QuantizedActivations& out, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n)
     for (int64_t b = 0; b < out.blocks(); ++b)
       quantize_block(x[n] + b * kActivationBlock, out, n, b);
@@ -145,7 +145,7 @@ namespace ridge::backends::cpu {
 
 HWY_EXPORT(quantize_rows);
 
-void quantize_activations(Rows<const float> x, const QuantizedActivations& out) {
+void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out) {
   const int64_t bytes = out.tokens * out.in * static_cast<int64_t>(sizeof(float));
   for_each_range(out.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(quantize_rows)(x, out, Range{begin, end});

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends::cpu {
 
@@ -61,6 +61,6 @@ struct QuantizedActivations {
 
 // Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.5 bytes an element
 // written, 3 in two parts.
-void quantize_activations(Rows<const float> x, const QuantizedActivations& out);
+void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out);
 
 }  // namespace ridge::backends::cpu

@@ -37,7 +37,7 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // the bytes of W; unpacking takes about as long for formats of 4 and 5 bits.
 void gemv_exact_rows(const QuantizedProduct& product,
                      Range rows,
-                     Rows<const float> x,
+                     StridedRows<const float> x,
                      int64_t tokens) {
   const QuantizedMatrix& weight = product.weight;
   alignas(64) float part[kExactRowDepth];
@@ -63,9 +63,9 @@ using Sixteen = HWY_CAPPED(float, 16);
 template <int kTokens>
 HWY_INLINE void multiply_panel(const float* panel,
                                int64_t depth,
-                               Rows<const float> x,
+                               StridedRows<const float> x,
                                int64_t rows,
-                               Rows<float> y,
+                               StridedRows<float> y,
                                bool accumulate) {
   const Sixteen d;
   constexpr int kVectors = static_cast<int>(kPanelRows / hn::MaxLanes(Sixteen()));
@@ -112,7 +112,7 @@ HWY_INLINE void unpack_float_panel(const QuantizedMatrix& weight,
 // them. Bound: fp32 multiply-adds.
 void gemm_exact_task(const QuantizedProduct& product,
                      int64_t row,
-                     Rows<const float> x,
+                     StridedRows<const float> x,
                      Range tokens) {
   constexpr int kTokens = hn::MaxLanes(Sixteen()) == 8 ? 6 : 12;  // 12 accumulators, of 16 or 32
   const QuantizedMatrix& weight = product.weight;
@@ -123,9 +123,11 @@ void gemm_exact_task(const QuantizedProduct& product,
     unpack_float_panel(weight, row, column, depth, panel);
     const bool accumulate = product.accumulate || column > 0;
     int64_t n = tokens.begin;
-    const auto x_at = [&](int64_t at) { return Rows<const float>{x[at] + column, x.stride}; };
+    const auto x_at = [&](int64_t at) {
+      return StridedRows<const float>{x[at] + column, x.stride};
+    };
     const auto y_at = [&](int64_t at) {
-      return Rows<float>{product.y[at] + row, product.y.stride};
+      return StridedRows<float>{product.y[at] + row, product.y.stride};
     };
     for (; n + kTokens <= tokens.end; n += kTokens) {
       multiply_panel<kTokens>(panel, depth, x_at(n), rows, y_at(n), accumulate);
@@ -158,7 +160,7 @@ void check(std::span<const QuantizedProduct> products) {
 }  // namespace
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
-                          Rows<const float> x,
+                          StridedRows<const float> x,
                           int64_t tokens) {
   check(products);
   int64_t bytes = 0;
@@ -175,7 +177,7 @@ void quantized_gemv_exact(std::span<const QuantizedProduct> products,
 }
 
 void quantized_gemm_exact(std::span<const QuantizedProduct> products,
-                          Rows<const float> x,
+                          StridedRows<const float> x,
                           int64_t tokens) {
   check(products);
   for_each_panel_task(products, kPanelRows, tokens,

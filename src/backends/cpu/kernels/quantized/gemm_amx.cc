@@ -65,7 +65,7 @@ void fill_up(const ActivationTiles& out) {
 
 }  // namespace
 
-void round_activations(Rows<const float> x, const ActivationTiles& out) {
+void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
   for_each_range(out.tokens, parts_for(4 * out.tokens * out.in), [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) round_token(x[n], out, n);
   });

@@ -52,12 +52,12 @@ HWY_EXPORT(target_takes_panels);
 
 bool takes_panels() { return HWY_DYNAMIC_DISPATCH(target_takes_panels)(); }
 
-void gemv_portable(const QuantizedMatrix& weight,
-                   const RowStream& stream,
-                   const QuantizedActivations& x,
-                   Rows<float> y,
-                   bool accumulate) {
-  const Range rows = stream.rows;
+void gemv_portable(const RowsProduct& call) {
+  const QuantizedMatrix& weight = call.weight;
+  const QuantizedActivations& x = call.x;
+  const StridedRows<float> y = call.y;
+  const bool accumulate = call.accumulate;
+  const Range rows = call.stream.rows;
   constexpr int64_t kStep = 256;  // whole blocks of any format
   const int64_t group = code_format(weight.dtype).group;
   uint8_t codes[kStep];
@@ -140,8 +140,8 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
                          of_panels = HWY_DYNAMIC_DISPATCH(gemv_panels_of_target)();
   const auto multiply = [&](const QuantizedProduct& product, const RowStream& stream) {
     if (stream.rows.begin < stream.rows.end)
-      (is_panels(product.weight.dtype) ? of_panels : of_rows)(product.weight, stream, x, product.y,
-                                                              product.accumulate);
+      (is_panels(product.weight.dtype) ? of_panels : of_rows)(
+          {product.weight, stream, x, product.y, product.accumulate});
   };
   std::atomic<int64_t> dealt = 0;  // pieces, of all products
   for_each_part(parts, [&](int64_t index) {

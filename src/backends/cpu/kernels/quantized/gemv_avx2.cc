@@ -309,11 +309,7 @@ inline void multiply_rows(const Block* blocks,
 }
 
 // What all rows of a call share. Products of a token's parts add up.
-struct RowsCall {
-  const QuantizedMatrix& weight;
-  const QuantizedActivations& x;
-  Rows<float> y;
-  bool accumulate;
+struct RowsCall : RowsProduct {
   const float* halves;  // half_table()
   ReadPath path;
 
@@ -382,14 +378,11 @@ void multiply_all(const RowsCall& call, Range rows) {
 }
 
 template <typename Block>
-void multiply_range(const QuantizedMatrix& weight,
-                    const RowStream& stream,
-                    const QuantizedActivations& x,
-                    Rows<float> y,
-                    bool accumulate) {
-  const int64_t row_bytes = storage_bytes(weight.dtype, weight.in);
-  const ReadPath path{weight.data + stream.rows.end * row_bytes, stream.then};
-  multiply_all<Block>({weight, x, y, accumulate, half_table(), path}, stream.rows);
+void multiply_range(const RowsProduct& call) {
+  const int64_t row_bytes = storage_bytes(call.weight.dtype, call.weight.in);
+  const Range rows = call.stream.rows;
+  const ReadPath path{call.weight.data + rows.end * row_bytes, call.stream.then};
+  multiply_all<Block>({call, half_table(), path}, rows);
 }
 
 // Formats without a form of their own (Q2_K, Q3_K), through codes in L1, 16 a group.
@@ -424,30 +417,26 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
 
 // Bound: memory for one token. Per block of 32 and vector about 7 vector instructions (Q8_0) to 13
 // (Q5_0), at four a cycle 1.8 to 3.3 cycles for 34 and 22 bytes.
-void gemv_avx2(const QuantizedMatrix& weight,
-               const RowStream& stream,
-               const QuantizedActivations& x,
-               Rows<float> y,
-               bool accumulate) {
-  switch (weight.dtype) {
+void gemv_avx2(const RowsProduct& call) {
+  switch (call.weight.dtype) {
     case DType::kQ4_0:
-      return multiply_range<BlockQ4_0>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ4_0>(call);
     case DType::kQ4_1:
-      return multiply_range<BlockQ4_1>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ4_1>(call);
     case DType::kQ5_0:
-      return multiply_range<BlockQ5_0>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ5_0>(call);
     case DType::kQ5_1:
-      return multiply_range<BlockQ5_1>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ5_1>(call);
     case DType::kQ8_0:
-      return multiply_range<BlockQ8_0>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ8_0>(call);
     case DType::kQ4_K:
-      return multiply_range<BlockQ4_K>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ4_K>(call);
     case DType::kQ5_K:
-      return multiply_range<BlockQ5_K>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ5_K>(call);
     case DType::kQ6_K:
-      return multiply_range<BlockQ6_K>(weight, stream, x, y, accumulate);
+      return multiply_range<BlockQ6_K>(call);
     default:
-      return multiply_unpacked({weight, x, y, accumulate, nullptr, {}}, stream.rows);
+      return multiply_unpacked({call, nullptr, {}}, call.stream.rows);
   }
 }
 

@@ -31,7 +31,7 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
 // Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
 struct Vectors {
   Vectors() = default;
-  Vectors(const QuantizedActivations& x, int64_t first, Rows<float> to)
+  Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
       : count(std::min<int64_t>(x.vectors() - first, 4)) {
     for (int64_t v = 0; v < count; ++v) {
       const int64_t n = x.token_of(first + v);
@@ -80,26 +80,23 @@ auto strip_product(int64_t tokens, int parts) {
 
 // Strip after strip, as memory brings them; a strip is in L1 when further vectors come to it.
 template <typename Form>
-void multiply_strips(const QuantizedMatrix& weight,
-                     const RowStream& stream,
-                     const QuantizedActivations& x,
-                     Rows<float> y,
-                     bool accumulate) {
+void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;
   constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens in two parts
-  const Range rows = stream.rows;
+  const QuantizedActivations& x = call.x;
+  const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
               "rows {} to {} are no panels", rows.begin, rows.end);
-  Strip<Panel> strip{nullptr, weight.in / Panel::kColumns, 0, accumulate, {}};
-  const Panel* panels = reinterpret_cast<const Panel*>(weight.data);
+  Strip<Panel> strip{nullptr, call.weight.in / Panel::kColumns, 0, call.accumulate, {}};
+  const Panel* panels = reinterpret_cast<const Panel*>(call.weight.data);
   const auto strip_of = [&](int64_t row) { return panels + row / kPanelRows * strip.across; };
-  strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), stream.then};
+  strip.path = {reinterpret_cast<const std::byte*>(strip_of(rows.end)), call.stream.then};
   for (int64_t first = 0; first < x.vectors(); first += 4 * kAtOnce) {
     std::array<Vectors, kAtOnce> vectors;
     std::array<decltype(strip_product<Form>(1, 1)), kAtOnce> products;
     size_t groups = 0;
     for (int64_t v = first; groups < kAtOnce && v < x.vectors(); v += 4, ++groups) {
-      vectors[groups] = Vectors(x, v, y);
+      vectors[groups] = Vectors(x, v, call.y);
       products[groups] = strip_product<Form>(vectors[groups].count / x.parts(), x.parts());
     }
     for (strip.row = rows.begin; strip.row < rows.end; strip.row += kPanelRows) {

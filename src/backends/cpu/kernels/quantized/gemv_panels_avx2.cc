@@ -285,14 +285,9 @@ struct PanelForm {
 // Bound: memory for one token. 16 rows of 64 columns take 170 vector instructions for 576 bytes
 // (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0), 162 for 1088 (Q8_0), 194 for 576 (Q4_K) and 320
 // for 840 (Q6_K), in two parts 262, 276, 377, 383, 292 and 446, some three a cycle.
-void gemv_panels_avx2(const QuantizedMatrix& weight,
-                      const RowStream& stream,
-                      const QuantizedActivations& x,
-                      Rows<float> y,
-                      bool accumulate) {
-  with_panel(weight.dtype, [&](auto type) {
-    multiply_strips<PanelForm<typename decltype(type)::type>>(weight, stream, x, y, accumulate);
-  });
+void gemv_panels_avx2(const RowsProduct& call) {
+  with_panel(call.weight.dtype,
+             [&](auto type) { multiply_strips<PanelForm<typename decltype(type)::type>>(call); });
 }
 
 }  // namespace ridge::backends::cpu

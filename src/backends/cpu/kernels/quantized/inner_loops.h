@@ -65,11 +65,14 @@ struct ReadPath {
 };
 
 // y [N, out] of some of W's rows and all tokens of x.
-using RowsTimesVectors = void (*)(const QuantizedMatrix& weight,
-                                  const RowStream& stream,
-                                  const QuantizedActivations& x,
-                                  Rows<float> y,
-                                  bool accumulate);
+struct RowsProduct {
+  const QuantizedMatrix& weight;
+  RowStream stream;
+  const QuantizedActivations& x;
+  StridedRows<float> y;
+  bool accumulate = false;
+};
+using RowsTimesVectors = void (*)(const RowsProduct& call);
 
 // One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
 // depth - 1, which the panel holds.
@@ -81,24 +84,16 @@ struct PanelProduct {
   int64_t rows = 0;  // 1..kPanelRows
   const QuantizedActivations* x = nullptr;
   Range tokens;
-  Rows<float> y;  // at the panel's first row
+  StridedRows<float> y;  // at the panel's first row
   bool accumulate = false;
 };
 using PanelTimesVectors = void (*)(const PanelProduct& call);
 
 // Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
-void gemv_portable(const QuantizedMatrix& weight,
-                   const RowStream& stream,
-                   const QuantizedActivations& x,
-                   Rows<float> y,
-                   bool accumulate);
+void gemv_portable(const RowsProduct& call);
 void gemm_panel_portable(const PanelProduct& call);
 
-void gemv_avx2(const QuantizedMatrix& weight,
-               const RowStream& stream,
-               const QuantizedActivations& x,
-               Rows<float> y,
-               bool accumulate);
+void gemv_avx2(const RowsProduct& call);
 void gemm_panel_avx2(const PanelProduct& call);
 
 // AVX-512 with VNNI.
@@ -106,15 +101,7 @@ bool has_vnni();
 void gemm_panel_avx512(const PanelProduct& call);
 
 // Weights in panels of rows (base/row_panels.h); rows are whole panels.
-void gemv_panels_avx2(const QuantizedMatrix& weight,
-                      const RowStream& stream,
-                      const QuantizedActivations& x,
-                      Rows<float> y,
-                      bool accumulate);
-void gemv_panels_avx512(const QuantizedMatrix& weight,
-                        const RowStream& stream,
-                        const QuantizedActivations& x,
-                        Rows<float> y,
-                        bool accumulate);
+void gemv_panels_avx2(const RowsProduct& call);
+void gemv_panels_avx512(const RowsProduct& call);
 
 }  // namespace ridge::backends::cpu

@@ -26,7 +26,7 @@
 #include <span>
 
 #include "backends/cpu/kernels/quantized/activations.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 #include "base/dtype.h"
 
 namespace ridge::backends::cpu {
@@ -43,7 +43,7 @@ struct QuantizedMatrix {
 
 struct QuantizedProduct {
   QuantizedMatrix weight;
-  Rows<float> y;            // [N, out]
+  StridedRows<float> y;     // [N, out]
   bool accumulate = false;  // y += instead of y =
 };
 
@@ -68,10 +68,10 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
 void quantized_gemm(std::span<const QuantizedProduct> products, const QuantizedActivations& x);
 
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
-                          Rows<const float> x,
+                          StridedRows<const float> x,
                           int64_t tokens);
 void quantized_gemm_exact(std::span<const QuantizedProduct> products,
-                          Rows<const float> x,
+                          StridedRows<const float> x,
                           int64_t tokens);
 
 }  // namespace ridge::backends::cpu

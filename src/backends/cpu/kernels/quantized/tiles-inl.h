@@ -58,7 +58,7 @@ struct TileProduct {
   const ActivationTiles* x = nullptr;
   int64_t first_depth_tile = 0;  // of x, where the weights' columns begin
   int64_t rows = 0;              // 1..kTilePanelRows
-  Rows<float> y;                 // at the panel's first row
+  StridedRows<float> y;          // at the panel's first row
   bool accumulate = false;
 };
 

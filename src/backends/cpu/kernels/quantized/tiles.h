@@ -35,7 +35,7 @@ struct ActivationTiles {
 };
 
 // Both need AVX-512 with BF16, the product also AMX's bf16 tiles.
-void round_activations(Rows<const float> x, const ActivationTiles& out);
+void round_activations(StridedRows<const float> x, const ActivationTiles& out);
 
 // Bound: multiply-adds, 512 a cycle and core; W is unpacked once for all tokens, at about a quarter
 // of the cost of multiplying it with 512 of them.

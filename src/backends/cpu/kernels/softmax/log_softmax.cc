@@ -12,6 +12,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 
@@ -61,14 +62,8 @@ HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range
   if (large) hwy::FlushStream();
 }
 
-void log_f32(const LogSoftmax<float>& call, Range range) { log_rows(call, range); }
-void log_bf16(const LogSoftmax<uint16_t>& call, Range range) { log_rows(call, range); }
-void log_backward_f32(const LogSoftmaxBackward<float>& call, Range range) {
-  log_backward_rows(call, range);
-}
-void log_backward_bf16(const LogSoftmaxBackward<uint16_t>& call, Range range) {
-  log_backward_rows(call, range);
-}
+RIDGE_TYPED_TARGETS(log_rows, LogSoftmax, Range)
+RIDGE_TYPED_TARGETS(log_backward_rows, LogSoftmaxBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -77,23 +72,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(log_f32);
-HWY_EXPORT(log_bf16);
-HWY_EXPORT(log_backward_f32);
-HWY_EXPORT(log_backward_bf16);
-
-void run_range(const LogSoftmax<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(log_f32)(call, range);
-}
-void run_range(const LogSoftmax<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(log_bf16)(call, range);
-}
-void run_range(const LogSoftmaxBackward<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(log_backward_f32)(call, range);
-}
-void run_range(const LogSoftmaxBackward<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(log_backward_bf16)(call, range);
-}
+RIDGE_TYPED_DISPATCH(run_range, log_rows, LogSoftmax, Range)
+RIDGE_TYPED_DISPATCH(run_range, log_backward_rows, LogSoftmaxBackward, Range)
 
 template <typename T, typename Call>
 void run_rows(const Call& call, int64_t operands) {

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/softmax/log_sum_exp-inl.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "backends/cpu/kernels/vector_math-inl.h"
 #include "base/error.h"
@@ -149,14 +150,8 @@ HWY_INLINE void softmax_backward_rows(const SoftmaxBackward<T>& call, Range rang
   if (large) hwy::FlushStream();
 }
 
-void softmax_f32(const Softmax<float>& call, Range range) { softmax_rows(call, range); }
-void softmax_bf16(const Softmax<uint16_t>& call, Range range) { softmax_rows(call, range); }
-void softmax_backward_f32(const SoftmaxBackward<float>& call, Range range) {
-  softmax_backward_rows(call, range);
-}
-void softmax_backward_bf16(const SoftmaxBackward<uint16_t>& call, Range range) {
-  softmax_backward_rows(call, range);
-}
+RIDGE_TYPED_TARGETS(softmax_rows, Softmax, Range)
+RIDGE_TYPED_TARGETS(softmax_backward_rows, SoftmaxBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -165,29 +160,14 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(softmax_f32);
-HWY_EXPORT(softmax_bf16);
-HWY_EXPORT(softmax_backward_f32);
-HWY_EXPORT(softmax_backward_bf16);
+RIDGE_TYPED_DISPATCH(run_range, softmax_rows, Softmax, Range)
+RIDGE_TYPED_DISPATCH(run_range, softmax_backward_rows, SoftmaxBackward, Range)
 
-void run_range(const Softmax<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(softmax_f32)(call, range);
-}
-void run_range(const Softmax<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(softmax_bf16)(call, range);
-}
-void run_range(const SoftmaxBackward<float>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(softmax_backward_f32)(call, range);
-}
-void run_range(const SoftmaxBackward<uint16_t>& call, Range range) {
-  HWY_DYNAMIC_DISPATCH(softmax_backward_bf16)(call, range);
-}
-
-// Causal rows grow with their position, so they go to the threads in turns: one contiguous range
+// Causal rows grow with their position, so they go to the threads in rounds: one contiguous range
 // each would give the last thread most of the work.
 template <typename Call>
 void run_rows(const Call& call, int64_t bytes) {
-  constexpr int64_t kTurn = 16;
+  constexpr int64_t kRound = 16;
   const int64_t parts = parts_for(bytes);
   if (call.mask.queries == 0) {
     for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
@@ -196,8 +176,8 @@ void run_rows(const Call& call, int64_t bytes) {
     return;
   }
   for_each_part(parts, [&](int64_t index) {
-    for (int64_t begin = index * kTurn; begin < call.rows; begin += parts * kTurn) {
-      run_range(call, Range{begin, std::min(begin + kTurn, call.rows)});
+    for (int64_t begin = index * kRound; begin < call.rows; begin += parts * kRound) {
+      run_range(call, Range{begin, std::min(begin + kRound, call.rows)});
     }
   });
 }

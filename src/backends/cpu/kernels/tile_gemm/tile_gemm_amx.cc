@@ -51,7 +51,7 @@ inline void load_pairs(const Corner& from, int64_t depth_step, __m512i (&v)[16])
     v[p] = _mm512_or_si512(load(2 * p), _mm512_slli_epi32(load(2 * p + 1), 16));
 }
 
-// kPairs: the form of the right operand. A matrix that lies the other way is turned.
+// kPairs: the form of the right operand. A matrix that lies the other way is transposed.
 template <bool kPairs, bool kLiesInPairs, bool kWhole>
 void fill_tile(const Corner& from, int64_t step, uint16_t* to) {
   __m512i v[16];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The blocks of a cluster share the keys of one KV head. What the cache holds already comes into
-// their shared memory before the kernel's turn; then each turns the heads of q for itself, and what
+// their shared memory before the kernel's turn; then each rotates the heads of q for itself, and what
 // they make of their keys meets in the shared memory of the block that puts those elements
 // together. CUDA's own (clusters, mma.sync).
 #include "backends/cuda/kernels/cache/append_attention.h"
@@ -122,7 +122,7 @@ constexpr int kScoreStride = kMostTile + 4;
 
 template <int kHeadSize>
 struct Room {
-  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and turned
+  __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and rotated
   __align__(16) uint16_t weights[kHeads * kWeightStride];  // of a tile's keys in the mix
   float scores[kHeads * kScoreStride];
   float kept[kHeads];  // of the mix so far, where a tile's keys have a higher top
@@ -186,7 +186,7 @@ struct Tiles {
 // Heads of the merged projection: those of q into the room; of the block that has the token itself
 // also its key and value, into their cells and into the tile, where they are in it.
 template <int kHeadSize, int kTogether>
-__device__ __forceinline__ void turn_heads(const AppendAttention& p,
+__device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                            Room<kHeadSize>& room,
                                            int64_t kv_head,
                                            int group,
@@ -397,7 +397,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool has_token = !part.is_empty() && part.end == position + 1;
   const int in_tile = position - part.begin, to = in_tile * kStride<kHeadSize>;
   const bool is_in_tile = has_token && in_tile < tile;
-  turn_heads<kHeadSize, kTogether>(
+  rotate_heads<kHeadSize, kTogether>(
       p, room, kv_head, group,
       has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
       is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/cache/kv_cache.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends::cuda {
 

@@ -40,7 +40,7 @@ struct Part {
   }
 };
 
-// The parts are as even as whole turns of the block's teams allow.
+// The parts are as even as whole rounds of the block's teams allow.
 __device__ __forceinline__ Part
 part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int turn) {
   const int64_t begin = position + 1 > reach ? position + 1 - reach : 0;
@@ -57,7 +57,7 @@ struct Keys {
   Packed<T, kElements> k[kUnroll], v[kUnroll];
 };
 
-// The keys of a turn from position `base` on, of a part.
+// The keys of a round from position `base` on, of a part.
 template <typename T, int kTeam>
 __device__ __forceinline__ void load_keys(const CachedAttention<T>& p,
                                           const SlotCells& cells,
@@ -392,7 +392,7 @@ int64_t cached_attention_splits(int64_t tokens,
                                 int64_t kv_heads,
                                 int64_t head_size,
                                 int64_t reach) {
-  // Four blocks for each of 132 multiprocessors, and no part shorter than a turn of its teams.
+  // Four blocks for each of 132 multiprocessors, and no part shorter than a round of its teams.
   constexpr int64_t kBlocks = 528, kLeastKeys = 32, kMostSplits = kLanes;
   const int64_t turn = kThreads / team_of(head_size) * kUnroll;
   const int64_t wanted = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);

@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int kCount, typename T>
 bool takes_head_vectors(const TokenHeads<T>& heads) {
-  return takes_vectors<kCount>(Rows<T>{heads.data, heads.token_stride}) &&
-         takes_vectors<kCount>(Rows<T>{heads.data, heads.head_stride});
+  return takes_vectors<kCount>(StridedRows<T>{heads.data, heads.token_stride}) &&
+         takes_vectors<kCount>(StridedRows<T>{heads.data, heads.head_stride});
 }
 
 }  // namespace

@@ -177,22 +177,9 @@ cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream) {
   return launch_vectors<1, false>(call, plan, stream);
 }
 
-template <typename From, typename To>
-cudaError_t launch_cast(const From* source, To* target, int64_t elements, cudaStream_t stream) {
-  Copy<From, To> call;
-  call.layout = {1, {elements}, {1}, {1}};
-  call.source = source;
-  call.target = target;
-  return launch_copy(call, stream);
-}
-
 template cudaError_t launch_copy(const Copy<float, float>&, cudaStream_t);
 template cudaError_t launch_copy(const Copy<float, uint16_t>&, cudaStream_t);
 template cudaError_t launch_copy(const Copy<uint16_t, float>&, cudaStream_t);
 template cudaError_t launch_copy(const Copy<uint16_t, uint16_t>&, cudaStream_t);
-template cudaError_t launch_cast(const float*, float*, int64_t, cudaStream_t);
-template cudaError_t launch_cast(const float*, uint16_t*, int64_t, cudaStream_t);
-template cudaError_t launch_cast(const uint16_t*, float*, int64_t, cudaStream_t);
-template cudaError_t launch_cast(const uint16_t*, uint16_t*, int64_t, cudaStream_t);
 
 }  // namespace ridge::backends::cuda

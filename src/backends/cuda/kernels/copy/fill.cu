@@ -16,7 +16,7 @@ template <typename T, int kCount>
 struct FillBody {
   static constexpr int kVector = kCount;
   struct Item {};
-  Rows<T> y;
+  StridedRows<T> y;
   Packed<T, kCount> value;
 
   __device__ __forceinline__ void load(Item&, MapPlace) const {}
@@ -26,7 +26,7 @@ struct FillBody {
 };
 
 template <int kCount, typename T>
-cudaError_t launch(const Rows<T>& y, MapExtents extents, T value, cudaStream_t stream) {
+cudaError_t launch(const StridedRows<T>& y, MapExtents extents, T value, cudaStream_t stream) {
   FillBody<T, kCount> body{y, {}};
   T* elements = reinterpret_cast<T*>(body.value.words);
   for (int i = 0; i < kCount; ++i) elements[i] = value;
@@ -34,7 +34,7 @@ cudaError_t launch(const Rows<T>& y, MapExtents extents, T value, cudaStream_t s
 }
 
 template <typename T>
-cudaError_t launch_bits(const Rows<T>& y,
+cudaError_t launch_bits(const StridedRows<T>& y,
                         int64_t rows,
                         int64_t columns,
                         T value,
@@ -55,7 +55,7 @@ cudaError_t launch_fill(const Fill<T>& call, cudaStream_t stream) {
   } else if constexpr (std::is_same_v<T, float>) {
     return launch_bits(call.y, call.rows, call.columns, static_cast<float>(call.value), stream);
   } else {  // an integer is to memory a float of its bits
-    const Rows<float> y{reinterpret_cast<float*>(call.y.data), call.y.stride};
+    const StridedRows<float> y{reinterpret_cast<float*>(call.y.data), call.y.stride};
     const auto value = std::bit_cast<float>(static_cast<int32_t>(call.value));
     return launch_bits(y, call.rows, call.columns, value, stream);
   }

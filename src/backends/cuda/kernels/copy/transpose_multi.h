@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "backends/cuda/kernels/gpu_runtime.h"
-#include "backends/kernels/rows.h"
+#include "backends/kernels/strided_rows.h"
 
 namespace ridge::backends::cuda {
 
@@ -14,8 +14,8 @@ inline constexpr int kMostTransposed = 4;
 template <typename T>
 struct TransposedMatrix {
   int64_t rows = 0, columns = 0;
-  Rows<const T> source;  // [rows, columns]
-  T* target = nullptr;   // [columns, rows], dense
+  StridedRows<const T> source;  // [rows, columns]
+  T* target = nullptr;          // [columns, rows], dense
 };
 
 template <typename T>

@@ -27,7 +27,7 @@ struct NllBackwardBody {
   const int32_t* labels;
   const float* d_loss;
   const int32_t* count;
-  Rows<T> d_log_p;
+  StridedRows<T> d_log_p;
   int64_t vocabulary;
   int32_t* bad_row;
 

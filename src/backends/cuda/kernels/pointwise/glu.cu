@@ -32,8 +32,8 @@ struct GluBody {
   struct Item {
     Packed<T, kCount> gate, up;
   };
-  Rows<const T> gate, up;
-  Rows<T> y;
+  StridedRows<const T> gate, up;
+  StridedRows<T> y;
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     item.gate = load_packed<kCount>(gate[at.row] + at.column);
@@ -57,8 +57,8 @@ struct GluBackwardBody {
   struct Item {
     Packed<T, kCount> dy, gate, up;
   };
-  Rows<const T> dy, gate, up;
-  Rows<T> d_gate, d_up;
+  StridedRows<const T> dy, gate, up;
+  StridedRows<T> d_gate, d_up;
 
   __device__ __forceinline__ void load(Item& item, MapPlace at) const {
     item.dy = load_packed<kCount>(dy[at.row] + at.column);

@@ -14,8 +14,8 @@ enum class Residual { kNone, kBefore, kAfter };
 template <typename T>
 struct NormArguments {
   RmsNorm<T> norm;
-  Rows<const T> residual;
-  Rows<T> sum;
+  StridedRows<const T> residual;
+  StridedRows<T> sum;
 };
 
 // Mapping: a group a row, all of its loads on their way at once; while some groups reduce, others
@@ -174,15 +174,15 @@ cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream) {
 
 template <typename T>
 cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
-                                Rows<const T> residual,
-                                Rows<T> sum,
+                                StridedRows<const T> residual,
+                                StridedRows<T> sum,
                                 cudaStream_t stream) {
   return launch<Residual::kBefore>(NormArguments<T>{call, residual, sum}, stream);
 }
 
 template <typename T>
 cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
-                                Rows<const T> residual,
+                                StridedRows<const T> residual,
                                 cudaStream_t stream) {
   return launch<Residual::kAfter>(NormArguments<T>{call, residual, {}}, stream);
 }
@@ -190,16 +190,18 @@ cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
 template cudaError_t launch_rms_norm(const RmsNorm<float>&, cudaStream_t);
 template cudaError_t launch_rms_norm(const RmsNorm<uint16_t>&, cudaStream_t);
 template cudaError_t launch_add_rms_norm(const RmsNorm<float>&,
-                                         Rows<const float>,
-                                         Rows<float>,
+                                         StridedRows<const float>,
+                                         StridedRows<float>,
                                          cudaStream_t);
 template cudaError_t launch_add_rms_norm(const RmsNorm<uint16_t>&,
-                                         Rows<const uint16_t>,
-                                         Rows<uint16_t>,
+                                         StridedRows<const uint16_t>,
+                                         StridedRows<uint16_t>,
                                          cudaStream_t);
-template cudaError_t launch_rms_norm_add(const RmsNorm<float>&, Rows<const float>, cudaStream_t);
+template cudaError_t launch_rms_norm_add(const RmsNorm<float>&,
+                                         StridedRows<const float>,
+                                         cudaStream_t);
 template cudaError_t launch_rms_norm_add(const RmsNorm<uint16_t>&,
-                                         Rows<const uint16_t>,
+                                         StridedRows<const uint16_t>,
                                          cudaStream_t);
 
 }  // namespace ridge::backends::cuda

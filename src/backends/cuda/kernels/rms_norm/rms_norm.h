@@ -17,14 +17,14 @@ cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream);
 // and so may y if sum is another. One launch.
 template <typename T>
 cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
-                                Rows<const T> residual,
-                                Rows<T> sum,
+                                StridedRows<const T> residual,
+                                StridedRows<T> sum,
                                 cudaStream_t stream);
 
 // y = residual + the norm of x; y may be x or residual. One launch.
 template <typename T>
 cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
-                                Rows<const T> residual,
+                                StridedRows<const T> residual,
                                 cudaStream_t stream);
 
 // A function of the extents alone; the workspace is aligned to 16, its contents are ignored.

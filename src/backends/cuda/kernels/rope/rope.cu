@@ -105,8 +105,8 @@ cudaError_t launch(const Rope<T>& call, int64_t heads, cudaStream_t stream) {
 
 template <int kCount, typename T>
 bool heads_take_vectors(const TokenHeads<T>& operand) {
-  return takes_vectors<kCount>(Rows<T>{operand.data, operand.token_stride}) &&
-         takes_vectors<kCount>(Rows<T>{operand.data, operand.head_stride});
+  return takes_vectors<kCount>(StridedRows<T>{operand.data, operand.token_stride}) &&
+         takes_vectors<kCount>(StridedRows<T>{operand.data, operand.head_stride});
 }
 
 template <typename T, RopePairs kPairs>
@@ -122,7 +122,7 @@ cudaError_t launch_pairs(const Rope<T>& call, cudaStream_t stream) {
                  : launch<T, 1, kPairs>(call, heads, stream);
 }
 
-// Radians that pair i turns by from one position to the next.
+// Radians that pair i rotates by from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(call.head_size);
   const double plain = std::pow(call.theta, exponent);

@@ -7,7 +7,7 @@
 
 namespace ridge::backends::cuda {
 
-// cudaErrorInvalidValue for an odd head size. One launch; none where x is y and no head turns.
+// cudaErrorInvalidValue for an odd head size. One launch; none where x is y and no head is rotated.
 template <typename T>
 cudaError_t launch_rope(const Rope<T>& call, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head of a merged projection, normed and turned by one warp, its pairs in registers. Where the
+// A head of a merged projection, normed and rotated by one warp, its pairs in registers. Where the
 // result goes is the caller's.
 #pragma once
 

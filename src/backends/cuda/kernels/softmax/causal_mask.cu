@@ -15,8 +15,8 @@ struct MaskBody {
     Packed<T, kCount> x;
     int32_t begin, end;  // of the columns seen, from this vector's first
   };
-  Rows<const T> x;
-  Rows<T> y;
+  StridedRows<const T> x;
+  StridedRows<T> y;
   FastDivide per_head;  // by T
   int32_t window;       // 0: none
   float value;

@@ -38,8 +38,8 @@ struct OnlineSum {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) next = fmaxf(next, x[i]);
     const float base = exponent_base(next);
-    // Exactly 1 where the maximum stays: a factor that is
-    // off by a rounding would be applied at every step.
+    // Exactly 1 where the maximum stays: the rounding error
+    // of a factor would be applied at every step.
     sum *= exp_difference<float>(top, base, to_log2);
     top = next;
     float terms = 0.0f;

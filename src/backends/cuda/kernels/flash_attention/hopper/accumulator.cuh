@@ -52,50 +52,9 @@ __device__ __forceinline__ void hide_keys(float (&s)[kCount],
   }
 }
 
-// The same of transposed scores, keys (rows) and queries (columns).
-template <int kCount>
-__device__ __forceinline__ void hide_queries(float (&s)[kCount],
-                                             const Visibility& v,
-                                             int row,
-                                             int column) {
-  constexpr int kNever = 0x7fffffff;
-#pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    const int key = row + 8 * r;
-    const int begin = key >= v.sequence ? kNever : (v.causal ? key : 0);
-    const int end = v.window > 0 ? key + v.window : kNever;
-#pragma unroll
-    for (int j = 0; j < kCount; j += 4) {
-#pragma unroll
-      for (int c = 0; c < 2; ++c) {
-        const int query = column + 2 * j + c;
-        if (query < begin || query >= end) s[j + 2 * r + c] = -kInfinity;
-      }
-    }
-  }
-}
-
 // The row that lane l % 16 of a warp addresses in
 // matrix loads and stores of its warpgroup's 64 rows.
 __device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }
-
-// This warp's 16 rows of a warpgroup's 64, E columns, as register operands; `rows` is the first of
-// the 64 in a tile of kRows rows.
-template <int kRows, int kColumns>
-__device__ __forceinline__ void load_operand(uint32_t (&a)[kColumns / 4],
-                                             uint32_t rows,
-                                             int thread) {
-  const int lane = thread % 32;
-  const uint32_t address = rows + own_row(thread) * kRowBytes;
-#pragma unroll
-  for (int i = 0; i < kColumns / 16; ++i) {
-    uint32_t m[4];
-    load_matrices(
-        address + (i / 4) * kRows * kRowBytes + ((2 * (i % 4) + lane / 16) ^ (lane % 8)) * 16, m);
-#pragma unroll
-    for (int c = 0; c < 4; ++c) a[4 * i + c] = m[c];
-  }
-}
 
 // Writes 64 columns of an accumulator (32 registers), times a factor for each of the thread's two
 // rows, as bf16 rows in the layout that the copy engine expects.

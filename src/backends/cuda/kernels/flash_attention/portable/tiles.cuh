@@ -21,22 +21,22 @@ constexpr int kRowPad =
 
 // One head's rows of an operand: row t at data + t stride.
 template <typename T>
-struct Rows {
+struct HeadRows {
   T* data;
   int64_t stride;
 };
 
 template <typename T>
-__device__ __forceinline__ Rows<const T> head_rows(const AttentionInput& x,
-                                                   int64_t first_token,
-                                                   int head) {
+__device__ __forceinline__ HeadRows<const T> head_rows(const AttentionInput& x,
+                                                       int64_t first_token,
+                                                       int head) {
   return {static_cast<const T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
           x.token_stride};
 }
 template <typename T>
-__device__ __forceinline__ Rows<T> head_rows(const AttentionOutput& x,
-                                             int64_t first_token,
-                                             int head) {
+__device__ __forceinline__ HeadRows<T> head_rows(const AttentionOutput& x,
+                                                 int64_t first_token,
+                                                 int head) {
   return {static_cast<T*>(x.data) + first_token * x.token_stride + head * x.head_stride,
           x.token_stride};
 }
@@ -64,7 +64,7 @@ struct Tile {
 
   template <int kRows, typename T>
   static __device__ __forceinline__ void load(float* tile,
-                                              const Rows<const T>& rows,
+                                              const HeadRows<const T>& rows,
                                               int first,
                                               int sequence,
                                               int head_size) {
@@ -83,8 +83,8 @@ struct Tile {
   template <int kRows, typename T>
   static __device__ __forceinline__ void load_with_delta(float* tile,
                                                          float* delta,
-                                                         const Rows<const T>& rows,
-                                                         const Rows<const T>& outputs,
+                                                         const HeadRows<const T>& rows,
+                                                         const HeadRows<const T>& outputs,
                                                          int first,
                                                          int sequence,
                                                          int head_size) {
@@ -178,7 +178,7 @@ __device__ __forceinline__ void accumulate_rows(const float* w,
 
 // Rows ty + 16 i of an accumulator, times factor[i], to tokens first + row.
 template <int kE, int kI, typename T>
-__device__ __forceinline__ void store_rows(const Rows<T>& rows,
+__device__ __forceinline__ void store_rows(const HeadRows<T>& rows,
                                            int first,
                                            int sequence,
                                            int head_size,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Field by field, each checked. Not a subcommand.
-#include "apps/summary_file.h"
+// Field by field, each checked.
+#include "record/summary_file.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "files/json.h"
 #include "files/json_field.h"
-#include "report/performance_summary.h"
 
-namespace ridge::apps {
+namespace ridge::record {
 namespace {
 
 using files::JsonField;
@@ -29,6 +30,7 @@ SummaryOperation read_operation(const JsonField& part) {
   row.key = part.at("key").text();
   row.calls = count(part.at("calls"));
   row.time_ns = part.at("time_ns").real();
+  row.exclusive_ns = part.at("exclusive_ns").real();
   row.samples = read_samples(part.at("samples"));
   row.share = part.at("share").real();
   row.flops_per_s = part.at("flops_per_s").real();
@@ -38,8 +40,8 @@ SummaryOperation read_operation(const JsonField& part) {
   return row;
 }
 
-record::Setting read_setting(const JsonField& part) {
-  record::Setting setting;
+Setting read_setting(const JsonField& part) {
+  Setting setting;
   setting.model = part.at("model").text();
   setting.level = part.at("level").text();
   setting.switches = part.at("pass").text();
@@ -61,6 +63,7 @@ SummaryRun read_run(const JsonField& part) {
   run.tokens_per_s = part.at("tokens_per_s").real();
   run.speed_up = part.at("speed_up").real();
   run.mfu = part.at("mfu").real();
+  run.launch_rate = part.at("launch_rate").real();
   run.kernel_calls = count(part.at("kernel_calls"));
   run.owned_bytes = count(memory.at("owned_bytes"));
   run.measured_peak_bytes = count(memory.at("measured_peak_bytes"));
@@ -76,15 +79,45 @@ SummaryRun read_run(const JsonField& part) {
   return run;
 }
 
+// What version 1 called the figures of version 2, at whatever depth.
+constexpr std::pair<const char*, const char*> kRenamed[] = {
+    {"busy_ns", "kernel_ns"},
+    {"launch_ns", "idle_before_first_ns"},
+    {"own_ns", "exclusive_ns"},
+    {"machine_pace", "launch_rate"},
+    {"largest_difference", "max_abs_difference"}};
+
+nlohmann::json from_version_1(const nlohmann::json& old) {
+  if (!old.is_structured()) return old;
+  nlohmann::json upgraded = old.is_array() ? nlohmann::json::array() : nlohmann::json::object();
+  for (const auto& [key, value] : old.items()) {
+    if (old.is_array()) {
+      upgraded.push_back(from_version_1(value));
+      continue;
+    }
+    auto renamed = std::find_if(std::begin(kRenamed), std::end(kRenamed),
+                                [&key = key](const auto& each) { return each.first == key; });
+    upgraded[renamed == std::end(kRenamed) ? key : renamed->second] = from_version_1(value);
+  }
+  return upgraded;
+}
+
+// The document in today's words; other versions are refused.
+nlohmann::json upgraded(const nlohmann::json& document, const std::string& source) {
+  const JsonField root(document, source);
+  const JsonField version = root.at("version");
+  if (version.integer() == kSummaryVersion) return document;
+  if (version.integer() != 1) throw version.fault(fmt::format("version 1 or {}", kSummaryVersion));
+  return from_version_1(document);
+}
+
 }  // namespace
 
 SummaryFile read_summary(const std::filesystem::path& path) {
   std::filesystem::path file = path;
   if (std::filesystem::is_directory(path)) file /= "performance_summary.json";
-  const nlohmann::json document = files::read_json(file);
+  const nlohmann::json document = upgraded(files::read_json(file), file.string());
   JsonField root(document, file.string());
-  if (root.at("version").integer() != report::kSummaryVersion)
-    throw root.at("version").fault(fmt::format("version {}", report::kSummaryVersion));
   SummaryFile summary;
   summary.program = root.at("program").text();
   summary.command = root.at("command").text();
@@ -99,4 +132,4 @@ SummaryFile read_summary(const std::filesystem::path& path) {
   return summary;
 }
 
-}  // namespace ridge::apps
+}  // namespace ridge::record

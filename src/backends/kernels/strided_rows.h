@@ -16,14 +16,14 @@
 namespace ridge::backends {
 
 template <typename T>
-struct Rows {
+struct StridedRows {
   T* data = nullptr;   // null where an optional operand is absent
   int64_t stride = 0;  // elements from one row to the next
 
   RIDGE_HOST_DEVICE T* operator[](int64_t row) const { return data + row * stride; }
   RIDGE_HOST_DEVICE explicit operator bool() const { return data != nullptr; }
   template <typename U>
-  requires std::is_same_v<U, const T> RIDGE_HOST_DEVICE operator Rows<U>() const {
+  requires std::is_same_v<U, const T> RIDGE_HOST_DEVICE operator StridedRows<U>() const {
     return {data, stride};
   }
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a performance_summary.json back: enough of it to compare two runs and to tell what one
-// found. Not a subcommand.
+// found.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 #include "base/samples.h"
 #include "record/run_record.h"
 
-namespace ridge::apps {
+namespace ridge::record {
 
 struct SummaryOperation {
   std::string key;
   int64_t calls = 0;
-  double time_ns = 0;
+  double time_ns = 0, exclusive_ns = 0;
   Summary samples;
   double share = 0;
   double flops_per_s = 0;
@@ -27,11 +27,12 @@ struct SummaryOperation {
 };
 
 struct SummaryRun {
-  record::Setting setting;
+  Setting setting;
   Summary step;
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
+  double launch_rate = 0;           // 0: not measured
   std::optional<double> mean_loss;  // of training only, as the next
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
@@ -49,7 +50,11 @@ struct SummaryFile {
   std::vector<std::string> warnings;
 };
 
-// `path` is an output folder or the file. Throws bad-file Errors that name the file and the field.
+// What performance_summary.json is written in. Version 1 had other words for the same figures.
+inline constexpr int kSummaryVersion = 2;
+
+// `path` is an output folder or the file, of this version or an older one. Throws bad-file Errors
+// that name the file and the field.
 SummaryFile read_summary(const std::filesystem::path& path);
 
-}  // namespace ridge::apps
+}  // namespace ridge::record
