@@ -21,8 +21,8 @@ struct RewriteRule {
   // Makes the new nodes and says which values they replace. Of the nodes that the pattern named
   // those go whose values are replaced or read by others that go alone.
   std::function<void(Rewriter&, const Match&)> replace;
-  // The captured node in whose place the new nodes stand, where a reader of what they replace
-  // stands before the root. What the pattern's leaves are must stand before it.
+  // The captured node in whose place the new nodes stand, for what they replace may be read before
+  // the root; empty: the root. Where a leaf of the pattern is made behind it nothing is replaced.
   std::string at = {};
 };
 

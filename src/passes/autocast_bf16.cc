@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16: activations and products in bf16 with fp32 masters. Weights of products are cast
+// autocast_bf16: activations and GEMMs in bf16 with fp32 masters. Weights of GEMMs are cast
 // once a step; norms keep fp32 weights and statistics, the loss and logits that are sampled from
 // are fp32. What a KV cache holds is bf16 too.
 #include <map>
@@ -35,7 +35,7 @@ class Autocast {
   }
 
  private:
-  // One cast a weight, however many products read it.
+  // One cast a weight, however many GEMMs read it.
   ValueId narrow(Builder& b, ValueId old_value, ValueId value) {
     if (b.type(value).dtype != DType::kF32) return value;
     auto [found, is_new] = narrowed_.try_emplace(old_value, kNoValue);
@@ -77,7 +77,7 @@ const Pass& autocast_bf16_pass() {
   static const Pass pass{"autocast_bf16",
                          Stage::kForward,
                          Serves::kBoth,
-                         "activations and products in bf16, masters in fp32",
+                         "activations and GEMMs in bf16, masters in fp32",
                          "precision: the loss stays within 0.02 of fp32's",
                          run};
   return pass;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_products: the products of one input by weights that stay as their file stores them (q, k
+// group_products: the GEMMs of one input by weights that stay as their file stores them (q, k
 // and v; gate and up) in one launch. What can be stacked is merge_products' business. No pattern:
 // what one value's readers have in common is no tree.
 #include <map>
@@ -51,7 +51,7 @@ const Pass& group_products_pass() {
   static const Pass pass{"group_products",
                          Stage::kForward,
                          Serves::kInference,
-                         "one launch for the products of one input by weights as they are stored",
+                         "one launch for the GEMMs of one input by weights as they are stored",
                          "",
                          run};
   return pass;

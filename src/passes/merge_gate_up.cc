@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge_gate_up: the gate and up projections of a gated feed-forward layer become one product.
+// merge_gate_up: the gate and up projections of a gated feed-forward layer become one GEMM.
 #include "ops/registry.h"
 #include "passes/merge_products.h"
 #include "passes/passes.h"
@@ -19,7 +19,7 @@ const Pass& merge_gate_up_pass() {
   static const Pass pass{"merge_gate_up",
                          Stage::kForward,
                          Serves::kBoth,
-                         "one product for the gate and up projections",
+                         "one GEMM for the gate and up projections",
                          "",
                          run};
   return pass;

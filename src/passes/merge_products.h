@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What merge_qkv and merge_gate_up share: products of one input by several weights become one
-// product by the weights stacked, and views of its result. The load graph learns where the stacked
+// What merge_qkv and merge_gate_up share: GEMMs of one input by several weights become one GEMM
+// by the weights stacked, and views of its result. The load graph learns where the stacked
 // weight comes from.
 #pragma once
 
@@ -13,11 +13,11 @@
 
 namespace ridge::passes {
 
-// The product "nd,fd->nf" of the input "x" by a parameter, captured under the name, perhaps behind
+// The GEMM "nd,fd->nf" of the input "x" by a parameter, captured under the name, perhaps behind
 // reshapes, rotations and norms of heads.
 Pattern projection_behind(const std::string& name);
 
-// Merges the products that each match captured under the names, where nothing else reads their
+// Merges the GEMMs that each match captured under the names, where nothing else reads their
 // parameters. `stem` names the stacked weight: of a group whose first weight is "a.b.q_proj.weight"
 // it is "a.b.<stem>.weight". Groups that do not fit are left alone.
 Graph merge_products(const Graph& graph,

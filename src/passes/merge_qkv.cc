@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // merge_qkv: the q, k and v projections of an attention become one
-// product. Of an attention over a cache only where weights are copied
+// GEMM. Of an attention over a cache only where weights are copied
 // to the device anyway: elsewhere they stay where their file has them.
 #include "passes/attention_pattern.h"
 #include "passes/merge_products.h"
@@ -20,7 +20,7 @@ Graph run(const Graph& graph, PassContext& context) {
 
 const Pass& merge_qkv_pass() {
   static const Pass pass{
-      "merge_qkv", Stage::kForward, Serves::kBoth, "one product for the q, k and v projections", "",
+      "merge_qkv", Stage::kForward, Serves::kBoth, "one GEMM for the q, k and v projections", "",
       run};
   return pass;
 }

@@ -61,9 +61,8 @@ std::span<const Level> levels() {
   static const std::array levels = {
       level("baseline", "an eager framework: one kernel per primitive"),
       level("fused", "projections and attention fused"),
-      level("kernels", "hand-written kernels for what stays memory-bound, and for products"),
-      level("compiled",
-            "a compiler's job: generated kernels, tuned products, the step replayed whole",
+      level("kernels", "hand-written kernels for what stays memory-bound, and for GEMMs"),
+      level("compiled", "a compiler's job: generated kernels, tuned GEMMs, the step replayed whole",
             {"tune_gemm", "capture", "branches"}),
   };
   return levels;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes on products share: the product of activations by a weight.
+// What passes on GEMMs share: the GEMM of activations by a weight.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognising products with stored weights, and asking the target about them.
+// Recognising GEMMs with stored weights, and asking the target about them.
 #include "passes/stored_product.h"
 
 #include "passes/projection.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What group_products and quantize_activations share:
-// products with weights that stay as a file stores them.
+// What group_products and quantize_activations share: GEMMs with weights that stay as a file stores
+// them.
 #pragma once
 
 #include <span>

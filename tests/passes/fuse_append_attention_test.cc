@@ -24,7 +24,7 @@ TEST(FuseAppendAttention, MakesOneKernelALayer) {
 TEST(FuseAppendAttention, LeavesWhatIsExpanded) {
   DecodeStep step(models::Family::kLlama);
   Graph made = step.run(cuda::fuse_append_attention_pass(), step.graph());
-  EXPECT_EQ(print(made), print(step.graph()));  // nothing is appended and turned at once yet
+  EXPECT_EQ(print(made), print(step.graph()));  // nothing is appended and rotated at once yet
 }
 
 TEST(FuseAppendAttention, CostsLess) {

@@ -34,7 +34,7 @@ TEST(FuseRope, LowersLaunchesAndBytes) {
   }
 }
 
-// Where k is turned the other way round than q, one kernel cannot do both.
+// Where k is rotated the other way round than q, one kernel cannot do both.
 TEST(FuseRope, LeavesUnequalRotationsApart) {
   models::ForwardGraph forward = one_layer_forward();
   Graph graph = merged(forward);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // pack_weights: weights in blocks stay in their blocks and are repacked in panels of rows, as this
-// backend's products read them. No other backend multiplies blocks.
+// backend's GEMMs read them. No other backend multiplies blocks.
 #include <algorithm>
 
 #include "backends/cpu/kernels/quantized/matmul.h"
@@ -12,7 +12,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Exact products and views read blocks as the file has them. The answer is the same for every
+// Exact GEMMs and views read blocks as the file has them. The answer is the same for every
 // bucket of a model, since all of them share the store.
 bool reads_panels(const Node& node) {
   if (is_a(node, ops::embedding_op())) return true;
@@ -47,7 +47,7 @@ const passes::Pass& pack_weights_pass() {
       "pack_weights",
       passes::Stage::kForward,
       passes::Serves::kInference,
-      "repack weights in blocks as products read them",
+      "repack weights in blocks as GEMMs read them",
       "a row that is looked up lies among others: its bytes count 16 times",
       run};
   return pass;

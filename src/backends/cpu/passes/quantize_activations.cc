@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_activations: products with weights in quantized blocks round their input to 16 bits, so
+// quantize_activations: GEMMs with weights in quantized blocks round their input to 16 bits, so
 // that whole numbers are multiplied; beside AMX to 8 bits or bf16. Weights are left as they are. No
 // other backend multiplies blocks.
 #include <string>
