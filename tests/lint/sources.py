@@ -11,7 +11,8 @@ DATA = "tests/data/"  # read byte for byte by tests, not ours to style
 
 def files(root, *folders):
     """Files under the given folders of the root (default: all of ours and the root's own), as relative paths."""
-    found = [] if folders else [path for path in root.iterdir() if path.is_file()]
+    # In a worktree .git is a file.
+    found = [] if folders else [path for path in root.iterdir() if path.is_file() and path.name != ".git"]
     for folder in folders or FOLDERS:
         found += [path for path in (root / folder).rglob("*") if path.is_file()]
     relative = (path.relative_to(root) for path in sorted(found))
