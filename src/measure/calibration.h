@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings of a machine: a backend's probes timed side by side in rounds, so that what disturbs
-// the machine for a while hits some samples of all of them and all of none.
+// Measures the ceilings of a machine. The backend's probes are timed in interleaved rounds, so that a
+// disturbance spoils a few samples of every probe rather than all samples of one.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@
 
 namespace ridge::measure {
 
-// Called with the share that is done (0 to 1) and the name of the probe that comes next.
+// Called with the completed share (0 to 1) and the name of the next probe.
 using CalibrationProgress = std::function<void(double done, std::string_view probe)>;
 
 // Under 20 s on two cores.

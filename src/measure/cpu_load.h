@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// How busy other programs keep the cores that this process may use. Not a profiler.
+// Measures how much of the allowed cores other programs use. It is not a profiler.
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::measure {
 
-// Reads the kernel's counters (/proc/stat, in ticks of 10 ms) when it is made and when it is asked.
+// Reads the kernel's counters (/proc/stat, in ticks of 10 ms) at construction and at each query.
 class CpuLoad {
  public:
   CpuLoad();
-  // Of the cores' time since it was made, what others used or a hypervisor took, 0 to 1; 0 where
-  // the counters cannot be read.
+  // The share of the cores' time since construction that other programs used or a hypervisor took,
+  // 0 to 1; 0 where the counters cannot be read.
   double others_share() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What prefill and decode take by their graphs alone: counts, memory and predicted times, the same
-// for a session that runs them (experiment.h) and for one that is only planned. Nothing is run.
+// Counts, memory and predicted times of prefill and decode, derived from their graphs alone. They are
+// the same for a session that runs (inference_run.h) and for one that is only planned. Nothing runs.
 #pragma once
 
 #include <cstdint>
@@ -18,22 +18,22 @@ namespace ridge::measure {
 record::RunRecord begin_phase(const InferenceExperiment& experiment,
                               const char* task,
                               const models::ModelConfig& config);
-// The counts of the graphs that a phase runs, in its record; returns the graphs as the step record
-// wants them. `ceilings` may be null: then nothing is predicted.
+// Adds the counts of a phase's graphs to its record, and returns the graphs with their predictions.
+// `ceilings` may be null: then nothing is predicted.
 std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGraph> graphs,
                                                 const cost::Ceilings* ceilings,
                                                 record::RunRecord& record);
 
 struct PhasePlan {
-  PhaseRecords records;     // of a session as measure_phases runs it, without its times
-  int64_t owned_bytes = 0;  // of both phases together: each graph has an arena of its own
+  PhaseRecords records;     // as measure_phases makes them, without measured times
+  int64_t owned_bytes = 0;  // both phases together: each graph has its own arena
 };
-// Throws what a session would for options out of range.
+// Throws the same Errors as a session for options out of range.
 PhasePlan plan_phases(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
                       const passes::PassTarget& target,
                       const cost::Ceilings* ceilings);
-// The plan's owned bytes alone, sooner.
+// Only the plan's owned bytes; faster than plan_phases.
 int64_t session_bytes(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
                       const passes::PassTarget& target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured inference: prefills, decodes, generations and the cache's gain, each a record. It prints
-// nothing; its prompts are random ids, for times do not depend on them.
+// Measures prefill, decode, generation and the gain of the KV cache, and makes a record of each. It
+// prints nothing. Prompts are random ids: times do not depend on them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ridge::measure {
 
-// How often something is measured: until the time is spent, but within these bounds.
+// How often to repeat a measurement: until the time budget is spent, within these bounds.
 struct Repeats {
   int64_t least = 4;
   int64_t most = 40;
@@ -21,37 +21,37 @@ struct Repeats {
 };
 
 struct InferenceExperiment {
-  record::Setting setting;  // what the record will say; task, batch and length are filled in
+  record::Setting setting;  // copied into the record; task, batch and length are filled in
   passes::Selection selection{"compiled", ""};
   int64_t batch = 1;
-  int64_t length = 128;  // tokens of each prompt; a decode's context
+  int64_t length = 128;  // tokens in each prompt; KV entries that a decoded token attends to
   int64_t chunk = 512;
   Repeats repeats;
 };
 
-// What a session needs for it.
+// The options of a session that can run the experiment.
 serve::SessionOptions session_options(const InferenceExperiment& experiment, int64_t capacity);
 
 struct PhaseRecords {
   record::RunRecord prefill;
   record::RunRecord decode;
 };
-// One session: prefills of `batch` prompts of `length` tokens, then decodes whose tokens see
-// `length` keys. After one of each that is not measured, plain and instrumented runs alternate.
-// `ceilings` may be null: then nothing is predicted.
+// Runs one session: prefills of `batch` prompts of `length` tokens, then decode steps whose tokens
+// attend to `length` KV entries. The first run of each is a warm-up; then plain and instrumented runs
+// alternate. `ceilings` may be null: then nothing is predicted.
 PhaseRecords measure_phases(const models::ModelFile& file,
                             const InferenceExperiment& experiment,
                             backends::Backend& backend,
                             const cost::Ceilings* ceilings);
 
-// Two generations of `tokens` for each of `batch` prompts: one that makes the graphs, and after one
-// more prefill the one that is measured.
+// Generates `tokens` for each of `batch` prompts twice: the first time builds the graphs; the second,
+// after one more prefill, is measured.
 record::LatencyRecord measure_latency(const models::ModelFile& file,
                                       const InferenceExperiment& experiment,
                                       int64_t tokens,
                                       backends::Backend& backend);
 
-// A token after `length` others, with and without the cache.
+// Times one token after `length` others, with and without the KV cache.
 record::CacheGainRecord measure_cache_gain(const models::ModelFile& file,
                                            const InferenceExperiment& experiment,
                                            backends::Backend& backend);

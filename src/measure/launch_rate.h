@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the host enqueues launches now, beside the rate at calibration: a host that launches
-// one by one has another speed within seconds, as other programs and heat slow it down.
+// Measures how fast the host enqueues launches now, relative to the rate at calibration. A host that
+// makes each launch by itself changes speed within seconds, as other programs and heat slow it down.
 #pragma once
 
 #include <vector>
@@ -12,13 +12,13 @@ namespace ridge::measure {
 
 class LaunchRate {
  public:
-  // `ceilings` may be null. Takes what memory the probe needs at once.
+  // `ceilings` may be null. Allocates the probe's memory.
   LaunchRate(backends::Backend& backend, const cost::Ceilings* ceilings);
 
-  // Whether the time of a step depends on it: its launches are made one by one.
+  // Whether the step time depends on the launch rate: the host makes each launch by itself.
   bool matters() const { return probe_ != nullptr; }
-  // Times the probe once, about 1 ms: a step after 10 ms with little to do for the device takes up
-  // to a sixth longer.
+  // Times the probe once. It takes about 1 ms: after 10 ms of a nearly idle device a step takes up to
+  // a sixth longer.
   void sample();
   const std::vector<double>& samples() const { return samples_; }  // 1 = as at calibration
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of one thing under the clock, plain and instrumented, and what they add to a record.
+// Collects the times of plain and instrumented steps, and adds them to a record.
 #pragma once
 
 #include <span>
@@ -12,17 +12,16 @@ namespace ridge::measure {
 
 class Measurement {
  public:
-  // A step that nothing watched. `is_paired`: those that what instrumenting costs is told
-  // from.
+  // A step without an instrument. `is_paired`: it is compared with instrumented steps to find the
+  // instrument's overhead.
   void add_plain(double wall_ns, bool is_paired);
-  // `wall_ns` without what the instrument took.
+  // `wall_ns` excludes the instrument's own time.
   void add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs);
 
   size_t plain_steps() const { return plain_ns_.size(); }
   const std::vector<double>& plain_ns() const { return plain_ns_; }
 
-  // Fills the times of a record that has its counts already; `graphs` as count_graphs returned
-  // them.
+  // Fills in the times of a record that already has its counts. `graphs`: from count_graphs.
   void fill(std::span<const record::PredictedGraph> graphs, record::RunRecord& record) const;
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which steps of a run are instrumented, as a pure function of the step's index. Steps are sampled
-// in fours: plain, instrumented, instrumented, plain, and where a clock around each launch is the
-// instrument, the next four the other way round, so that drift hits both kinds alike.
+// Decides which steps of a run are instrumented, as a pure function of the step's index. Steps are
+// sampled in groups of four: plain, instrumented, instrumented, plain. Where the instrument is a clock
+// around each launch, the next group is the reverse, so that drift affects both kinds alike.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace ridge::measure {
 
 class SamplingSchedule {
  public:
-  // Training: half of the first 16 steps, then two of each 64, so that a long run is hardly slowed
-  // by what it records. With a device's recorder one step in sixteen, one to eight of the run,
-  // since recorded launches take the host a fifth to a third longer.
+  // Training: half of the first 16 steps, then two of each 64, so that recording hardly slows a long
+  // run. With a device's recorder: one step in sixteen, at least one and at most eight in a run, since
+  // a recorded launch takes the host a fifth to a third longer.
   static SamplingSchedule training(int64_t steps, bool by_device);
-  // Inference, whose runs are short: the same, and seven runs where a device records.
+  // Inference, whose runs are short: the same, but seven runs with a device's recorder.
   static SamplingSchedule inference(int64_t steps, bool by_device);
   static SamplingSchedule nothing(int64_t steps) { return {steps, 0, true}; }
 
@@ -27,7 +27,7 @@ class SamplingSchedule {
       : steps_(steps), dense_steps_(dense_steps), by_device_(by_device) {}
 
   int64_t steps_;
-  int64_t dense_steps_;  // at the start, all of them sampled
+  int64_t dense_steps_;  // the first steps, all of which are sampled
   bool by_device_;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One measured training run: warm-up, then plain and instrumented steps in turn, and a record of it
-// all. It prints nothing; the listener hears of each step.
+// Measures one training run: warm-up, then plain and instrumented steps, and a record of them. It
+// prints nothing; the listener is called after each step.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@
 namespace ridge::measure {
 
 struct TrainingExperiment {
-  // What the record will say; batch, sequence and micro-batches come from `step`
+  // Copied into the record; batch, sequence and micro-batches come from `step`
   record::Setting setting;
   models::ModelConfig config;
   train::StepOptions step;
@@ -31,11 +31,11 @@ struct TrainingExperiment {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
   bool instrument = true;  // false: all steps are plain, and the record's step is empty
-  // Whether steps begin when the one before is done, all or only those that are compared with
-  // instrumented ones; others are told the device while one is under way.
+  // Whether each step begins only when the one before is done. If false, only the steps that are
+  // compared with instrumented ones do; the others are enqueued while one is running.
   bool waits = true;
-  // Resident memory that is no experiment's; empty: all that is there when this one begins. What
-  // others hold beyond it is left out of the record.
+  // Resident memory that belongs to no experiment; empty: all that is resident when this one begins.
+  // Memory that other experiments hold beyond it is left out of the record.
   std::optional<int64_t> foreign_bytes;
 };
 
@@ -46,12 +46,11 @@ struct StepEvent {
 };
 using StepListener = std::function<void(const StepEvent&)>;
 
-// A training experiment under way, so that several can be interleaved in rounds: what disturbs the
-// machine for a while hits all of them. SamplingSchedule says which steps are instrumented. Only
-// where the backend has no instrument of its own can more than one experiment be under way. Where
-// a step waits for the host's launches, their rate is sampled before and after each round, and
-// before each plain step that runs alone: the median of these and that of the steps are then of the
-// same moments.
+// A training experiment that runs in rounds, so that several can be interleaved and a disturbance of
+// the machine affects all of them. SamplingSchedule decides which steps are instrumented. More than
+// one experiment can run at a time only where the backend has no instrument. Where a step waits for
+// the host's launches, the launch rate is sampled before and after each round and before each plain
+// step that runs alone, so that its median and the steps' median cover the same moments.
 class TrainingRun {
  public:
   // Builds the trainer. `ceilings` may be null: then nothing is predicted.
@@ -59,17 +58,17 @@ class TrainingRun {
               backends::Backend& backend,
               const cost::Ceilings* ceilings,
               StepListener listener = {});
-  // Up to `steps` measured steps; the first round has the warm-up too.
+  // Runs up to `steps` measured steps; the first round includes the warm-up.
   void run_round(int64_t steps);
   bool is_done() const { return finished_ == experiment_.steps; }
-  // Of all steps so far. Memory is that of the first round.
+  // The record of all steps so far. Its memory is measured in the first round.
   record::RunRecord record() const;
   train::Trainer& trainer() { return trainer_; }
 
  private:
-  // It begins when the one before is done, and ends before the next.
+  // The step begins when the one before is done, and ends before the next begins.
   bool is_alone(int64_t step) const;
-  bool may_begin() const;  // the next step
+  bool may_begin() const;  // whether the next step may begin
   void finish(train::StepResult result);
 
   TrainingExperiment experiment_;
@@ -77,13 +76,13 @@ class TrainingRun {
   const cost::Ceilings* ceilings_;
   StepListener listener_;
   LaunchRate launch_rate_;
-  backends::Instrument* instrument_;  // null: none, or none is asked for
+  backends::Instrument* instrument_;  // null: the backend has none, or the experiment uses none
   SamplingSchedule schedule_;
   ProcessMemory before_;
-  int64_t others_bytes_;  // resident, of experiments that began before
+  int64_t others_bytes_;  // resident bytes of experiments that began earlier
   train::Trainer trainer_;
   train::WorkshopData data_;
-  record::RunRecord counts_;  // of a step, before anything ran; and its memory
+  record::RunRecord counts_;  // a step's counts and planned memory, before anything ran
   std::vector<record::PredictedGraph> graphs_;
   Measurement measurement_;
   std::vector<double> losses_;
@@ -91,14 +90,14 @@ class TrainingRun {
   int64_t finished_;
 };
 
-// All of it in one round.
+// Runs the whole experiment in one round.
 record::RunRecord measure_training(const TrainingExperiment& experiment,
                                    backends::Backend& backend,
                                    const cost::Ceilings* ceilings,
                                    const StepListener& listener = {});
 
-// What the graphs of the experiment are expected to need, without a run: the record with its
-// counts, predicted time and memory, and no measurement. `step` is what build_step made of it.
+// The record of an experiment that does not run: counts, predicted time and memory, no measurement.
+// `step`: from build_step.
 record::RunRecord planned_training(const TrainingExperiment& experiment,
                                    const train::TrainingStep& step,
                                    const plan::Target& target,

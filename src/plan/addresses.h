@@ -14,7 +14,7 @@ namespace ridge::plan {
 // Stored values begin at its multiples.
 inline constexpr int64_t kStoredAlignment = 8 << 10;
 
-// A stretch of addresses that a node touches, with the bytes that it moves there.
+// A range of addresses that a node accesses, and the bytes that it moves there.
 struct Access {
   int64_t begin = 0;
   int64_t end = 0;

@@ -97,7 +97,7 @@ Schedule schedule_branches(const PlannedGraph& planned) {
       row.clear();
     row.push_back(static_cast<NodeId>(i));
     for (NodeId each : row)
-      schedule.beside[static_cast<size_t>(each)] = static_cast<int>(row.size());
+      schedule.concurrent[static_cast<size_t>(each)] = static_cast<int>(row.size());
   }
   return schedule;
 }

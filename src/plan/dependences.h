@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each node of a planned graph must wait for, so that nodes without a path between them may
-// run side by side: those that wrote what it reads, and those that touched what it writes, buffers
-// that share memory one after the other included. The schedule's order is always one that holds.
+// The nodes that each node of a planned graph must wait for, so that nodes without a path between
+// them may run concurrently: the writers of what it reads and the users of what it overwrites, also
+// where two buffers share memory. The schedule's order always satisfies them.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@
 
 namespace ridge::plan {
 
-// As Schedule::after. Nodes that launch nothing neither wait nor are waited for.
+// The same as Schedule::after. Nodes that launch nothing are left out.
 std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned);
 
 // `planned` has its places, calls and memory.

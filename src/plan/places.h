@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each value lies: in which buffer (named by its root value) and with which layout. Views,
-// updates in place and concats that cost nothing are all settled here; costs, the planner and
-// binding read the result.
+// Decides where each value lies: in which buffer (named by its root value) and with which layout.
+// Views, in-place updates and concats without a copy are decided here; costs, the planner and binding
+// read the result.
 #pragma once
 
 #include <vector>

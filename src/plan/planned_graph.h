@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph as the passes left it, with everything that its run on a target needs to know before it
-// begins. Nothing is bound and nothing is counted: kernels are runtime/'s business, work and bytes
-// cost/'s.
+// A graph after all passes, with everything that is known about its run on a target before it
+// begins. Nothing is bound and nothing is counted: runtime/ binds kernels, cost/ counts work and bytes.
 #pragma once
 
 #include <optional>
@@ -14,20 +13,21 @@
 
 namespace ridge::plan {
 
-// What the target does to run a node.
+// The kernel calls that run a node.
 struct KernelCalls {
   int launches = 0;  // 0: a view, or a concat whose parts all lie in its output
-  int rounds = 0;    // trips to memory that wait for one another (Target::rounds)
+  int rounds = 0;    // dependent memory round trips (Target::rounds)
 };
 
-// How nodes run where branches run side by side.
+// The schedule of a graph whose branches run concurrently.
 struct Schedule {
-  // Per node the nodes before it that it must wait for, latest first, without those that another
-  // of them waits for.
+  // Per node, the earlier nodes that it must wait for, latest first, without those that another of
+  // them waits for.
   std::vector<std::vector<NodeId>> after;
-  // It updates the store, and nothing else in the graph reads what it makes.
+  // Per node: it updates the store, and no other node reads its result.
   std::vector<bool> is_background;
-  std::vector<int> beside;  // nodes in a row, this one included, none of which waits for another
+  // Per node: how many consecutive nodes, this one included, do not wait for one another
+  std::vector<int> concurrent;
 };
 
 struct PlannedGraph {
@@ -35,7 +35,7 @@ struct PlannedGraph {
   std::vector<Place> places;       // per value
   std::vector<KernelCalls> calls;  // per node
   MemoryPlan memory;
-  std::optional<Schedule> branches;  // nothing: one kernel runs at a time
+  std::optional<Schedule> branches;  // empty: one kernel runs at a time
   bool replays = false;  // the run is recorded once and replayed: the host makes no launches
 };
 

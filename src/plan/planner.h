@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory planner: liveness over the schedule gives every temporary an offset in one arena, so
-// the peak is known before the first run. Parameters, states and inputs live in the store and are
-// only summed here.
+// The memory planner. From liveness over the schedule it gives every temporary an offset in one
+// arena, so the peak is known before the first run. Parameters, states and inputs live in the store;
+// their bytes are only summed here.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class MemoryClass : uint8_t {
   kParameters,
   kGradients,
   kOptimizerState,
-  kKvCache,  // keys, values and what else one inference step leaves to the next
+  kKvCache,  // keys, values and other state that one inference step leaves for the next
   kActivations,
   kWorkspace,
   kData
@@ -42,7 +42,7 @@ struct MemoryPlan {
   std::vector<int> buffer_of;
   std::vector<int> workspace_of;  // per node: index of its workspace's buffer, or -1
   int64_t arena_bytes = 0;        // the highest end of a buffer
-  // The most that is live at once: arena_bytes less what packing loses
+  // The largest sum of live bytes: arena_bytes less fragmentation
   int64_t live_peak_bytes = 0;
   int64_t store_bytes[kMemoryClasses] = {};  // stored values by class
   int64_t owned_bytes() const;               // arena and store

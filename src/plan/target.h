@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes, costs and the planner may ask of a backend, without knowing which it is.
+// The questions that passes, costs and the planner may ask a backend without knowing which it is.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,18 @@
 
 namespace ridge::plan {
 
-// Scores that flash attention's tiles compute for one
-// head and sequence, hidden ones in edge tiles included.
+// Scores that flash attention's tiles compute for one head and sequence, including masked scores in
+// edge tiles.
 struct FlashScores {
   int64_t forward = 0;
   int64_t backward = 0;
 };
 
-// Where a graph's nodes without a path between them run side by side: the kernels that may start
-// while the last user of a buffer still runs, before its bytes hold something else. None: one
-// kernel runs at a time.
+// Where independent nodes run concurrently: how many kernels may start while the last user of a buffer
+// still runs, before the planner reuses its bytes. 0: one kernel runs at a time.
 struct BranchSlack {
   int kernels = 0;
-  // Where the last user is an update of the optimizer, which no other kernel waits for
+  // The same where the last user is an optimizer update, which no other kernel waits for
   int updates = 0;
   bool any() const { return kernels > 0; }
 };
@@ -35,8 +34,8 @@ class Target {
   // Empty when a kernel runs the node, else what is missing.
   virtual std::string unsupported(const Graph& graph, const Node& node) const = 0;
 
-  // Whether the node's kernel reads input i, or writes
-  // output i, in this layout. Dense ones are always taken.
+  // Whether the node's kernel can read input i, or write output i, in this layout. Dense layouts are
+  // always accepted.
   virtual bool takes_input(const Graph& graph,
                            const Node& node,
                            int i,
@@ -46,8 +45,8 @@ class Target {
                             int i,
                             const Layout& layout) const = 0;
 
-  // Whether input i may begin `offset` elements into its
-  // buffer: kernels that read vectors want their multiples.
+  // Whether input i may begin `offset` elements into its buffer: kernels that load vectors need
+  // aligned offsets.
   virtual bool takes_start(const Graph&, const Node&, int /*i*/, int64_t /*offset*/) const {
     return true;
   }
@@ -61,17 +60,17 @@ class Target {
   // Kernel calls that the node makes.
   virtual int launches(const Graph& graph, const Node& node) const = 0;
 
-  // Trips to memory that wait for one another in those calls: what a short kernel's time is made
-  // of. 0: not worth counting; of a matmul, that it is one of the products that ceilings sample.
+  // Dependent memory round trips in those calls: they make up most of a short kernel's time. 0: not
+  // counted; for a matmul, it is one of the GEMMs that calibration samples.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
-  // Whether a run is recorded once and replayed: then the host's share of a launch does not count.
+  // Whether a run is recorded once and replayed: then the host's launch time does not count.
   virtual bool replays() const { return false; }
 
-  // Whether weights never stay where the file has them: then stacking them costs nothing more.
+  // Whether weights are always copied out of the file: then stacking them costs nothing extra.
   virtual bool owns_weights() const { return false; }
 
-  // None where each kernel of the graph fills the target.
+  // 0 where each kernel of the graph fills the device.
   virtual BranchSlack branch_slack(const Graph&) const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

@@ -24,11 +24,11 @@ class Program {
   // Allocates the arena and binds every node. No more graphs after it.
   void bind();
 
-  // Tells the device to run a graph once; what is read afterwards waits for it, and so does `wait`.
+  // Enqueues one run of a graph; later reads wait for it, and so does `wait`.
   void run(int graph);
   void wait() { backend_.synchronize(); }
-  // Runs a graph once and tells when each node ran: by the backend's instrument, or by the clock
-  // around each launch.
+  // Runs a graph once and returns when each node ran: measured by the backend's instrument, or by a
+  // clock around each launch.
   record::ProfiledRun run_profiled(int graph);
 
   const cost::ProgramGraph& graph(int index) const { return graphs_[static_cast<size_t>(index)]; }
@@ -37,8 +37,7 @@ class Program {
   Store& store() { return store_; }
   // A value of the last run, copied out; the value must be a graph output or stored.
   std::vector<float> read(int graph, ValueId value) const;
-  // The same of one fp32 number, which is on its way
-  // while the host goes on; null where `read` is as good.
+  // The same for one fp32 number, copied while the host continues; null where `read` is as fast.
   std::unique_ptr<backends::CopyOut> start_read(int graph, ValueId value) const;
 
  private:
@@ -50,7 +49,7 @@ class Program {
     std::unique_ptr<backends::Recording> recording;
     std::optional<backends::Observed> observed;  // by the backend's instrument
     bool is_first = true;                        // nothing has run yet
-    bool was_offered = false;                    // the backend had the choice to record
+    bool was_offered = false;                    // the backend has decided whether to record
   };
   backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
   void bind_graph(const plan::PlannedGraph& planned, Bound& bound);
@@ -58,8 +57,8 @@ class Program {
   // Calls body, which launches the graph's nodes, in the backend's `together` where that may be.
   template <typename Body>
   void launch_together(const Bound& bound, const Body& body);
-  // Tells the device: by the recording, or where it is null launch by launch; `instrument` (or
-  // null) hears which node each belongs to.
+  // Enqueues the run: the recording, or each launch where it is null. `instrument` (or null) is called
+  // with the node of each launch.
   void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
   record::ProfiledRun run_clocked(const Bound& bound);
 

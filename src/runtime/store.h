@@ -20,10 +20,10 @@ class Store {
 
   // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
   std::byte* require(const std::string& name, const Type& type);
-  // Room for new values of the backend's that the host reads too, in one piece: large pages begin
-  // at multiples of theirs. Values that it has no more room for get memory of their own.
+  // Allocates one piece of host-readable memory for new values, so that it can use large pages. Values
+  // that do not fit into it are allocated separately.
   void reserve(int64_t bytes);
-  // A new value that lies where the host has it, or its copy where the backend cannot read it
+  // A new value that uses the host's bytes in place, or a copy where the backend cannot read them
   // there. The bytes must outlive the store.
   void adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes);
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
@@ -34,7 +34,7 @@ class Store {
   // Whole values between host and device. Sizes are RIDGE_CHECKed.
   void write(std::string_view name, const void* data, int64_t bytes);
   void read(std::string_view name, void* data, int64_t bytes) const;
-  // Of a value that only the host writes: the same bytes are not sent again.
+  // Writes a value that only the host writes; unchanged bytes are not sent again.
   void write_input(std::string_view name, const void* data, int64_t bytes);
   void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
   // Elements from `begin` on.

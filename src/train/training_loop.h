@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: read a batch, step, report. It measures nothing; measure/training_run.h steps
-// the same trainer under the clock.
+// The training loop: read a batch, step, report. It measures nothing; measure/training_run.h times the
+// steps of the same trainer.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ std::vector<Batch> read_step(WorkshopData& data, const StepOptions& options);
 
 using StepListener = std::function<void(int64_t step, const StepResult& result)>;
 
-// Steps `first` up to but without `end`; `report` hears of each once its loss is read. On a device
-// that works while the host goes on, the next step begins before that.
+// Runs the steps from `first` up to, not including, `end`; calls `report` once a step's loss is read.
+// On an asynchronous device the next step begins before that.
 void run_loop(Trainer& trainer,
               WorkshopData& data,
               int64_t first,

@@ -76,10 +76,10 @@ __device__ __forceinline__ void update_piece(const Tensor& tensor,
   const auto* gradient = static_cast<const Gradient*>(tensor.gradient);
   bool waited = false;
   Scalars s{};
-  constexpr int kTurn = static_cast<int>(kPiece) / (kThreads * kCount);
+  constexpr int kRounds = static_cast<int>(kPiece) / (kThreads * kCount);
 #pragma unroll 1
-  for (int turn = 0; turn < kTurn; ++turn) {
-    const int64_t at = first + (turn * kThreads + static_cast<int>(threadIdx.x)) * kCount;
+  for (int round = 0; round < kRounds; ++round) {
+    const int64_t at = first + (round * kThreads + static_cast<int>(threadIdx.x)) * kCount;
     const bool inside = at < end;
     float p[kCount], g[kCount], m[kCount], v[kCount];
     if (inside) {

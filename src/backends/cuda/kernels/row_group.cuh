@@ -28,8 +28,8 @@ __device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
 // As reduce_lanes(x, Max{}) of what is no NaN, in fewer instructions. Floats of one sign lie in the
 // order of their bits as integers, negative ones the other way round.
 __device__ __forceinline__ float max_of_lanes(float x) {
-  auto turn = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
-  return __int_as_float(turn(max_of_lanes(turn(__float_as_int(x)))));
+  auto ordered = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
+  return __int_as_float(ordered(max_of_lanes(ordered(__float_as_int(x)))));
 }
 
 // Scratch of a block's reductions, one half for every
@@ -51,16 +51,16 @@ struct RowGroup {
     return static_cast<int64_t>(blockIdx.x) * kRows + static_cast<int>(threadIdx.x) / kGroup;
   }
 
-  // Every thread of the group gets the result. `turn` counts the block's reductions from 0. Where
+  // Every thread of the group gets the result. `round` counts the block's reductions from 0. Where
   // the group is the block, all its threads must come.
   template <typename Combine>
   static __device__ __forceinline__ float reduce(float value,
                                                  Combine combine,
                                                  ReduceScratch& scratch,
-                                                 int turn) {
+                                                 int round) {
     value = reduce_lanes(value, combine);
     if constexpr (kWhole) {
-      float* values = scratch.values[turn & 1];
+      float* values = scratch.values[round & 1];
       const int lane = static_cast<int>(threadIdx.x) % kLanes;
       if (lane == 0) values[threadIdx.x / kLanes] = value;
       __syncthreads();
@@ -92,11 +92,11 @@ struct PartGroup {
   static __device__ __forceinline__ float reduce(float value,
                                                  Combine combine,
                                                  Scratch& scratch,
-                                                 int turn) {
+                                                 int round) {
     value = reduce_lanes(value, combine);
     if constexpr (kGroup > kLanes) {
       constexpr int kWarps = kGroup / kLanes;
-      float* values = scratch.values[turn & 1] + number() * kWarps;
+      float* values = scratch.values[round & 1] + number() * kWarps;
       const int lane_of_warp = static_cast<int>(threadIdx.x) % kLanes;
       if (lane_of_warp == 0) values[lane() / kLanes] = value;
       sync_threads_of(number(), kGroup);

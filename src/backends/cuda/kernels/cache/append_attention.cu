@@ -187,12 +187,12 @@ struct Tiles {
 // also its key and value, into their cells and into the tile, where they are in it.
 template <int kHeadSize, int kTogether>
 __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
-                                           Room<kHeadSize>& room,
-                                           int64_t kv_head,
-                                           int group,
-                                           int64_t row,
-                                           uint16_t* tile_key,
-                                           uint16_t* tile_value) {
+                                             Room<kHeadSize>& room,
+                                             int64_t kv_head,
+                                             int group,
+                                             int64_t row,
+                                             uint16_t* tile_key,
+                                             uint16_t* tile_value) {
   const int64_t kv_heads = p.keys.kv_heads, cell = (row * kv_heads + kv_head) * kHeadSize;
   const int count = group + (row >= 0 ? 2 : 0);
   const HeadShape<kTogether> shape{kHeadSize / 2, p.interleaved, kLanes};
@@ -205,7 +205,7 @@ __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
       HeadAngles<kTogether> angles;
       angles.load(p.cos, p.sin, shape);
       if (p.q_norm != nullptr) head.norm(is_q ? p.q_norm : p.k_norm, p.norm_offset, p.eps, shape);
-      head.turn(angles);
+      head.rotate(angles);
     }
     uint16_t* near = is_q ? room.q + h * kStride<kHeadSize> : is_key ? tile_key : tile_value;
     if (near != nullptr) head.store(near, shape);

@@ -42,11 +42,11 @@ struct Part {
 
 // The parts are as even as whole rounds of the block's teams allow.
 __device__ __forceinline__ Part
-part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int turn) {
+part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int round_keys) {
   const int64_t begin = position + 1 > reach ? position + 1 - reach : 0;
   const int64_t keys = position + 1 - begin;
-  const int64_t turns = (keys + turn - 1) / turn;
-  const int64_t per_split = (turns + splits - 1) / splits * turn;
+  const int64_t rounds = (keys + round_keys - 1) / round_keys;
+  const int64_t per_split = (rounds + splits - 1) / splits * round_keys;
   const int64_t from = begin + split * per_split;
   return {from, min(from + per_split, static_cast<int64_t>(position) + 1),
           static_cast<uint32_t>(from) % ring};
@@ -140,18 +140,19 @@ __device__ __forceinline__ void walk_keys(const CachedAttention<T>& p,
                                           int64_t kv_head,
                                           const float (&q)[kGroup][kElements],
                                           Softmax<kGroup>& softmax) {
-  constexpr int kTurn = kTeams<kTeam> * kUnroll;
+  constexpr int kRound = kTeams<kTeam> * kUnroll;
   Keys<T> keys;
   if constexpr (kWhole) {
     Keys<T> next;
     load_keys<T, kTeam>(p, cells, part.begin, part, kv_head, next);
-    for (int64_t base = part.begin; base < part.end; base += kTurn) {
+    for (int64_t base = part.begin; base < part.end; base += kRound) {
       keys = next;
-      if (base + kTurn < part.end) load_keys<T, kTeam>(p, cells, base + kTurn, part, kv_head, next);
+      if (base + kRound < part.end)
+        load_keys<T, kTeam>(p, cells, base + kRound, part, kv_head, next);
       add_keys<T, kTeam, kGroup>(keys, base, part, q, softmax);
     }
   } else {
-    for (int64_t base = part.begin; base < part.end; base += kTurn) {
+    for (int64_t base = part.begin; base < part.end; base += kRound) {
       load_keys<T, kTeam>(p, cells, base, part, kv_head, keys);
       add_keys<T, kTeam, kGroup>(keys, base, part, q, softmax);
     }
@@ -258,8 +259,8 @@ __global__ void __launch_bounds__(kThreads)
   let_next_start();
   wait_for_grids();
   const int64_t token = blockIdx.z, group = p.heads / p.keys.kv_heads,
-                turns = (group + kGroup - 1) / kGroup;
-  const int64_t kv_head = blockIdx.y / turns, first = blockIdx.y % turns * kGroup;
+                head_groups = (group + kGroup - 1) / kGroup;
+  const int64_t kv_head = blockIdx.y / head_groups, first = blockIdx.y % head_groups * kGroup;
   const int64_t heads = min(group - first, static_cast<int64_t>(kGroup));
   const int64_t head_size = p.keys.head_size, head = kv_head * group + first;
   if (blockIdx.x + blockIdx.y + blockIdx.z == 0) note_bad_cells(p.cells);
@@ -356,10 +357,11 @@ int64_t heads_of_block(int64_t group) {
 
 template <typename T, int kTeam, int kGroup>
 cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
-  const int64_t group = call.heads / call.keys.kv_heads, turns = (group + kGroup - 1) / kGroup;
+  const int64_t group = call.heads / call.keys.kv_heads,
+                head_groups = (group + kGroup - 1) / kGroup;
   const dim3 grid(static_cast<unsigned>(cached_attention_splits(
                       call.cells.tokens, call.keys.kv_heads, call.keys.head_size, call.reach)),
-                  static_cast<unsigned>(call.keys.kv_heads * turns),
+                  static_cast<unsigned>(call.keys.kv_heads * head_groups),
                   static_cast<unsigned>(call.cells.tokens));
   // With registers to spare, and none that a part would wait for.
   if constexpr (kGroup <= 2 && sizeof(T) == 2)
@@ -394,9 +396,10 @@ int64_t cached_attention_splits(int64_t tokens,
                                 int64_t reach) {
   // Four blocks for each of 132 multiprocessors, and no part shorter than a round of its teams.
   constexpr int64_t kBlocks = 528, kLeastKeys = 32, kMostSplits = kLanes;
-  const int64_t turn = kThreads / team_of(head_size) * kUnroll;
-  const int64_t wanted = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);
-  return std::clamp<int64_t>(std::min(wanted, reach / std::max(turn, kLeastKeys)), 1, kMostSplits);
+  const int64_t round_keys = kThreads / team_of(head_size) * kUnroll;
+  const int64_t splits = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);
+  return std::clamp<int64_t>(std::min(splits, reach / std::max(round_keys, kLeastKeys)), 1,
+                             kMostSplits);
 }
 
 int64_t cached_attention_tickets(int64_t tokens, int64_t heads, int64_t kv_heads) {

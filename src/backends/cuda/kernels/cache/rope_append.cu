@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads)
         const float* norm = at < p.heads ? p.q_norm : p.k_norm;
         heads[j].norm(norm, p.norm_offset, p.eps, shape, at < p.heads + kv_heads);
       }
-      if (at < p.heads + kv_heads) heads[j].turn(angles);
+      if (at < p.heads + kv_heads) heads[j].rotate(angles);
       T* to = at < end ? target_of(p, token, at, at < p.heads ? -1 : rows.of[i]) : nullptr;
       if (to != nullptr) heads[j].store(to, shape);
     }

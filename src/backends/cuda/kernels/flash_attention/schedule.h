@@ -167,10 +167,10 @@ struct SpillOrder {
     const int full = sections - 1 > lag ? sections - 1 - lag : 0;
     const int pair = section * (key_tiles + query_tiles);
     if (index < full * pair) {
-      const int turn = index / pair;
-      index -= turn * pair;
-      if (index < section * key_tiles) return within(false, (lag + turn) * section, index);
-      return within(true, turn * section, index - section * key_tiles);
+      const int round = index / pair;
+      index -= round * pair;
+      if (index < section * key_tiles) return within(false, (lag + round) * section, index);
+      return within(true, round * section, index - section * key_tiles);
     }
     index -= full * pair;
     if (sections > lag) {
@@ -185,9 +185,9 @@ struct SpillOrder {
   // The index-th tile of one kind from head `first` on, a section's tiles mixed.
   RIDGE_BOTH Tile within(bool is_query, int first, int index) const {
     const int tiles = is_query ? query_tiles : key_tiles;
-    const int turn = index / (section * tiles);
-    index -= turn * section * tiles;
-    first += turn * section;
+    const int round = index / (section * tiles);
+    index -= round * section * tiles;
+    first += round * section;
     const int count = heads - first < section ? heads - first : section;
     const int rank = index / count;
     return Tile{is_query, first + index - rank * count, rank};

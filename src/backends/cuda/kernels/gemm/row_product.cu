@@ -32,8 +32,8 @@ struct Walk {
     tiles = (p.weight_rows + kTile - 1) / kTile;
     chunks = p.in / kChunk;
     batches = (chunks + kSplit * kBatch - 1) / (kSplit * kBatch);
-    const int64_t turns = (tiles + kGroups - 1) / kGroups;
-    rounds = turns > blockIdx.x ? (turns - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
+    const int64_t all_rounds = (tiles + kGroups - 1) / kGroups;
+    rounds = all_rounds > blockIdx.x ? (all_rounds - blockIdx.x + gridDim.x - 1) / gridDim.x : 0;
   }
   __device__ __forceinline__ int64_t tile(int64_t round) const {
     return (blockIdx.x + round * gridDim.x) * kGroups + group;

@@ -144,40 +144,41 @@ __device__ __forceinline__ void load_short_row(Packed<T, kVector> (&raw)[kCount]
 }
 
 // Mapping: a warp a row, no row ahead: the multiprocessor's other warps load meanwhile. A block
-// takes `turns` rows a warp that follow each other. Lane t keeps what the warp's row t came to, so
+// takes `rows_per_warp` rows a warp that follow each other. Lane t keeps what the warp's row t came to, so
 // that logarithms and labels are seen to for 32 rows at a time. Bound: memory, N V sizeof(T); of
 // 1000 bf16 columns some 190 instructions and 32 exponentials a lane for 2000 bytes, 40% of what
 // the schedulers issue in that time. The blocks' end takes 2 us.
 template <typename T, int kVector, int kCount>
 __global__ void __launch_bounds__(kShortThreads, 1024 / kShortThreads)
     softmax_cross_entropy_short_kernel(const __grid_constant__ CrossEntropyCall<T> p,
-                                       const int turns) {
+                                       const int rows_per_warp) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int vectors = static_cast<int>(p.vocabulary / kVector);
   const auto tokens = static_cast<uint32_t>(p.tokens);  // below 2^31
   const uint32_t first =
-      blockIdx.x * (static_cast<uint32_t>(turns) * kShortWarps) + threadIdx.x / kLanes;
+      blockIdx.x * (static_cast<uint32_t>(rows_per_warp) * kShortWarps) + threadIdx.x / kLanes;
   const T* x = p.logits[first];
   LossSum part{0.0, 0};
   wait_for_grids();
-  for (int begin = 0; begin < turns; begin += kLanes) {
+  for (int begin = 0; begin < rows_per_warp; begin += kLanes) {
     const uint32_t next = first + static_cast<uint32_t>(begin) * kShortWarps,
                    own = next + static_cast<uint32_t>(lane) * kShortWarps;
     const uint32_t left = next < tokens ? (tokens - next + kShortWarps - 1) / kShortWarps : 0;
-    const int rows = static_cast<int>(min(left, static_cast<uint32_t>(min(kLanes, turns - begin))));
+    const int rows =
+        static_cast<int>(min(left, static_cast<uint32_t>(min(kLanes, rows_per_warp - begin))));
     const int32_t given = lane < rows ? p.labels[own] : -1,
                   label = checked_index(given, p.vocabulary);
     float top = 0.0f, sum = 1.0f, at_label = 0.0f;
 #pragma unroll 1
-    for (int turn = 0; turn < rows; ++turn, x += kShortWarps * p.logits.stride) {
+    for (int row = 0; row < rows; ++row, x += kShortWarps * p.logits.stride) {
       Packed<T, kVector> raw[kCount];
       load_short_row(raw, x, vectors, lane);
       const float of_row = max_of_lanes(fmaxf(max_element(raw), kMinusInfinity));
-      if (turn == lane && label >= 0) at_label = to_float(x[label]);
+      if (row == lane && label >= 0) at_label = to_float(x[label]);
       OnlineSum seen{of_row, 0.0f};
       seen.add(raw, kLog2OfE, of_row);
       const float all = reduce_lanes(seen.sum, Sum{});
-      if (turn == lane) top = of_row, sum = all;
+      if (row == lane) top = of_row, sum = all;
     }
     if (lane >= rows) continue;
     note_bad_row(given, p.vocabulary, own, p.bad_row);
@@ -237,12 +238,13 @@ void launch_rows(const CrossEntropyCall<T>& call, cudaStream_t stream) {
 template <int kVector, int kCount, typename T>
 void launch_short_rows(const CrossEntropyCall<T>& call, cudaStream_t stream) {
   const int64_t rows_at_once = most_blocks(kShortThreads) * kShortWarps;
-  const int64_t turns = std::max<int64_t>((call.tokens + rows_at_once - 1) / rows_at_once, 1);
-  const int64_t rows = turns * kShortWarps;  // of a block
+  const int64_t rows_per_warp =
+      std::max<int64_t>((call.tokens + rows_at_once - 1) / rows_at_once, 1);
+  const int64_t rows = rows_per_warp * kShortWarps;  // of a block
   const int64_t blocks = std::max<int64_t>((call.tokens + rows - 1) / rows, 1);
   launch_early(softmax_cross_entropy_short_kernel<T, kVector, kCount>,
                static_cast<unsigned>(blocks), kShortThreads, 0, stream, call,
-               static_cast<int>(turns));
+               static_cast<int>(rows_per_warp));
 }
 
 // A warp for rows that it holds; else groups whose threads take up to 32 vectors, since rows that

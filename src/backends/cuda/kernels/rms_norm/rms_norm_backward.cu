@@ -31,7 +31,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
                                              int32_t* tickets,
                                              int64_t width) {
   constexpr int kDeep = kThreads / kSumColumns;
-  constexpr int kTurn = 32;
+  constexpr int kRound = 32;
   __shared__ float sums[kDeep][kSumColumns];
   const int blocks = static_cast<int>(gridDim.x);
   const int slices = static_cast<int>((width + kSumColumns - 1) / kSumColumns);
@@ -46,13 +46,13 @@ __device__ __forceinline__ void add_partials(const float* workspace,
     // Other blocks wrote them: not through a cache of this one.
     const volatile float* partial = workspace + column;
     float total = 0.0f;
-    for (int first = deep; column < width && first < blocks; first += kTurn * kDeep) {
-      float x[kTurn];
+    for (int first = deep; column < width && first < blocks; first += kRound * kDeep) {
+      float x[kRound];
 #pragma unroll
-      for (int k = 0; k < kTurn; ++k)
+      for (int k = 0; k < kRound; ++k)
         x[k] = first + k * kDeep < blocks ? partial[(first + k * kDeep) * width] : 0.0f;
 #pragma unroll
-      for (int k = 0; k < kTurn; ++k) total += x[k];
+      for (int k = 0; k < kRound; ++k) total += x[k];
     }
     __syncthreads();
     sums[deep][across] = total;
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(Group::kThreads)
       d_weight[k][i] = 0.0f;
     }
   }
-  for (int turn = 0; first < p.tokens; ++turn, first += stride) {
+  for (int round = 0; first < p.tokens; ++round, first += stride) {
     const int64_t row = first + Group::number();
     const bool is_row = row < p.tokens;
     const float rstd = next_rstd;
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(Group::kThreads)
         dot = fmaf(given[i] * weight[k][i], xhat, dot);
       }
     }
-    dot = Group::reduce(dot, Sum{}, scratch, turn);
+    dot = Group::reduce(dot, Sum{}, scratch, round);
     const float mean = dot / static_cast<float>(p.width);
 #pragma unroll
     for (int k = 0; k < kCount; ++k) {
@@ -183,8 +183,8 @@ __global__ void __launch_bounds__(256)
   float* partial = p.workspace + static_cast<int64_t>(blockIdx.x) * p.width;
   wait_for_grids();
   for (int64_t i = threadIdx.x; i < p.width; i += 256) partial[i] = 0.0f;
-  int turn = 0;
-  for (int64_t row = blockIdx.x; row < p.tokens; row += gridDim.x, ++turn) {
+  int round = 0;
+  for (int64_t row = blockIdx.x; row < p.tokens; row += gridDim.x, ++round) {
     const float rstd = p.rstd[row];
     float dot = 0.0f;
     for (int64_t i = threadIdx.x; i < p.width; i += 256) {
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(256)
       partial[i] += given * xhat;
       dot = fmaf(given * (p.weight[i] + p.weight_offset), xhat, dot);
     }
-    dot = Group::reduce(dot, Sum{}, scratch, turn);
+    dot = Group::reduce(dot, Sum{}, scratch, round);
     const float mean = dot / static_cast<float>(p.width);
     for (int64_t i = threadIdx.x; i < p.width; i += 256) {
       const float g = to_float(p.dy[row][i]) * (p.weight[i] + p.weight_offset);

@@ -71,18 +71,18 @@ __device__ __forceinline__ void row_gradient(const Ticketed<RmsNormBackward<T>>&
 template <typename T>
 __device__ __forceinline__ void column_sums(const Ticketed<RmsNormBackward<T>>& p, int block) {
   constexpr int kVector = kVectorOf<T>;
-  constexpr int kAcross = kSumColumns / kVector, kDown = kThreads / kAcross, kTurn = 8;
+  constexpr int kAcross = kSumColumns / kVector, kDown = kThreads / kAcross, kRound = 8;
   using Vector = Packed<T, kVector>;
   __shared__ float sums[kWarps][kSumColumns];
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kLanes;
   const int64_t column = static_cast<int64_t>(block) * kSumColumns + thread % kAcross * kVector;
   float sum[kVector] = {};
   for (int64_t first = thread / kAcross; column < p.width && first < p.tokens;
-       first += kTurn * kDown) {
-    Vector dy[kTurn], x[kTurn];
-    float rstd[kTurn];
+       first += kRound * kDown) {
+    Vector dy[kRound], x[kRound];
+    float rstd[kRound];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kRound; ++k) {
       const int64_t row = first + k * kDown;
       if (row >= p.tokens) continue;
       dy[k] = load_packed<kVector>(p.dy[row] + column);
@@ -90,7 +90,7 @@ __device__ __forceinline__ void column_sums(const Ticketed<RmsNormBackward<T>>& 
       rstd[k] = p.rstd[row];
     }
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kRound; ++k) {
       if (first + k * kDown >= p.tokens) continue;
       float given[kVector], v[kVector];
       unpack(dy[k], given);

@@ -98,7 +98,7 @@ struct HeadPairs {
       }
   }
 
-  __device__ __forceinline__ void turn(const HeadAngles<kTogether>& angles) {
+  __device__ __forceinline__ void rotate(const HeadAngles<kTogether>& angles) {
 #pragma unroll
     for (int i = 0; i < Shape::kSteps; ++i)
 #pragma unroll

@@ -90,18 +90,18 @@ struct OnlineSum {
 template <typename Group, int kGroup, int kVector, typename T>
 __device__ __forceinline__ OnlineSum
 online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
-  constexpr int kTurn = 4;
+  constexpr int kRound = 4;
   OnlineSum part;
   const int64_t vectors = columns / kVector;
-  for (int64_t first = Group::lane(); first * kVector < end; first += kTurn * kGroup) {
-    Packed<T, kVector> raw[kTurn];
+  for (int64_t first = Group::lane(); first * kVector < end; first += kRound * kGroup) {
+    Packed<T, kVector> raw[kRound];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k)
+    for (int k = 0; k < kRound; ++k)
       if (first + k * kGroup < vectors)
         raw[k] = load_packed<kVector>(x + (first + k * kGroup) * kVector);
-    float v[kTurn * kVector];
+    float v[kRound * kVector];
 #pragma unroll
-    for (int k = 0; k < kTurn; ++k) {
+    for (int k = 0; k < kRound; ++k) {
       float one[kVector];
       unpack(raw[k], one);
       const int64_t column = (first + k * kGroup) * kVector;

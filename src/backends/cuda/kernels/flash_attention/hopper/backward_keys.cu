@@ -477,12 +477,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
-    Ring<2> turn;
+    Ring<2> tile_ring;
     while (true) {
-      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      barrier_arrive(barriers.tile_empty(turn.slot));
-      turn.advance();
+      barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(tile_ring.slot)), 0);
+      barrier_arrive(barriers.tile_empty(tile_ring.slot));
+      tile_ring.advance();
       if (index >= work_count<Tile>(p)) break;
       const Work work = locate<Tile>(p, index);
       const int batch = work.flat_head / p.kv_heads;

@@ -158,9 +158,9 @@ __device__ __forceinline__ Work locate(const KeysArguments& p, int index) {
     work.flat_head = tile.head;
     work.block = tile.rank;
     if (tile.is_query) {
-      const int turn = tile.rank / p.group;
-      work.member = tile.rank - turn * p.group;
-      work.block = p.spill_order.query_tiles / p.group - 1 - turn;
+      const int round = tile.rank / p.group;
+      work.member = tile.rank - round * p.group;
+      work.block = p.spill_order.query_tiles / p.group - 1 - round;
     }
   } else {
     p.order.locate(index, &work.flat_head, &work.block);
@@ -284,15 +284,15 @@ struct Producer {
   }
 
   __device__ __forceinline__ void run() {
-    Ring<2> turn;
+    Ring<2> tile_ring;
     int index = blockIdx.x;
     while (true) {
-      barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
+      barrier_wait(barriers.tile_empty(tile_ring.slot), tile_ring.parity ^ 1);
       if (lane == 0) {
-        store_shared_int(barriers.tile(turn.slot), index);
-        barrier_arrive(barriers.tile_full(turn.slot));
+        store_shared_int(barriers.tile(tile_ring.slot), index);
+        barrier_arrive(barriers.tile_full(tile_ring.slot));
       }
-      turn.advance();
+      tile_ring.advance();
       if (index >= work_count<Tile>(p)) break;
       const Work work = locate<Tile>(p, index);
       const int batch = work.flat_head / p.kv_heads;

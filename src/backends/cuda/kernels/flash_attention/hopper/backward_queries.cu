@@ -116,16 +116,16 @@ template <class Tile>
 __device__ __forceinline__ void produce(const QueriesArguments& p,
                                         const QueriesBarriers<Tile>& barriers) {
   const uint32_t shared = barriers.base;
-  Ring<2> turn;
+  Ring<2> tile_ring;
   Ring<Tile::kKeyStages> key_ring;
   Ring<Tile::kValueStages> value_ring;
   uint32_t q_parity = 0;
   int index = blockIdx.x;
   while (true) {
-    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
-    store_shared_int(barriers.tile(turn.slot), index);
-    barrier_arrive(barriers.tile_full(turn.slot));
-    turn.advance();
+    barrier_wait(barriers.tile_empty(tile_ring.slot), tile_ring.parity ^ 1);
+    store_shared_int(barriers.tile(tile_ring.slot), index);
+    barrier_arrive(barriers.tile_full(tile_ring.slot));
+    tile_ring.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
     p.order.locate(index, &flat_head, &block);
@@ -371,12 +371,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     if (Tile::kTurns && role == 2) named_arrive(1, 2 * kWarpgroupThreads);
-    Ring<2> turn;
+    Ring<2> tile_ring;
     while (true) {
-      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      barrier_arrive(barriers.tile_empty(turn.slot));
-      turn.advance();
+      barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(tile_ring.slot)), 0);
+      barrier_arrive(barriers.tile_empty(tile_ring.slot));
+      tile_ring.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;
       p.order.locate(index, &flat_head, &block);

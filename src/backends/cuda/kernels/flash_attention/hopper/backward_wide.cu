@@ -110,15 +110,15 @@ __device__ __forceinline__ BlockRange tile_queries(const WideArguments& p, int b
 }
 
 __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& barriers) {
-  Ring<2> turn;
+  Ring<2> tile_ring;
   Ring<kStages> ring;
   uint32_t operand_parity = 0;
   int index = blockIdx.x;
   while (true) {
-    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
-    store_shared_int(barriers.tile(turn.slot), index);
-    barrier_arrive(barriers.tile_full(turn.slot));
-    turn.advance();
+    barrier_wait(barriers.tile_empty(tile_ring.slot), tile_ring.parity ^ 1);
+    store_shared_int(barriers.tile(tile_ring.slot), index);
+    barrier_arrive(barriers.tile_full(tile_ring.slot));
+    tile_ring.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
     p.order.locate(index, &flat_head, &block);
@@ -389,12 +389,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else {
     take_registers<240>();
     Consumer consumer{p, barriers, static_cast<int>(threadIdx.x) % kWarpgroupThreads};
-    Ring<2> turn;
+    Ring<2> tile_ring;
     while (true) {
-      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      barrier_arrive(barriers.tile_empty(turn.slot));
-      turn.advance();
+      barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(tile_ring.slot)), 0);
+      barrier_arrive(barriers.tile_empty(tile_ring.slot));
+      tile_ring.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;
       p.order.locate(index, &flat_head, &block);

@@ -308,12 +308,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocksPerSm)
     Consumer<Tile> consumer{p, barriers, role - 1,
                             static_cast<int>(threadIdx.x) % kWarpgroupThreads};
     const Turns<Tile> turns(role - 1);
-    Ring<2> turn;
+    Ring<2> tile_ring;
     while (true) {
-      barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(turn.slot)), 0);
-      consumer.arrive(barriers.tile_empty(turn.slot));
-      turn.advance();
+      barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
+      const int index = __shfl_sync(0xffffffff, load_shared_int(barriers.tile(tile_ring.slot)), 0);
+      consumer.arrive(barriers.tile_empty(tile_ring.slot));
+      tile_ring.advance();
       if (index >= p.order.tiles()) break;
       int flat_head, block;
       p.order.locate(index, &flat_head, &block);

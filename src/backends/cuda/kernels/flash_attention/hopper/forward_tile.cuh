@@ -116,14 +116,14 @@ __device__ __forceinline__ void produce(const ForwardArguments& p,
   prefetch_map(&p.k);
   prefetch_map(&p.v);
   const uint32_t shared = barriers.base;
-  Ring<2> turn;
+  Ring<2> tile_ring;
   Ring<Tile::kStages> key_ring, value_ring;
   int index = blockIdx.x;
   while (true) {
-    barrier_wait(barriers.tile_empty(turn.slot), turn.parity ^ 1);
-    store_shared_int(barriers.tile(turn.slot), index);
-    barrier_arrive(barriers.tile_full(turn.slot));
-    turn.advance();
+    barrier_wait(barriers.tile_empty(tile_ring.slot), tile_ring.parity ^ 1);
+    store_shared_int(barriers.tile(tile_ring.slot), index);
+    barrier_arrive(barriers.tile_full(tile_ring.slot));
+    tile_ring.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
     p.order.locate(index, &flat_head, &block);
@@ -165,13 +165,13 @@ template <class Tile>
 __device__ __forceinline__ void produce_queries(const ForwardArguments& p,
                                                 const ForwardBarriers<Tile>& barriers) {
   prefetch_map(&p.q);
-  Ring<2> turn;
+  Ring<2> tile_ring;
   uint32_t parities = 0;  // a bit a warpgroup
   while (true) {
-    barrier_wait(barriers.tile_full(turn.slot), turn.parity);
-    const int index = load_shared_int(barriers.tile(turn.slot));
-    barrier_arrive(barriers.tile_empty(turn.slot));
-    turn.advance();
+    barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
+    const int index = load_shared_int(barriers.tile(tile_ring.slot));
+    barrier_arrive(barriers.tile_empty(tile_ring.slot));
+    tile_ring.advance();
     if (index >= p.order.tiles()) break;
     int flat_head, block;
     p.order.locate(index, &flat_head, &block);

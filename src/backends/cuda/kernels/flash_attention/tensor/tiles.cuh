@@ -235,17 +235,17 @@ struct Tile {
     constexpr int kEach = kCount * kVectors / kThreads;
     constexpr int kHeld = kEach < kTurn ? kEach : kTurn;
 #pragma unroll
-    for (int turn = 0; turn < kEach; turn += kHeld) {
+    for (int round = 0; round < kEach; round += kHeld) {
       uint4 v[kHeld];
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
-        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int i = static_cast<int>(threadIdx.x) + (round + k) * kThreads;
         const int row = first + i / kVectors, column = i % kVectors * kVector;
         v[k] = vector(rows, row, column, row < sequence && column < head_size);
       }
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
-        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int i = static_cast<int>(threadIdx.x) + (round + k) * kThreads;
         *reinterpret_cast<uint4*>(tile + i / kVectors * kStride + i % kVectors * kVector) = v[k];
       }
     }
@@ -263,11 +263,11 @@ struct Tile {
     constexpr int kEach = kCount * kVectors / kThreads;
     constexpr int kHeld = kEach < kTurn / 2 ? kEach : kTurn / 2;
 #pragma unroll
-    for (int turn = 0; turn < kEach; turn += kHeld) {
+    for (int round = 0; round < kEach; round += kHeld) {
       uint4 v[kHeld], o[kHeld];
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
-        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int i = static_cast<int>(threadIdx.x) + (round + k) * kThreads;
         const int row = first + i / kVectors, column = i % kVectors * kVector;
         const bool inside = row < sequence && column < head_size;
         v[k] = vector(rows, row, column, inside);
@@ -275,7 +275,7 @@ struct Tile {
       }
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
-        const int i = static_cast<int>(threadIdx.x) + (turn + k) * kThreads;
+        const int i = static_cast<int>(threadIdx.x) + (round + k) * kThreads;
         *reinterpret_cast<uint4*>(tile + i / kVectors * kStride + i % kVectors * kVector) = v[k];
         float sum = Product<T>::dot(v[k], o[k]);
 #pragma unroll
