@@ -115,7 +115,7 @@ TEST(Safetensors, WritesShardsThatReadBack) {
   write_safetensors_folder(single.path(), sources_of(source.tensors()), 1 << 30);
   EXPECT_EQ(single.count(), 1u);
   expect_error([&] { write_safetensors_folder(single.path(), sources_of(source.tensors()), 1000); },
-               ExitCode::kUsage, "in the way");
+               ExitCode::kUsage, "must be removed first");
   EXPECT_EQ(single.count(), 1u);
 }
 
@@ -131,12 +131,12 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatLacks) {
       [&] {
         write({{"", DType::kU8, Shape{18}, read}});
       },
-      ExitCode::kUsage, "cannot name");
+      ExitCode::kUsage, "not a valid tensor name");
   expect_error(
       [&] {
         write({{"__metadata__", DType::kU8, Shape{18}, read}});
       },
-      ExitCode::kUsage, "cannot name");
+      ExitCode::kUsage, "not a valid tensor name");
   expect_error([&] { write({{"\xff", DType::kU8, Shape{18}, read}}); }, ExitCode::kUsage, "UTF-8");
   expect_error(
       [&] {
