@@ -260,10 +260,11 @@ class ModelBench {
     }
     fmt::print("{}", table.markdown());
     fmt::print(
-        "\nlevel {}, {} activations, batch {}; read the file in {}, opened a session in {}; first\n"
+        "\nlevel {}{}, batch {}; read the file in {}, opened a session in {}; first\n"
         "token of a one-token prompt in {}; owned memory {}\n",
-        text("level"), text("activations"), o_.batch, format_ns(read_ns_), format_ns(open_ns_),
-        format_ns(first_token_ns_), format_bytes(about["owned_bytes"].get<int64_t>()));
+        text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
+        format_ns(open_ns_), format_ns(first_token_ns_),
+        format_bytes(about["owned_bytes"].get<int64_t>()));
   }
 
   const BenchModelOptions& o_;

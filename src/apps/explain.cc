@@ -14,6 +14,7 @@
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -128,7 +129,8 @@ class Explanation {
     whole.setting.switches = choice_.switches;
     fmt::print("{}: {} parameters, {} tokens per step\n", terminal_safe(whole.setting.str()),
                format_integer(whole.parameters), format_integer(whole.setting.tokens()));
-    fmt::print("passes on: {}\n\n{}", choice_.selection.str(), rung_table(rungs).text(terminal_));
+    fmt::print("{}\n{}", wrap_lines("passes on: " + passes_on(), columns()),
+               rung_table(rungs).text(terminal_));
     fmt::print(
         "\nModel FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
         "Compulsory bytes: {}.\n",
@@ -140,6 +142,15 @@ class Explanation {
                terminal_safe(ceilings_.source));
     list_the_rest();
   }
+
+  std::string passes_on() const {
+    std::string names = choice_.selection.str();
+    for (size_t at = 0; (at = names.find(',', at)) != std::string::npos; at += 2)
+      names.replace(at, 1, ", ");
+    return names;
+  }
+
+  size_t columns() const { return static_cast<size_t>(terminal_.columns); }
 
   void list_the_rest() const {
     fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
@@ -157,7 +168,7 @@ class Explanation {
                  {"memory"},
                  {"predicted"},
                  {"change"},
-                 {"what it does", Align::kLeft}});
+                 {"what it does", Align::kLeft, 1}});
     double before = 0;
     for (const Rung& rung : rungs) {
       const record::RunRecord& r = rung.planned;
@@ -167,15 +178,10 @@ class Explanation {
                  format_ns(r.predicted_ns),
                  before > 0 ? fmt::format("{:+.1f}%", 100 * (r.predicted_ns / before - 1)) : "",
                  rung.pass == nullptr ? std::string(passes::levels()[0].summary)
-                                      : what_it_does(*rung.pass)});
+                                      : std::string(rung.pass->summary)});
       before = r.predicted_ns;
     }
     return table;
-  }
-
-  static std::string what_it_does(const passes::Pass& pass) {
-    std::string text(pass.summary);
-    return pass.trade.empty() ? text : fmt::format("{} (trade-off: {})", text, pass.trade);
   }
 
   static void print_json(const std::vector<Rung>& rungs) {

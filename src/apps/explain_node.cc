@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "graph/text_form.h"
@@ -107,8 +108,8 @@ std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options
     row.bound = predictions_[i].bound;
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
-  std::string text = fmt::format("{} is {}.\nformula: {}\n", op.name,
-                                 kKinds[static_cast<size_t>(op.kind)], formula(op));
+  std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
+                     wrap_lines("formula: " + formula(op), static_cast<size_t>(options.columns));
   if (rows.empty()) return text + "This graph has no such node.\n";
   Table table({{"phase and inputs", Align::kLeft},
                {"nodes"},

@@ -90,9 +90,9 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
       {"  moving data", [](const auto& r) { return part_of_step(r, exclusive_ns(r, false)); }},
       {"idle before the first kernel",
        [](const auto& r) { return part_of_step(r, r.step.idle_before_first_ns); }},
-      {"  gaps",
+      {"gaps",
        [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.idle_before_first_ns); }},
-      {"  host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
+      {"host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
       {"profiling overhead, counted",
        [](const auto& r) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";

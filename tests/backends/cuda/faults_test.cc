@@ -29,7 +29,8 @@ bool says(const std::string& text, const char* part) {
 
 TEST(CudaFaults, WhatTheDriverLacks) {
   EXPECT_EQ(missing_device({13000, 13000, cudaSuccess, 1}), "");
-  EXPECT_TRUE(says(missing_device({0, 13000, cudaSuccess, 0}), "this machine has no NVIDIA driver"));
+  EXPECT_TRUE(
+      says(missing_device({0, 13000, cudaSuccess, 0}), "this machine has no NVIDIA driver"));
   EXPECT_EQ(missing_device({12040, 13000, cudaErrorInsufficientDriver, 0}),
             "the NVIDIA driver is too old: it supports CUDA 12.4, but this program needs 13.0");
   for (cudaError_t status : {cudaErrorNoDevice, cudaSuccess})
