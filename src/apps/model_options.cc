@@ -93,9 +93,8 @@ void add_level_option(Command app, LevelOptions& options) {
 }
 
 void add_pass_option(Command app, LevelOptions& options) {
-  app.under(kLevel).add_option(
-      "--pass", options.switches,
-      "turn passes on or off: +recompute,-fuse_glu (ridge explain --passes lists them)");
+  app.under(kLevel).add_option("--pass", options.switches,
+                               "turn passes on or off: +NAME,-NAME (see ridge explain --passes)");
 }
 
 void add_switch_options(Command app, LevelOptions& options) {
