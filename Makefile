@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# The front door. It sets up, builds with CMake and runs; how Ridge is compiled stands in CMakeLists.txt.
+# Sets up, builds with CMake and runs. CMakeLists.txt defines how Ridge is compiled.
 #
 #   make lab LAB_ARGS="--preset tiny --steps 5"      arguments of `ridge lab`
 #   make test TEST_ARGS="-R graph -V"                arguments of ctest
-#   make build SETUP=no                              leave the system's packages alone
+#   make build SETUP=no                              install no packages
 
 BUILD ?= build
 SETUP ?= yes
@@ -15,24 +15,24 @@ TEST_ARGS ?=
 
 help:  ## list the targets (the default)
 	@awk -F ':[^#]*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  variables: LAB_ARGS (of ridge lab), TEST_ARGS (of ctest), SETUP=no (install nothing)"
+	@echo "  variables: LAB_ARGS (for ridge lab), TEST_ARGS (for ctest), SETUP=no (install nothing)"
 
-lab: $(BUILD)/build.ninja  ## set up, build and run the main job: the ladder of levels on this machine
+lab: $(BUILD)/build.ninja  ## set up, build, and compare the levels on this machine
 	cmake --build $(BUILD) --target ridge
 	$(BUILD)/ridge lab $(LAB_ARGS)
 
-test: build  ## set up, build, fetch the models where there is a network, run all tests but the slow ones
-	@tools/fetch_models.sh || echo "without these models their tests are skipped" >&2
+test: build  ## set up, build, fetch the models if there is a network, and run all tests but the slow ones
+	@tools/fetch_models.sh || echo "tests that need these models will be skipped" >&2
 	$(call run_tests,$(BUILD),-LE slow)
 
 test-slow: build  ## run the slow tests
 	$(call run_tests,$(BUILD),-L slow)
 
-test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan in build-asan, run all tests but the slow ones
+test-asan: $(BUILD)-asan/build.ninja  ## build with AddressSanitizer and UBSan in build-asan and run all tests but the slow ones
 	cmake --build $(BUILD)-asan
 	$(call run_tests,$(BUILD)-asan,-LE slow)
 
-fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz, run each for 60 s
+fuzz: $(BUILD)-fuzz/build.ninja  ## build the libFuzzer targets with clang in build-fuzz and run each for 60 s
 	cmake --build $(BUILD)-fuzz --target fuzz
 
 build: $(BUILD)/build.ninja  ## set up and build (incremental); the program is build/ridge
@@ -43,13 +43,13 @@ ifneq ($(SETUP),no)
 	@tools/setup.sh
 endif
 
-bundle: build  ## gather the program, its GPU tests and their libraries in build/ridge-bundle, for machines without packages
+bundle: build  ## pack the program, its GPU tests and their libraries into build/ridge-bundle
 	tools/bundle.sh $(BUILD) $(BUILD)/ridge-bundle
 
-hip-check:  ## compile the portable GPU kernels for AMD GPUs, where hipcc is
+hip-check:  ## compile the portable GPU kernels for AMD GPUs, if hipcc is installed
 	@tools/hip_check.sh
 
-models: setup  ## fetch the models that some tests and examples read
+models: setup  ## fetch the models for some tests and examples
 	@tools/fetch_models.sh
 
 format: setup-all  ## clang-format all sources
@@ -57,13 +57,13 @@ format: setup-all  ## clang-format all sources
 	  xargs -0 -r clang-format -i
 
 tidy: setup-all build  ## clang-tidy all sources (minutes)
-	@# Clang 14 knows _Float16 only where the machine has it, so it is told so; nothing is compiled.
+	@# Clang 14 knows _Float16 only with this option; clang-tidy compiles nothing.
 	@run-clang-tidy -quiet -p $(BUILD) -extra-arg=-mavx512fp16 '/src/'
 
 clean:  ## remove the build folders
 	rm -rf $(BUILD) $(BUILD)-debug $(BUILD)-asan $(BUILD)-fuzz
 
-# CMake runs again by itself when its files change; these two only make a folder's first configuration.
+# These rules configure a folder once; after that CMake notices changes of its files.
 $(BUILD)/build.ninja: | setup
 	cmake --preset release -B $(BUILD)
 $(BUILD)-asan/build.ninja: | setup
@@ -78,7 +78,7 @@ ifneq ($(SETUP),no)
 	@tools/setup.sh --all
 endif
 
-# $(call run_tests,BUILD FOLDER,CTEST'S SELECTION): ctest, then what was skipped and why. ctest's status is ours.
+# $(call run_tests,BUILD FOLDER,SELECTION FOR CTEST) runs ctest, then lists skipped tests; the status is that of ctest.
 define run_tests
 	@rm -rf $(1)/test-results && mkdir -p $(1)/test-results
 	@GTEST_OUTPUT=xml:$(abspath $(1))/test-results/ \

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Gathers the program, its GPU tests and the libraries that they need, but CUDA's and the C library, into one folder that
-# runs on a machine without packages: bundle.sh BUILD FOLDER. The files lie packed (oneDNN alone has 38 MiB); `ridge` and
-# `run-tests` unpack them beside themselves at first use.
+# Usage: bundle.sh BUILD FOLDER. Packs the program, its GPU tests and their libraries (except CUDA's and the C library)
+# into a folder that runs on a machine without packages. The files are compressed (oneDNN alone has 38 MiB); `ridge` and
+# `run-tests` unpack them into that folder on first use.
 set -euo pipefail
 
 build=$1 folder=$2
@@ -17,7 +17,7 @@ strip -o "$stage/gpu_test" "$build/tests/gpu_test"
 cp -r "$here/tests/data/snapshots" "$stage/tests/"
 mkdir "$stage/tests/models"
 cp -r "$here"/tests/data/models/*_{fp32,bf16,sharded} "$here"/tests/data/models/*.json "$stage/tests/models/"
-# The C library and its loader are the machine's own.
+# The target machine has the C library and its loader.
 ldd "$build/ridge" "$build/tests/gpu_test" | awk '/=> \// {print $3}' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|ld-linux[^/]*)\.so' | while read -r library; do
     cp -L "$library" "$stage/lib/"
@@ -30,14 +30,14 @@ tar -C "$stage" -cf - . | xz -T0 -3 > "$folder/payload.tar.xz"
 for program in ridge run-tests; do
   cat > "$folder/$program" <<'LAUNCHER'
 #!/bin/bash
-# Unpacks the payload at first use, then runs what this file is named for.
+# Unpacks the payload on first use, then runs the program that this file is named after.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [ ! -d "$here/unpacked" ]; then
   fresh=$(mktemp -d "$here/unpacking.XXXXXX")
   tar -C "$fresh" -xf "$here/payload.tar.xz" || { rm -rf "$fresh"; exit 1; }
   chmod 755 "$fresh"
-  # Whoever is second finds the folder there and leaves it.
+  # If another process was faster, keep its folder.
   mv -T "$fresh" "$here/unpacked" 2>/dev/null || rm -rf "$fresh"
 fi
 export LD_LIBRARY_PATH="$here/unpacked/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

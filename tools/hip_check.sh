@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles the kernels that HIP also takes, for AMD's CDNA GPUs, with Debian's hipcc; nothing is linked or run. Flash
-# attention, append_attention and row_product are CUDA's own so far, by their instructions and types; *_hopper.cu are Hopper's alone.
+# Compiles the portable GPU kernels for AMD's CDNA GPUs with Debian's hipcc, without linking or running them. Flash
+# attention, append_attention and row_product use instructions and types of CUDA so far; *_hopper.cu need Hopper.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

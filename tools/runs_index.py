@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes docs/runs/README.md, the table of all measured runs, from the block of keys that each run file begins with.
+"""Writes docs/runs/README.md, the table of all measured runs, from the block of keys at the start of each run file.
 
     tools/runs_index.py [--check] [ROOT]
 
---check writes nothing: it prints "file:line: reason" for each file that is wrong and exits with 1.
+--check writes nothing. It prints "file:line: reason" for each error and exits with 1 if there are any.
 """
 import pathlib
 import re
@@ -18,8 +18,8 @@ FENCE = "```"
 LINK = re.compile(r"\bruns/(\d{4}-[\w.-]+\.md)")
 INTRO = """# Runs
 
-One file a run, newest first. [results.md](../results.md) has today's figure of each claim. `tools/runs_index.py` makes this table
-from the keys that each file begins with: {keys} (a line each, `command` as often as needed).
+Each file is one run, newest first. [results.md](../results.md) has the current figure of each claim. `tools/runs_index.py` writes this
+table from the keys at the start of each file: {keys} (one line each; `command` may repeat).
 
 | date | topic | machine | file |
 | --- | --- | --- | --- |
@@ -27,10 +27,10 @@ from the keys that each file begins with: {keys} (a line each, `command` as ofte
 
 
 def front_block(text):
-    """{key: values} and violations (line, reason) of the lines between the file's first line, a fence, and the next fence."""
+    """{key: values} and violations (line, reason) of the block between the fence in the first line and the next fence."""
     lines = text.splitlines()
     if not lines or lines[0] != FENCE or FENCE not in lines[1:]:
-        return {}, [(1, f'does not begin with "{FENCE}", a line a key and "{FENCE}"')]
+        return {}, [(1, f'does not start with "{FENCE}", one line per key, and "{FENCE}"')]
     values, wrong = {}, []
     for number, line in enumerate(lines[1:lines.index(FENCE, 1)], 2):
         key, colon, value = line.partition(": ")
@@ -62,7 +62,7 @@ def read_runs(root):
                 violations += [(file, 1, f"has no key {key}") for key in missing]
             continue
         if values["date"] != [named.group(1)]:
-            violations.append((file, 1, f"says date {values['date'][0]}"))
+            violations.append((file, 1, f"has the date {values['date'][0]}"))
         runs.append((named.group(1), values["topic"][0], values["machine"][0], path.name))
     runs.sort(key=lambda run: run[3])
     runs.sort(key=lambda run: run[0], reverse=True)
@@ -78,29 +78,29 @@ def index(runs):
 
 
 def lost_links(root):
-    """Links of documents to runs that are not there."""
+    """Links from documents to runs that do not exist."""
     for path in (root / "README.md", *sorted((root / "docs").glob("*.md"))):
         for number, line in enumerate(path.read_text("utf-8").splitlines() if path.exists() else (), 1):
             for name in LINK.findall(line):
                 if not (root / FOLDER / name).exists():
-                    yield path.relative_to(root), number, f"links to {FOLDER / name}, which is not there"
+                    yield path.relative_to(root), number, f"links to {FOLDER / name}, which does not exist"
 
 
 def check(root):
-    """Violations (file, line, reason): a run file that lacks a key, a link to no run, an index that is not what the files make."""
+    """Violations (file, line, reason): a run file without a key, a link to a missing run, an outdated index."""
     runs, violations = read_runs(root)
     yield from violations
     yield from lost_links(root)
     there = (root / INDEX).read_text("utf-8") if (root / INDEX).exists() else None
     if not violations and runs and there != index(runs):
-        yield INDEX, 1, "is not what tools/runs_index.py makes: run it"
+        yield INDEX, 1, "is outdated: run tools/runs_index.py"
 
 
 def main():
     options = [word for word in sys.argv[1:] if word.startswith("-")]
     roots = [word for word in sys.argv[1:] if not word.startswith("-")]
     if len(roots) > 1 or options not in ([], ["--check"]):
-        sys.exit("use: tools/runs_index.py [--check] [ROOT]")
+        sys.exit("usage: tools/runs_index.py [--check] [ROOT]")
     root = pathlib.Path(roots[0] if roots else pathlib.Path(__file__).parents[1]).resolve()
     runs, violations = read_runs(root)
     if options:

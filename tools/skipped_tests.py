@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints which tests were skipped and why, from ctest's JUnit file and GoogleTest's XML files in a folder."""
+"""Prints the skipped tests and their reasons, from the JUnit file of ctest and the XML files of GoogleTest in a folder."""
 import pathlib
 import sys
 import xml.etree.ElementTree as xml
@@ -9,7 +9,7 @@ NAMES_SHOWN = 4
 
 
 def cases(folder):
-    """Yields (test name, reason or None) for each test case that ran; a reason means that it was skipped."""
+    """Yields (test name, reason or None) for each test case; one with a reason was skipped."""
     for path in sorted(folder.glob("*.xml")):  # one per GoogleTest program
         for case in xml.parse(path).iter("testcase"):
             if case.get("status") != "run":
@@ -17,11 +17,11 @@ def cases(folder):
             skipped = case.find("skipped")
             reason = None
             if skipped is not None:
-                # The message is "file:line", then the text given to GTEST_SKIP().
+                # The message is "file:line", then the text of GTEST_SKIP().
                 lines = (skipped.get("message") or "").splitlines()
                 reason = (lines[1:] or ["no reason given"])[0].strip() or "no reason given"
             yield f"{case.get('classname')}.{case.get('name')}", reason
-    for path in sorted(folder.glob("*.junit")):  # programs that ctest itself counts as skipped
+    for path in sorted(folder.glob("*.junit")):  # programs that ctest counts as skipped
         for case in xml.parse(path).iter("testcase"):
             skipped = case.find("skipped")
             if skipped is not None:

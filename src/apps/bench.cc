@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench op NAME: one op alone, its time with an interval, and what share of the machine's
-// limit that is. ridge bench model is bench_model.cc's.
+// ridge bench op NAME: times one op and compares it with the machine's limit. bench_model.cc has
+// ridge bench model.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "apps/bench_model.h"
 #include "apps/machine_ceilings.h"
@@ -15,13 +14,14 @@
 #include "base/units.h"
 #include "bench/op_trial.h"
 #include "ops/registry.h"
+#include "report/json_text.h"
 
 namespace ridge::apps {
 namespace {
 
 struct BenchOptions {
   std::string op;
-  LevelOptions level;  // of which the dtype is asked for
+  LevelOptions level;  // only the dtype is an option
   MachineOptions machine;
   bool json = false;
   bool tune = false;
@@ -30,14 +30,14 @@ struct BenchOptions {
 std::string table_text(const std::vector<bench::OpTrial>& trials, const TerminalOptions& options) {
   Table table({{"case", Align::kLeft},
                {"inputs", Align::kLeft},
-               {"time", Align::kRight},
-               {"95% interval", Align::kRight},
-               {"FLOPs", Align::kRight},
-               {"bytes", Align::kRight},
-               {"rate", Align::kRight},
-               {"traffic", Align::kRight},
+               {"time"},
+               {"95% interval"},
+               {"FLOPs"},
+               {"bytes"},
+               {"rate"},
+               {"bandwidth"},
                {"bound", Align::kLeft},
-               {"of the limit", Align::kRight}});
+               {"share of limit"}});
   for (const bench::OpTrial& t : trials) {
     if (!t.refused.empty()) {
       table.add({t.name, t.types, "not run", terminal_safe(t.refused)});
@@ -59,11 +59,11 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
 void print_json(const BenchOptions& o,
                 const std::vector<bench::OpTrial>& trials,
                 const cost::Ceilings& ceilings) {
-  nlohmann::ordered_json json = {{"op", o.op},
-                                 {"dtype", o.level.dtype},
-                                 {"device", ceilings.machine.device},
-                                 {"threads", ceilings.machine.threads},
-                                 {"cases", nlohmann::ordered_json::array()}};
+  report::Json json = {{"op", o.op},
+                       {"dtype", o.level.dtype},
+                       {"device", ceilings.machine.device},
+                       {"threads", ceilings.machine.threads},
+                       {"cases", report::Json::array()}};
   for (const bench::OpTrial& t : trials)
     json["cases"].push_back({{"name", t.name},
                              {"inputs", t.types},
@@ -78,7 +78,7 @@ void print_json(const BenchOptions& o,
                              {"predicted_ns", t.predicted_ns},
                              {"bound", name(t.bound)},
                              {"share_of_limit", t.limit_share()}});
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}", report::json_text(json));
 }
 
 void run(const BenchOptions& o, const TerminalOptions& terminal) {
@@ -88,7 +88,7 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   const DType dtype = selection.activations();
   const Op& op = ops::table().at(o.op);
   if (op.kind == OpKind::kView)
-    throw usage_error("[bench] '{}' is a view: it runs no kernel and takes no time", o.op);
+    throw usage_error("[bench] '{}' is a view, which runs no kernel", o.op);
   auto backend = make_backend(o.machine, selection);
   cost::Ceilings ceilings = machine_ceilings(o.machine, selection.has("tf32"), terminal);
   std::vector<Case> cases;
@@ -96,7 +96,8 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
     for (const Case& each : op.cases()) cases.push_back(bench::cast_case(each, dtype));
   for (Case& each : bench::preset_cases(op, dtype, *backend)) cases.push_back(std::move(each));
   for (Case& each : bench::stored_cases(op)) cases.push_back(std::move(each));
-  if (cases.empty()) throw usage_error("[bench] '{}' has no cases, and no preset uses it", o.op);
+  if (cases.empty())
+    throw usage_error("[bench] '{}' has no test cases, and no preset uses it", o.op);
   Progress progress(o.op, static_cast<int64_t>(cases.size()), "cases", terminal);
   std::vector<bench::OpTrial> trials;
   for (const Case& each : cases) {
@@ -113,37 +114,36 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
                              [](const bench::OpTrial& t) { return t.limit_share() > 1; });
   if (is_over)
     fmt::print(
-        "\nwarning: over 100% means faster than predicted: predictions and ceilings have errors "
+        "\nwarning: over 100% means faster than predicted; predictions and ceilings have errors "
         "too.\n");
   fmt::print(
-      "\nThe limit is what the measured ceilings predict for the counts; the same operands are "
-      "used again and "
-      "again, so small ones stay in a cache.\n");
+      "\nThe limit is the time that the measured ceilings predict for these counts. Each run uses "
+      "the\nsame operands, so small ones stay in a cache.\n");
 }
 
 }  // namespace
 
 void register_bench(Command program, const AppContext& context) {
   auto o = std::make_shared<BenchOptions>();
-  Command app = program.add_subcommand("bench", "Measure one op alone, or a whole model");
+  Command app = program.add_subcommand("bench", "Time one op, or a whole model");
   app.require_subcommand();
   Command op =
-      app.add_subcommand("op", "Time the cases of an op and the sizes that the presets give it");
+      app.add_subcommand("op", "Time an op on its test cases and on the sizes of the presets");
   op.add_option("NAME", o->op, "an op: matmul, softmax, rms_norm ...").required();
   op.add_option("--dtype", o->level.dtype,
-                "fp32, tf32 (fp32 whose GEMM inputs a GPU rounds) or bf16")
+                "fp32, tf32 (a GPU rounds the fp32 inputs of GEMMs to TF32) or bf16")
       .show_default();
   op.add_flag("--tune", o->tune,
-              "choose the library's GEMM algorithm by measuring, as level compiled does");
-  op.add_flag("--json", o->json, "print JSON on stdout");
+              "choose the library's GEMM algorithm by timing, as level compiled does");
+  op.add_json_flag(o->json);
   add_machine_options(op, o->machine);
   add_bench_model(app, context);
-  const char* examples =
+  const std::string examples =
       "Examples:\n"
       "  ridge bench op softmax\n"
       "  ridge bench op matmul --dtype bf16 --threads 1 --json";
-  app.footer(examples);
   op.footer(examples);
+  app.footer(examples + "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128");
   op.callback([o, &context] { run(*o, context.terminal); });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge bench model: tokens a second of prefill and of decode, in llama-bench's sense.
+// ridge bench model: tokens per second of prefill and decode, counted as llama-bench does.
 // Not a subcommand.
 #include "apps/bench_model.h"
 
@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "apps/inference_options.h"
 #include "base/clock.h"
@@ -18,6 +17,7 @@
 #include "base/samples.h"
 #include "base/units.h"
 #include "measure/inference_run.h"
+#include "report/json_text.h"
 #include "report/operators_csv.h"
 
 namespace ridge::apps {
@@ -32,16 +32,16 @@ struct BenchModelOptions {
   int64_t depth = 0;
   int64_t batch = 1;
   int64_t repeats = 5;
-  bool made_up = false;
+  bool random_weights = false;
   bool operations = false;
   std::string format = "md";
 };
 
-// One line: `tokens` of each of `batch` sequences, again and again.
+// One row: repeated runs of `tokens` for each sequence of the batch.
 struct ModelTrial {
   std::string name;  // "pp512", "tg128"
   int64_t tokens = 0;
-  std::vector<double> rates;  // tokens a second
+  std::vector<double> rates;  // tokens per second
 
   Summary summary() const { return summarize(rates); }
 };
@@ -56,7 +56,7 @@ class ModelBench {
     prompts_ = sizes(o_.prompts, "prompt-tokens");
     generated_ = sizes(o_.generated, "tokens");
     if (prompts_.empty() && generated_.empty())
-      throw usage_error("[bench] expected tokens to process or to generate");
+      throw usage_error("[bench] expected -p or -n above 0, got 0 for both");
     if (o_.repeats < 1 || o_.repeats > kMostRepeats)
       throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, o_.repeats);
     if (o_.batch < 1 || o_.batch > serve::kMostSlots)
@@ -68,8 +68,8 @@ class ModelBench {
 
   void run() {
     double begin = now_ns();
-    models::ModelFile file = o_.made_up ? models::ModelFile::open_shape(o_.inference.model)
-                                        : models::ModelFile::open(o_.inference.model);
+    models::ModelFile file = o_.random_weights ? models::ModelFile::open_shape(o_.inference.model)
+                                               : models::ModelFile::open(o_.inference.model);
     read_ns_ = now_ns() - begin;
     int64_t most = 1;
     for (int64_t each : prompts_) most = std::max(most, each);
@@ -81,7 +81,7 @@ class ModelBench {
       throw usage_error("[bench] expected at most {} positions, the model's context, got {}",
                         file.config().context, most);
     begin = now_ns();
-    model_ = open_model(std::move(file), o_.inference, most, true, o_.batch);
+    model_ = open_model(std::move(file), o_.inference, {.positions = most, .slots = o_.batch});
     open_ns_ = now_ns() - begin;
     begin = now_ns();
     prefill(1);
@@ -98,7 +98,7 @@ class ModelBench {
   }
 
  private:
-  // The times of runs after two that are not measured: a device records a graph in its second.
+  // Two warm-up runs come first: a GPU captures its graph in the second.
   ModelTrial trial(std::string name, int64_t tokens, const std::function<double()>& once) {
     ModelTrial trial{std::move(name), tokens, {}};
     once();
@@ -125,7 +125,7 @@ class ModelBench {
     return now_ns() - begin_ns_;
   }
 
-  // Every token alone, the first one too.
+  // Decodes each token by itself, including the first.
   double decode(int64_t tokens) {
     std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
     std::vector<int64_t> slots;
@@ -135,8 +135,8 @@ class ModelBench {
     return now_ns() - begin_ns_;
   }
 
-  // Kernels by op, as the backend's instrument saw the last of three runs: of each prompt, or of a
-  // token where there are tokens to generate.
+  // The kernels by op in the last of three instrumented runs, of each prompt length and of a decode
+  // step.
   void print_operations() {
     std::vector<serve::SessionRun> runs;
     auto observed = [&](const std::function<void()>& run) {
@@ -147,7 +147,7 @@ class ModelBench {
     };
     for (int64_t each : prompts_) {
       observed([&] { start(each); });
-      print_run(fmt::format("the last run of a prompt of {}", each), runs.back());
+      print_run(fmt::format("the last run of a {}-token prompt", each), runs.back());
     }
     if (generated_.empty()) return;
     std::vector<int32_t> last = start(std::max<int64_t>(o_.depth, 1));
@@ -157,7 +157,7 @@ class ModelBench {
     print_run("a decode step", runs.back());
   }
 
-  // Of kernels that overlap each counts from where the one before it ended.
+  // An overlapping kernel counts from the end of the one before it.
   static void print_run(const std::string& what, const serve::SessionRun& run) {
     const record::ProfiledRun& profile = run.profile;
     const Graph& graph = run.bucket->program().graph(0).graph();
@@ -182,17 +182,17 @@ class ModelBench {
     Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
     for (const auto& [op, sum] : sums)
       table.add({op, std::to_string(sum.kernels), format_ns(sum.ns)});
-    fmt::print("\n{}\n{} in kernels of {}, {} wall\n", table.markdown(), format_ns(kernel_ns), what,
-               format_ns(profile.wall_ns));
+    fmt::print("\n{}\n{}: {} in kernels, {} wall time\n", table.markdown(), what,
+               format_ns(kernel_ns), format_ns(profile.wall_ns));
   }
 
-  nlohmann::ordered_json heading() const {
+  report::Json heading() const {
     record::Setting setting =
         make_setting(model_->file.path().stem().string(), o_.inference.machine,
                      model_->session->options().selection, o_.inference.level.switches);
     return {{"program", kProgram},
             {"model", setting.model},
-            {"format", o_.made_up               ? "made up"
+            {"format", o_.random_weights        ? "random weights"
                        : model_->file.is_gguf() ? "GGUF"
                                                 : "safetensors"},
             {"size_bytes", model_->file.weight_bytes()},
@@ -211,7 +211,7 @@ class ModelBench {
   }
 
   void print() const {
-    nlohmann::ordered_json about = heading();
+    report::Json about = heading();
     auto text = [&](const char* key) { return about[key].get<std::string>(); };
     if (o_.format == "json") {
       for (const ModelTrial& t : trials_) {
@@ -224,8 +224,7 @@ class ModelBench {
                                   {"coverage", s.coverage},
                                   {"samples", t.rates}});
       }
-      fmt::print("{}\n",
-                 about.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      fmt::print("{}", report::json_text(about));
       return;
     }
     if (o_.format == "csv") {
@@ -261,11 +260,11 @@ class ModelBench {
     }
     fmt::print("{}", table.markdown());
     fmt::print(
-        "\nlevel {}, {} activations, batch {}; file read in {}, opened in {}, first token of a "
-        "prompt of one after {} "
-        "more; {} owned\n",
-        text("level"), text("activations"), o_.batch, format_ns(read_ns_), format_ns(open_ns_),
-        format_ns(first_token_ns_), format_bytes(about["owned_bytes"].get<int64_t>()));
+        "\nlevel {}{}, batch {}; read the file in {}, opened a session in {}; first\n"
+        "token of a one-token prompt in {}; owned memory {}\n",
+        text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
+        format_ns(open_ns_), format_ns(first_token_ns_),
+        format_bytes(about["owned_bytes"].get<int64_t>()));
   }
 
   const BenchModelOptions& o_;
@@ -281,18 +280,21 @@ void add_bench_model(Command bench, const AppContext&) {
   auto o = std::make_shared<BenchModelOptions>();
   Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
-  app.add_option("-p,--prompt-tokens", o->prompts, "prompt lengths; 0: no prefill").show_default();
-  app.add_option("-n,--tokens", o->generated, "tokens to generate; 0: no decode").show_default();
+  app.add_option("-p,--prompt-tokens", o->prompts, "comma-separated prompt lengths (0: no prefill)")
+      .show_default();
+  app.add_option("-n,--tokens", o->generated,
+                 "comma-separated numbers of tokens to generate (0: no decode)")
+      .show_default();
   app.add_option("-d,--depth", o->depth, "KV entries before the first generated token")
       .show_default();
   app.add_option("-b,--batch", o->batch, "batch size").show_default();
-  app.add_option("-r,--repeats", o->repeats, "measured runs of each test, after two warm-up runs")
+  app.add_option("-r,--repeats", o->repeats, "measured runs per test, after two warm-up runs")
       .show_default();
-  app.add_flag("--random-weights", o->made_up,
-               "MODEL is a config.json or its folder; its bf16 weights are random");
-  app.add_flag("--operations", o->operations, "also print a run's kernels by op");
+  app.add_flag("--random-weights", o->random_weights,
+               "use random bf16 weights; MODEL is then a config.json or its folder");
+  app.add_flag("--operations", o->operations, "also print the kernels of a run by op");
   app.add_option("-o,--output", o->format, "md, csv or json").show_default();
-  app.add_option("-t", o->inference.machine.threads, "as --threads");
+  app.add_option("-t", o->inference.machine.threads, "same as --threads");
   add_inference_options(app, o->inference);
   app.footer(
       "Examples:\n"

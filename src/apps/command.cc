@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The options of subcommands on CLI11. Not a subcommand.
+// Implements a subcommand's options with CLI11. Not a subcommand.
 #include "apps/command.h"
 
 #include <CLI/CLI.hpp>
@@ -7,7 +7,20 @@
 #include <optional>
 #include <vector>
 
+#include "apps/text_io.h"
+
 namespace ridge::apps {
+namespace {
+
+// CLI11 indents the lines of a help text but does not break them.
+std::string help_lines(const std::string& help) {
+  constexpr size_t kColumns = 70;  // the options' names have the first 30
+  std::string lines = wrap_lines(help, kColumns);
+  lines.pop_back();
+  return lines;
+}
+
+}  // namespace
 
 Option Option::required() {
   option_->required();
@@ -16,11 +29,6 @@ Option Option::required() {
 
 Option Option::show_default() {
   option_->capture_default_str();
-  return *this;
-}
-
-Option Option::group(const std::string& name) {
-  option_->group(name);
   return *this;
 }
 
@@ -44,7 +52,9 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 
 template <class T>
 Option Command::add_option(const std::string& names, T& target, const std::string& help) {
-  return Option(app_->add_option(names, target, help));
+  CLI::Option* option = app_->add_option(names, target, help_lines(help));
+  if (!heading_.empty()) option->group(heading_);
+  return Option(option);
 }
 
 template Option Command::add_option(const std::string&, double&, const std::string&);
@@ -65,7 +75,13 @@ template Option Command::add_option(const std::string&,
                                     const std::string&);
 
 Option Command::add_flag(const std::string& names, bool& target, const std::string& help) {
-  return Option(app_->add_flag(names, target, help));
+  CLI::Option* option = app_->add_flag(names, target, help_lines(help));
+  if (!heading_.empty()) option->group(heading_);
+  return Option(option);
+}
+
+Option Command::add_json_flag(bool& target) {
+  return add_flag("--json", target, "print JSON on stdout and nothing else");
 }
 
 void Command::footer(const std::string& text) { app_->footer(text); }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand's options: their names, where their values go, and their help. Handles; CLI11, whose
-// headers take seconds to compile, stands behind them in command.cc and main.cc alone.
+// A subcommand's options: their names, where their values go, and their help. These are handles;
+// only command.cc and main.cc include CLI11, whose headers take seconds to compile.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <string>
+#include <utility>
 
 namespace CLI {
 class App;
@@ -19,33 +20,37 @@ class Option {
   explicit Option(CLI::Option* option) : option_(option) {}
 
   Option required();
-  Option show_default();                  // the target's value now, in the help
-  Option group(const std::string& name);  // the heading in the help under which it stands
-  Option excludes(Option other);          // the two cannot be given together
-  Option one_value();                     // of a list: each value needs the option's name again
-  bool given() const;                     // after parsing
+  Option show_default();          // the help shows the target's current value
+  Option excludes(Option other);  // the two cannot be given together
+  Option one_value();             // a list takes one value each time its name is given
+  bool given() const;             // after parsing
 
  private:
   CLI::Option* option_;
 };
 
-// Targets must live until the subcommand has run. Only main.cc makes one that is no subcommand's.
+// Targets must live until the subcommand has run. Only main.cc makes one that is not a subcommand.
 class Command {
  public:
-  explicit Command(CLI::App* app) : app_(app) {}
+  explicit Command(CLI::App* app, std::string heading = "")
+      : app_(app), heading_(std::move(heading)) {}
 
   Command add_subcommand(const std::string& name, const std::string& summary);
-  void require_subcommand();  // without one: a usage error
-  // `names` as "-n,--tokens" or, for what has no dashes, "MODEL". command.cc lists the types T.
+  void require_subcommand();  // a usage error without one
+  // The same command; the help lists options added through it under this heading.
+  Command under(std::string heading) const { return Command(app_, std::move(heading)); }
+  // `names` is "-n,--tokens", or "MODEL" for a positional argument. command.cc lists the types T.
   template <class T>
   Option add_option(const std::string& names, T& target, const std::string& help);
   Option add_flag(const std::string& names, bool& target, const std::string& help);
+  Option add_json_flag(bool& target);
   void footer(const std::string& text);
   void callback(std::function<void()> run);  // when the subcommand was chosen
   bool given(const std::string& option) const;
 
  private:
   CLI::App* app_;
+  std::string heading_;  // empty: CLI11's "Options"
 };
 
 }  // namespace ridge::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge convert: a model in another format, or in other element types.
+// ridge convert: writes a model in another format or with other element types.
 #include <fmt/format.h>
 
 #include <memory>
@@ -40,7 +40,8 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
   if (to_gguf && !o.force && std::filesystem::exists(out, error))
     throw usage_error("[out] {} exists; --force replaces it", out.string());
   if (std::filesystem::equivalent(o.in, out, error))
-    throw usage_error("[out] {} is the model to convert; expected another place", printable(o.out));
+    throw usage_error("[out] expected another path than that of the model to convert, got {}",
+                      printable(o.out));
   models::ModelFile file = models::ModelFile::open(o.in);
   std::unique_ptr<Progress> bar;
   int64_t shown = 0;
@@ -52,7 +53,7 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
                                        : models::convert_to_folder(file, out, options);
   bar.reset();
   for (const std::string& note : made.notes) fmt::print(stderr, "note: {}\n", terminal_safe(note));
-  fmt::print("Written to {}: {} tensors, {}.\n", terminal_safe(out.string()), made.tensors,
+  fmt::print("Wrote {} ({} tensors, {}).\n", terminal_safe(out.string()), made.tensors,
              format_bytes(made.bytes));
 }
 
@@ -60,24 +61,25 @@ void run(const ConvertArguments& o, const TerminalOptions& terminal) {
 
 void register_convert(Command program, const AppContext& context) {
   auto o = std::make_shared<ConvertArguments>();
-  Command app = program.add_subcommand("convert",
-                                       "Write a model in another format or in other element types");
+  Command app = program.add_subcommand(
+      "convert", "Write a model in another format or with other element types");
   app.add_option("IN", o->in, "a .gguf file, or a folder with config.json and safetensors")
       .required();
   app.add_option("OUT", o->out,
-                 "NAME.gguf for llama.cpp; another name is a folder for transformers")
+                 "NAME.gguf writes GGUF for llama.cpp; any other name is a folder for transformers")
       .required();
   app.add_option(
       "--type", o->type,
-      fmt::format("of the matrices: {} (default: as stored; a folder takes the last three)",
+      fmt::format("type of the matrices: {} (default: as stored; a folder takes the last three)",
                   models::convertible_types(true)));
-  app.add_option("--max-shard", o->max_shard_mib, "MiB of a folder's largest .safetensors file")
+  app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB")
       .show_default();
-  app.add_flag("--force", o->force, "replace a .gguf file that exists");
+  app.add_flag("--force", o->force, "replace an existing .gguf file");
   app.footer(
-      "What cannot be converted leaves nothing behind. In GGUF vectors are fp32, the matrix that "
-      "makes logits has at least\n"
-      "q6_k or q8_0, and rows that are no whole blocks get the next type with shorter blocks.\n"
+      "A failed conversion leaves nothing behind. GGUF files hold vectors in fp32 and the output\n"
+      "matrix in at least q6_k or q8_0. A row that is not a whole number of blocks gets the next "
+      "type\n"
+      "with shorter blocks.\n"
       "Examples:\n"
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"

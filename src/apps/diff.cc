@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge diff: two output folders, run by run and op by op, and which of the differences are noise.
+// ridge diff: compares two output folders run by run and op by op, and says which differences are
+// noise.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/units.h"
 #include "record/summary_file.h"
+#include "report/json_text.h"
 
 namespace ridge::apps {
 namespace {
@@ -21,7 +22,7 @@ struct DiffOptions {
   bool json = false;
 };
 
-// One quantity in both runs; a side without it has no samples.
+// One quantity in both runs; a run without it has no samples.
 struct Change {
   std::string key;
   Summary before, after;
@@ -32,7 +33,7 @@ struct Change {
     if (before.count == 0) return "only in B";
     if (after.count == 0) return "only in A";
     if (overlap(before, after)) return "noise";
-    // Too few samples for 95%: the intervals say less than they seem to.
+    // With too few samples the intervals cover less than 95%.
     const char* unsure = std::min(before.coverage, after.coverage) < 0.95 ? "?" : "";
     return fmt::format("{}{}", after.median < before.median ? "faster" : "slower", unsure);
   }
@@ -42,7 +43,7 @@ struct RunChange {
   const record::SummaryRun* before = nullptr;
   const record::SummaryRun* after = nullptr;
   Change step;
-  std::vector<Change> ops;  // by the larger of both times
+  std::vector<Change> ops;  // sorted by the larger of both times
 };
 
 bool is_same_setting(const record::Setting& a, const record::Setting& b) {
@@ -65,7 +66,7 @@ std::vector<Change> op_changes(const record::SummaryRun& before, const record::S
   return sorted;
 }
 
-// Runs of the same setting; when the folders hold one run each, those two whatever they are.
+// Pairs of runs with the same setting; or the two runs of folders with one run each.
 std::vector<RunChange> match(const record::SummaryFile& a, const record::SummaryFile& b) {
   std::vector<RunChange> matched;
   auto add = [&](const record::SummaryRun& before, const record::SummaryRun& after) {
@@ -96,11 +97,11 @@ std::string painted(const Change& change, const TerminalOptions& options) {
 
 std::string run_text(const RunChange& run, const TerminalOptions& options) {
   Table table({{"op", Align::kLeft},
-               {"A", Align::kRight},
-               {"interval", Align::kRight},
-               {"B", Align::kRight},
-               {"interval", Align::kRight},
-               {"B / A", Align::kRight},
+               {"A"},
+               {"interval"},
+               {"B"},
+               {"interval"},
+               {"B / A"},
                {"", Align::kLeft}});
   auto add = [&](const Change& change) {
     table.add({terminal_safe(change.key), time(change.before), interval(change.before),
@@ -121,62 +122,59 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
                             std::abs(*before - *after));
 }
 
-nlohmann::ordered_json change_json(const Change& change) {
+report::Json change_json(const Change& change) {
   auto side = [](const Summary& s) {
-    return nlohmann::ordered_json{
+    return report::Json{
         {"median_ns", s.median}, {"low_ns", s.low}, {"high_ns", s.high}, {"samples", s.count}};
   };
   return {{"key", change.key},
           {"a", side(change.before)},
           {"b", side(change.after)},
-          {"ratio", change.is_one_sided() ? nlohmann::ordered_json()
-                                          : nlohmann::ordered_json(change.ratio())},
+          {"ratio", change.is_one_sided() ? report::Json() : report::Json(change.ratio())},
           {"verdict", change.verdict()}};
 }
 
 void print_json(const std::vector<RunChange>& runs) {
-  auto json = nlohmann::ordered_json::array();
+  auto json = report::Json::array();
   for (const RunChange& run : runs) {
-    auto ops = nlohmann::ordered_json::array();
+    auto ops = report::Json::array();
     for (const Change& change : run.ops) ops.push_back(change_json(change));
     json.push_back({{"a", run.before->setting.str()},
                     {"b", run.after->setting.str()},
                     {"step", change_json(run.step)},
                     {"by_op", ops}});
   }
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}", report::json_text(json));
 }
 
 void run(const DiffOptions& o, const TerminalOptions& options) {
   record::SummaryFile a = record::read_summary(o.before), b = record::read_summary(o.after);
   std::vector<RunChange> runs = match(a, b);
   if (runs.empty())
-    throw usage_error("[diff] {} and {} hold no run of the same model, level, batch and length",
+    throw usage_error("[diff] {} and {} have no run with the same model, level, batch and length",
                       o.before, o.after);
   if (o.json) return print_json(runs);
   fmt::print("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before), terminal_safe(a.device),
              terminal_safe(a.finished_at), terminal_safe(o.after), terminal_safe(b.device),
              terminal_safe(b.finished_at));
-  if (a.device != b.device) fmt::print("The machines differ: so do the times.\n");
+  if (a.device != b.device) fmt::print("The machines differ, so the times are not comparable.\n");
   for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
   fmt::print(
-      "\nnoise: the 95% intervals of the medians overlap. A ? marks fewer than 6 samples a "
-      "side.\n");
+      "\nnoise: the 95% intervals of the medians overlap. ?: a run has fewer than 6 samples.\n");
 }
 
 }  // namespace
 
 void register_diff(Command program, const AppContext& context) {
   auto options = std::make_shared<DiffOptions>();
-  Command app =
-      program.add_subcommand("diff", "Compare two output folders op by op and say what is noise");
-  app.add_option("A", options->before, "output folder of ridge lab or ridge train").required();
-  app.add_option("B", options->after, "the other").required();
-  app.add_flag("--json", options->json, "print JSON on stdout");
+  Command app = program.add_subcommand("diff", "Compare two output folders op by op");
+  app.add_option("A", options->before, "an output folder of ridge lab or ridge train").required();
+  app.add_option("B", options->after, "another one").required();
+  app.add_json_flag(options->json);
   app.footer(
       "Examples:\n"
-      "  ridge lab --preset tiny --out before && ridge lab --preset tiny --pass=-fuse_glu --out "
-      "after\n"
+      "  ridge lab --preset tiny --out before\n"
+      "  ridge lab --preset tiny --pass -fuse_glu --out after\n"
       "  ridge diff before after");
   app.callback([options, &context] { run(*options, context.terminal); });
 }

@@ -11,7 +11,7 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int kSmallestTerminal = 20;  // what narrower ones report is not believed
+constexpr int kSmallestTerminal = 20;  // a narrower report is taken as wrong
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the user's environment says: the terminal, and where files may be kept. Not a subcommand.
+// What the user's environment says about the terminal and the cache folder. Not a subcommand.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge explain: what a step is made of, before anything runs: its passes, its graph, the cost of a
-// node. Given an output folder, what a run found; or the list of all passes.
+// ridge explain: the passes of a step, its graph and the cost of its nodes, before anything runs;
+// the results in an output folder; or the list of all passes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,23 +14,20 @@
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "ops/registry.h"
 #include "record/summary_file.h"
+#include "report/json_text.h"
 
 namespace ridge::apps {
 namespace {
 
 struct ExplainOptions {
-  ModelOptions model;
-  LevelOptions level;
-  MachineOptions machine;
-  int64_t batch_size = 0;
-  int64_t sequence = 0;
-  int64_t micro_batches = 1;
+  TrainingOptions training;
   bool graph = false;
   bool plain = false;
   std::string node;
@@ -40,77 +37,77 @@ struct ExplainOptions {
   bool json = false;
 };
 
-// The step after each pass that is on, the ones before it included.
+// The step after a pass and all passes before it.
 struct Rung {
-  const passes::Pass* pass = nullptr;  // null: no pass but those that nothing runs without
+  const passes::Pass* pass = nullptr;  // null: only the passes that every step needs
   record::RunRecord planned;
 };
 
 class Explanation {
  public:
   Explanation(const ExplainOptions& options, const Command& app, const TerminalOptions& terminal)
-      : o_(options), terminal_(terminal), choice_(choose_model(options.model)) {
-    switches_ = switch_text(o_.level);
-    selection_ = passes::Selection(o_.level.level, switches_);
-    step_.batch_size = chosen_size(app, "--batch-size", o_.batch_size, choice_.batch_size);
-    step_.sequence = chosen_size(app, "--seq-len", o_.sequence, choice_.sequence);
-    step_.micro_batches = chosen_size(app, "--micro-batches", o_.micro_batches, 1);
-    backend_ = make_backend(o_.machine, selection_);
-  }
+      : o_(options),
+        terminal_(terminal),
+        choice_(options.training, app),
+        backend_(make_backend(options.training.machine, choice_.selection)) {}
 
   void run() {
     if (!o_.graph && o_.node.empty() && o_.op.empty()) return overview();
-    train::TrainingStep step = build(selection_);
+    train::TrainingStep step = build(choice_.selection);
     if (o_.graph) {
       for (const train::StepGraph& each : step.graphs)
         fmt::print("{}{}", heading(each),
                    print(each.graph, {.origins = !o_.plain, .scopes = true}));
       return;
     }
-    ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
+    find_ceilings();
     if (o_.op.empty()) return show_node(step, value_id(o_.node));
     for (const train::StepGraph& each : step.graphs)
       fmt::print("{}{}", step.graphs.size() > 1 ? heading(each) : "",
-                 explain_op(each.graph, ops::table().at(o_.op), *backend_, ceilings_, terminal_));
+                 ExplainedGraph(each.graph, *backend_, ceilings_)
+                     .op_text(ops::table().at(o_.op), terminal_));
   }
 
  private:
   static std::string heading(const train::StepGraph& each) {
-    return fmt::format("# {}, run {} time(s) a step\n", each.name, each.repeat);
+    return fmt::format("# {}: {} run(s) per step\n", each.name, each.repeat);
   }
 
-  // Graphs number their values apart: a name may stand for a node in each. Where none makes it, the
-  // last one's Error says what it is.
+  void find_ceilings() {
+    ceilings_ = machine_ceilings(o_.training.machine, choice_.selection.has("tf32"), terminal_);
+  }
+
+  // Each graph numbers its values, so a name may exist in several graphs. If no graph produces the
+  // value, the last one throws the Error.
   void show_node(const train::TrainingStep& step, ValueId value) const {
     std::string text;
     for (const train::StepGraph& each : step.graphs) {
       bool is_last_chance = text.empty() && &each == &step.graphs.back();
-      if (!is_last_chance && !makes(each.graph, value)) continue;
+      if (!is_last_chance && !produces(each.graph, value)) continue;
       if (step.graphs.size() > 1) text += heading(each);
-      text += explain_node(each.graph, value, *backend_, ceilings_);
+      text += ExplainedGraph(each.graph, *backend_, ceilings_).node_text(value);
     }
     fmt::print("{}", text);
   }
 
   train::TrainingStep build(const passes::Selection& selection) const {
-    return train::build_step(choice_.config, step_, selection, ops::table(), *backend_);
+    return train::build_step(choice_.model.config, choice_.step, selection, ops::table(),
+                             *backend_);
   }
 
   record::RunRecord plan(const passes::Selection& selection) const {
-    measure::TrainingExperiment e;
-    e.setting = make_setting(choice_.name, o_.machine, selection, switches_);
-    e.config = choice_.config;
-    e.step = step_;
+    measure::TrainingExperiment e =
+        make_experiment(choice_.model, o_.training.machine, selection, choice_.switches);
+    e.step = choice_.step;
     return measure::planned_training(e, build(selection), *backend_, &ceilings_);
   }
 
-  // Passes are added in the order of the pipeline; each
-  // rung is the whole step, gradient and update included.
+  // Adds passes in the order of the pipeline. Each rung is the whole step with gradient and update.
   std::vector<Rung> climb() const {
     const passes::Selection baseline("baseline", "");
     std::vector<const passes::Pass*> added;
     for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
-      if (selection_.has(pass->name) && !baseline.has(pass->name)) added.push_back(pass);
+      if (choice_.selection.has(pass->name) && !baseline.has(pass->name)) added.push_back(pass);
     std::vector<Rung> rungs{{nullptr, plan(baseline)}};
     std::string on;
     Progress progress("costing", static_cast<int64_t>(added.size()), "passes", terminal_);
@@ -123,44 +120,55 @@ class Explanation {
   }
 
   void overview() {
-    ceilings_ = machine_ceilings(o_.machine, selection_.has("tf32"), terminal_);
+    find_ceilings();
     std::vector<Rung> rungs = climb();
     if (o_.json) return print_json(rungs);
     record::RunRecord& whole = rungs.back().planned;
-    // The rungs are spelled as switches on the first level
-    whole.setting.level = selection_.level();
-    whole.setting.switches = switches_;
-    fmt::print("{}: {} parameters, {} tokens a step\n", terminal_safe(whole.setting.str()),
+    // Rungs are switches on the first level; the title names the level that was asked for.
+    whole.setting.level = choice_.selection.level();
+    whole.setting.switches = choice_.switches;
+    fmt::print("{}: {} parameters, {} tokens per step\n", terminal_safe(whole.setting.str()),
                format_integer(whole.parameters), format_integer(whole.setting.tokens()));
-    fmt::print("on: {}\n\n{}", selection_.str(), rung_table(rungs).text(terminal_));
+    fmt::print("{}\n{}", wrap_lines("passes on: " + passes_on(), columns()),
+               rung_table(rungs).text(terminal_));
     fmt::print(
-        "\nmodel FLOPs a step {} ({} MACs), the same in every row; executed {}; compulsory bytes "
-        "{}\n",
+        "\nModel FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
+        "Compulsory bytes: {}.\n",
         format_count(static_cast<double>(whole.model.step().flops)),
         format_count(static_cast<double>(whole.model.step().macs)),
         format_count(static_cast<double>(whole.executed.flops)),
         format_bytes(whole.compulsory_bytes));
-    fmt::print("Each row is the whole step with the passes up to it; ceilings: {}.\n",
+    fmt::print("Each row is the whole step with all passes up to that row. Ceilings: {}.\n",
                terminal_safe(ceilings_.source));
     list_the_rest();
   }
 
+  std::string passes_on() const {
+    std::string names = choice_.selection.str();
+    for (size_t at = 0; (at = names.find(',', at)) != std::string::npos; at += 2)
+      names.replace(at, 1, ", ");
+    return names;
+  }
+
+  size_t columns() const { return static_cast<size_t>(terminal_.columns); }
+
   void list_the_rest() const {
-    fmt::print("\noff (--pass +NAME turns one on):\n");
+    fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
     for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
-      if (!selection_.has(pass->name)) fmt::print("  {:<28} {}\n", pass->name, pass->summary);
-    fmt::print("\nMore: --passes, --graph, --op matmul, --node %12 (a value of the graph)\n");
+      if (!choice_.selection.has(pass->name))
+        fmt::print("  {:<28} {}\n", pass->name, pass->summary);
+    fmt::print("\nSee also: --passes, --graph, --op matmul, --node %12 (a value of the graph)\n");
   }
 
   Table rung_table(const std::vector<Rung>& rungs) const {
     Table table({{"pass", Align::kLeft},
-                 {"calls", Align::kRight},
-                 {"FLOPs", Align::kRight},
-                 {"bytes", Align::kRight},
-                 {"memory", Align::kRight},
-                 {"predicted", Align::kRight},
-                 {"change", Align::kRight},
-                 {"what it does", Align::kLeft}});
+                 {"calls"},
+                 {"FLOPs"},
+                 {"bytes"},
+                 {"memory"},
+                 {"predicted"},
+                 {"change"},
+                 {"what it does", Align::kLeft, 1}});
     double before = 0;
     for (const Rung& rung : rungs) {
       const record::RunRecord& r = rung.planned;
@@ -170,15 +178,10 @@ class Explanation {
                  format_ns(r.predicted_ns),
                  before > 0 ? fmt::format("{:+.1f}%", 100 * (r.predicted_ns / before - 1)) : "",
                  rung.pass == nullptr ? std::string(passes::levels()[0].summary)
-                                      : what_it_does(*rung.pass)});
+                                      : std::string(rung.pass->summary)});
       before = r.predicted_ns;
     }
     return table;
-  }
-
-  static std::string what_it_does(const passes::Pass& pass) {
-    std::string text(pass.summary);
-    return pass.trade.empty() ? text : fmt::format("{} (trades: {})", text, pass.trade);
   }
 
   static void print_json(const std::vector<Rung>& rungs) {
@@ -193,7 +196,7 @@ class Explanation {
                       {"owned_bytes", r.memory.owned_bytes},
                       {"predicted_ns", r.predicted_ns}});
     }
-    fmt::print("{}\n", json.dump(2));
+    fmt::print("{}", report::json_text(json));
   }
 
   // "%12" or "12".
@@ -209,25 +212,22 @@ class Explanation {
 
   const ExplainOptions& o_;
   const TerminalOptions& terminal_;
-  ModelChoice choice_;
-  std::string switches_;
-  passes::Selection selection_{"baseline", ""};
-  train::StepOptions step_;
+  TrainingChoice choice_;
   std::unique_ptr<backends::Backend> backend_;
   cost::Ceilings ceilings_;
 };
 
 std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
   Table table({{run.setting.str() + ": op", Align::kLeft},
-               {"calls", Align::kRight},
-               {"time", Align::kRight},
-               {"share", Align::kRight},
-               {"rate", Align::kRight},
-               {"traffic", Align::kRight},
+               {"calls"},
+               {"time"},
+               {"share"},
+               {"rate"},
+               {"bandwidth"},
                {"bound", Align::kLeft},
-               {"could gain", Align::kRight}});
+               {"possible gain"}});
   for (const record::SummaryOperation& op : run.by_op) {
-    // What the step would gain if this op ran as fast as the ceilings allow.
+    // The step would gain this if the op ran as fast as predicted.
     double gain = op.predicted_ns > 0 ? std::max(0.0, op.time_ns - op.predicted_ns) : 0;
     table.add({terminal_safe(op.key), format_integer(op.calls), format_ns(op.time_ns),
                fmt::format("{:.1f}%", 100 * op.share),
@@ -242,16 +242,16 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
   fmt::print("{} on {}, {}\n\n", terminal_safe(summary.command), terminal_safe(summary.device),
              terminal_safe(summary.finished_at));
   Table table({{"run", Align::kLeft},
-               {"step", Align::kRight},
-               {"95% interval", Align::kRight},
-               {"predicted", Align::kRight},
-               {"speed-up", Align::kRight},
-               {"calls", Align::kRight},
-               {"tokens/s", Align::kRight},
-               {"MFU", Align::kRight},
-               {"memory", Align::kRight},
-               {"mean loss", Align::kRight},
-               {"agrees", Align::kLeft}});
+               {"step"},
+               {"95% interval"},
+               {"predicted"},
+               {"speed-up"},
+               {"calls"},
+               {"tokens/s"},
+               {"MFU"},
+               {"memory"},
+               {"mean loss"},
+               {"losses agree", Align::kLeft}});
   for (const record::SummaryRun& run : summary.runs)
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
                fmt::format("{} - {}", format_ns(run.step.low), format_ns(run.step.high)),
@@ -277,39 +277,31 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
 void register_explain(Command program, const AppContext& context) {
   auto o = std::make_shared<ExplainOptions>();
   Command app = program.add_subcommand(
-      "explain", "Show a step's passes, graph and costs, or what a run found");
-  Option folder =
-      app.add_option("DIR", o->folder, "an output folder of ridge lab or ridge train, to analyse");
-  add_model_options(app, o->model);
-  app.add_option("--batch-size", o->batch_size,
-                 "sequences of a micro-batch (default: the preset's)");
-  app.add_option("--seq-len", o->sequence, "tokens a sequence (default: the preset's)");
-  app.add_option("--micro-batches", o->micro_batches, "micro-batches a step").show_default();
-  Option graph =
-      app.add_flag("--graph", o->graph, "print the graph as text, as the passes leave it");
-  app.add_flag("--plain", o->plain, "with --graph: leave out provenance");
-  Option op =
-      app.add_option("--op", o->op, "the cost formula of an op, and its nodes in this step");
-  Option node = app.add_option("--node", o->node,
-                               "one node's cost with its formula, by the value that it makes: %12");
+      "explain", "Show a step's passes, graph and costs, or the results of a run");
+  Option folder = app.add_option("DIR", o->folder,
+                                 "show the results in this folder of ridge lab or ridge train");
+  add_training_options(app, o->training);
+  add_micro_batch_option(app, o->training);
+  Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
+  app.add_flag("--plain", o->plain, "with --graph: omit provenance");
+  Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");
+  Option node =
+      app.add_option("--node", o->node, "show the cost of the node that produces a value: %12");
   Option passes = app.add_flag("--passes", o->passes,
-                               "list all passes in order: what they do, for whom, at which level");
-  Option json = app.add_flag("--json", o->json, "print the passes and their costs as JSON");
-  // One question at a time. The list of passes is told as JSON too.
+                               "list all passes in order, with backend, purpose and level of each");
+  Option json = app.add_flag("--json", o->json, "print the passes, or their costs, as JSON");
+  // One question at a time. Only the passes and their costs have a JSON form.
   Option questions[] = {folder, graph, op, node, json};
   for (Option other : {folder, graph, op, node}) passes.excludes(other);
   for (size_t i = 0; i < std::size(questions); ++i)
     for (size_t j = 0; j < i; ++j) questions[i].excludes(questions[j]);
-  add_level_options(app, o->level);
-  add_machine_options(app, o->machine);
   app.footer(
       "Examples:\n"
-      "  ridge explain                               what each pass of level compiled changes in a "
-      "step\n"
-      "  ridge explain --passes                      all passes, and the levels that add them\n"
+      "  ridge explain                           cost of a step after each pass\n"
+      "  ridge explain --passes                  all passes, and the levels that add them\n"
       "  ridge explain --preset tiny --level fused --graph\n"
-      "  ridge explain --op flash_attention          its formula and the nodes of the step\n"
-      "  ridge explain lab-out                       the analysis of a finished run");
+      "  ridge explain --op flash_attention      its formula and its nodes in the step\n"
+      "  ridge explain lab-out                   results of a finished run");
   app.callback([o, app, &context] {
     if (o->passes)
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));

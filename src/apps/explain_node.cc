@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers of single nodes. Not a subcommand.
+// Writes the numbers of single nodes and ops. Not a subcommand.
 #include "apps/explain_node.h"
 
 #include <fmt/format.h>
 
 #include <map>
 
+#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/units.h"
-#include "cost/cost.h"
-#include "cost/predict.h"
 #include "graph/text_form.h"
 #include "plan/planner.h"
 
@@ -17,22 +16,10 @@ namespace ridge::apps {
 namespace {
 
 constexpr const char* kKinds[] = {"a view: no kernel, no bytes", "pointwise", "a primitive",
-                                  "a composite", "fused, put there by a pass"};
-
-// Everything that is known of a graph's nodes before they run.
-struct Predicted {
-  cost::CostedGraph costed;
-  std::vector<cost::NodePrediction> nodes;
-};
-
-Predicted predict(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings) {
-  cost::CostedGraph costed = cost::count(plan::plan(graph, target));
-  std::vector<cost::NodePrediction> nodes = cost::predict_nodes(costed, ceilings);
-  return {std::move(costed), std::move(nodes)};
-}
+                                  "a composite", "a fused op that a pass inserts"};
 
 std::string formula(const Op& op) {
-  return op.formula.empty() ? "no arithmetic: bytes alone" : op.formula;
+  return op.formula.empty() ? "no arithmetic, only bytes" : op.formula;
 }
 
 std::string operands(const Graph& graph, const Node& node, const std::vector<plan::Place>& places) {
@@ -60,36 +47,41 @@ std::string types_of(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-bool makes(const Graph& graph, ValueId value) {
+bool produces(const Graph& graph, ValueId value) {
   return value >= 0 && value < static_cast<ValueId>(graph.values.size()) &&
          graph.value(value).producer != kNoNode;
 }
 
-std::string explain_node(const Graph& graph,
-                         ValueId value,
-                         const plan::Target& target,
-                         const cost::Ceilings& ceilings) {
-  if (value < 0 || value >= static_cast<ValueId>(graph.values.size()))
-    throw usage_error("[node] expected a value from %0 to %{}, got %{}", graph.values.size() - 1,
+ExplainedGraph::ExplainedGraph(const Graph& graph,
+                               const plan::Target& target,
+                               const cost::Ceilings& ceilings)
+    : graph_(graph),
+      target_(target),
+      costed_(cost::count(plan::plan(graph, target))),
+      predictions_(cost::predict_nodes(costed_, ceilings)) {}
+
+std::string ExplainedGraph::node_text(ValueId value) const {
+  if (value < 0 || value >= static_cast<ValueId>(graph_.values.size()))
+    throw usage_error("[node] expected a value from %0 to %{}, got %{}", graph_.values.size() - 1,
                       value);
-  NodeId id = graph.value(value).producer;
+  NodeId id = graph_.value(value).producer;
   if (id == kNoNode)
-    throw usage_error("[node] %{} is a {}: no node makes it", value,
-                      name(graph.value(value).storage));
-  const Node& node = graph.node(id);
-  const Predicted predicted = predict(graph, target, ceilings);
-  const cost::NodeCost& c = predicted.costed.costs[static_cast<size_t>(id)];
-  const cost::NodePrediction& p = predicted.nodes[static_cast<size_t>(id)];
-  std::string text = print(graph, node) + "\n\n";
+    throw usage_error("[node] no node produces %{}: it is a {}", value,
+                      name(graph_.value(value).storage));
+  const Node& node = graph_.node(id);
+  const cost::NodeCost& c = costed_.costs[static_cast<size_t>(id)];
+  const cost::NodePrediction& p = predictions_[static_cast<size_t>(id)];
+  std::string text = print(graph_, node) + "\n\n";
   text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
-                      operands(graph, node, predicted.costed.places));
+                      operands(graph_, node, costed_.places));
   text += fmt::format("\nformula    {}\n", formula(*node.op));
-  text += fmt::format("MACs       {}\nFLOPs      {}\nevaluated  {} (exp, log, tanh, divisions)\n",
-                      format_integer(c.work.macs), format_integer(c.work.flops),
-                      format_integer(c.work.transcendentals));
+  text += fmt::format(
+      "MACs       {}\nFLOPs      {} ({} of them transcendental: exp, log, tanh, division)\n",
+      format_integer(c.work.macs), format_integer(c.work.flops),
+      format_integer(c.work.transcendentals));
   text += fmt::format("bytes      {} read, {} written (planned: each operand once)\n",
                       format_integer(c.read_bytes), format_integer(c.written_bytes));
-  text += fmt::format("workspace  {}\n", format_bytes(target.workspace_bytes(graph, node)));
+  text += fmt::format("workspace  {}\n", format_bytes(target_.workspace_bytes(graph_, node)));
   text += fmt::format("intensity  {:.3g} FLOP/B\nlaunches   {}\n", p.flops_per_byte, c.launches);
   text += fmt::format("predicted  {} = max(compute {}, memory {}) + overhead {}; bound: {}\n",
                       format_ns(p.ns), format_ns(p.compute_ns), format_ns(p.memory_ns),
@@ -97,11 +89,7 @@ std::string explain_node(const Graph& graph,
   return text;
 }
 
-std::string explain_op(const Graph& graph,
-                       const Op& op,
-                       const plan::Target& target,
-                       const cost::Ceilings& ceilings,
-                       const TerminalOptions& options) {
+std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options) const {
   struct Row {
     int64_t nodes = 0;
     cost::NodeCost cost;
@@ -109,29 +97,28 @@ std::string explain_op(const Graph& graph,
     cost::Bound bound = cost::Bound::kNone;
     ValueId example = kNoValue;
   };
-  const Predicted predicted = predict(graph, target, ceilings);
   std::map<std::string, Row> rows;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const Node& node = graph_.nodes[i];
     if (node.op != &op) continue;
-    Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph, node))];
+    Row& row = rows[fmt::format("{} {}", name(node.phase), types_of(graph_, node))];
     ++row.nodes;
-    row.cost += predicted.costed.costs[i];
-    row.ns += predicted.nodes[i].ns;
-    row.bound = predicted.nodes[i].bound;
+    row.cost += costed_.costs[i];
+    row.ns += predictions_[i].ns;
+    row.bound = predictions_[i].bound;
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
-  std::string text = fmt::format("{} is {}.\nformula: {}\n", op.name,
-                                 kKinds[static_cast<size_t>(op.kind)], formula(op));
-  if (rows.empty()) return text + "This graph has no node of it.\n";
+  std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
+                     wrap_lines("formula: " + formula(op), static_cast<size_t>(options.columns));
+  if (rows.empty()) return text + "This graph has no such node.\n";
   Table table({{"phase and inputs", Align::kLeft},
-               {"nodes", Align::kRight},
-               {"FLOPs", Align::kRight},
-               {"MACs", Align::kRight},
-               {"bytes", Align::kRight},
-               {"predicted", Align::kRight},
+               {"nodes"},
+               {"FLOPs"},
+               {"MACs"},
+               {"bytes"},
+               {"predicted"},
                {"bound", Align::kLeft},
-               {"such as", Align::kRight}});
+               {"example"}});
   for (const auto& [key, row] : rows)
     table.add(
         {key, format_integer(row.nodes), format_count(static_cast<double>(row.cost.work.flops)),

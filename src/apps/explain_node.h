@@ -1,29 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of one node, or of all nodes of an op, with formula and numbers. Not a subcommand.
+// The predicted cost of one node, or of all nodes of an op, with formula and numbers.
+// Not a subcommand.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/terminal.h"
 #include "cost/ceilings.h"
+#include "cost/cost.h"
+#include "cost/predict.h"
 #include "graph/graph.h"
 #include "plan/target.h"
 
 namespace ridge::apps {
 
-// Whether a node of the graph makes `value`.
-bool makes(const Graph& graph, ValueId value);
-// The node that makes `value`. A usage Error where the graph has no such node.
-std::string explain_node(const Graph& graph,
-                         ValueId value,
-                         const plan::Target& target,
-                         const cost::Ceilings& ceilings);
+// Whether a node of the graph produces `value`.
+bool produces(const Graph& graph, ValueId value);
 
-// The op's formula and its nodes, those of equal types in one row.
-std::string explain_op(const Graph& graph,
-                       const Op& op,
-                       const plan::Target& target,
-                       const cost::Ceilings& ceilings,
-                       const TerminalOptions& options);
+// What the plan and the cost model say about a graph's nodes before they run. Graph and target must
+// outlive it.
+class ExplainedGraph {
+ public:
+  ExplainedGraph(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings);
+
+  // The node that produces `value`. A usage Error if there is no such node.
+  std::string node_text(ValueId value) const;
+  // The op's formula and its nodes; nodes with equal types share a row.
+  std::string op_text(const Op& op, const TerminalOptions& options) const;
+
+ private:
+  const Graph& graph_;
+  const plan::Target& target_;
+  cost::CostedGraph costed_;
+  std::vector<cost::NodePrediction> predictions_;
+};
 
 }  // namespace ridge::apps

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge generate: continues a prompt, or answers it, as the text comes.
+// ridge generate: continues or answers a prompt and prints the text as it is generated.
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <fmt/chrono.h>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -11,6 +11,7 @@
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/terminal.h"
@@ -35,23 +36,15 @@ struct Options {
   bool no_cache = false;
 };
 
-std::string today() {
-  std::time_t now = std::time(nullptr);
-  std::tm local{};
-  ::localtime_r(&now, &local);
-  char text[sizeof "01 Jan 20000"];
-  std::strftime(text, sizeof text, "%d %b %Y", &local);
-  return text;
-}
-
-// The conversation as the model was trained on it; its special tokens are in the text.
+// The conversation in the model's chat format; special tokens are part of the text.
 std::vector<int32_t> encode_chat(const Options& o,
                                  const std::string& prompt,
                                  const std::string& jinja,
                                  const text::Tokenizer& tokenizer) {
   if (jinja.empty() && o.chat_template.empty())
-    throw usage_error("[chat] the model file has no chat template; --chat-template names one of {}",
-                      fmt::join(text::ChatTemplate::names(), ", "));
+    throw usage_error(
+        "[chat] the model file has no chat template; choose one with --chat-template: {}",
+        fmt::join(text::ChatTemplate::names(), ", "));
   text::ChatTemplate chat = o.chat_template.empty() ? text::ChatTemplate::recognise(jinja)
                                                     : text::ChatTemplate::named(o.chat_template);
   const text::TokenizerSpec& spec = tokenizer.spec();
@@ -62,7 +55,8 @@ std::vector<int32_t> encode_chat(const Options& o,
   if (!o.system.empty()) messages.push_back({"system", o.system});
   messages.push_back({"user", prompt});
   text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
-  if (chat.uses_date()) options.date = today();
+  if (chat.uses_date())
+    options.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
   std::string rendered = chat.render(messages, options);
   return tokenizer.encode(rendered,
                           {.parse_special = true, .add_bos = !chat.writes_bos() && spec.add_bos});
@@ -77,19 +71,8 @@ std::vector<int32_t> encode(const Options& o,
   return tokenizer.encode(prompt, {.add_bos = tokenizer.spec().add_bos});
 }
 
-// Onto a terminal without what could steer it; tabs and line ends stay.
 void show(std::string_view text) {
-  static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
-  while (is_terminal && !text.empty()) {
-    size_t end = text.find_first_of("\n\t");
-    std::string part = terminal_safe(text.substr(0, end));
-    std::fwrite(part.data(), 1, part.size(), stdout);
-    if (end == std::string_view::npos)
-      text = {};
-    else
-      std::fputc(text[end], stdout), text.remove_prefix(end + 1);
-  }
-  if (!is_terminal) std::fwrite(text.data(), 1, text.size(), stdout);
+  write_text(text);
   std::fflush(stdout);
   if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
 }
@@ -134,60 +117,53 @@ void run(const Options& o) {
   std::string jinja = source.chat_template;
   text::Tokenizer tokenizer = models::make_tokenizer(std::move(source));
   if (tokenizer.vocab_size() > file.config().vocabulary)
-    throw file_error("[model] {}: the tokenizer has {} tokens, the model {}", o.inference.model,
-                     tokenizer.vocab_size(), file.config().vocabulary);
+    throw file_error("[model] {}: the tokenizer has {} tokens, but the model has {}",
+                     o.inference.model, tokenizer.vocab_size(), file.config().vocabulary);
   double read_ns = now_ns() - begin;
   std::vector<int32_t> prompt = encode(o, tokenizer, jinja);
   begin = now_ns();
   int64_t needed = static_cast<int64_t>(prompt.size()) + o.generate.max_tokens;
-  auto model = open_model(std::move(file), o.inference, needed, !o.no_cache);
+  auto model =
+      open_model(std::move(file), o.inference, {.positions = needed, .cached = !o.no_cache});
   double load_ns = read_ns + now_ns() - begin;
   auto shown = o.inference.json ? std::function<void(std::string_view)>() : show;
   serve::Generation made = serve::generate(*model->session, tokenizer, prompt, o.generate, shown);
   if (o.inference.json) return print_json(prompt, made, load_ns);
   fmt::print("\n");
   nlohmann::ordered_json t = timings(made, prompt.size(), load_ns);
-  std::string said = fmt::format("prompt {} tokens", prompt.size());
-  if (made.ids.empty())
-    said += ", none generated";
-  else
-    said += fmt::format(", first after {}; {} tokens at {}/s", format_ns(made.prompt_ns),
-                        made.ids.size(), format_count(t["decode_tokens_per_s"].get<double>()));
-  fmt::print(stderr, "{}; {}\n", said, made.finish_reason);
+  std::string summary =
+      fmt::format("{} prompt tokens, {} generated", prompt.size(), made.ids.size());
+  if (!made.ids.empty())
+    summary += fmt::format(", TTFT {}, decode {} tokens/s", format_ns(made.prompt_ns),
+                           format_count(t["decode_tokens_per_s"].get<double>()));
+  fmt::print(stderr, "{} ({})\n", summary, made.finish_reason);
 }
 
 void add_options(Command app, Options& o) {
-  constexpr const char* kSampling = "Sampling";
   add_inference_options(app, o.inference);
   app.add_option("PROMPT", o.prompt, "the prompt (default: stdin)");
   app.add_option("--max-tokens", o.generate.max_tokens, "generate at most this many tokens")
       .show_default();
-  app.add_option("--stop", o.generate.stop, "stop at this text; may be given several times")
-      .one_value();
-  app.add_flag("--chat", o.chat, "send the prompt as a user message through the chat template");
+  app.add_option("--stop", o.generate.stop, "stop at this text (repeatable)").one_value();
+  app.add_flag("--chat", o.chat, "format the prompt as a user message with the chat template");
   app.add_option("--system", o.system, "with --chat: the system message");
   app.add_option("--chat-template", o.chat_template,
-                 "with --chat: a known template instead of the file's");
+                 "with --chat: the name of a template to use instead of the file's");
   app.add_flag("--no-kv-cache", o.no_cache, "recompute the whole sequence for every token");
   serve::SamplingOptions& s = o.generate.sampling;
-  app.add_option("--temperature", s.temperature, "0: greedy").show_default().group(kSampling);
+  app = app.under("Sampling");
+  app.add_option("--temperature", s.temperature, "softmax temperature (0: greedy)").show_default();
   app.add_option("--top-k", s.top_k, "sample from the k most likely tokens (0: all)")
-      .show_default()
-      .group(kSampling);
+      .show_default();
   app.add_option("--top-p", s.top_p,
                  "sample from the smallest set with total probability p (0 or 1: all)")
-      .show_default()
-      .group(kSampling);
+      .show_default();
   app.add_option("--min-p", s.min_p, "drop tokens below p times the largest probability (0: none)")
-      .show_default()
-      .group(kSampling);
+      .show_default();
   app.add_option("--repeat-penalty", s.repeat_penalty,
                  "divide the logits of the last 64 tokens by this (1: off)")
-      .show_default()
-      .group(kSampling);
-  app.add_option("--seed", s.seed, "random seed; the same seed gives the same text")
-      .show_default()
-      .group(kSampling);
+      .show_default();
+  app.add_option("--seed", s.seed, "random seed; the same seed gives the same text").show_default();
 }
 
 }  // namespace
@@ -199,8 +175,7 @@ void register_generate(Command program, const AppContext&) {
   app.footer(
       "Examples:\n"
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
-      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" "
-      "--temperature 0.7 --top-p 0.9 --seed 1\n"
+      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --seed 1\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
     o->has_prompt = app.given("PROMPT");

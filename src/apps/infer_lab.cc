@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge infer-lab: what prefill and decode take on
-// this machine, part by part, and what bounds them.
+// ridge infer-lab: measures prefill and decode on this machine, part by part, and shows what bounds
+// them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -34,8 +35,7 @@ struct InferLabOptions {
   int64_t prompt = 64;
   int64_t tokens = 32;
   double seconds = 120;
-  std::optional<std::string> out;
-  bool force = false;
+  OutputOptions output;
 };
 
 class InferLab {
@@ -54,33 +54,25 @@ class InferLab {
   }
 
   void run() {
-    OutputFolder folder(
-        o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("infer-lab-out"), o_.force);
+    OutputFolder folder(o_.output, "infer-lab-out");
     study_.lab.ceilings = machine_ceilings(o_.inference.machine, false, terminal_);
-    begin_ns_ = now_ns();  // measuring the ceilings is not the study's time
+    begin_ns_ = now_ns();  // the time of the study starts after the ceilings
     measure_phases();
     measure_gains();
     measure_latencies();
     measure_attention();
     study_.lab.finished_at = utc_now();
     print();
-    for (report::OutputFile& file : report::study_files(study_))
-      folder.add(file.name, std::move(file.text));
-    folder.commit();
-    if (o_.inference.json)
-      fmt::print("{}", report::inference_summary(study_));
-    else
-      fmt::print(
-          "\nWritten to {}: report.md, trace.json (open in ui.perfetto.dev) and the tables.\n",
-          terminal_safe(folder.path().string()));
+    folder.commit(report::study_files(study_));
+    fmt::print("{}", o_.inference.json ? report::inference_summary(study_) : written_text(folder));
   }
 
  private:
-  // Shares of the time that have passed when a part ends, whatever it had left to do.
+  // The share of the time that has passed when a part must end.
   static constexpr double kPhasesEnd = 0.45, kGainsEnd = 0.55, kLatenciesEnd = 0.8,
                           kAttentionEnd = 1;
 
-  // Everything that can be wrong with the options is found before anything runs.
+  // Finds every error in the options before anything runs.
   void check() {
     levels_ = parse_levels(o_.levels, "levels");
     batches_ = parse_sizes(o_.batch_sizes, "batch-sizes");
@@ -90,7 +82,7 @@ class InferLab {
     if (!(o_.seconds >= 1 && o_.seconds <= 1e6))
       throw usage_error("[seconds] expected 1 to 1000000, got {:g}", o_.seconds);
     if (o_.prompt < 1 || o_.tokens < 2)
-      throw usage_error("[tokens] expected a prompt of at least 1 token and 2 to generate");
+      throw usage_error("[tokens] expected --prompt of at least 1 and --tokens of at least 2");
     for (int64_t length : lengths_) expect_context("seq-lens", length);
     if (__builtin_add_overflow(o_.prompt, o_.tokens - 1, &latency_length_))
       latency_length_ = kMostLength + 1;
@@ -121,8 +113,12 @@ class InferLab {
     if (batch > serve::kMostSlots)
       throw usage_error("[batch-sizes] expected at most {} sequences, got {}", serve::kMostSlots,
                         batch);
-    expect_cache_fits(file_.config(), batch, length, o_.inference.chunk, selection(levels_.back()),
-                      *backend_);
+    serve::SessionOptions session;
+    session.slots = batch;
+    session.capacity = length;
+    session.chunk = o_.inference.chunk;
+    session.selection = selection(levels_.back());
+    expect_cache_fits(file_.config(), session, *backend_);
   }
 
   passes::Selection selection(const std::string& level) const {
@@ -139,22 +135,23 @@ class InferLab {
     e.batch = batch;
     e.length = length;
     e.chunk = o_.inference.chunk;
-    e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundredth of the time for each of a hundred
+    e.repeats = {4, 40, 1e7 * o_.seconds};  // a hundred measurements share the time
     return e;
   }
 
-  // Whether work of so many tokens fits into the time before `share` of it has passed, by the rate
-  // of the first prefill.
+  // Whether work on so many tokens, at the rate of the last prefill, ends before `share` of the
+  // time has passed.
   bool allows(double share, double tokens, const std::string& what) {
     double needed_ns = tokens * ns_per_token_,
            left_ns = share * o_.seconds * 1e9 - (now_ns() - begin_ns_);
     if (needed_ns <= left_ns) return true;
-    study_.left_out.push_back(fmt::format("{}: about {:.0f} s with {:.0f} left (--seconds)", what,
-                                          needed_ns / 1e9, std::max(left_ns, 0.0) / 1e9));
+    study_.left_out.push_back(
+        fmt::format("{}: needs about {:.0f} s, but {:.0f} s are left (--seconds)", what,
+                    needed_ns / 1e9, std::max(left_ns, 0.0) / 1e9));
     return false;
   }
 
-  void tell(const std::string& what) const {
+  void announce(const std::string& what) const {
     if (!o_.inference.json || terminal_.progress)
       fmt::print(stderr, "{:>6.1f} s  {}\n", (now_ns() - begin_ns_) / 1e9, terminal_safe(what));
   }
@@ -170,7 +167,7 @@ class InferLab {
               fmt::format("prefill and decode, {}, batch {}, length {}", level, batch, length);
           if (!is_first && !allows(kPhasesEnd, 6.0 * static_cast<double>(batch * length), what))
             continue;
-          tell(what);
+          announce(what);
           add_phases(level, batch, length);
           if (is_first && level == levels_.back())
             study_.lab.detailed = {study_.lab.runs.size() - 2, study_.lab.runs.size() - 1};
@@ -189,11 +186,12 @@ class InferLab {
   }
 
   void add_phases(const std::string& level, int64_t batch, int64_t length) {
-    // A level is also what its backend does: capture, for one.
-    std::unique_ptr<backends::Backend> own;
-    if (level != levels_.back()) own = make_backend(o_.inference.machine, selection(level));
-    measure::PhaseRecords phases = measure::measure_phases(
-        file_, experiment(level, batch, length), own ? *own : *backend_, study_.lab.limits());
+    // The backend depends on the level too: capture, for example.
+    std::unique_ptr<backends::Backend> of_level;
+    if (level != levels_.back()) of_level = make_backend(o_.inference.machine, selection(level));
+    measure::PhaseRecords phases =
+        measure::measure_phases(file_, experiment(level, batch, length),
+                                of_level ? *of_level : *backend_, study_.lab.limits());
     ns_per_token_ = phases.prefill.wall().median / static_cast<double>(batch * length);
     decode_ns_ = phases.decode.wall().median / static_cast<double>(batch);
     study_.lab.runs.push_back(std::move(phases.prefill));
@@ -204,7 +202,7 @@ class InferLab {
     for (int64_t length : lengths_) {
       std::string what = fmt::format("with and without the KV cache, length {}", length);
       if (!allows(kGainsEnd, 6.0 * static_cast<double>(length), what)) continue;
-      tell(what);
+      announce(what);
       study_.gains.push_back(
           measure::measure_cache_gain(file_, experiment(levels_.back(), 1, length), *backend_));
     }
@@ -218,7 +216,7 @@ class InferLab {
       double generated =
           2.0 * static_cast<double>(batch * o_.tokens) * decode_ns_ / std::max(ns_per_token_, 1.0);
       if (!allows(kLatenciesEnd, prompts + generated, what)) continue;
-      tell(what);
+      announce(what);
       study_.latencies.push_back(measure::measure_latency(
           file_, experiment(levels_.back(), batch, o_.prompt), o_.tokens, *backend_));
     }
@@ -228,9 +226,9 @@ class InferLab {
     const int64_t memory = study_.lab.ceilings->machine.memory_bytes;
     for (int64_t head_size : {int64_t{64}, int64_t{128}}) {
       for (int64_t length : attention_lengths_) {
-        tell(fmt::format("attention, head size {}, length {}", head_size, length));
+        announce(fmt::format("attention, head size {}, length {}", head_size, length));
         double left_ns = kAttentionEnd * o_.seconds * 1e9 - (now_ns() - begin_ns_);
-        // Half of what is left is for what else runs on the machine.
+        // The other half of the free memory is for other programs.
         bench::AttentionLimits limits{backend_->available_bytes() / 2, std::max(left_ns / 4, 1e6),
                                       2e6 * o_.seconds};
         study_.attention.push_back(
@@ -245,12 +243,15 @@ class InferLab {
     if (o_.inference.json) return;
     fmt::print("{}", report::heading_text(study_.lab, terminal_));
     fmt::print("file      {}, {} of tensors\n", study_.file, format_bytes(study_.file_bytes));
-    for (const report::StudySection& section : report::study_sections(study_))
+    for (report::StudySection section : report::study_sections(study_)) {
+      section.note = wrap_lines(section.note, static_cast<size_t>(terminal_.columns));
+      section.note.pop_back();  // section_text adds it
       fmt::print("{}", report::section_text(section, terminal_));
+    }
     fmt::print("{}", report::operations_text(
                          study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
     for (const std::string& each : study_.left_out)
-      fmt::print("left out: {}\n", terminal_safe(each));
+      fmt::print("skipped: {}\n", terminal_safe(each));
   }
 
   const InferLabOptions& o_;
@@ -262,38 +263,30 @@ class InferLab {
   std::vector<std::string> levels_;
   std::vector<int64_t> batches_, lengths_, latency_batches_, attention_lengths_;
   int64_t latency_length_ = 0;
-  double ns_per_token_ = 0, decode_ns_ = 0;  // of the last prefill and decode measured
+  double ns_per_token_ = 0, decode_ns_ = 0;  // of the last measured prefill and decode
 };
 
 void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
-  app.add_option("MODEL", i.model, "a .gguf file, or a folder with config.json and safetensors")
-      .required();
+  add_model_run_options(app, i);
   app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_flag("--exact", i.exact, "fp32 activations everywhere");
-  app.add_option("--pass", i.level.switches,
-                 "passes switched on or off: -flash_attention,-fuse_glu");
-  app.add_option("--batch-sizes", o.batch_sizes, "batch sizes").show_default();
-  app.add_option(
-      "--seq-lens", o.lengths,
-      "prompt length, and attended KV entries of a decoded token (default: 128,512, or what "
-      "the model's context allows)");
-  app.add_option("--chunk", i.chunk, "prefill chunk size, in tokens").show_default();
+  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
+  app.add_option("--seq-lens", o.lengths,
+                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
+                 "default: 128,512, or less if the model's context is shorter");
   app.add_option("--latency-batches", o.latency_batches, "batch sizes of the latency check")
       .show_default();
   app.add_option("--prompt", o.prompt, "prompt length of the latency check").show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
   app.add_option("--attention-lens", o.attention_lengths,
-                 "lengths at which standard and flash attention are compared")
+                 "lengths for comparing standard and flash attention")
       .show_default();
   app.add_option("--seconds", o.seconds,
-                 "time budget; parts that do not fit are left out and named")
+                 "time budget in seconds; the report lists the parts that it skips")
       .show_default();
-  app.add_option("--out", o.out,
-                 "folder for the files (default: infer-lab-out, or infer-lab-out-2 ...)");
-  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
-  app.add_flag("--json", i.json, "print infer_summary.json on stdout and nothing else");
-  add_machine_options(app, i.machine);
+  add_output_options(
+      app, o.output,
+      "folder for the files (default: infer-lab-out; if it exists, infer-lab-out-2 ...)");
 }
 
 }  // namespace
@@ -301,14 +294,13 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
 void register_infer_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<InferLabOptions>();
   Command app = program.add_subcommand("infer-lab",
-                                       "Study prefill and decode of a model file: time, "
-                                       "bottleneck, and the KV cache's gain");
+                                       "Measure prefill, decode and the KV cache of a model file");
   add_infer_lab_options(app, *options);
   app.footer(
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
-      "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30 --out "
-      "study");
+      "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30\n"
+      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-sizes 1 --out gemma-study");
   app.callback([options, &context] { InferLab(*options, context).run(); });
 }
 

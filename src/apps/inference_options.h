@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the subcommands that run a model file share:
-// options, and opening a session. Not a subcommand.
+// Options of the subcommands that run a model file, and the session that these subcommands open.
+// Not a subcommand.
 #pragma once
 
 #include <memory>
@@ -16,30 +16,35 @@ struct InferenceOptions {
   std::string model;
   LevelOptions level;
   MachineOptions machine;
-  int64_t context = 0;  // 0: as much as is needed
+  int64_t context = 0;  // 0: as much as the run needs
   int64_t chunk = 512;
   bool exact = false;
   bool json = false;
 };
-// MODEL, --context, --chunk, --exact, --json, --level, --pass and the machine's.
+// MODEL
+void add_model_argument(Command app, std::string& model);
+// --chunk
+void add_chunk_option(Command app, int64_t& chunk);
+// --chunk, --exact
+void add_phase_options(Command app, int64_t& chunk, bool& exact);
+// MODEL, --chunk, --exact, --pass, --json and the machine's options
+void add_model_run_options(Command app, InferenceOptions& options);
+// The same and --context, --level
 void add_inference_options(Command app, InferenceOptions& options);
 
-// The passes of inference at a level, with the options' switches. Products are not tuned: that
-// takes longer than most answers. A CPU reads weights as their file has them; a GPU has them in
-// bf16, with activations in bf16, or all in fp32 where it is to be exact.
+// The passes of inference at a level, with the options' switches. GEMMs are not tuned, because
+// tuning takes longer than most answers. A CPU reads weights as the file stores them. A GPU holds
+// them in bf16 with bf16 activations, or all in fp32 with --exact.
 passes::Selection inference_selection(const InferenceOptions& options, const std::string& level);
 passes::Selection inference_selection(bool on_gpu,
                                       bool exact,
                                       const std::string& level,
                                       const std::string& switches);
 
-// Before anything is loaded: an out-of-memory Error where the keys and values of `slots` sequences
-// of `capacity` positions do not fit into what the backend's device has left.
+// Call before loading: an out-of-memory Error if the KV cache of such a session does not fit into
+// the memory that the backend's device has left.
 void expect_cache_fits(const models::ModelConfig& config,
-                       int64_t slots,
-                       int64_t capacity,
-                       int64_t chunk,
-                       const passes::Selection& selection,
+                       const serve::SessionOptions& session,
                        const backends::Backend& backend);
 
 // A model file with a session on it.
@@ -48,18 +53,14 @@ struct OpenModel {
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<serve::Session> session;
 };
-// `slots` sequences of `needed` positions, at most the model's context unless --context asks
-// otherwise; their cache must fit.
+// What a run needs of its session. --context takes the place of `positions`.
+struct SessionNeeds {
+  int64_t positions = 1;  // of each sequence; the model's context is the limit
+  int64_t slots = 1;      // sequences at once
+  bool cached = true;
+};
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,
                                       const InferenceOptions& options,
-                                      int64_t needed,
-                                      bool cached = true,
-                                      int64_t slots = 1);
-
-// A file's text, or what comes on stdin for "-".
-std::string read_text(const std::string& path);
-
-// "1,2,3" or "1 2 3".
-std::vector<int32_t> parse_ids(const std::string& text);
+                                      const SessionNeeds& needs);
 
 }  // namespace ridge::apps

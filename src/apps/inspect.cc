@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge inspect: what a model file holds and how much memory it takes. Nothing is run.
+// ridge inspect: shows the contents of a model file and the memory that the model needs. Runs
+// nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "apps/model_options.h"
+#include "apps/inference_options.h"
 #include "apps/subcommand.h"
 #include "base/error.h"
 #include "base/printable.h"
@@ -41,9 +42,9 @@ struct TypeTotal {
 struct Inspection {
   models::ModelFile file;
   int64_t parameters = 0;
-  int64_t weight_bytes = 0;  // of what the model reads, as stored
+  int64_t weight_bytes = 0;  // of the tensors that the model reads, as stored
   std::map<std::string, TypeTotal> types;
-  std::vector<std::string> unread;  // tensors that the model has no use for
+  std::vector<std::string> unread;  // tensors that the model does not read
   std::vector<MemoryNeed> memory;
 
   double bits_per_weight() const {
@@ -51,7 +52,7 @@ struct Inspection {
   }
 };
 
-// 512, 1024, ... and the model's own context; or those asked for.
+// The contexts asked for, or else 512, 1024, ... and the model's.
 std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
   std::vector<int64_t> list;
   if (!o.contexts.empty()) {
@@ -67,7 +68,7 @@ std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
   return list;
 }
 
-// Throws the bad-file Error of the first tensor that is missing or has another shape.
+// Throws a bad-file Error for the first tensor that is missing or has another shape.
 Inspection inspect(const InspectOptions& o) {
   if (o.chunk < 1) throw usage_error("[chunk] expected at least 1 token, got {}", o.chunk);
   Inspection made;
@@ -155,7 +156,7 @@ ordered_json metadata_json(const models::ModelFile& file) {
       value = {{"type", files::name(entry.element_type)}, {"count", entry.count}};
     else
       value = ordered_json::parse(metadata.describe(entry), nullptr,
-                                  false);  // nan is no JSON: discarded
+                                  false);  // JSON has no nan: discarded
     if (value.is_discarded()) value = metadata.describe(entry);
   }
   return json;
@@ -193,7 +194,7 @@ void print_json(const Inspection& made) {
   fmt::print("{}\n", json.dump(2));
 }
 
-// The same tensor of all layers in one row: "blk.*.attn_q.weight".
+// "blk.*.attn_q.weight": all layers share a row.
 std::string without_layer(const std::string& name) {
   size_t begin = name.find_first_of("0123456789");
   if (begin == std::string::npos || begin == 0 || name[begin - 1] != '.') return name;
@@ -266,15 +267,16 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
   fmt::print("\n{}\n{}\n{}", types.text(terminal), tensor_table(file.tensors(), terminal),
              metadata_table(file, terminal));
   for (const std::string& tensor : made.unread)
-    fmt::print("not read by the model: {}\n", printable(tensor));
-  Table memory({{"context"}, {"weights"}, {"KV cache"}, {"both"}});
+    fmt::print("The model does not read {}.\n", printable(tensor));
+  Table memory({{"context"}, {"weights"}, {"KV cache"}, {"total"}});
   for (const MemoryNeed& need : made.memory)
     memory.add({format_integer(need.context), format_bytes(made.weight_bytes),
                 format_bytes(need.cache_bytes),
                 format_bytes(made.weight_bytes + need.cache_bytes)});
   fmt::print(
-      "\nMemory of one sequence; keys and values in fp32, window layers hold window + chunk - 1 "
-      "positions:\n{}",
+      "\nMemory for one sequence. Keys and values are in fp32; a sliding-window layer holds window "
+      "+\n"
+      "chunk - 1 positions.\n{}",
       memory.text(terminal));
 }
 
@@ -282,16 +284,15 @@ void print_text(const Inspection& made, const TerminalOptions& terminal) {
 
 void register_inspect(Command program, const AppContext& context) {
   auto o = std::make_shared<InspectOptions>();
-  Command app = program.add_subcommand("inspect",
-                                       "Show what a model file holds and the memory that it needs");
-  app.add_option("MODEL", o->model, "a .gguf file, or a folder with config.json and safetensors")
-      .required();
+  Command app = program.add_subcommand(
+      "inspect", "Show the contents of a model file and the memory that the model needs");
+  add_model_argument(app, o->model);
   app.add_option("--context", o->contexts,
                  "context lengths: 1024,4096 (default: powers of two up to the model's)");
-  app.add_option("--chunk", o->chunk, "prefill chunk size, in tokens").show_default();
-  app.add_flag("--json", o->json, "print one JSON object on stdout and nothing else");
+  add_chunk_option(app, o->chunk);
+  app.add_json_flag(o->json);
   app.footer(
-      "Every tensor that the model reads is checked to be there and to have its shape.\n"
+      "Checks that the file has every tensor that the model reads, in the right shape.\n"
       "Examples:\n"
       "  ridge inspect gemma-3-270m-q4_k_m.gguf\n"
       "  ridge inspect model/ --context 2048,8192\n"

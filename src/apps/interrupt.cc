@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread may do what a signal handler may not: take locks and walk folders. Not a subcommand.
+// Waits in a thread, which may take locks and walk folders; a signal handler may not.
+// Not a subcommand.
 #include "apps/interrupt.h"
 
 #include <pthread.h>

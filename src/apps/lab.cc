@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge lab: the ladder of levels on this machine, where the time goes, and what would help.
+// ridge lab: measures all levels on this machine, shows where the time goes, and gives advice.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
-constexpr int64_t kRoundSteps = 4;  // plain and instrumented ones, two each
+constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented ones
 
 struct LabOptions {
   ModelOptions model;
@@ -33,51 +33,41 @@ struct LabOptions {
   std::string lengths;
   std::optional<int64_t> steps;
   int64_t warmup = 5;
-  std::optional<std::string> out;
-  bool force = false;
+  OutputOptions output;
   bool json = false;
   bool no_advice = false;
 };
 
 class Lab {
  public:
-  Lab(const LabOptions& options, const AppContext& context, std::string command)
+  Lab(const LabOptions& options, const AppContext& context)
       : o_(options), terminal_(context.terminal), choice_(choose_model(options.model)) {
     record_.program = kProgram;
-    record_.command = std::move(command);
+    record_.command = context.command;
     check();
   }
 
   void run() {
-    OutputFolder folder(o_.out ? std::filesystem::path(*o_.out) : OutputFolder::unused("lab-out"),
-                        o_.force);
+    OutputFolder folder(o_.output, "lab-out");
     record_.ceilings = machine_ceilings(
         o_.machine, passes::Selection(levels_.back(), switches_).has("tf32"), terminal_);
     climb();
     choose_detailed();
     for (const record::RunRecord& run : record_.runs) warn_of_doubts(run);
-    size_t told = record_.warnings.size();
+    const size_t shown = record_.warnings.size();  // the heading shows these
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
     for (size_t index : record_.detailed)
       say(report::operations_text(record_, record_.runs[index], terminal_));
     if (!o_.no_advice) advise();
     record_.finished_at = utc_now();
-    for (report::OutputFile& file : report::output_files(record_))
-      folder.add(file.name, std::move(file.text));
-    folder.commit();
-    // Those before the tables stand under the heading already.
-    for (size_t i = o_.json ? 0 : told; i < record_.warnings.size(); ++i)
+    folder.commit(report::output_files(record_));
+    for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
       fmt::print(stderr, "warning: {}\n", terminal_safe(record_.warnings[i]));
-    if (o_.json)
-      fmt::print("{}", report::performance_summary(record_));
-    else
-      fmt::print(
-          "\nWritten to {}: report.md, trace.json (open in ui.perfetto.dev) and the tables.\n",
-          terminal_safe(folder.path().string()));
+    fmt::print("{}", o_.json ? report::performance_summary(record_) : written_text(folder));
   }
 
  private:
-  // Everything that can be wrong with the options is found before anything runs.
+  // Finds every error in the options before anything runs.
   void check() {
     constexpr int64_t kSteps = 20, kGpuSteps = 48;
     steps_ = o_.steps.value_or(chosen_device(o_.machine) == "cuda" ? kGpuSteps : kSteps);
@@ -87,14 +77,14 @@ class Lab {
                                           : parse_levels(o_.profile_levels, "profile-levels");
     for (const std::string& level : profiled_)
       if (std::find(levels_.begin(), levels_.end(), level) == levels_.end())
-        throw usage_error("[profile-levels] {} is not among the levels that run ({})", level,
-                          o_.levels);
+        throw usage_error("[profile-levels] expected one of the levels that run ({1}), got {0}",
+                          level, o_.levels);
     batches_ = o_.batch_sizes.empty() ? std::vector{choice_.batch_size}
                                       : parse_sizes(o_.batch_sizes, "batch-sizes");
     lengths_ =
         o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
     switches_ = switch_text(o_.level);
-    int64_t together = 0, available = 0;  // bytes: of all levels at their largest
+    int64_t together = 0, available = 0;  // bytes; `together` is for all levels at their largest
     for (const std::string& level : levels_) {
       passes::Selection selection(level, switches_);
       auto backend = make_backend(o_.machine, selection);
@@ -105,7 +95,7 @@ class Lab {
       together += most;
       available = backend->available_bytes();
     }
-    fit_together_ = together <= available / 2;  // the system and other programs have the rest
+    fit_together_ = together <= available / 2;  // leaves the rest to other programs
   }
 
   void say(const std::string& text) {
@@ -117,10 +107,8 @@ class Lab {
   measure::TrainingExperiment experiment(const std::string& level,
                                          int64_t batch,
                                          int64_t length) const {
-    measure::TrainingExperiment e;
-    e.selection = passes::Selection(level, switches_);
-    e.setting = make_setting(choice_.name, o_.machine, e.selection, switches_);
-    e.config = choice_.config;
+    measure::TrainingExperiment e =
+        make_experiment(choice_, o_.machine, passes::Selection(level, switches_), switches_);
     e.step.batch_size = batch;
     e.step.sequence = length;
     e.warmup_steps = o_.warmup;
@@ -128,7 +116,7 @@ class Lab {
     return e;
   }
 
-  // A level under way.
+  // A level whose run has started.
   struct Rung {
     std::unique_ptr<backends::Backend> backend;
     std::unique_ptr<measure::TrainingRun> running;
@@ -152,8 +140,8 @@ class Lab {
       for (int64_t batch : batches_) climb(batch, length, progress);
   }
 
-  // The levels are interleaved where they can be: what disturbs the machine for a while then hits
-  // all of them, and the ladder stays one. An instrument serves one program at a time.
+  // Interleaves the levels if it can, so that a disturbance of the machine hits all of them. An
+  // instrument serves one program at a time.
   void climb(int64_t batch, int64_t length, Progress& progress) {
     std::vector<Rung> rungs;
     auto finish = [&] {
@@ -173,23 +161,23 @@ class Lab {
     finish();
   }
 
-  // What follows from times like these is weak; the reader should know before reading it.
+  // Warns about times that support only weak conclusions.
   void warn_of_doubts(const record::RunRecord& run) {
     constexpr double kNoisySpread = 0.10;
     const std::string name = run.setting.str();
     if (run.wall().spread() > kNoisySpread)
       record_.warnings.push_back(fmt::format(
-          "the step times of {} spread by +-{:.0f}%: is the machine busy with something else?",
-          name, 100 * run.wall().spread()));
+          "the step times of {} vary by +-{:.0f}%; is another program using the machine?", name,
+          100 * run.wall().spread()));
     double mfu = run.mfu(record::peak_flops_per_ns(record_, run.setting));
     if (mfu > 1)
-      record_.warnings.push_back(
-          fmt::format("{} reached {:.0f}% of the measured peak: the peak is too low, measure it "
-                      "again (ridge machine --remeasure)",
-                      name, 100 * mfu));
+      record_.warnings.push_back(fmt::format(
+          "{} reached {:.0f}% of the measured peak, so that peak is too low; measure it "
+          "again with ridge machine --remeasure",
+          name, 100 * mfu));
     if (run.step.busy_ns() > run.step.wall_ns)
       record_.warnings.push_back(
-          fmt::format("the kernels of {} took more than its wall time", name));
+          fmt::format("the kernels of {} took longer than its wall time", name));
   }
 
   // The profiled levels of the first batch size and length.
@@ -203,19 +191,18 @@ class Lab {
     size_t index = record_.detailed.back();
     measure::TrainingExperiment present = experiment(levels_[index], batches_[0], lengths_[0]);
     auto backend = make_backend(o_.machine, present.selection);
-    std::optional<Progress> progress;  // made when the number of changes is known
-    auto tell = [&](size_t, size_t of) {
-      if (!progress)
-        progress.emplace("advice", static_cast<int64_t>(of), "changes costed", terminal_);
+    std::optional<Progress> progress;  // created when the number of changes is known
+    auto count = [&](size_t, size_t of) {
+      if (!progress) progress.emplace("advice", static_cast<int64_t>(of), "changes", terminal_);
       progress->tick(1);
     };
     std::vector<bench::Advice> advice =
-        bench::advise(present, *backend, *record_.ceilings, kAdvice, tell);
+        bench::advise(present, *backend, *record_.ceilings, kAdvice, count);
     progress.reset();
     for (const bench::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
-    Progress trial("trying the first advice", o_.warmup + steps_, "steps", terminal_);
+    Progress trial("first advice", o_.warmup + steps_, "steps", terminal_);
     Rung changed = start(advice[0].changed, trial);
     changed.running->run_round(steps_);
     record_.trial =
@@ -230,7 +217,7 @@ class Lab {
   std::vector<std::string> levels_, profiled_;
   std::vector<int64_t> batches_, lengths_;
   int64_t steps_ = 0;
-  bool fit_together_ = false;  // all levels at once in half of what is free
+  bool fit_together_ = false;  // all levels fit into half of the free memory
   std::string switches_;
   record::LabRecord record_;
 };
@@ -239,22 +226,21 @@ void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
   app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
   app.add_option("--profile-levels", o.profile_levels,
-                 "levels whose operations are shown (default: the last)");
+                 "levels whose operation tables are shown (default: the last)");
   add_switch_options(app, o.level);
   app.add_option("--batch-sizes", o.batch_sizes,
-                 "sequences a step: one or several (default: the preset's)");
+                 "comma-separated numbers of sequences per step (default: the preset's)");
   app.add_option("--seq-lens", o.lengths,
-                 "tokens a sequence: one or several (default: the preset's)");
+                 "comma-separated sequence lengths, in tokens (default: the preset's)");
   app.add_option(
       "--steps", o.steps,
-      "measured steps; half of the first 16 are instrumented, then two in 64; on a GPU one "
-      "in sixteen, at most eight (default: 20, on a GPU 48)");
+      "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "
+      "64; on a GPU 1 in 16, at most 8");
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
-  app.add_option("--out", o.out,
-                 "folder for the files (default: lab-out, or lab-out-2 ... where it exists)");
-  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
+  add_output_options(app, o.output,
+                     "folder for the files (default: lab-out; if it exists, lab-out-2 ...)");
   app.add_flag("--no-advice", o.no_advice, "stop after the tables");
-  app.add_flag("--json", o.json, "print performance_summary.json on stdout and nothing else");
+  app.add_json_flag(o.json);
   add_machine_options(app, o.machine);
   add_nvtx_option(app, o.machine);
 }
@@ -263,17 +249,16 @@ void add_lab_options(Command app, LabOptions& o) {
 
 void register_lab(Command program, const AppContext& context) {
   auto options = std::make_shared<LabOptions>();
-  Command app = program.add_subcommand("lab",
-                                       "Train a model at each level on the same data; show each "
-                                       "level's gain, where the time goes, and what would help");
+  Command app = program.add_subcommand(
+      "lab", "Train at each level and show the gains, the bottlenecks and advice");
   add_lab_options(app, *options);
   app.footer(
       "Examples:\n"
-      "  ridge lab                                   the small model at every level\n"
-      "  ridge lab --preset tiny --steps 8           a quick look\n"
+      "  ridge lab                               the small model at every level\n"
+      "  ridge lab --preset tiny --steps 8       a quick look\n"
       "  ridge lab --batch-sizes 4,8,16 --seq-lens 128,256 --levels baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
-  app.callback([options, &context] { Lab(*options, context, context.command).run(); });
+  app.callback([options, &context] { Lab(*options, context).run(); });
 }
 
 }  // namespace ridge::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge logits: what a model expects after some ids.
+// ridge logits: shows the largest logits after some token ids.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/error.h"
 
 namespace ridge::apps {
@@ -27,7 +28,7 @@ double log_sum_exp(const std::vector<float>& logits) {
   return top + std::log(sum);
 }
 
-// The ids of the largest, largest first.
+// The ids of the largest logits, in descending order.
 std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -42,9 +43,10 @@ std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
 
 void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
-  std::vector<int32_t> ids = parse_ids(o.ids);
+  std::vector<int32_t> ids = parse_ids(o.ids, "ids");
+  if (ids.empty()) throw usage_error("[ids] expected at least one id, got none");
   auto model = open_model(models::ModelFile::open(o.inference.model), o.inference,
-                          static_cast<int64_t>(ids.size()));
+                          {.positions = static_cast<int64_t>(ids.size())});
   serve::Prompt prompt{0, ids, {}};
   model->session->start({&prompt, 1});
   std::vector<float> logits = model->session->logits(0);
@@ -68,9 +70,9 @@ void run(const LogitsOptions& o) {
 
 void register_logits(Command program, const AppContext&) {
   auto o = std::make_shared<LogitsOptions>();
-  Command app = program.add_subcommand("logits", "Show the logits after some token ids");
+  Command app = program.add_subcommand("logits", "Show the largest logits after some token ids");
   app.add_option("--ids", o->ids, "token ids: 1,2,3").required();
-  app.add_option("--top", o->top, "how many of the largest").show_default();
+  app.add_option("--top", o->top, "how many logits to show").show_default();
   add_inference_options(app, o->inference);
   app.footer(
       "Examples:\n"

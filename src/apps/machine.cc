@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge machine: what this machine reaches at best, measured, beside what its documents promise.
+// ridge machine: measures this machine's best rates and compares them with the theoretical ones.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -29,8 +29,8 @@ struct MachineCommand {
   bool json = false;
 };
 
-// One of a machine's records. In a GPU's second one fp32's
-// products are TF32's; all else is that of the first.
+// One of a machine's records. A GPU has a second one with its fp32 GEMMs in TF32; the rest repeats
+// the first.
 struct Record {
   cost::Ceilings ceilings;
   bool tf32 = false;
@@ -77,7 +77,7 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
     for (const cost::ProductRates& p : record.ceilings.products) {
       if (!record.shows(p.dtype)) continue;
       auto at = [&](int64_t n) -> std::string {
-        if (p.samples.empty()) return "-";  // its best alone was measured
+        if (p.samples.empty()) return "-";  // only its best rate was measured
         double ns = cost::predict_product_ns(p, cost::ProductForm::kNT, {1, n, n, n});
         return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
       };
@@ -90,9 +90,9 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
 
 void print_rest(const Records& records, const TerminalOptions& terminal) {
   const cost::Ceilings& c = records.front().ceilings;
-  Table table({{"else", Align::kLeft}, {"measured"}});
-  table.add({"vector arithmetic from registers", rate(c.fused_flops_per_ns, "FLOP/s")});
-  table.add({"vector arithmetic from L1, an operation at a time",
+  Table table({{"other", Align::kLeft}, {"measured"}});
+  table.add({"vector arithmetic in registers", rate(c.fused_flops_per_ns, "FLOP/s")});
+  table.add({"vector arithmetic in L1, one operation at a time",
              rate(c.arithmetic_flops_per_ns, "FLOP/s")});
   table.add({"exponentials, divisions, roots", rate(c.transcendentals_per_ns, "/s")});
   for (const Record& record : records)
@@ -128,7 +128,7 @@ std::string age(const std::string& measured_at) {
 void run(const MachineCommand& o, const TerminalOptions& terminal) {
   const bool is_gpu = chosen_device(o.machine) == "cuda";
   if (o.tf32 && !is_gpu) throw usage_error("[tf32] expected a GPU (--device cuda), got a CPU");
-  // Sets threads and ISA
+  // Sets threads and ISA.
   auto backend = make_backend(o.machine, passes::Selection("baseline", ""));
   auto measured = [&](bool tf32) {
     return machine_ceilings(o.machine, tf32, terminal, o.remeasure);
@@ -149,10 +149,10 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
   print_rest(records, terminal);
   for (const std::string& note : c.notes) fmt::print("{}\n", note);
   std::filesystem::path path = ceilings_path(c.machine);
-  bool is_kept = !path.empty() && std::filesystem::exists(path);
+  bool is_cached = !path.empty() && std::filesystem::exists(path);
   fmt::print("measured {} ago, {}\n", age(c.measured_at),
-             is_kept ? fmt::format("cached in {}", path.string())
-                     : "not cached: there is no cache folder");
+             is_cached ? fmt::format("cached in {}", path.string())
+                       : "not cached: there is no cache folder");
 }
 
 }  // namespace
@@ -160,17 +160,18 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
 void register_machine(Command program, const AppContext& context) {
   auto options = std::make_shared<MachineCommand>();
   Command app = program.add_subcommand(
-      "machine",
-      "Measure what this machine reaches at best: bandwidths, GEMM rates, launch overhead");
+      "machine", "Measure this machine's bandwidths, GEMM rates and launch overhead");
   add_machine_options(app, options->machine);
   app.add_flag("--tf32", options->tf32,
-               "on a GPU: run fp32 GEMMs in TF32 (without it the tables show both, and --json has "
-               "true fp32)");
-  app.add_flag("--remeasure", options->remeasure, "measure again even if a result is cached");
-  app.add_flag("--json", options->json, "print the whole record as JSON");
+               "on a GPU: measure fp32 GEMMs in TF32 only (by default the tables show both, and "
+               "--json shows fp32)");
+  app.add_flag("--remeasure", options->remeasure, "measure again even if results are cached");
+  app.add_json_flag(options->json);
   app.footer(
-      "Examples:\n  ridge machine\n  ridge machine --threads 1 --isa avx2\n  ridge machine "
-      "--remeasure --json > machine.json");
+      "Examples:\n"
+      "  ridge machine\n"
+      "  ridge machine --threads 1 --isa avx2\n"
+      "  ridge machine --remeasure --json > machine.json");
   app.callback([options, &context] { run(*options, context.terminal); });
 }
 

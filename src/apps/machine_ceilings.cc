@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeping ceilings in the user's cache folder. Not a subcommand.
+// Reads ceilings from the user's cache folder, or measures and saves them. Not a subcommand.
 #include "apps/machine_ceilings.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kProgressSteps = 1000;
 
-// A file of another machine or format counts as none: measuring again repairs it.
-std::optional<cost::Ceilings> kept(const fs::path& path, const cost::Machine& machine) {
+// Ignores a file of another machine or format; the next measurement replaces it.
+std::optional<cost::Ceilings> cached(const fs::path& path, const cost::Machine& machine) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return std::nullopt;
   std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -38,32 +38,31 @@ std::optional<cost::Ceilings> kept(const fs::path& path, const cost::Machine& ma
 cost::Ceilings calibrated(bool cuda, bool tf32, const TerminalOptions& terminal) {
   Progress progress("ceilings", kProgressSteps, "steps", terminal);
   int64_t shown = 0;
-  auto tell = [&](double done, std::string_view step) {
+  auto report = [&](double done, std::string_view step) {
     int64_t now = static_cast<int64_t>(done * kProgressSteps);
     progress.tick(now - shown, step);
     shown = now;
   };
   auto calibration =
       cuda ? backends::cuda::make_calibration(tf32) : backends::cpu::make_calibration();
-  return measure::calibrate(*calibration, tell);
+  return measure::calibrate(*calibration, report);
 }
 
-// What is kept of this machine, or what is measured now.
-cost::Ceilings kept_or_measured(const MachineOptions& options,
-                                bool tf32,
-                                const TerminalOptions& terminal,
-                                bool remeasure) {
+cost::Ceilings cached_or_measured(const MachineOptions& options,
+                                  bool tf32,
+                                  const TerminalOptions& terminal,
+                                  bool remeasure) {
   bool cuda = chosen_device(options) == "cuda";
   cost::Machine machine = cuda ? backends::cuda::this_machine(tf32) : backends::cpu::this_machine();
   fs::path path = ceilings_path(machine);
   if (!remeasure && !path.empty())
-    if (auto found = kept(path, machine)) return *found;
+    if (auto found = cached(path, machine)) return *found;
   cost::Ceilings ceilings = calibrated(cuda, tf32, terminal);
   if (path.empty()) return ceilings;
   try {
     fs::create_directories(path.parent_path());
     files::write_file(path, cost::to_json(ceilings));
-  } catch (const std::exception&) {  // nothing is kept: the next run measures again
+  } catch (const std::exception&) {  // without a cache file the next run measures again
   }
   return ceilings;
 }
@@ -79,12 +78,13 @@ cost::Ceilings machine_ceilings(const MachineOptions& options,
                                 bool tf32,
                                 const TerminalOptions& terminal,
                                 bool remeasure) {
-  cost::Ceilings ceilings = kept_or_measured(options, tf32, terminal, remeasure);
+  cost::Ceilings ceilings = cached_or_measured(options, tf32, terminal, remeasure);
   if (ceilings.disturbed())
-    fmt::print(stderr,
-               "warning: other programs used {:.0f}% of the cores while this machine's ceilings "
-               "were measured: they are too low; `ridge machine --remeasure` when it is idle\n",
-               100 * ceilings.others_share);
+    fmt::print(
+        stderr,
+        "warning: other programs used {:.0f}% of the cores while Ridge measured this machine's "
+        "ceilings, so these are too low; run `ridge machine --remeasure` on an idle machine\n",
+        100 * ceilings.others_share);
   return ceilings;
 }
 

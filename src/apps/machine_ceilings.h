@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings of this machine for subcommands: from the cache file, or measured and kept there.
-// Not a subcommand.
+// The ceilings of this machine, from the cache file or measured now and cached. Not a subcommand.
 #pragma once
 
 #include <filesystem>
@@ -12,13 +11,13 @@
 
 namespace ridge::apps {
 
-// machine-<identity>.json in the cache folder; empty where there is none.
+// machine-<identity>.json in the cache folder; empty if there is no such folder.
 std::filesystem::path ceilings_path(const cost::Machine& machine);
 
-// Warns on stderr where other programs kept the machine busy while they were measured.
-// On the CPU, call after make_cpu_backend has set threads and ISA. Measures (about 15 s, with a
-// progress bar) when nothing is kept for this machine or `remeasure` asks for it; a folder that
-// cannot be written costs the file, not the run. With `tf32` a GPU's fp32 products are TF32's.
+// Measures (about 15 s, with a progress bar) if the cache has no ceilings for this machine or with
+// `remeasure`. Carries on if the cache folder cannot be written. Warns on stderr if other programs
+// were busy during the measurement. On the CPU, call after make_cpu_backend has set threads and
+// ISA. With `tf32` a GPU's fp32 GEMMs run in TF32.
 cost::Ceilings machine_ceilings(const MachineOptions& machine,
                                 bool tf32,
                                 const TerminalOptions& terminal,

@@ -19,7 +19,7 @@
 
 namespace {
 
-// A value that begins with a minus would be read as an option: --pass -fuse_glu is
+// CLI11 would read a value that begins with a minus as an option, so --pass -fuse_glu becomes
 // --pass=-fuse_glu.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> all(argv + 1, argv + argc);
@@ -39,7 +39,7 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-// What is wrong with the arguments, and what may have been meant.
+// What is wrong with the arguments, and what the user may have meant.
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
   using namespace ridge;
   const CLI::App* at = &program;
@@ -49,37 +49,37 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
     path += " " + at->get_name();
   }
   std::vector<std::string> left = program.remaining(true), known;
-  if (left.empty()) return fmt::format("{}; `{} --help` shows how", error.what(), path);
-  // Of an unknown option and its value, the option.
+  if (left.empty()) return fmt::format("{}; see `{} --help`", error.what(), path);
+  // CLI11 leaves an unknown option with its value; name the option.
   auto option = std::find_if(left.begin(), left.end(), [](auto& w) { return w.starts_with("-"); });
   if (option != left.end()) {
     std::string word = option->substr(0, option->find('='));
     for (const CLI::Option* each : at->get_options())
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
-    return fmt::format("unknown option {}{}; `{} --help` lists them", printable(word),
+    return fmt::format("unknown option {}{}; see `{} --help`", printable(word),
                        did_you_mean(word, known), path);
   }
   for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
-  return known.empty() ? fmt::format("unexpected argument {}; `{} --help` shows how",
-                                     printable(left[0]), path)
-                       : fmt::format("unknown subcommand {}{}; `{} --help` lists them",
-                                     printable(left[0]), did_you_mean(left[0], known), path);
+  return known.empty()
+             ? fmt::format("unexpected argument {}; see `{} --help`", printable(left[0]), path)
+             : fmt::format("unknown subcommand {}{}; see `{} --help`", printable(left[0]),
+                           did_you_mean(left[0], known), path);
 }
 
 int run(int argc, char** argv) {
   using namespace ridge;
   CLI::App program{
-      "Ridge trains Llama models, runs Llama and Gemma models, and accounts for every "
-      "microsecond and byte.\n"
-      "One graph, many views: the same graph is differentiated, optimised, costed, run, measured "
-      "and reported."};
+      "Ridge trains Llama models, runs Llama and Gemma models, and accounts for every microsecond\n"
+      "and byte. A model is one graph, and Ridge differentiates, optimizes, costs, runs, measures\n"
+      "and reports that graph."};
   program.name("ridge");
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
   program.footer(
-      "Exit codes: 0 fine, 1 run-time failure, 2 usage, 3 bad model or data file, 4 out of memory, "
-      "5 device.\n"
+      "Exit codes: 0 success, 1 runtime failure, 2 usage error, 3 bad model or data file, 4 out "
+      "of\n"
+      "memory, 5 device error.\n"
       "Start with: ridge lab --preset tiny");
   apps::AppContext context{apps::terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add :
@@ -94,15 +94,14 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));
   }
-  // Text that did not reach a full disk or a closed pipe
-  // is a failure, although everything else went well.
+  // Output that a full disk or a closed pipe did not take is a failure, even if all else went well.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw runtime_error("[stdout] cannot write the output");
   return 0;
 }
 
 int report(std::string_view message, ridge::ExitCode code) {
-  // fmt::print would throw where stderr takes nothing, and the exit code would be lost.
+  // fmt::print would throw if stderr is closed, and the exit code would be lost.
   std::fprintf(stderr, "ridge: %.*s\n", static_cast<int>(message.size()), message.data());
   return static_cast<int>(code);
 }
@@ -116,7 +115,7 @@ int main(int argc, char** argv) {
   } catch (const ridge::Error& error) {
     return report(error.what(), error.code());
   } catch (const std::system_error& error) {
-    // A full disk behind stdout, a closed pipe, a folder that went away.
+    // For example a full disk behind stdout, a closed pipe, or a folder that was removed.
     return report(error.what(), ridge::ExitCode::kRuntime);
   } catch (const std::bad_alloc&) {
     return report("out of memory", ridge::ExitCode::kOutOfMemory);

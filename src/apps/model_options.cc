@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declarations of the shared options and what they choose. Not a subcommand.
+// Declares the shared options and turns them into choices. Not a subcommand.
 #include "apps/model_options.h"
 
 #include <omp.h>
@@ -24,10 +24,10 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostSteps = 1'000'000'000;  // at a millisecond each, eleven days
-constexpr int kMostThreads = 1024;             // more would only be a typing error
-constexpr const char* kModelGroup = "Model";
-constexpr const char* kLevelGroup = "Level";
-constexpr const char* kMachineGroup = "Machine";
+constexpr int kMostThreads = 1024;             // more must be a typing error
+constexpr const char* kModel = "Model";
+constexpr const char* kLevel = "Level";
+constexpr const char* kMachine = "Machine";
 
 std::string level_names() {
   std::string names;
@@ -46,16 +46,16 @@ std::vector<std::string> split(const std::string& text) {
   return items;
 }
 
-// In the cache folder; empty where there is none.
+// The path in the cache folder; empty if there is no such folder.
 std::string tuning_file(const char* file) {
   std::filesystem::path folder = cache_folder();
   if (folder.empty()) return "";
-  std::error_code error;  // without the folder nothing is kept; that costs time, not the run
+  std::error_code error;  // without the folder nothing is cached, and the next run tunes again
   std::filesystem::create_directories(folder, error);
   return folder / file;
 }
 
-// What a configuration is called: its folder, for files are all named config.json.
+// The name of a configuration: its folder if the file is called config.json, as most are.
 std::string file_title(const std::filesystem::path& path) {
   std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
   if (!full.has_filename()) full = full.parent_path();
@@ -67,20 +67,19 @@ std::string file_title(const std::filesystem::path& path) {
 }  // namespace
 
 void add_model_options(Command app, ModelOptions& options) {
+  app = app.under(kModel);
   Option preset =
       app.add_option("--preset", options.preset, "tiny, small, medium or large").show_default();
-  preset.group(kModelGroup);
   app.add_option("--config", options.config_file,
                  "a config.json with Hugging Face's key names, instead of a preset")
-      .excludes(preset)
-      .group(kModelGroup);
+      .excludes(preset);
 }
 
 ModelChoice choose_model(const ModelOptions& options) {
   if (!options.config_file.empty()) {
     models::ModelConfig config = models::load_config(options.config_file);
-    // A file says nothing about training: the batch of the presets, and no more context than the
-    // model was made for.
+    // A configuration file does not say how to train: take the presets' batch, and no more context
+    // than the model has.
     constexpr int64_t kBatch = 8, kLongest = 512;
     int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
     return {file_title(options.config_file), config, kBatch, sequence};
@@ -89,23 +88,23 @@ ModelChoice choose_model(const ModelOptions& options) {
   return {preset.config.name, preset.config, preset.batch_size, preset.sequence};
 }
 
-void add_level_options(Command app, LevelOptions& options) {
-  app.add_option("--level", options.level, level_names()).show_default().group(kLevelGroup);
-  add_switch_options(app, options);
+void add_level_option(Command app, LevelOptions& options) {
+  app.under(kLevel).add_option("--level", options.level, level_names()).show_default();
+}
+
+void add_pass_option(Command app, LevelOptions& options) {
+  app.under(kLevel).add_option("--pass", options.switches,
+                               "turn passes on or off: +NAME,-NAME (see ridge explain --passes)");
 }
 
 void add_switch_options(Command app, LevelOptions& options) {
-  app.add_option("--pass", options.switches,
-                 "passes switched on or off: +recompute,-fuse_glu (ridge explain lists them)")
-      .group(kLevelGroup);
-  Option dtype =
-      app.add_option(
-             "--dtype", options.dtype,
-             "type of GEMMs and activations: fp32, tf32 (fp32 whose GEMM inputs a GPU rounds to "
-             "TF32) or bf16 (fp32 masters)")
-          .show_default()
-          .group(kLevelGroup);
-  app.add_flag("--tf32", options.tf32, "short for --dtype tf32").excludes(dtype).group(kLevelGroup);
+  add_pass_option(app, options);
+  app = app.under(kLevel);
+  Option dtype = app.add_option("--dtype", options.dtype,
+                                "type of GEMMs and activations: fp32, tf32 (a GPU rounds the fp32 "
+                                "inputs of GEMMs to TF32) or bf16 (with fp32 master weights)")
+                     .show_default();
+  app.add_flag("--tf32", options.tf32, "short for --dtype tf32").excludes(dtype);
 }
 
 std::string switch_text(const LevelOptions& options) {
@@ -118,19 +117,17 @@ std::string switch_text(const LevelOptions& options) {
 }
 
 void add_machine_options(Command app, MachineOptions& options) {
-  app.add_option("--device", options.device, "cpu or cuda (default: cuda where a GPU is found)")
-      .group(kMachineGroup);
-  app.add_option("--threads", options.threads, "CPU threads (default: all)").group(kMachineGroup);
+  app = app.under(kMachine);
+  app.add_option("--device", options.device, "cpu or cuda (default: cuda if there is a GPU)");
+  app.add_option("--threads", options.threads, "CPU threads (default: all)");
   app.add_option("--isa", options.isa,
-                 "highest instruction set that kernels use: avx2, avx512 or amx")
-      .group(kMachineGroup);
+                 "highest instruction set that kernels may use: avx2, avx512 or amx");
 }
 
 void add_nvtx_option(Command app, MachineOptions& options) {
-  app.add_flag("--nvtx", options.nvtx,
-               "on a GPU: NVTX ranges named for scopes around launches (around their recording "
-               "where steps are replayed), for Nsight Systems")
-      .group(kMachineGroup);
+  app.under(kMachine).add_flag("--nvtx", options.nvtx,
+                               "mark launches with NVTX ranges named after their scopes, for "
+                               "Nsight Systems (with CUDA graphs: during capture)");
 }
 
 std::string chosen_device(const MachineOptions& options) {
@@ -147,7 +144,7 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                       options.threads);
   const bool on_gpu = chosen_device(options) == "cuda";
   if (!on_gpu && options.threads > omp_get_num_procs())
-    fmt::print(stderr, "warning: {} threads share {} cores\n", options.threads,
+    fmt::print(stderr, "warning: {} threads will share {} cores\n", options.threads,
                omp_get_num_procs());
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   if (on_gpu)
@@ -184,19 +181,13 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup) {
     throw usage_error("[warmup] expected 0 to {}, got {}", kMostSteps, warmup);
 }
 
-int64_t chosen_size(const Command& app, const char* option, int64_t value, int64_t fallback) {
-  if (!app.given(option)) return fallback;
-  if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
-  return value;
-}
-
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option) {
   std::vector<int64_t> sizes;
   for (const std::string& item : split(text)) {
     int64_t size = 0;
     auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), size);
     if (error != std::errc() || end != item.data() + item.size() || size < 1)
-      throw usage_error("[{}] expected numbers >= 1 with commas between, got {}", option,
+      throw usage_error("[{}] expected numbers >= 1, separated by commas, got {}", option,
                         printable(text));
     sizes.push_back(size);
   }
@@ -220,15 +211,69 @@ std::vector<std::string> parse_levels(const std::string& text, const char* optio
   return names;
 }
 
+void add_training_options(Command app, TrainingOptions& o) {
+  add_model_options(app, o.model);
+  add_level_option(app, o.level);
+  add_switch_options(app, o.level);
+  add_machine_options(app, o.machine);
+  app.add_option("--batch-size", o.batch_size,
+                 "sequences in a micro-batch (default: the preset's)");
+  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)");
+}
+
+void add_micro_batch_option(Command app, TrainingOptions& o) {
+  app.add_option("--micro-batches", o.micro_batches,
+                 "micro-batches in a step; their gradients are summed before the update")
+      .show_default();
+}
+
+TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
+    : model(choose_model(o.model)),
+      switches(switch_text(o.level)),
+      selection(o.level.level, switches) {
+  // The default only if the option is missing: --batch-size 0 is an error.
+  auto size = [&](const char* option, int64_t value, int64_t fallback) {
+    if (!app.given(option)) return fallback;
+    if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
+    return value;
+  };
+  step.batch_size = size("--batch-size", o.batch_size, model.batch_size);
+  step.sequence = size("--seq-len", o.sequence, model.sequence);
+  if (o.micro_batches < 1)
+    throw usage_error("[micro-batches] expected at least 1, got {}", o.micro_batches);
+  step.micro_batches = o.micro_batches;
+}
+
+measure::TrainingExperiment make_experiment(const ModelChoice& model,
+                                            const MachineOptions& machine,
+                                            const passes::Selection& selection,
+                                            const std::string& switches) {
+  measure::TrainingExperiment e;
+  e.setting = make_setting(model.name, machine, selection, switches);
+  e.config = model.config;
+  e.step.batch_size = model.batch_size;
+  e.step.sequence = model.sequence;
+  e.selection = selection;
+  return e;
+}
+
+measure::TrainingExperiment make_experiment(const TrainingChoice& choice,
+                                            const MachineOptions& machine) {
+  measure::TrainingExperiment e =
+      make_experiment(choice.model, machine, choice.selection, choice.switches);
+  e.step = choice.step;
+  return e;
+}
+
 int64_t expect_fits(const measure::TrainingExperiment& e, const backends::Backend& backend) {
   train::TrainingStep step =
       train::build_step(e.config, e.step, e.selection, ops::table(), backend);
   record::RunRecord planned = measure::planned_training(e, step, backend, nullptr);
   int64_t available = backend.available_bytes();
   if (available > 0 && planned.memory.owned_bytes > available)
-    throw memory_error("[memory] {} needs {}, and {} are left on this {}\n\n{}",
-                       planned.setting.str(), format_bytes(planned.memory.owned_bytes),
-                       format_bytes(available), e.setting.device == "cuda" ? "GPU" : "machine",
+    throw memory_error("[memory] {} needs {}, but this {} has {} left\n\n{}", planned.setting.str(),
+                       format_bytes(planned.memory.owned_bytes),
+                       e.setting.device == "cuda" ? "GPU" : "machine", format_bytes(available),
                        report::memory_table(planned.memory).text({}));
   train::WorkshopData(e.config.vocabulary, e.step.sequence, train::kWorkshopSeed)
       .next(e.step.batch_size);

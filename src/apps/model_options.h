@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that several subcommands share: which model, at which level, on which part of the
-// machine. Not a subcommand.
+// Options that several subcommands share: the model, the level, the machine, and the training step
+// that they choose together. Not a subcommand.
 #pragma once
 
 #include <memory>
@@ -22,8 +22,7 @@ struct ModelOptions {
 };
 void add_model_options(Command app, ModelOptions& options);
 
-// A preset or a file, with the batch size and length
-// that it is trained with unless asked otherwise.
+// A preset or a configuration file, with the default batch size and length of its training.
 struct ModelChoice {
   std::string name;
   models::ModelConfig config;
@@ -39,14 +38,15 @@ struct LevelOptions {
   std::string dtype = "fp32";
   bool tf32 = false;  // instead of a dtype
 };
-void add_level_options(Command app, LevelOptions& options);   // all of them
-void add_switch_options(Command app, LevelOptions& options);  // without --level
-// The switches with the dtype's pass among them; usage Errors for unknown names.
+void add_level_option(Command app, LevelOptions& options);    // --level
+void add_pass_option(Command app, LevelOptions& options);     // --pass
+void add_switch_options(Command app, LevelOptions& options);  // --pass, --dtype, --tf32
+// The switches and the pass of the dtype; usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);
 
-// --device, --threads, --isa; --nvtx where it is added
+// --device, --threads, --isa; some subcommands add --nvtx
 struct MachineOptions {
-  std::string device;  // "cpu", "cuda"; empty: a GPU where one is found
+  std::string device;  // "cpu" or "cuda"; empty: a GPU if there is one
   int threads = 0;     // 0: all
   std::string isa;
   bool nvtx = false;
@@ -58,27 +58,56 @@ std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                                                 const passes::Selection& selection);
 
-// What the record of a run says about how it was made.
+// The settings of a run, for its record. Call after make_backend, which sets threads and ISA.
 record::Setting make_setting(const std::string& model,
                              const MachineOptions& machine,
                              const passes::Selection& selection,
                              const std::string& switches);
 
-// Measured and unmeasured steps: usage Errors for fewer than `least` measured ones and for numbers
-// out of reason.
+// Usage Errors for fewer than `least` measured steps, and for step counts that must be typing
+// errors.
 void expect_steps(int64_t steps, int64_t least, int64_t warmup);
 
-// The value of --batch-size and its like where the option is given, else `fallback`. A usage Error
-// for less than 1, which must not mean the fallback silently.
-int64_t chosen_size(const Command& app, const char* option, int64_t value, int64_t fallback);
-// "8,16": at least one number, each >= 1; the option is named in the Error.
+// "8,16": at least one number, each >= 1; the Error names the option.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
 // "all" or names of levels, in the order given.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
 
-// Builds and plans the experiment's step without running it: the bytes that it would own. An
-// out-of-memory Error where it would not fit into what the machine has left, and every Error that
-// building it raises.
+// A model, a step, a level and a machine: the options of train, explain and plan.
+struct TrainingOptions {
+  ModelOptions model;
+  LevelOptions level;
+  MachineOptions machine;
+  int64_t batch_size = 0;
+  int64_t sequence = 0;
+  int64_t micro_batches = 1;
+};
+// All but --micro-batches
+void add_training_options(Command app, TrainingOptions& options);
+void add_micro_batch_option(Command app, TrainingOptions& options);
+
+// What the options choose. `app` says which sizes are given; a size below 1 is a usage Error.
+struct TrainingChoice {
+  TrainingChoice(const TrainingOptions& options, const Command& app);
+
+  ModelChoice model;
+  std::string switches;
+  passes::Selection selection;
+  train::StepOptions step;
+};
+
+// An experiment with the model's batch size and length, at its default number of steps. Call after
+// make_backend, which sets threads and ISA.
+measure::TrainingExperiment make_experiment(const ModelChoice& model,
+                                            const MachineOptions& machine,
+                                            const passes::Selection& selection,
+                                            const std::string& switches);
+// The same with the step that was chosen.
+measure::TrainingExperiment make_experiment(const TrainingChoice& choice,
+                                            const MachineOptions& machine);
+
+// Builds and plans the experiment's step without running it; returns the bytes that it would own.
+// An out-of-memory Error if that is more than the machine has left.
 int64_t expect_fits(const measure::TrainingExperiment& experiment,
                     const backends::Backend& backend);
 

@@ -1,25 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks, writing beside, renaming. Not a subcommand.
+// Checks a folder, writes its files under temporary names and renames them. Not a subcommand.
 #include "apps/output_folder.h"
+
+#include <fmt/format.h>
 
 #include <system_error>
 
 #include "base/error.h"
+#include "base/terminal.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
 
 namespace ridge::apps {
 namespace fs = std::filesystem;
+namespace {
+
+fs::path unused(const std::string& stem) {
+  fs::path path = stem;
+  std::error_code error;
+  for (int i = 2; fs::exists(fs::symlink_status(path, error)); ++i)
+    path = fmt::format("{}-{}", stem, i);
+  return path;
+}
+
+}  // namespace
+
+Option add_output_options(Command app, OutputOptions& options, const std::string& help) {
+  app.add_flag("--force", options.overwrite, "overwrite files in an existing --out folder");
+  return app.add_option("--out", options.folder, help);
+}
+
+OutputFolder::OutputFolder(const OutputOptions& options, const std::string& stem)
+    : OutputFolder(options.folder ? fs::path(*options.folder) : unused(stem), options.overwrite) {}
 
 OutputFolder::OutputFolder(fs::path path, bool overwrite)
     : path_(std::move(path)), overwrite_(overwrite) {
-  if (path_.empty()) throw usage_error("[out] expected a folder's name, got an empty one");
+  if (path_.empty()) throw usage_error("[out] expected a folder name, got an empty one");
   // "a/b/" names the same folder as "a/b".
   if (!path_.has_filename()) path_ = path_.parent_path();
   std::error_code error;
   fs::file_status status = fs::status(path_, error);
   if (fs::exists(status) && !fs::is_directory(status))
-    throw usage_error("[out] {} exists and is no folder", path_.string());
+    throw usage_error("[out] {} exists and is not a folder", path_.string());
   if (fs::is_directory(status)) {
     bool is_empty = fs::is_empty(path_, error);
     if (error)
@@ -31,19 +53,11 @@ OutputFolder::OutputFolder(fs::path path, bool overwrite)
   fs::path home = fs::is_directory(status)  ? path_
                   : path_.has_parent_path() ? path_.parent_path()
                                             : fs::path(".");
-  // Made and taken back: the only test of permission that holds for every user and file system.
+  // Creating a file is the only test of permission that holds for every user and file system.
   files::AtomicFile probe(home / "ridge-probe");
 }
 
-fs::path OutputFolder::unused(const fs::path& stem) {
-  fs::path path = stem;
-  std::error_code error;
-  for (int i = 2; fs::exists(fs::symlink_status(path, error)); ++i)
-    path = fmt::format("{}-{}", stem.string(), i);
-  return path;
-}
-
-// All are on the disk before the first is renamed.
+// All files are on disk before the first rename.
 void OutputFolder::replace_files() const {
   std::vector<files::AtomicFile> pending;
   pending.reserve(files_.size());
@@ -60,6 +74,17 @@ void OutputFolder::commit() {
   files::AtomicFolder folder(path_);
   for (const auto& [name, text] : files_) files::write_file(folder.inside() / name, text);
   folder.commit();
+}
+
+void OutputFolder::commit(std::vector<report::OutputFile> files) {
+  for (report::OutputFile& file : files) add(std::move(file.name), std::move(file.text));
+  commit();
+}
+
+std::string written_text(const OutputFolder& folder) {
+  return fmt::format(
+      "\nWrote the tables, report.md and trace.json (open it in ui.perfetto.dev) to {}.\n",
+      terminal_safe(folder.path().string()));
 }
 
 }  // namespace ridge::apps

@@ -1,33 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of results; a new one appears as a whole or not at all. Not a subcommand.
+// A folder of results and the options that name it. A new folder appears whole or not at all.
+// Not a subcommand.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "apps/command.h"
+#include "report/output_files.h"
+
 namespace ridge::apps {
+
+// --out, --force
+struct OutputOptions {
+  std::optional<std::string> folder;
+  bool overwrite = false;
+};
+// `help` describes --out. Returns --out.
+Option add_output_options(Command app, OutputOptions& options, const std::string& help);
 
 class OutputFolder {
  public:
-  // Checks what can be checked before the work: the folder's parent exists and takes files, and
-  // `path` is no file. A folder that holds anything is a usage Error unless `overwrite`. Leaves
-  // nothing behind.
+  // Checks what it can before the work starts: the parent folder exists and is writable, and `path`
+  // is not a file. A folder that is not empty is a usage Error unless `overwrite`. Leaves nothing
+  // behind.
   OutputFolder(std::filesystem::path path, bool overwrite);
-
-  // `stem`, or `stem`-2, `stem`-3 ...: the first that does not exist.
-  static std::filesystem::path unused(const std::filesystem::path& stem);
+  // The folder that the options name, or else the first of `stem`, `stem`-2, `stem`-3 ... that does
+  // not exist.
+  OutputFolder(const OutputOptions& options, const std::string& stem);
 
   const std::filesystem::path& path() const { return path_; }
   void add(std::string name, std::string text) {
     files_.emplace_back(std::move(name), std::move(text));
   }
-  // A new folder is written under another name, then renamed: on a failure nothing is left. Into
-  // one that was there (empty, or with --force) files are renamed one by one once all are written:
-  // a failure before the first rename leaves it as it was, a later one leaves some new files. What
-  // others put into it since the check is a usage Error, unless `overwrite`.
+  // Writes a new folder under another name, then renames it: a failure leaves nothing. In an
+  // existing folder (empty, or with --force) it writes all files before it renames the first: a
+  // failure before that leaves the folder as it was, a later one leaves some new files. Files that
+  // another program has added since the check are a usage Error, unless `overwrite`.
   void commit();
+  void commit(std::vector<report::OutputFile> files);  // adds these first
 
  private:
   void replace_files() const;
@@ -36,5 +50,8 @@ class OutputFolder {
   bool overwrite_;
   std::vector<std::pair<std::string, std::string>> files_;
 };
+
+// The last line of a lab.
+std::string written_text(const OutputFolder& folder);
 
 }  // namespace ridge::apps

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lines of the list, each with its pass. Not a subcommand.
+// Formats the list of passes. Not a subcommand.
 #include "apps/pass_list.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "apps/text_io.h"
 #include "backends/cpu/passes/passes.h"
 #include "backends/cuda/passes/passes.h"
 #include "base/error.h"
@@ -20,45 +21,31 @@ namespace {
 
 const passes::Pass& pass_of(const passes::Listed& line) {
   if (line.pass != nullptr) return *line.pass;
-  std::span<const passes::Pass* const> own =
+  std::span<const passes::Pass* const> of_backend =
       line.backend == "cpu" ? backends::cpu::passes() : backends::cuda::passes();
-  auto found = std::find_if(own.begin(), own.end(),
+  auto found = std::find_if(of_backend.begin(), of_backend.end(),
                             [&](const passes::Pass* pass) { return pass->name == line.name; });
-  RIDGE_CHECK(found != own.end(), "the {} backend has no pass '{}'", line.backend, line.name);
+  RIDGE_CHECK(found != of_backend.end(), "the {} backend has no pass '{}'", line.backend,
+              line.name);
   return **found;
 }
 
 bool has_level(const passes::Listed& line) { return line.level != "none"; }
 
-// The words on lines of `columns` at most, under the pass that they are about.
-std::string wrapped(std::string_view text, size_t columns) {
-  std::string lines, line = "   ";
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find(' ', at), text.size());
-    std::string_view word = text.substr(at, end - at);
-    if (at > 0 && line.size() + 1 + word.size() > columns) {
-      lines += line + "\n";
-      line = "     ";
-    }
-    line += " ";
-    line += word;
-    at = end + 1;
-  }
-  return lines + line + "\n";
-}
-
 }  // namespace
 
 std::string pass_list_text(int columns) {
+  constexpr std::string_view kIndent = "    ";
   constexpr const char* kLine = "{:<28}{:<9}{:<9}{:<11}{}\n";
-  std::string text = fmt::format(kLine, "pass", "stage", "backend", "serves", "from level");
+  std::string text = fmt::format(kLine, "pass", "stage", "backend", "used for", "level");
   for (const passes::Listed& line : passes::list()) {
     const passes::Pass& pass = pass_of(line);
     text += fmt::format(kLine, pass.name, name(pass.stage), line.backend, name(pass.serves),
                         has_level(line) ? line.level : "-");
-    text += wrapped(pass.summary, static_cast<size_t>(columns));
+    text += wrap_lines(pass.summary, static_cast<size_t>(columns), kIndent);
     if (!pass.trade.empty())
-      text += wrapped(fmt::format("trade: {}", pass.trade), static_cast<size_t>(columns));
+      text += wrap_lines(fmt::format("trade-off: {}", pass.trade), static_cast<size_t>(columns),
+                         kIndent);
   }
   return text;
 }

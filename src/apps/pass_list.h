@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of all passes, of this machine's backend and of others, for people and for programs.
-// Not a subcommand.
+// The list of the passes of all backends, as text and as JSON. Not a subcommand.
 #pragma once
 
 #include <string>
 
 namespace ridge::apps {
 
-// In the order in which they run: a line a pass, what it does, what it trades. No line is wider than
+// The passes in the order in which they run, with summary and trade-off. No line is wider than
 // `columns`.
 std::string pass_list_text(int columns);
 

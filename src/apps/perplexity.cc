@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge perplexity: how likely a model finds a text.
+// ridge perplexity: the perplexity of a text under a model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
+#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -25,7 +26,7 @@ struct PerplexityOptions {
 };
 
 std::vector<int32_t> encode(const PerplexityOptions& o, const models::ModelFile& file) {
-  if (o.has_ids) return parse_ids(o.ids);
+  if (o.has_ids) return parse_ids(o.ids, "ids");
   text::Tokenizer tokenizer = models::load_tokenizer(file.path());
   return tokenizer.encode(read_text(o.file), {.add_bos = tokenizer.spec().add_bos});
 }
@@ -35,9 +36,10 @@ void run(const PerplexityOptions& o) {
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   std::vector<int32_t> ids = encode(o, file);
   if (ids.size() < 2) throw usage_error("[text] expected at least 2 tokens, got {}", ids.size());
-  auto model = open_model(std::move(file), o.inference, static_cast<int64_t>(ids.size()));
+  auto model =
+      open_model(std::move(file), o.inference, {.positions = static_cast<int64_t>(ids.size())});
   double begin = now_ns();
-  // A text longer than the context is cut into pieces, each without what came before.
+  // Cuts a text that is longer than the context into pieces; a piece does not see the one before.
   size_t piece = static_cast<size_t>(model->session->options().capacity);
   serve::Likelihood sum;
   size_t pieces = 0;
@@ -74,13 +76,15 @@ void run(const PerplexityOptions& o) {
 
 void register_perplexity(Command program, const AppContext&) {
   auto o = std::make_shared<PerplexityOptions>();
-  Command app = program.add_subcommand("perplexity", "Measure how likely a model finds a text");
+  Command app =
+      program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
   add_inference_options(app, o->inference);
   app.add_option("FILE", o->file, "a text file, or - for stdin");
   Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
   app.footer(
-      "Natural logarithms, over the second to the last token. A text longer than the context is "
-      "cut into pieces.\n"
+      "Uses natural logarithms. Cuts a text that is longer than the context into independent "
+      "pieces,\n"
+      "and scores all tokens but the first of each piece.\n"
       "Examples:\n"
       "  ridge perplexity gemma-3-270m-q4_k_m.gguf LICENSE\n"
       "  ridge perplexity model/ --ids 1,2,3 --json --exact");

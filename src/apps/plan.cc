@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge plan: what a training run needs and how long it takes, from the graph and a machine's
-// ceilings. Nothing is run. Inference is plan_inference.cc's.
+// ridge plan: the memory and time of a training run, from the graph and a machine's ceilings. Runs
+// nothing. plan_inference.cc plans inference.
 #include <fmt/format.h>
 
 #include <memory>
@@ -17,7 +17,6 @@
 #include "measure/training_run.h"
 #include "ops/registry.h"
 #include "report/json_text.h"
-#include "train/step.h"
 
 namespace ridge::apps {
 namespace {
@@ -27,12 +26,8 @@ constexpr int64_t kMostDevices = 10'000'000;
 constexpr int64_t kLargestBatch = int64_t{1} << 20;
 
 struct PlanOptions {
-  ModelOptions model;
-  LevelOptions level;
-  MachineOptions machine;
+  TrainingOptions training;
   std::string hardware = "this";
-  int64_t batch_size = 0;
-  int64_t sequence = 0;
   double tokens = 1e9;
   double assumed_mfu = 0.4;
   int64_t devices = 1;
@@ -43,7 +38,7 @@ struct PlanOptions {
 struct Plan {
   record::RunRecord record;
   DType dtype = DType::kF32;
-  double theoretical_flops_per_s = 0;  // of products; the measured peak where theory is silent
+  double theoretical_flops_per_s = 0;  // of GEMMs; the measured peak if there is no theoretical one
   double days = 0;                     // for the token budget at the predicted rate
   double assumed_days = 0;             // at the assumed MFU
   int64_t largest_batch = 0;
@@ -65,7 +60,7 @@ void expect_sane(const PlanOptions& o) {
     throw usage_error("[devices] expected 1 to {}, got {}", kMostDevices, o.devices);
 }
 
-// Bytes that training takes per parameter besides activations, as this step has them.
+// Bytes that this step takes per parameter, without activations.
 cost::BytesPerParameter bytes_per_parameter(const record::RunRecord& record) {
   auto bytes = [&](plan::MemoryClass each) {
     return static_cast<double>(record.memory.class_peaks().bytes[static_cast<size_t>(each)]) /
@@ -77,30 +72,13 @@ cost::BytesPerParameter bytes_per_parameter(const record::RunRecord& record) {
 
 class Planner {
  public:
-  Planner(const ModelChoice& choice,
-          const train::StepOptions& step,
-          const passes::Selection& selection,
-          const Place& place)
-      : choice_(choice), step_(step), selection_(selection), place_(place) {}
+  Planner(measure::TrainingExperiment experiment, const Place& place)
+      : experiment_(std::move(experiment)), place_(place) {}
 
-  record::RunRecord record(int64_t batch, const record::Setting& setting, bool timed) const {
-    measure::TrainingExperiment e;
-    e.setting = setting;
-    e.config = choice_.config;
-    e.step = step_;
-    e.step.batch_size = batch;
-    train::TrainingStep graphs =
-        train::build_step(e.config, e.step, selection_, ops::table(), *place_.planned);
-    return measure::planned_training(e, graphs, *place_.planned,
-                                     timed ? &place_.ceilings : nullptr);
-  }
-
-  Plan plan(const PlanOptions& o,
-            const record::Setting& setting,
-            const TerminalOptions& terminal) const {
+  Plan plan(const PlanOptions& o, const TerminalOptions& terminal) const {
     Plan plan;
-    plan.record = record(step_.batch_size, setting, true);
-    plan.dtype = selection_.activations();
+    plan.record = record(experiment_.step.batch_size, &place_.ceilings);
+    plan.dtype = experiment_.selection.activations();
     plan.theoretical_flops_per_s = 1e9 * theoretical_flops_per_ns(place_.ceilings, plan.dtype);
     double devices = static_cast<double>(o.devices);
     plan.days = cost::training_days(plan.flops_per_token(), o.tokens, devices,
@@ -111,7 +89,7 @@ class Planner {
     plan.largest_batch =
         cost::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
           progress.tick(1, fmt::format("{} sequences", batch));
-          return record(batch, setting, false).memory.owned_bytes;
+          return record(batch, nullptr).memory.owned_bytes;
         });
     plan.bytes_per_parameter = bytes_per_parameter(plan.record);
     plan.largest_model = cost::largest_model(place_.memory_bytes, plan.bytes_per_parameter);
@@ -119,9 +97,15 @@ class Planner {
   }
 
  private:
-  const ModelChoice& choice_;
-  const train::StepOptions& step_;
-  const passes::Selection& selection_;
+  record::RunRecord record(int64_t batch, const cost::Ceilings* ceilings) const {
+    measure::TrainingExperiment e = experiment_;
+    e.step.batch_size = batch;
+    train::TrainingStep graphs =
+        train::build_step(e.config, e.step, e.selection, ops::table(), *place_.planned);
+    return measure::planned_training(e, graphs, *place_.planned, ceilings);
+  }
+
+  measure::TrainingExperiment experiment_;
   const Place& place_;
 };
 
@@ -165,7 +149,7 @@ void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
                               {"largest_batch_size", plan.largest_batch},
                               {"bytes_per_parameter", plan.bytes_per_parameter.total()},
                               {"largest_model_parameters", plan.largest_model}};
-  fmt::print("{}\n", json.dump(1, ' ', true, nlohmann::ordered_json::error_handler_t::replace));
+  fmt::print("{}", report::json_text(json));
 }
 
 std::string days(double value) {
@@ -178,14 +162,14 @@ std::string days(double value) {
 void print_memory(const Place& place, const Plan& plan, const TerminalOptions& terminal) {
   const record::MemoryRecord& memory = plan.record.memory;
   plan::MemoryMoment peaks = memory.class_peaks();
-  Table table({{"memory", Align::kLeft}, {"most at any time"}});
+  Table table({{"memory", Align::kLeft}, {"peak"}});
   for (int i = 0; i < plan::kMemoryClasses; ++i)
     if (peaks.bytes[i] > 0)
       table.add(
           {std::string(name(static_cast<plan::MemoryClass>(i))), format_bytes(peaks.bytes[i])});
   table.add_rule();
   table.add({"owned (store and arena)", format_bytes(memory.owned_bytes)});
-  table.add({"of the hardware's", format_bytes(place.memory_bytes)});
+  table.add({"memory of the hardware", format_bytes(place.memory_bytes)});
   fmt::print("{}\n", table.text(terminal));
 }
 
@@ -201,11 +185,11 @@ void print_text(const PlanOptions& o,
   fmt::print("source: {}\n", place.source);
   for (const std::string& note : place.ceilings.notes) fmt::print("{}\n", note);
   fmt::print("\n");
-  Table table({{"a step", Align::kLeft}, {""}, {"", Align::kLeft}});
-  table.add({"model FLOPs", flops(model.flops), "forward and backward, whatever kernels do"});
-  table.add({"  of them in GEMMs", flops(2 * model.macs), "2 a MAC"});
+  Table table({{"per step", Align::kLeft}, {""}, {"", Align::kLeft}});
+  table.add({"model FLOPs", flops(model.flops), "forward and backward, the same for all kernels"});
+  table.add({"  in GEMMs", flops(2 * model.macs), "2 FLOPs per MAC"});
   table.add({"executed FLOPs", flops(r.executed.flops),
-             "optimizer and recomputation in, hidden tiles out"});
+             "with optimizer and recomputation, without masked tiles"});
   table.add({"planned bytes", format_bytes(r.planned_bytes), "each operand of each kernel once"});
   table.add(
       {"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
@@ -224,8 +208,8 @@ void print_text(const PlanOptions& o,
              r.setting.sequence);
   fmt::print(
       "largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients "
-      "{:.1f}, moments "
-      "{:.1f}), activations not counted\n",
+      "{:.1f},\n"
+      "moments {:.1f}; activations not counted)\n",
       format_count(static_cast<double>(plan.largest_model)), plan.bytes_per_parameter.total(),
       plan.bytes_per_parameter.weights, plan.bytes_per_parameter.gradients,
       plan.bytes_per_parameter.moments);
@@ -234,29 +218,25 @@ void print_text(const PlanOptions& o,
 void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
-      throw usage_error("[model] expected --model or --preset or --config, got two of them");
+      throw usage_error("[model] expected one of --model, --preset and --config, got two");
     for (const char* option : {"--batch-size", "--tokens", "--mfu", "--devices", "--dtype"})
       if (app.given(option))
         throw usage_error(
-            "[{}] expected a plan of training; --inference has --batch-sizes, "
-            "--seq-lens, --chunk and --exact",
+            "[{}] is an option of training plans; --inference takes --batch-sizes, --seq-lens, "
+            "--chunk and --exact",
             option + 2);
+    const TrainingOptions& t = o.training;
     plan_inference(
-        {o.model, o.level, o.machine, o.hardware, app.given("--seq-len") ? o.sequence : 0, o.json},
+        {t.model, t.level, t.machine, o.hardware, app.given("--seq-len") ? t.sequence : 0, o.json},
         o.inference, terminal);
     return;
   }
   expect_sane(o);
-  ModelChoice choice = choose_model(o.model);
-  train::StepOptions step;
-  step.batch_size = chosen_size(app, "--batch-size", o.batch_size, choice.batch_size);
-  step.sequence = chosen_size(app, "--seq-len", o.sequence, choice.sequence);
-  std::string switches = switch_text(o.level);
-  passes::Selection selection(o.level.level, switches);
-  Place place = choose_place(o.hardware, o.machine, selection, terminal);
-  record::Setting setting = make_setting(choice.name, o.machine, selection, switches);
-  setting.device = place.target;
-  Plan plan = Planner(choice, step, selection, place).plan(o, setting, terminal);
+  const TrainingChoice choice(o.training, app);
+  Place place = choose_place(o.hardware, o.training.machine, choice.selection, terminal);
+  measure::TrainingExperiment experiment = make_experiment(choice, o.training.machine);
+  experiment.setting.device = place.target;
+  Plan plan = Planner(std::move(experiment), place).plan(o, terminal);
   if (o.json)
     print_json(o, place, plan);
   else
@@ -268,37 +248,32 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
 void register_plan(Command program, const AppContext& context) {
   auto options = std::make_shared<PlanOptions>();
   Command app = program.add_subcommand(
-      "plan", "Predict the time and memory of training or inference without running it");
-  add_model_options(app, options->model);
-  add_level_options(app, options->level);
-  add_machine_options(app, options->machine);
+      "plan", "Predict time and memory of training or inference without a run");
+  add_training_options(app, options->training);
   app.add_option("--hardware", options->hardware,
                  "this, " + cost::hardware_names() + ", or a JSON file")
       .show_default();
-  app.add_option("--batch-size", options->batch_size, "sequences a step (default: the model's)");
-  app.add_option("--seq-len", options->sequence, "tokens a sequence (default: the model's)");
   app.add_option("--tokens", options->tokens, "token budget").show_default();
-  app.add_option("--mfu", options->assumed_mfu, "assumed MFU for the second estimate of days")
+  app.add_option("--mfu", options->assumed_mfu, "assumed MFU for a second estimate of the days")
       .show_default();
-  app.add_option("--devices", options->devices, "devices that share the budget without loss")
+  app.add_option("--devices", options->devices, "number of devices, assumed to scale perfectly")
       .show_default();
-  app.add_flag("--json", options->json, "the plan as JSON");
+  app.add_json_flag(options->json);
   add_inference_plan_options(app, options->inference);
   app.footer(
-      "Training: the time of a step and where it goes, the days for a token budget, and what "
-      "fits.\n"
-      "Inference (--inference, or --model FILE): TTFT (time to first token) is a prefill of all\n"
-      "prompts. TPOT (time per output token) is one decode step of every sequence. Prefill is\n"
-      "compute-bound (see MFU) and decode memory-bound (see MBU), so a larger batch is almost "
-      "free\n"
-      "in decode until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
-      "predictions beside its measurements.\n\n"
-      "Examples:\n  ridge plan --preset small\n  ridge plan --preset large --hardware h100 --dtype "
-      "bf16 --tokens 20e9\n"
+      "A training plan predicts the time of a step, the days for a token budget, and what fits.\n"
+      "An inference plan (--inference, or --model FILE) predicts TTFT (time to first token: a\n"
+      "prefill of all prompts) and TPOT (time per output token: one decode step of every "
+      "sequence).\n"
+      "Prefill is compute-bound (see MFU) and decode is memory-bound (see MBU), so decode gets a\n"
+      "larger batch almost for free until the KV cache is as large as the weights. ridge "
+      "infer-lab\n"
+      "prints the same predictions next to its measurements.\n\n"
+      "Examples:\n"
+      "  ridge plan --preset small\n"
+      "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
-      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --batch-sizes "
-      "1,8,32 "
-      "--seq-lens 2048\n"
+      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-lens 2048\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
   app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }

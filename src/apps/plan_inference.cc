@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of sessions, their tables and their JSON. Not a subcommand.
+// Plans sessions and prints the plans as tables or JSON. Not a subcommand.
 #include "apps/plan_inference.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Of a length, the most sequences that fit, and what they take.
+// The largest batch that fits at a length, and its decode time.
 struct LargestBatch {
   int64_t length = 0;
   int64_t batch = 0;
@@ -132,7 +132,7 @@ class InferencePlanner {
   double mbu(const record::RunRecord& run) const {
     return run.mbu(place_.ceilings.memory_reads_per_ns());
   }
-  // The most of each class in either phase.
+  // The larger peak of each class in prefill and decode.
   static plan::MemoryMoment class_peaks(const measure::PhasePlan& plan) {
     plan::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
     const plan::MemoryMoment other = plan.records.decode.memory.class_peaks();
@@ -187,7 +187,7 @@ class InferencePlanner {
                                          {"predicted_decode_ns", each.tpot_ns}});
     for (const LongestContext& each : longest_)
       json["longest_contexts"].push_back({{"batch_size", each.batch}, {"sequence", each.length}});
-    fmt::print("{}\n", json.dump(1, ' ', true, ordered_json::error_handler_t::replace));
+    fmt::print("{}", report::json_text(json));
   }
 
   static std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
@@ -214,8 +214,9 @@ class InferencePlanner {
           return mbu(each.records.decode) > 1 || mfu(each.records.prefill) > 1;
         }))
       fmt::print(
-          "warning: above 100% are predictions by median rates and from caches, beside ceilings "
-          "that are\nlower octiles and memory's\n\n");
+          "warning: MFU or MBU over 100%: predictions use median rates and caches, but the "
+          "ceilings "
+          "are\nlower octiles and memory bandwidth\n\n");
   }
 
   void print_memory() const {
@@ -243,7 +244,7 @@ class InferencePlanner {
 
   void print_text() const {
     const record::RunRecord& decode = plans_.front().records.decode;
-    fmt::print("{} {}, {} parameters, {} of weights, on {}\n", name_, selection_.level(),
+    fmt::print("{} at level {}: {} parameters, {} of weights, on {}\n", name_, selection_.level(),
                format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
                place_.title);
     fmt::print("source: {}\n", place_.source);
@@ -254,14 +255,14 @@ class InferencePlanner {
     print_memory();
     for (const LargestBatch& each : largest_)
       fmt::print(
-          "largest batch of {} positions in {}: {}{}\n", each.length,
+          "largest batch at length {} in {}: {}{}\n", each.length,
           format_bytes(place_.memory_bytes), each.batch,
           each.batch > 0
-              ? fmt::format(", {} a step, {} tokens/s", format_ns(each.tpot_ns),
+              ? fmt::format(", {} per step, {} tokens/s", format_ns(each.tpot_ns),
                             format_count(static_cast<double>(each.batch) * 1e9 / each.tpot_ns))
               : "");
     for (const LongestContext& each : longest_)
-      fmt::print("longest context of {} sequence{}: {} of the model's {}\n", each.batch,
+      fmt::print("longest context for {} sequence{}: {} (the model's is {})\n", each.batch,
                  each.batch == 1 ? "" : "s", each.length, file_.config().context);
   }
 
@@ -281,18 +282,14 @@ class InferencePlanner {
 }  // namespace
 
 void add_inference_plan_options(Command app, InferencePlanOptions& o) {
-  constexpr const char* kGroup = "Inference";
-  app.add_flag("--inference", o.inference, "plan prefill and decode instead of training")
-      .group(kGroup);
-  app.add_option("--model", o.model, "plan inference of a model file").group(kGroup);
-  app.add_option("--batch-sizes", o.batch_sizes, "batch sizes").show_default().group(kGroup);
-  app.add_option(
-         "--seq-lens", o.lengths,
-         "prompt length, and attended KV entries of a decoded token (default: 128,512,2048, "
-         "or what the model's context allows)")
-      .group(kGroup);
-  app.add_option("--chunk", o.chunk, "prefill chunk size, in tokens").show_default().group(kGroup);
-  app.add_flag("--exact", o.exact, "fp32 activations everywhere").group(kGroup);
+  app = app.under("Inference");
+  app.add_flag("--inference", o.inference, "plan prefill and decode instead of training");
+  app.add_option("--model", o.model, "plan inference with this model file or folder");
+  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
+  app.add_option("--seq-lens", o.lengths,
+                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
+                 "default: 128,512,2048, or less if the model's context is shorter");
+  add_phase_options(app, o.chunk, o.exact);
 }
 
 void plan_inference(const PlanRequest& request,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of ridge plan that is about inference: prefill and decode by batch and context. Not a
-// subcommand of its own.
+// The inference part of ridge plan: prefill and decode by batch and context. Not a subcommand.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +21,18 @@ struct InferencePlanOptions {
   bool exact = false;
 };
 void add_inference_plan_options(Command app, InferencePlanOptions& options);
-// A model file is planned for inference alone.
+// A model file always gets an inference plan.
 inline bool is_asked(const InferencePlanOptions& o) { return o.inference || !o.model.empty(); }
 
-// What it shares with a plan of training.
+// The options that inference plans share with training plans.
 struct PlanRequest {
   const ModelOptions& model;
   const LevelOptions& level;
   const MachineOptions& machine;
   const std::string& hardware;
-  int64_t sequence = 0;  // the only length, where it is given
+  int64_t sequence = 0;  // the only length, if given
   bool json = false;
 };
-// Prints the plan.
 void plan_inference(const PlanRequest& request,
                     const InferencePlanOptions& options,
                     const TerminalOptions& terminal);

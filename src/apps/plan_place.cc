@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the machine by its name. Not a subcommand.
+// Finds the hardware of a plan by its name. Not a subcommand.
 #include "apps/plan_place.h"
 
 #include <filesystem>
@@ -24,7 +24,7 @@ std::string file_text(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (error || !file) throw file_error("[hardware] cannot read {}", printable(path.string()));
   if (bytes > kLargestFile)
-    throw file_error("[hardware] expected {} of at most {}, got {}", printable(path.string()),
+    throw file_error("[hardware] expected {} to be at most {}, got {}", printable(path.string()),
                      format_bytes(kLargestFile), format_bytes(static_cast<int64_t>(bytes)));
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -34,7 +34,7 @@ cost::Hardware hardware(const std::string& name) {
   std::error_code error;
   if (std::filesystem::is_regular_file(name, error))
     return cost::hardware_from_json(file_text(name), name);
-  throw usage_error("[hardware] expected this, {}, or a file, got {}", cost::hardware_names(),
+  throw usage_error("[hardware] expected this, {}, or a JSON file, got {}", cost::hardware_names(),
                     printable(name));
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine that a plan is for: this one, one of the
-// table, or a user's description. Not a subcommand.
+// The hardware of a plan: this machine, a data sheet, or a JSON file. Not a subcommand.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@
 
 namespace ridge::apps {
 
-// Ceilings, and a target that says what kernels take.
+// Ceilings, and a target that knows what its kernels support.
 struct Place {
   std::string title;
   std::string target;
@@ -24,13 +23,13 @@ struct Place {
   std::string source;
 };
 
-// "this", a name of cost/hardware.h's table, or a JSON file; a usage Error for what is neither.
+// "this", a name in cost/hardware.h's table, or a JSON file; a usage Error for anything else.
 Place choose_place(const std::string& hardware,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal);
 
-// The peak that MFU is of: the data sheet's, or the measured one where theory is silent.
+// The peak for MFU: the theoretical one, or the measured one if there is none.
 double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype);
 
 }  // namespace ridge::apps

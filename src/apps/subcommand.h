@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a subcommand joins the program: it declares its
-// options and says what to run. main.cc lists them.
+// How a subcommand joins the program: it declares its options and the function that runs it.
+// main.cc lists the subcommands.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct AppContext {
   std::string command;  // as typed, for reports
 };
 
-// Adds the subcommand to the program; when it is chosen its callback runs it. Errors are thrown.
-// The context outlives the callback.
+// Adds the subcommand to the program; its callback runs it. Errors are thrown. The context outlives
+// the callback.
 using Register = void (*)(Command program, const AppContext& context);
 
 void register_bench(Command program, const AppContext& context);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge train: trains a preset or a configuration and prints a line a step.
+// ridge train: trains a preset or a configuration and prints one line per step.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -25,22 +25,16 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int64_t kMostMicroBatches = 65536;  // a step of hours: surely a typing error
+constexpr int64_t kMostMicroBatches = 65536;  // more would take hours per step
 
 struct TrainOptions {
-  ModelOptions model;
-  LevelOptions level;
-  MachineOptions machine;
+  TrainingOptions training;
   int64_t steps = 20;
   int64_t warmup = 5;
-  int64_t batch_size = 0;
-  int64_t sequence = 0;
-  int64_t micro_batches = 1;
   train::OptimizerOptions optimizer;
   bool profile = false;
   bool json = false;
-  std::optional<std::string> out;
-  bool force = false;
+  OutputOptions output;
   std::optional<std::string> save;
 };
 
@@ -55,36 +49,43 @@ void expect_schedule(const train::OptimizerOptions& o) {
   expect_number("lr-warmup", static_cast<double>(o.warmup_steps), 0);
   expect_number("lr-decay", static_cast<double>(o.decay_steps), 0);
   if (o.minimum_rate > o.learning_rate)
-    throw usage_error("[min-lr] expected at most the {} of --lr, got {}", o.learning_rate,
+    throw usage_error("[min-lr] expected at most --lr, which is {}, got {}", o.learning_rate,
                       o.minimum_rate);
-  // The cosine begins where the warm-up ends.
+  // The cosine starts at the end of the warm-up.
   if (o.decay_steps > 0 && o.decay_steps <= o.warmup_steps)
-    throw usage_error("[lr-decay] expected a step after the {} of --lr-warmup, got {}",
+    throw usage_error("[lr-decay] expected a step after --lr-warmup, which is {}, got {}",
                       o.warmup_steps, o.decay_steps);
 }
 
 class Training {
  public:
   Training(const TrainOptions& options, const Command& app, const AppContext& context)
-      : o_(options), terminal_(context.terminal) {
+      : o_(options), terminal_(context.terminal), choice_(options.training, app) {
     record_.program = kProgram;
     record_.command = context.command;
-    prepare(app);
+    check();
   }
 
   void run() {
     std::optional<OutputFolder> folder;
-    if (o_.out) folder.emplace(*o_.out, o_.force);
-    // Made and taken back: a name that cannot be written is known before hours of training.
+    if (o_.output.folder) folder.emplace(*o_.output.folder, o_.output.overwrite);
+    // Fails before hours of training if the folder cannot be written.
     if (o_.save) files::AtomicFolder probe(*o_.save);
-    auto backend = make_backend(o_.machine, experiment_.selection);
-    experiment_.setting = make_setting(choice_.name, o_.machine, experiment_.selection, switches_);
+    const MachineOptions& machine = o_.training.machine;
+    auto backend = make_backend(machine, choice_.selection);
+    experiment_ = make_experiment(choice_, machine);
+    experiment_.step.optimizer = o_.optimizer;
+    experiment_.warmup_steps = o_.warmup;
+    experiment_.steps = o_.steps;
+    experiment_.instrument = instruments();
+    experiment_.waits = false;
     expect_fits(experiment_, *backend);
-    if (experiment_.instrument)
-      record_.ceilings = machine_ceilings(o_.machine, experiment_.selection.has("tf32"), terminal_);
-    if (experiment_.instrument) record_.detailed = {0};
+    if (instruments()) {
+      record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
+      record_.detailed = {0};
+    }
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
-    if (experiment_.instrument)
+    if (instruments())
       measure(*backend, progress);
     else
       train(*backend, progress);
@@ -96,30 +97,19 @@ class Training {
   }
 
  private:
-  void prepare(const Command& app) {
-    choice_ = choose_model(o_.model);
-    switches_ = switch_text(o_.level);
+  bool instruments() const { return o_.profile || o_.output.folder; }
+
+  void check() const {
     expect_schedule(o_.optimizer);
     expect_number("weight-decay", o_.optimizer.weight_decay, 0);
     expect_number("clip", o_.optimizer.clip_norm, 0);
-    experiment_.selection = passes::Selection(o_.level.level, switches_);
-    experiment_.config = choice_.config;
-    experiment_.step.batch_size =
-        chosen_size(app, "--batch-size", o_.batch_size, choice_.batch_size);
-    experiment_.step.sequence = chosen_size(app, "--seq-len", o_.sequence, choice_.sequence);
-    experiment_.step.micro_batches = chosen_size(app, "--micro-batches", o_.micro_batches, 1);
-    if (o_.micro_batches > kMostMicroBatches)
+    if (choice_.step.micro_batches > kMostMicroBatches)
       throw usage_error("[micro-batches] expected at most {}, got {}", kMostMicroBatches,
-                        o_.micro_batches);
-    experiment_.step.optimizer = o_.optimizer;
-    experiment_.warmup_steps = o_.warmup;
-    experiment_.steps = o_.steps;
-    experiment_.instrument = o_.profile || o_.out;
-    experiment_.waits = false;
-    expect_steps(o_.steps, experiment_.instrument ? 2 : 1, o_.warmup);
+                        choice_.step.micro_batches);
+    expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
   }
 
-  // Read a batch, step, report: train::run_loop.
+  // The plain loop: read a batch, step, report.
   void train(backends::Backend& backend, Progress& progress) {
     train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
     train::WorkshopData data(experiment_.config.vocabulary, experiment_.step.sequence,
@@ -139,7 +129,7 @@ class Training {
     save(trainer);
   }
 
-  // The same under the clock, some steps instrumented.
+  // The same loop with some steps instrumented.
   void measure(backends::Backend& backend, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
@@ -175,10 +165,10 @@ class Training {
         terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
         wall.count, 100 * std::min(wall.coverage, 0.95), format_ns(wall.low), format_ns(wall.high),
         format_count(run.samples_per_s()), format_count(run.tokens_per_s()));
-    fmt::print("model {} ({}); {} kernel calls a step; memory owned {}, resident peak {}\n",
-               format_rate(run.palm_flops_per_s(), "FLOP/s"), "2 FLOPs per model MAC",
-               format_integer(run.launches), format_bytes(run.memory.owned_bytes),
-               format_bytes(run.memory.after.peak_bytes));
+    fmt::print(
+        "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}\n",
+        format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
+        format_bytes(run.memory.owned_bytes), format_bytes(run.memory.after.peak_bytes));
     if (o_.profile) fmt::print("{}", report::operations_text(record_, run, terminal_));
   }
 
@@ -187,84 +177,64 @@ class Training {
   }
 
   void write(OutputFolder& folder) {
-    for (report::OutputFile& file : report::output_files(record_))
-      folder.add(file.name, std::move(file.text));
-    folder.commit();
+    folder.commit(report::output_files(record_));
     for (const std::string& warning : record_.warnings)
       fmt::print(stderr, "warning: {}\n", terminal_safe(warning));
-    if (!o_.json) fmt::print("Written to {}.\n", terminal_safe(folder.path().string()));
+    if (!o_.json) fmt::print("Wrote the report to {}.\n", terminal_safe(folder.path().string()));
   }
 
   const TrainOptions& o_;
   const TerminalOptions& terminal_;
-  ModelChoice choice_;
-  std::string switches_;
+  TrainingChoice choice_;
   measure::TrainingExperiment experiment_;
   record::LabRecord record_;
 };
 
 void add_optimizer_options(Command app, train::OptimizerOptions& o) {
-  constexpr const char* kGroup = "Optimizer (AdamW)";
-  app.add_option("--lr", o.learning_rate, "learning rate").show_default().group(kGroup);
+  app = app.under("Optimizer (AdamW)");
+  app.add_option("--lr", o.learning_rate, "learning rate").show_default();
   app.add_option("--weight-decay", o.weight_decay,
                  "decoupled weight decay, applied to every tensor")
-      .show_default()
-      .group(kGroup);
-  app.add_option("--clip", o.clip_norm, "clip the gradients' norm to this (0: no clipping)")
-      .show_default()
-      .group(kGroup);
-  app.add_option("--lr-warmup", o.warmup_steps, "steps over which the rate rises from 0")
-      .show_default()
-      .group(kGroup);
+      .show_default();
+  app.add_option("--clip", o.clip_norm, "maximum gradient norm (0: no clipping)").show_default();
+  app.add_option("--lr-warmup", o.warmup_steps, "steps of linear warm-up from 0").show_default();
   app.add_option("--lr-decay", o.decay_steps,
-                 "step at which a cosine reaches --min-lr (0: constant)")
-      .show_default()
-      .group(kGroup);
-  app.add_option("--min-lr", o.minimum_rate, "learning rate at the end of the cosine")
-      .show_default()
-      .group(kGroup);
+                 "step at which the cosine decay reaches --min-lr (0: no decay)")
+      .show_default();
+  app.add_option("--min-lr", o.minimum_rate, "learning rate at the end of the decay")
+      .show_default();
 }
 
 void add_options(Command app, TrainOptions& o) {
-  add_model_options(app, o.model);
-  app.add_option("--batch-size", o.batch_size,
-                 "sequences of a micro-batch (default: the preset's)");
-  app.add_option("--seq-len", o.sequence, "tokens a sequence (default: the preset's)");
-  app.add_option("--micro-batches", o.micro_batches,
-                 "sum the gradients of this many micro-batches before an update")
-      .show_default();
+  add_training_options(app, o.training);
+  add_micro_batch_option(app, o.training);
   app.add_option("--steps", o.steps, "measured steps").show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
   app.add_flag("--profile", o.profile,
-               "instrument some steps and print the operation tables: half of the first 16 steps, "
-               "then two in 64; on a GPU one in sixteen, at most eight");
-  app.add_option("--out", o.out,
-                 "write the files of ridge lab into this folder (implies instrumented steps)");
-  app.add_flag("--force", o.force, "overwrite files in an existing --out folder");
-  app.add_option("--save", o.save,
-                 "write the trained model into this new folder, for transformers");
-  app.add_flag("--json", o.json, "print one JSON object on stdout and nothing else");
-  add_level_options(app, o.level);
+               "instrument some steps (half of the first 16, then 2 in 64; on a GPU 1 in 16, at "
+               "most 8) and print the operation tables");
+  add_output_options(app, o.output,
+                     "write the files of ridge lab to this folder (implies instrumented steps)");
+  app.add_option("--save", o.save, "write the trained model to this new folder, for transformers");
+  app.add_json_flag(o.json);
   add_optimizer_options(app, o.optimizer);
-  add_machine_options(app, o.machine);
-  add_nvtx_option(app, o.machine);
+  add_nvtx_option(app, o.training.machine);
 }
 
 }  // namespace
 
 void register_train(Command program, const AppContext& context) {
   auto options = std::make_shared<TrainOptions>();
-  Command app =
-      program.add_subcommand("train", "Train a preset or a configuration and print a line a step");
+  Command app = program.add_subcommand(
+      "train", "Train a preset or a configuration and print one line per step");
   add_options(app, *options);
   app.footer(
       "Examples:\n"
-      "  ridge train                                        the small model, fp32, level compiled\n"
+      "  ridge train                             the small model in fp32 at level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
-      "  ridge train --preset tiny --steps 200 --save model/         then: ridge logits model/ "
-      "--ids 1,2,3");
+      "  ridge train --preset tiny --steps 200 --save model && ridge logits model --ids 1,2,3");
   app.callback([options, app, &context] { Training(*options, app, context).run(); });
 }
 

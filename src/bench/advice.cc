@@ -99,7 +99,7 @@ class Candidates {
       measure::TrainingExperiment changed = present_;
       changed.step.batch_size = changed.setting.batch_size = batch;
       candidates_.push_back({fmt::format("train with batches of {}", batch),
-                             doubled ? "weights and optimizer are read once for more tokens"
+                             doubled ? "weights and optimizer state are read once for more tokens"
                                      : "fewer activations, so more of them stay in the caches",
                              fmt::format("--batch-size {}", batch), changed, false});
     }

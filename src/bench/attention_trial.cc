@@ -101,7 +101,7 @@ void run(Graph graph, double budget_ns, backends::Backend& backend, record::Atte
 
 std::string why_not(const record::AttentionForm& form, const AttentionLimits& limits) {
   if (form.owned_bytes > limits.memory_bytes)
-    return fmt::format("needs {}, more than {}", format_bytes(form.owned_bytes),
+    return fmt::format("needs {}, limit {}", format_bytes(form.owned_bytes),
                        format_bytes(limits.memory_bytes));
   if (limits.time_ns > 0 && form.predicted_ns > limits.time_ns)
     return fmt::format("would take {}", format_ns(form.predicted_ns));

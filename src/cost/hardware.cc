@@ -209,11 +209,11 @@ Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed)
   c.fused_flops_per_ns = c.arithmetic_flops_per_ns;
   c.transcendentals_per_ns = c.arithmetic_flops_per_ns / kFlopsPerTranscendental;
   c.launch_ns = assumed.launch_ns;
-  c.notes = {fmt::format("assumed shares of the data sheet: GEMM {:.0f}%, memory {:.0f}%, vector "
-                         "arithmetic {:.0f}%, attention's GEMMs {:.0f}%",
+  c.notes = {fmt::format("assumed shares of the data sheet's rates: GEMM {:.0f}%, memory {:.0f}%, "
+                         "vector arithmetic {:.0f}%, GEMMs of attention {:.0f}%",
                          100 * assumed.products, 100 * assumed.memory, 100 * assumed.vector,
                          50 * assumed.products),
-             fmt::format("assumed {:.1f} us a kernel", assumed.launch_ns / 1000)};
+             fmt::format("assumed overhead of a kernel: {:.1f} us", assumed.launch_ns / 1000)};
   return c;
 }
 

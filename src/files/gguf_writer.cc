@@ -32,7 +32,8 @@ void check_source(const TensorSource& tensor) {
     throw usage_error("[gguf] expected a tensor name of 1 to {} bytes, got {}",
                       kGgufMaxNameBytes - 1, shown);
   if (!ggml_number(tensor.dtype))
-    throw usage_error("[gguf] tensor {}: the format has no {}", shown, name(tensor.dtype));
+    throw usage_error("[gguf] tensor {}: the format does not support {}", shown,
+                      name(tensor.dtype));
   if (tensor.shape.rank() > kGgufMaxRank)
     throw usage_error("[gguf] tensor {}: expected at most {} dimensions, got {}", shown,
                       kGgufMaxRank, tensor.shape.str());

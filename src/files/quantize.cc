@@ -255,7 +255,7 @@ void quantize(DType dtype, std::span<const float> values, std::span<std::byte> o
     case DType::kQ6_K:
       return encode_blocks<BlockQ6_K>(dtype, values, out);
     default:
-      throw usage_error("[quantize] no conversion from f32 to {}", name(dtype));
+      throw usage_error("[quantize] cannot convert f32 to {}", name(dtype));
   }
 }
 

@@ -146,8 +146,8 @@ void check_end_to_end(std::string_view source,
     end = extent.end;
   }
   if (end != data_bytes)
-    throw file_error("[{}] the tensors end at byte {} of the data, which has {}", source, end,
-                     data_bytes);
+    throw file_error("[{}] the tensors end at byte {} of the data, but the data has {} bytes",
+                     source, end, data_bytes);
 }
 
 Json read_header(std::span<const std::byte> bytes,

@@ -29,12 +29,12 @@ void check_sources(std::span<const TensorSource> tensors) {
   std::set<std::string_view> names;
   for (const TensorSource& tensor : tensors) {
     if (tensor.name.empty() || tensor.name == "__metadata__")
-      throw usage_error("[safetensors] {} cannot name a tensor", printable(tensor.name));
+      throw usage_error("[safetensors] {} is not a valid tensor name", printable(tensor.name));
     if (!names.insert(tensor.name).second)
       throw usage_error("[safetensors] two tensors are named {}", printable(tensor.name));
     if (!safetensors_name(tensor.dtype))
-      throw usage_error("[safetensors] tensor {}: the format has no {}", printable(tensor.name),
-                        name(tensor.dtype));
+      throw usage_error("[safetensors] tensor {}: the format does not support {}",
+                        printable(tensor.name), name(tensor.dtype));
   }
 }
 
@@ -125,7 +125,7 @@ void write_safetensors_folder(const std::filesystem::path& folder,
   const auto whole = folder / "model.safetensors";
   if (shards.size() == 1) return write_safetensors(whole, tensors, metadata);
   if (std::filesystem::exists(whole))
-    throw usage_error("[{}] is in the way: loaders prefer it to the shards to be written",
+    throw usage_error("[{}] must be removed first: loaders would read it instead of the shards",
                       whole.string());
 
   nlohmann::json weight_map = nlohmann::json::object();

@@ -23,8 +23,8 @@ const FileTensor* TensorTable::find(std::string_view name) const {
 const FileTensor& TensorTable::at(std::string_view name) const {
   const FileTensor* tensor = find(name);
   if (tensor == nullptr)
-    throw file_error("[{}] expected a tensor {}, not among the file's {}", source_, printable(name),
-                     tensors_.size());
+    throw file_error("[{}] expected a tensor {}, which is not among the file's {}", source_,
+                     printable(name), tensors_.size());
   return *tensor;
 }
 

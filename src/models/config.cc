@@ -59,7 +59,8 @@ void validate(const ModelConfig& c) {
   expect_between("intermediate_size", c.feed_forward, kMostExtent);
   if (c.heads % c.kv_heads != 0)
     throw usage_error(
-        "[config] expected num_attention_heads as a multiple of num_key_value_heads, got {} and {}",
+        "[config] expected num_attention_heads to be a multiple of num_key_value_heads, got {} and "
+        "{}",
         c.heads, c.kv_heads);
   if (c.head_size % 2 != 0)
     throw usage_error("[rope] expected an even head size, got {}", c.head_size);

@@ -77,17 +77,17 @@ class Reader {
     c_.context = metadata_.integer(key("context_length"), {1, kMostContext});
     if (!metadata_.contains(key("attention.key_length")) && c_.hidden % c_.heads != 0)
       throw file_error(
-          "[gguf] {}: expected embedding_length as a multiple of head_count, found {} and {}",
+          "[gguf] {}: expected embedding_length to be a multiple of head_count, found {} and {}",
           source(), c_.hidden, c_.heads);
     c_.head_size = extent_or("attention.key_length", c_.hidden / c_.heads);
     int64_t values = extent_or("attention.value_length", c_.head_size);
     if (values != c_.head_size)
-      throw file_error("[gguf] {}: expected value_length as key_length {}, found {}", source(),
-                       c_.head_size, values);
+      throw file_error("[gguf] {}: expected value_length to equal key_length {}, found {}",
+                       source(), c_.head_size, values);
     // The table of embeddings says how many tokens there are; vocab_size is not always written.
     const files::FileTensor& table = file_.tensors().at("token_embd.weight");
     if (table.shape.rank() != 2)
-      throw file_error("[gguf] {}: expected token_embd.weight of rank 2, found {}", source(),
+      throw file_error("[gguf] {}: expected token_embd.weight to have rank 2, found {}", source(),
                        table.shape.str());
     c_.vocabulary = table.shape[0];
   }
@@ -95,7 +95,7 @@ class Reader {
   void read_rope() {
     int64_t turned = extent_or("rope.dimension_count", c_.head_size);
     if (turned != c_.head_size)
-      throw file_error("[gguf] {}: expected {} as the head size {}, found {}", source(),
+      throw file_error("[gguf] {}: expected {} to equal the head size {}, found {}", source(),
                        key("rope.dimension_count"), c_.head_size, turned);
     c_.rope_theta = positive_or("rope.freq_base", c_.family == Family::kGemma3 ? 1e6 : 1e4);
     std::string_view kind = metadata_.string_or(key("rope.scaling.type"), "none");
@@ -105,7 +105,7 @@ class Reader {
       c_.rope_scaling.kind = "linear";
       c_.rope_scaling.factor = positive_or("rope.scaling.factor", old_factor);
     } else if (kind != "none") {
-      throw file_error("[gguf] {}: expected {} as 'none' or 'linear', found {}", source(),
+      throw file_error("[gguf] {}: expected {} to be 'none' or 'linear', found {}", source(),
                        key("rope.scaling.type"), printable(kind));
     }
     if (has("rope_freqs.weight")) read_frequency_factors();
@@ -122,7 +122,7 @@ class Reader {
     std::optional<RopeScaling> scaling = scaling_of_factors(factors, c_.rope_theta);
     if (!scaling)
       throw file_error(
-          "[gguf] {}: expected rope_freqs.weight as llama3's scaling gives it, found another",
+          "[gguf] {}: expected rope_freqs.weight to follow llama3's scaling, found other factors",
           source());
     if (!scaling->kind.empty()) c_.rope_scaling = *scaling;
   }

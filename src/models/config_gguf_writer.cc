@@ -17,9 +17,8 @@ uint32_t window_period(const ModelConfig& c) {
   for (int64_t layer = 0; layer < c.layers; ++layer)
     if (c.is_window(layer) != ((layer + 1) % period != 0))
       throw usage_error(
-          "[convert] GGUF says which layers see a window by a period: expected each {}th "
-          "layer_type as full_attention, found "
-          "another order at layer {}",
+          "[convert] GGUF can only store a regular pattern of sliding windows: expected "
+          "full_attention in every {}th layer, found another layer_type at layer {}",
           period, layer);
   return static_cast<uint32_t>(period);
 }

@@ -55,8 +55,8 @@ void fit_vocabulary(text::TokenizerSpec& spec,
     text::TokenType type = text::type_of(spec, static_cast<int32_t>(id));
     if (type == text::TokenType::kNormal || type == text::TokenType::kByte)
       throw file_error(
-          "[{}] expected at most {} tokens, as many as the table of embeddings has rows, found {}",
-          source, rows, spec.tokens.size());
+          "[{}] expected at most {} tokens, one per row of the embedding table, found {}", source,
+          rows, spec.tokens.size());
     notes.push_back(
         fmt::format("the token {} has no row in the table of embeddings and is left out",
                     printable(spec.tokens[id])));

@@ -131,7 +131,8 @@ ForwardGraph build_training_graph(const ModelConfig& config,
                                   int64_t sequence) {
   validate(config);
   if (config.family != Family::kLlama)
-    throw usage_error("[train] expected a Llama configuration: other families are not trained yet");
+    throw usage_error(
+        "[train] expected a Llama configuration; Ridge does not train other families yet");
   if (batch < 1 || sequence < 1)
     throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}",
                       batch, sequence);

@@ -77,8 +77,8 @@ const Pass& autocast_bf16_pass() {
   static const Pass pass{"autocast_bf16",
                          Stage::kForward,
                          Serves::kBoth,
-                         "activations and GEMMs in bf16, masters in fp32",
-                         "precision: the loss stays within 0.02 of fp32's",
+                         "run activations and GEMMs in bf16 with fp32 master weights",
+                         "lower precision; the loss stays within 0.02 of fp32",
                          run};
   return pass;
 }

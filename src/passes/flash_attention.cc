@@ -30,7 +30,7 @@ const Pass& flash_attention_pass() {
   static const Pass pass{"flash_attention",
                          Stage::kForward,
                          Serves::kBoth,
-                         "attention in tiles that never writes the S x S matrix",
+                         "compute attention in tiles, without writing the S x S matrix",
                          "",
                          run};
   return pass;

@@ -202,7 +202,7 @@ const Pass& fuse_adamw_pass() {
   static const Pass pass{"fuse_adamw",
                          Stage::kStep,
                          Serves::kTraining,
-                         "many tensors' updates in one launch, bf16 copies written on the way",
+                         "update many tensors in one launch and write their bf16 copies",
                          "",
                          run};
   return pass;

@@ -15,7 +15,7 @@ const Pass& fuse_glu_pass() {
   static const Pass pass{"fuse_glu",
                          Stage::kForward,
                          Serves::kBoth,
-                         "activation and product of the gated feed-forward in one kernel",
+                         "fuse the activation and the multiplication of the gated MLP",
                          "",
                          run};
   return pass;

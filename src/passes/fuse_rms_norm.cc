@@ -47,7 +47,7 @@ const Pass& fuse_rms_norm_pass() {
   static const Pass pass{"fuse_rms_norm",
                          Stage::kForward,
                          Serves::kBoth,
-                         "RMSNorm in one kernel, with the residual add before it",
+                         "compute RMSNorm and the residual add before it in one kernel",
                          "",
                          run};
   return pass;

@@ -17,7 +17,7 @@ const Pass& fuse_softmax_cross_entropy_pass() {
   static const Pass pass{"fuse_softmax_cross_entropy",
                          Stage::kForward,
                          Serves::kBoth,
-                         "the loss in one kernel that never writes probabilities",
+                         "compute the loss in one kernel, without writing probabilities",
                          "",
                          run};
   return pass;

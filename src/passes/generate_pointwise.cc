@@ -158,7 +158,7 @@ const Pass& generate_pointwise_pass() {
   static const Pass pass{"generate_pointwise",
                          Stage::kStep,
                          Serves::kBoth,
-                         "one generated kernel for each cluster of pointwise nodes",
+                         "generate one kernel per cluster of pointwise nodes",
                          "",
                          run};
   return pass;

@@ -51,7 +51,7 @@ const Pass& group_products_pass() {
   static const Pass pass{"group_products",
                          Stage::kForward,
                          Serves::kInference,
-                         "one launch for the GEMMs of one input by weights as they are stored",
+                         "run all GEMMs of one input with weights as stored in one launch",
                          "",
                          run};
   return pass;

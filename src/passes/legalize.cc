@@ -113,8 +113,8 @@ const Pass& legalize_pass() {
   static const Pass pass{"legalize",
                          Stage::kTarget,
                          Serves::kBoth,
-                         "put a copy where a kernel does not take a view",
-                         "copies cost bytes; without them no kernel runs",
+                         "insert a copy where a kernel does not support a view",
+                         "copies cost bytes, but some kernels cannot run without them",
                          run};
   return pass;
 }

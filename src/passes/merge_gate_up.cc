@@ -19,7 +19,7 @@ const Pass& merge_gate_up_pass() {
   static const Pass pass{"merge_gate_up",
                          Stage::kForward,
                          Serves::kBoth,
-                         "one GEMM for the gate and up projections",
+                         "merge the gate and up projections into one GEMM",
                          "",
                          run};
   return pass;

@@ -19,9 +19,12 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& merge_qkv_pass() {
-  static const Pass pass{
-      "merge_qkv", Stage::kForward, Serves::kBoth, "one GEMM for the q, k and v projections", "",
-      run};
+  static const Pass pass{"merge_qkv",
+                         Stage::kForward,
+                         Serves::kBoth,
+                         "merge the q, k and v projections into one GEMM",
+                         "",
+                         run};
   return pass;
 }
 

@@ -61,8 +61,9 @@ std::span<const Level> levels() {
   static const std::array levels = {
       level("baseline", "an eager framework: one kernel per primitive"),
       level("fused", "projections and attention fused"),
-      level("kernels", "hand-written kernels for what stays memory-bound, and for GEMMs"),
-      level("compiled", "a compiler's job: generated kernels, tuned GEMMs, the step replayed whole",
+      level("kernels", "hand-written kernels for memory-bound ops and for GEMMs"),
+      level("compiled",
+            "what a compiler does: generated kernels, tuned GEMMs, replay of the whole step",
             {"tune_gemm", "capture", "branches"}),
   };
   return levels;
@@ -139,7 +140,7 @@ Selection::Selection(std::string_view level, std::string_view switches) : level_
       throw usage_error("[pass] unknown pass {}{}; expected one of {}", printable(name),
                         did_you_mean(name, known_names()), fmt::join(known_names(), ", "));
     if (off && is_required(name))
-      throw usage_error("[pass] '{}' cannot be turned off: nothing runs without it", name);
+      throw usage_error("[pass] '{}' cannot be turned off: every run needs it", name);
     if (off)
       on_.erase(std::string(name));
     else

@@ -71,12 +71,13 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& recompute_pass() {
-  static const Pass pass{"recompute",
-                         Stage::kStep,
-                         Serves::kTraining,
-                         "each layer keeps its input only and computes the rest again",
-                         "time for memory: about a third more FLOPs",
-                         run};
+  static const Pass pass{
+      "recompute",
+      Stage::kStep,
+      Serves::kTraining,
+      "keep only the input of each layer and recompute the rest for the gradient",
+      "about a third more FLOPs for less memory",
+      run};
   return pass;
 }
 

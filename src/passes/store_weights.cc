@@ -46,8 +46,8 @@ const Pass& store_bf16_pass() {
   static const Pass pass{"store_bf16",
                          Stage::kForward,
                          Serves::kInference,
-                         "keep matrices in bf16, unpacked when loaded",
-                         "memory and bytes against quantized blocks, precision against fp32",
+                         "unpack matrices to bf16 when loading",
+                         "more memory than quantized blocks, less precision than fp32",
                          run_bf16};
   return pass;
 }
@@ -56,8 +56,8 @@ const Pass& store_f32_pass() {
   static const Pass pass{"store_f32",
                          Stage::kForward,
                          Serves::kInference,
-                         "keep matrices in fp32, unpacked when loaded",
-                         "memory and bytes: what a file stores in less is unpacked",
+                         "unpack matrices to fp32 when loading",
+                         "more memory and bytes than the file's types",
                          run_f32};
   return pass;
 }

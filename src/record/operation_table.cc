@@ -56,16 +56,16 @@ void warn(OperationTable& table, const cost::Ceilings* ceilings) {
   auto check = [&](const OperationRow& row) {
     if (row.share > 1)
       table.warnings.push_back(
-          fmt::format("'{}' takes {:.1f}% of the step's wall time: the clock is wrong", row.key,
-                      100 * row.share));
+          fmt::format("'{}' takes {:.1f}% of the step's wall time, so the clock must be wrong",
+                      row.key, 100 * row.share));
     if (ceilings == nullptr) return;
     double peak = 0;
     for (const cost::ProductRates& rates : ceilings->products)
       peak = std::max(peak, rates.peak_flops_per_ns);
     if (peak > 0 && row.flops_per_ns() > kCeilingSlack * peak)
       table.warnings.push_back(
-          fmt::format("'{}' ran at {:.0f}% of the measured GEMM peak: the ceiling is too "
-                      "low, measure it again (ridge machine --remeasure)",
+          fmt::format("'{}' ran at {:.0f}% of the measured GEMM peak, so that peak is too low; "
+                      "measure it again with ridge machine --remeasure",
                       row.key, 100 * row.flops_per_ns() / peak));
   };
   for (const OperationRow& row : table.rows) check(row);

@@ -158,16 +158,13 @@ struct RunRecord {
   double mean_loss() const;
 };
 inline constexpr const char* kMfuConvention =
-    "PaLM: 2 FLOPs per model MAC, forward and backward, attention as the full square, optimizer "
-    "and "
-    "recomputation left out";
+    "PaLM (2 FLOPs per model MAC, full attention square, no optimizer, no recomputation)";
 
 inline constexpr const char* kLaunchRateConvention =
-    "how fast the host enqueued launches beside the steps, over the rate at calibration; launches "
-    "made one by one are predicted at it";
+    "how fast the host enqueued launches before the steps, relative to calibration";
 
 inline constexpr const char* kMbuConvention =
-    "stored bytes of the weights and of the attended KV entries, each once a step, over the "
+    "stored bytes of the weights and of the attended KV entries, each once per step, over the "
     "measured read bandwidth of memory";
 
 // Largest difference between the logits of two runs; infinite where their numbers differ.

@@ -36,9 +36,9 @@ class Writer {
                   "\n], \"displayTimeUnit\": \"ms\", \"otherData\": " +
                   other.dump(-1, ' ', false, Json::error_handler_t::replace) + "}\n";
     if (trace_.dropped_events > 0)
-      trace_.warning = fmt::format(
-          "trace.json holds the first {} events; {} more were left out to stay under {}",
-          trace_.events, trace_.dropped_events, format_bytes(cap_bytes_));
+      trace_.warning =
+          fmt::format("trace.json holds the first {} events and omits {} more to stay under {}",
+                      trace_.events, trace_.dropped_events, format_bytes(cap_bytes_));
     return std::move(trace_);
   }
 

@@ -50,9 +50,10 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
 std::string computational_intensity(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["bytes"] =
-      "planned: each operand of each kernel once; compulsory: the graph's inputs and outputs once";
+      "planned: each operand of each kernel once; compulsory: the inputs and outputs of the graph "
+      "once";
   json["roof"] =
-      "attainable rates are against memory; operations whose data stay in a cache may lie above "
+      "attainable rates assume operands in memory; operations with operands in a cache may exceed "
       "them";
   Json& runs = json["runs"] = Json::array();
   for (size_t index : lab.detailed) runs.push_back(run_json(lab, lab.runs[index]));

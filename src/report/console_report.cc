@@ -39,7 +39,7 @@ std::string heading_text(const record::LabRecord& lab, const TerminalOptions& op
   }
   if (lab.runs.empty()) return text;
   const record::RunRecord& run = lab.runs.front();
-  text += fmt::format("model     {}: {} parameters, {} model FLOPs a step of {} tokens\n",
+  text += fmt::format("model     {}: {} parameters, {} model FLOPs per step of {} tokens\n",
                       terminal_safe(run.setting.model), format_integer(run.parameters),
                       format_count(static_cast<double>(run.palm_flops())),
                       format_integer(run.setting.tokens()));
@@ -59,7 +59,7 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
   }
-  text += fmt::format("\nMFU: {}; the peak is the measured one.\n", record::kMfuConvention);
+  text += fmt::format("\nMFU: {}.\nThe peak is the measured one.\n", record::kMfuConvention);
   if (lab.has_launch_rate())
     text += fmt::format("Launch rate: {}.\n", record::kLaunchRateConvention);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
@@ -81,13 +81,13 @@ std::string operations_text(const record::LabRecord& lab,
     warnings.insert(table.warnings.begin(), table.warnings.end());
     if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
         !side_by_side(run.step))
-      text += fmt::format("\nPredictions: total absolute error {:.1f}% of the kernels' time.\n",
+      text += fmt::format("\nPredictions: total absolute error {:.1f}% of the kernel time.\n",
                           100 * record::total_absolute_error(table));
   }
   text += fmt::format(
-      "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; +- is "
+      "\nTimes are means over the middle half of {} instrumented steps, so rows add up.\n+- is "
       "half the 95% interval of the median{}.\nClock readings take {:.3f}% of a step. Instrumented "
-      "steps beside plain ones take {} longer; over all steps of this run that is {}.\n",
+      "steps take {} longer than\nplain ones; over the whole run that is {}.\n",
       run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty()) text += note + "\n";
@@ -101,7 +101,7 @@ std::string operations_text(const record::LabRecord& lab,
 std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options) {
   std::string text = title("Advice", options);
   if (lab.advice.empty())
-    return text + "No change that was tried on paper gains anything worth saying.\n";
+    return text + "No predicted change gains more than the prediction error.\n";
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice) {
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory\n",
@@ -114,7 +114,7 @@ std::string advice_text(const record::LabRecord& lab, const TerminalOptions& opt
 
 std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options) {
   if (!lab.trial) return "";
-  return title("The first advice, tried", options) + trial_table(*lab.trial).text(options);
+  return title("A run with the first advice", options) + trial_table(*lab.trial).text(options);
 }
 
 }  // namespace ridge::report

@@ -22,11 +22,11 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
             {"optimizer", to_json(run.model.optimizer)},
             {"total", to_json(run.model.step())},
             {"total_counts",
-             "forward and backward, the same under every pass; the optimizer stands apart"}}},
+             "forward and backward, the same for every set of passes; the optimizer is separate"}}},
           {"executed",
            {{"total", to_json(run.executed)},
             {"total_counts",
-             "what the kernels did: hidden tiles skipped, recomputation added, optimizer in"},
+             "what the kernels did: without masked tiles, with recomputation and optimizer"},
             {"flops_per_s", executed_per_s}}},
           {"total_flops", run.model.step().flops},
           {"total_macs", run.model.step().macs},
@@ -42,14 +42,14 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
             {"device_peak_dtype", name(product_dtype(run.setting))},
             {"device_peak_source", lab.ceilings ? lab.ceilings->source : "unknown"}}},
           {"hfu", peak > 0 ? executed_per_s / (peak * 1e9) : 0},
-          {"hfu_convention", "executed FLOPs of every kernel over the same peak"}};
+          {"hfu_convention", "executed FLOPs of all kernels over the same peak"}};
 }
 
 }  // namespace
 
 std::string flops_profile(const record::LabRecord& lab) {
   Json json = heading(lab);
-  json["unit"] = "1 MAC = 2 FLOPs; counts are of one training step";
+  json["unit"] = "1 MAC = 2 FLOPs; counts are for one training step";
   Json& runs = json["runs"] = Json::array();
   for (const record::RunRecord& run : lab.runs) runs.push_back(run_json(lab, run));
   return json_text(json);

@@ -14,9 +14,11 @@ namespace ridge::report {
 namespace {
 
 std::string reach_text(const record::InferenceRecord& study) {
-  std::string text = "Causal, one head, fp32. Temporaries are the plan's arena.";
+  std::string text =
+      "Causal attention of one head in fp32. Temporaries are the planned arena; a skipped cell "
+      "says why.";
   for (const record::AttentionReach& reach : study.reaches)
-    text += fmt::format(" At head size {} the standard form's plan fills {} at a length of {}.",
+    text += fmt::format(" At head size {} standard attention fills {} at a length of {}.",
                         reach.head_size, format_bytes(reach.memory_bytes),
                         format_integer(reach.sequence));
   return text;
@@ -45,7 +47,7 @@ Json latency_json(const record::LatencyRecord& each) {
 
 std::string notes(const record::InferenceRecord& study) {
   std::string text;
-  for (const std::string& each : study.left_out) text += "\n- left out: " + plain(each);
+  for (const std::string& each : study.left_out) text += "\n- skipped: " + plain(each);
   return text.empty() ? text : text + "\n";
 }
 
@@ -57,22 +59,23 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
     if (table.rows() > 0) sections.push_back({std::move(title), std::move(note), std::move(table)});
   };
   add("Prefill and decode",
-      fmt::format(
-          "TTFT is the time of a prefill; TPOT is the time of a decode step that attends to "
-          "`length` KV entries. MFU: {}; the peak is the measured one. MBU: {}. Predicted: "
-          "`ridge plan` on the same graph and ceilings.",
-          record::kMfuConvention, record::kMbuConvention),
+      fmt::format("TTFT is the time of a prefill. TPOT is the time of a decode step that attends "
+                  "to `length` KV entries. MFU: {}; the peak is the measured one. MBU: {}. "
+                  "Predictions are those of `ridge plan`.",
+                  record::kMfuConvention, record::kMbuConvention),
       phase_table(study));
-  add("Resources", "Weights and KV cache: the bytes that a run must read.", resource_table(study));
+  add("Resources", "Weights and KV cache are the bytes that a run must read.",
+      resource_table(study));
   add("Attention module and MLP under the roofline",
       "All layers together, projections included. FLOP/B counts compulsory bytes: inputs, outputs, "
-      "weights and attended KV entries, each once. The roof is memory bandwidth, and the GEMM peak "
-      "of the type that most weights are multiplied in.",
+      "weights and attended KV entries, each once. The roof is memory bandwidth and the GEMM peak "
+      "of the type that most GEMMs use.",
       module_table(study));
-  add("The KV cache", "The time of one more token at batch 1.", cache_gain_table(study));
+  add("The KV cache", "The time of one more token at batch 1, with and without the cache.",
+      cache_gain_table(study));
   add("Latency",
-      "The second generation of a session against TTFT + TPOT x (n - 1). The first one also builds "
-      "the graphs.",
+      "The wall time of the second generation of a session, compared with TTFT + TPOT x (n - 1). "
+      "The first generation also builds the graphs.",
       latency_table(study));
   add("Standard against flash attention", reach_text(study), attention_table(study));
   return sections;

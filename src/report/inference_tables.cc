@@ -124,7 +124,7 @@ Table module_table(const record::InferenceRecord& study) {
                {"roofline", Align::kLeft},
                {"time"},
                {"predicted (error)"},
-               {"of the roof"}});
+               {"share of roof"}});
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : study.lab.runs) {
     const record::RunRecord& first = record::reference_run(study.lab, run);
@@ -144,12 +144,12 @@ Table module_table(const record::InferenceRecord& study) {
 
 Table cache_gain_table(const record::InferenceRecord& study) {
   Table table({{"context"},
-               {"TPOT with the cache"},
+               {"TPOT, cache"},
                {"95% interval"},
-               {"without"},
+               {"TPOT, no cache"},
                {"95% interval"},
                {"gain"},
-               {"cache memory"},
+               {"cache size"},
                {"logits, max abs difference"}});
   for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
@@ -187,10 +187,10 @@ Table attention_table(const record::InferenceRecord& study) {
                {"standard"},
                {"flash"},
                {"speed-up"},
-               {"standard, temporaries"},
-               {"memory grew by"},
-               {"flash, temporaries"},
-               {"memory grew by"},
+               {"standard: temporaries"},
+               {"memory growth"},
+               {"flash: temporaries"},
+               {"memory growth"},
                {"launches saved"},
                {"bytes saved"}});
   const record::AttentionRecord* last = nullptr;

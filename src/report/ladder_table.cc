@@ -61,7 +61,7 @@ std::vector<Line> time_lines(const record::LabRecord& lab) {
       {"speed-up", [&lab](const auto& r) { return fmt::format("{:.2f}x", speed_up(lab, r)); }},
       {"samples/s", [](const auto& r) { return format_count(r.samples_per_s()); }},
       {"tokens/s", [](const auto& r) { return format_count(r.tokens_per_s()); }},
-      {"kernel calls a step", [](const auto& r) { return format_integer(r.launches); }},
+      {"kernel calls per step", [](const auto& r) { return format_integer(r.launches); }},
       {"  kernels profiled",
        [](const auto& r) { return format_integer(kernels_profiled(r.step)); }}};
   if (lab.has_launch_rate())
@@ -75,7 +75,7 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
   return {
       {"model FLOP/s", [](const auto& r) { return format_rate(r.palm_flops_per_s(), "FLOP/s"); }},
       {"MFU (PaLM)", [&lab](const auto& r) { return mfu(lab, r); }},
-      {"bytes moved a step", [](const auto& r) { return format_bytes(r.planned_bytes); }},
+      {"bytes moved per step", [](const auto& r) { return format_bytes(r.planned_bytes); }},
       {"peak memory, owned", [](const auto& r) { return format_bytes(r.memory.owned_bytes); }},
       {"  predicted resident",
        [](const auto& r) { return format_bytes(r.memory.predicted_peak_bytes()); }},
@@ -90,15 +90,15 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
       {"  moving data", [](const auto& r) { return part_of_step(r, exclusive_ns(r, false)); }},
       {"idle before the first kernel",
        [](const auto& r) { return part_of_step(r, r.step.idle_before_first_ns); }},
-      {"  gaps",
+      {"gaps",
        [](const auto& r) { return part_of_step(r, r.step.idle_ns - r.step.idle_before_first_ns); }},
-      {"  host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
+      {"host", [](const auto& r) { return part_of_step(r, r.step.host_ns); }},
       {"profiling overhead, counted",
        [](const auto& r) {
          return r.clock_ns > 0 ? fmt::format("{:.3f}%", 100 * r.clock_cost()) : "-";
        }},
       {"  measured", [](const auto& r) { return profiling_cost(r); }},
-      {"  of this run", [](const auto& r) { return profiling_cost_of_run(r); }}};
+      {"  whole run", [](const auto& r) { return profiling_cost_of_run(r); }}};
 }
 
 }  // namespace

@@ -36,12 +36,12 @@ std::string ladder_section(const record::LabRecord& lab) {
       text += "\n" + plain(note) + "\n";
   }
   text += fmt::format(
-      "\nMFU is by the convention {}.\nIntervals hold the true median with 95% probability (order "
-      "statistics), or with the one in brackets where samples are too few for it. Forward, "
+      "\nMFU convention: {}.\nIntervals contain the true median with 95% probability (order "
+      "statistics), or with the probability in brackets if there are too few samples. Forward, "
       "backward and optimizer are sums of kernel times.\n",
       plain(record::kMfuConvention));
   if (lab.has_launch_rate())
-    text += fmt::format("The launch rate is {}.\n", plain(record::kLaunchRateConvention));
+    text += fmt::format("Launch rate: {}.\n", plain(record::kLaunchRateConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));
   return text;
 }
@@ -49,13 +49,13 @@ std::string ladder_section(const record::LabRecord& lab) {
 std::string advice(const record::LabRecord& lab) {
   std::string text = "\n## Advice\n\n";
   if (lab.advice.empty())
-    return text + "Nothing that was tried on paper gains more than the predictions' own error.\n";
+    return text + "No predicted change gains more than the prediction error.\n";
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice)
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
                         ++number, plain(a.title), code(a.command), 100 * a.time_gain,
                         -100 * a.memory_gain, plain(a.reason));
-  if (lab.trial) text += "\nThe first one, tried:\n\n" + table_text(trial_table(*lab.trial));
+  if (lab.trial) text += "\nA run with the first advice:\n\n" + table_text(trial_table(*lab.trial));
   return text;
 }
 
@@ -63,9 +63,9 @@ std::string advice(const record::LabRecord& lab) {
 
 std::string heading_section(const record::LabRecord& lab, std::string_view title) {
   std::string text = fmt::format("# {}\n\n", title);
-  text += fmt::format("- made by {} with {}, {}\n", plain(lab.program), code(lab.command),
-                      lab.finished_at);
-  if (!lab.ceilings) return text + "- the machine's ceilings are not known\n" + warnings(lab);
+  text +=
+      fmt::format("- {}, command {}, {}\n", plain(lab.program), code(lab.command), lab.finished_at);
+  if (!lab.ceilings) return text + "- the machine's ceilings are unknown\n" + warnings(lab);
   const cost::Ceilings& c = *lab.ceilings;
   text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
                       c.measured_at.empty() ? "" : " " + c.measured_at);
@@ -80,12 +80,10 @@ std::string heading_section(const record::LabRecord& lab, std::string_view title
 std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run) {
   std::string text = fmt::format("\n## Operations: {}\n", plain(run.setting.str()));
   text += fmt::format(
-      "\nTimes are means over the middle half of {} instrumented steps, so that rows add up; the "
-      "+- column is half "
-      "the 95% interval of the median{}. Reading the clock costs {:.3f}% of a step (readings times "
-      "the "
-      "cost of one); instrumented against plain steps, interleaved: {}; over all steps of this run "
-      "{}.\n",
+      "\nTimes are means over the middle half of {} instrumented steps, so rows add up; +- is half "
+      "the 95% interval of the median{}. Clock readings take {:.3f}% of a step (their number times "
+      "the cost of one). Instrumented steps take {} longer than the plain steps between them; over "
+      "the whole run that is {}.\n",
       run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run), profiling_cost_of_run(run));
   if (std::string note = kernel_count_note(run.step); !note.empty())

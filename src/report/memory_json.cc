@@ -49,9 +49,9 @@ std::string memory_json(const record::LabRecord& lab) {
   json["conventions"] = {
       {"owned", "exact: the arena of temporaries and the store of parameters, states and inputs"},
       {"foreign",
-       "resident before the first allocation: code, libraries, kernels made at run time"},
+       "resident before the first allocation: code, libraries, kernels generated at run time"},
       {"live",
-       "what the schedule needs while the node runs; the arena is larger by what packing loses"}};
+       "what the schedule needs while the node runs; the arena is larger by the gaps of packing"}};
   Json& runs = json["runs"] = Json::array();
   for (size_t index : lab.detailed) runs.push_back(run_json(lab.runs[index]));
   return json_text(json);

@@ -74,9 +74,9 @@ bool side_by_side(const record::StepRecord& step) {
 
 std::string exclusive_note(const record::StepRecord& step) {
   if (!side_by_side(step)) return "";
-  return "; exclusive time: a moment in which kernels overlapped counts for each in equal parts, "
-         "and shares are shares of it. Each kernel is predicted as if it had the device to itself: "
-         "run with --pass -branches for errors per operation";
+  return ". Exclusive time divides a\nmoment in which kernels overlap equally among them, and "
+         "shares refer to it. Predictions assume\nthat a kernel has the device to itself, so run "
+         "with --pass -branches for errors per operation";
 }
 
 int64_t kernels_profiled(const record::StepRecord& step) {
@@ -130,7 +130,7 @@ Table operation_table(const record::OperationTable& table,
                                      {"bytes", Align::kRight, 6},
                                      {"FLOP/B", Align::kRight, 3},
                                      {"rate"},
-                                     {"traffic", Align::kRight, 4},
+                                     {"bandwidth", Align::kRight, 4},
                                      {"bound", Align::kLeft},
                                      {"predicted"},
                                      {"error"}};
@@ -213,7 +213,7 @@ Table trial_table(const record::TrialRecord& trial) {
   table.add({"step, measured", format_ns(before.median), format_ns(after.median),
              percent(trial.measured_gain())});
   table.add({"95% interval", interval_cell(before), interval_cell(after),
-             trial.is_clear() ? "clear of noise" : "within noise"});
+             trial.is_clear() ? "beyond noise" : "within noise"});
   table.add({"owned memory", format_bytes(trial.before.memory.owned_bytes),
              format_bytes(trial.after.memory.owned_bytes), percent(-trial.advice.memory_gain)});
   table.add({"mean loss", fmt::format("{:.4f}", trial.before.mean_loss()),

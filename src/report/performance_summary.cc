@@ -143,11 +143,10 @@ std::string performance_summary(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["version"] = record::kSummaryVersion;
   json["intervals"] =
-      "order statistics: the interval holds the true median with the probability in coverage";
+      "order statistics: the interval contains the true median with the probability in coverage";
   json["operation_times"] =
-      "time_ns: mean over the middle half of the instrumented steps, so that rows add up; "
-      "exclusive_ns: "
-      "a moment in which several kernels ran counts for each in equal parts";
+      "time_ns: mean over the middle half of the instrumented steps, so rows add up; exclusive_ns: "
+      "divides a moment in which kernels overlap equally among them";
   Json& runs = json["runs"] = Json::array();
   for (size_t i = 0; i < lab.runs.size(); ++i) {
     Json run = run_json(lab, lab.runs[i]);

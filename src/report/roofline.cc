@@ -78,7 +78,8 @@ std::string roofline(const record::LabRecord& lab,
                      const record::RunRecord& run,
                      const TerminalOptions& options,
                      size_t most) {
-  if (!lab.ceilings) return "No roofline: the machine's ceilings are not known (ridge machine).\n";
+  if (!lab.ceilings)
+    return "No roofline: the machine's ceilings are unknown (run ridge machine).\n";
   const cost::Ceilings& c = *lab.ceilings;
   DType dtype = product_dtype(run.setting);
   std::vector<record::OperationRow> rows = points(run, &c, most);
@@ -109,7 +110,7 @@ std::string roofline(const record::LabRecord& lab,
   }
   if (is_above)
     legends +=
-        "warning: over 100% means that operands came from a cache: the roof is that of memory\n";
+        "warning: over 100% means that operands came from a cache; the roof is memory bandwidth\n";
   return canvas.str(options) + roofs_text(c, memory) + legends;
 }
 

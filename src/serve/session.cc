@@ -78,7 +78,7 @@ void Session::write_tables() {
 void Session::check_ids(std::span<const int32_t> ids) const {
   for (size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= config().vocabulary)
-      throw usage_error("[ids] expected ids from 0 to {}, got {} at place {}",
+      throw usage_error("[ids] expected ids from 0 to {}, got {} at position {}",
                         config().vocabulary - 1, ids[i], i);
 }
 
@@ -194,7 +194,8 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
               tokens.size());
   for (int64_t slot : slots)
     if (room(slot) < 1)
-      throw runtime_error("[context] slot {} has no position left of {}", slot, options_.capacity);
+      throw runtime_error("[context] slot {} has used all of its {} positions", slot,
+                          options_.capacity);
   if (!options_.cached) {
     history_.push_back(tokens_[0]);
     run_whole(0);

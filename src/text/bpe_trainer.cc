@@ -258,7 +258,7 @@ void check_options(const BpeTrainerOptions& options) {
                         kMaxSpecialTokenBytes, token.size());
     auto as_byte = from_byte_alphabet(token);
     if (!seen.insert(token).second || (as_byte && as_byte->size() == 1))
-      throw usage_error("[bpe_trainer] special token {} is a token already", printable(token));
+      throw usage_error("[bpe_trainer] special token {} is already a token", printable(token));
   }
 }
 

@@ -192,8 +192,7 @@ ChatTemplate ChatTemplate::recognise(std::string_view jinja) {
     return found;
   }
   throw usage_error(
-      "[chat] the model's chat template is none of those known; choose one by name ({}). It begins "
-      "{}",
+      "[chat] unknown chat template in the model file; choose one by name ({}). It begins with {}",
       known_names(), printable(jinja, 60));
 }
 

@@ -60,8 +60,8 @@ void TokenIds::read(int64_t first, std::span<int32_t> out) const {
     uint32_t id = 0;
     std::memcpy(&id, from + i * bytes_of(width_), bytes_of(width_));
     if (id >= static_cast<uint32_t>(vocab_size_))
-      throw file_error("[{}] expected ids below {}, got {} at place {}", source_, vocab_size_, id,
-                       first + static_cast<int64_t>(i));
+      throw file_error("[{}] expected ids below {}, got {} at position {}", source_, vocab_size_,
+                       id, first + static_cast<int64_t>(i));
     out[i] = static_cast<int32_t>(id);
   }
 }

@@ -172,9 +172,9 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOption
     throw usage_error("[tokenizer] expected at most {} bytes of text at once, got {}",
                       kMaxTextBytes, text.size());
   if (options.add_bos && spec_.bos == kNoToken)
-    throw usage_error("[tokenizer] asked to begin with BOS, but the model has no such token");
+    throw usage_error("[tokenizer] cannot add BOS: the model has no such token");
   if (options.add_eos && spec_.eos == kNoToken)
-    throw usage_error("[tokenizer] asked to end with EOS, but the model has no such token");
+    throw usage_error("[tokenizer] cannot add EOS: the model has no such token");
 
   std::vector<int32_t> ids;
   ids.reserve(text.size() / 3 + 2);

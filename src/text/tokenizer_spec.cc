@@ -75,7 +75,8 @@ void check_ids(const TokenizerSpec& spec) {
   check_id(spec, "padding token", spec.padding);
   for (int32_t id : spec.end_of_generation) {
     check_id(spec, "end-of-generation token", id);
-    if (id == kNoToken) throw file_error("[tokenizer] end-of-generation token: got no id");
+    if (id == kNoToken)
+      throw file_error("[tokenizer] end-of-generation token: expected an id, got none");
   }
 }
 
@@ -117,7 +118,7 @@ TokenIndex checked_index(const TokenizerSpec& spec) {
   TokenIndex index(spec.tokens.size(), bytes);
   for (size_t id = 0; id < spec.tokens.size(); ++id)
     if (!index.insert(spec.tokens[id], static_cast<int32_t>(id)))
-      throw file_error("[tokenizer] token {}: {} is token {} already", id,
+      throw file_error("[tokenizer] token {}: {} is already token {}", id,
                        printable(spec.tokens[id], kShown), index.find(spec.tokens[id]));
   return index;
 }
@@ -131,7 +132,7 @@ PairTable<Merge> checked_merges(const TokenizerSpec& spec, const TokenIndex& ind
     size_t space = merge.find(' ');
     if (space == std::string_view::npos || space == 0 || space + 1 == merge.size() ||
         merge.find(' ', space + 1) != std::string_view::npos)
-      throw file_error("[tokenizer] merge {}: expected two tokens with a space between, got {}",
+      throw file_error("[tokenizer] merge {}: expected two tokens separated by a space, got {}",
                        rank, printable(merge, kShown));
     std::string joined(merge.substr(0, space));
     joined += merge.substr(space + 1);
@@ -139,12 +140,11 @@ PairTable<Merge> checked_merges(const TokenizerSpec& spec, const TokenIndex& ind
     int32_t right = index.find(merge.substr(space + 1));
     int32_t result = index.find(joined);
     if (left < 0 || right < 0 || result < 0)
-      throw file_error("[tokenizer] merge {}: {} names a token that the vocabulary lacks", rank,
+      throw file_error("[tokenizer] merge {}: {} names a token that is not in the vocabulary", rank,
                        printable(merge, kShown));
     auto [entry, fresh] = table.insert(left, right);
     if (!fresh)
-      throw file_error("[tokenizer] merge {}: {} stands there twice", rank,
-                       printable(merge, kShown));
+      throw file_error("[tokenizer] merge {}: {} appears twice", rank, printable(merge, kShown));
     entry = {static_cast<uint32_t>(rank), result};
   }
   return table;

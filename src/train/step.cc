@@ -57,13 +57,13 @@ TrainingStep build_step(const models::ModelConfig& config,
                         const cost::Ceilings* ceilings) {
   if (options.sequence == 1)
     throw usage_error(
-        "[seq-len] expected at least 2 tokens to train on, as each learns the one after it, got 1");
+        "[seq-len] expected at least 2 tokens, because each token predicts the next, got 1");
   if (options.micro_batches < 1)
     throw usage_error("[train] expected micro-batches >= 1, got {}", options.micro_batches);
   if (selection.has("store_bf16"))
     throw usage_error(
-        "[train] expected weights in fp32, store_bf16 keeps them in bf16; autocast_bf16 computes "
-        "in bf16 on fp32 masters");
+        "[train] expected fp32 weights, but store_bf16 keeps them in bf16; autocast_bf16 computes "
+        "in bf16 with fp32 master weights");
   models::ForwardGraph forward =
       models::build_training_graph(config, ops, options.batch_size, options.sequence);
   TrainingStep step;

@@ -77,7 +77,7 @@ TEST_F(ModelFilesTest, InspectNamesWhatIsWrong) {
 TEST_F(ModelFilesTest, ConvertGoesBothWays) {
   Output made = run({"convert", small("llama3_bf16_sharded"), "model.gguf", "--type", "q8_0"});
   ASSERT_EQ(made.code, 0) << made.err;
-  EXPECT_NE(made.out.find("Written to model.gguf"), std::string::npos);
+  EXPECT_NE(made.out.find("Wrote model.gguf"), std::string::npos);
   EXPECT_NE(made.err.find("note: no tokenizer.json"), std::string::npos);
   json quantized = inspect("model.gguf");
   EXPECT_EQ(quantized["types"].size(), 2u);

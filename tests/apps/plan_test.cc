@@ -37,7 +37,7 @@ TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
       run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10", "--batch-sizes", "2"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* said :
-       {"TTFT", "TPOT", "MBU", "kv_cache", "largest batch of", "longest context"})
+       {"TTFT", "TPOT", "MBU", "kv_cache", "largest batch at length", "longest context"})
     EXPECT_NE(output.out.find(said), std::string::npos) << said;
 }
 

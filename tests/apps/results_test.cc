@@ -227,7 +227,7 @@ TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
     return output.out;
   };
   std::string op = asked({"--op", "adamw"});
-  EXPECT_NE(op.find("# update, run 1 time(s) a step"), std::string::npos) << op;
+  EXPECT_NE(op.find("# update: 1 run(s) per step"), std::string::npos) << op;
   EXPECT_NE(op.find("optimizer"), std::string::npos) << op;
   // A value that the update makes, taken from its text.
   std::string graph = asked({"--graph", "--plain"});

@@ -33,7 +33,7 @@ TEST_F(TokenizerAppTest, TrainingGivesThePublishedMerges) {
 TEST_F(TokenizerAppTest, BadInputIsRefused) {
   std::string model = files::test_data("models/tokenizers/gpt2").string();
   expect_refused({"tokenizer"}, 2, "subcommand");
-  expect_refused({"tokenizer", "encode"}, 2, "model");
+  expect_refused({"tokenizer", "encode"}, 2, "MODEL");
   expect_refused({"tokenizer", "encode", "nowhere.gguf"}, 3, "nowhere.gguf");
   expect_refused({"tokenizer", "decode", model, "--ids", "1,x"}, 2,
                  "expected a token id, got \"x\"");

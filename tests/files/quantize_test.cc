@@ -233,7 +233,7 @@ TEST(Quantize, RefusesWhatATypeCannotHold) {
   expect_error([] { encoded(DType::kF16, std::vector<float>{70000}); }, ExitCode::kBadFile,
                "too large for f16");
   expect_error([] { encoded(DType::kI8, std::vector<float>{1}); }, ExitCode::kUsage,
-               "no conversion");
+               "cannot convert");
   EXPECT_FALSE(can_quantize(DType::kI8));
   EXPECT_TRUE(can_quantize(DType::kQ3_K));
 }

@@ -115,7 +115,7 @@ TEST(Safetensors, WritesShardsThatReadBack) {
   write_safetensors_folder(single.path(), sources_of(source.tensors()), 1 << 30);
   EXPECT_EQ(single.count(), 1u);
   expect_error([&] { write_safetensors_folder(single.path(), sources_of(source.tensors()), 1000); },
-               ExitCode::kUsage, "in the way");
+               ExitCode::kUsage, "must be removed first");
   EXPECT_EQ(single.count(), 1u);
 }
 
@@ -126,17 +126,21 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatLacks) {
   const auto write = [&](std::vector<TensorSource> tensors) {
     write_safetensors(folder / "x", tensors);
   };
-  expect_error([&] { write({{"q", DType::kQ4_0, Shape{32}, read}}); }, ExitCode::kUsage, "no q4_0");
+  expect_error(
+      [&] {
+        write({{"q", DType::kQ4_0, Shape{32}, read}});
+      },
+      ExitCode::kUsage, "does not support q4_0");
   expect_error(
       [&] {
         write({{"", DType::kU8, Shape{18}, read}});
       },
-      ExitCode::kUsage, "cannot name");
+      ExitCode::kUsage, "not a valid tensor name");
   expect_error(
       [&] {
         write({{"__metadata__", DType::kU8, Shape{18}, read}});
       },
-      ExitCode::kUsage, "cannot name");
+      ExitCode::kUsage, "not a valid tensor name");
   expect_error([&] { write({{"\xff", DType::kU8, Shape{18}, read}}); }, ExitCode::kUsage, "UTF-8");
   expect_error(
       [&] {
@@ -157,7 +161,7 @@ TEST(Safetensors, RefusesBadHeaders) {
   expect_refused(file_text("{"), "not valid JSON");
   expect_refused(file_text("{}x"), "not valid JSON");
   expect_refused(file_text("{\"a\":{\"b\":{\"c\":{}}}}"), "levels deep");
-  expect_refused(file_text("{}", "data"), "end at byte 0 of the data, which has 4");
+  expect_refused(file_text("{}", "data"), "end at byte 0 of the data, but the data has 4 bytes");
   expect_refused(file_text("{\"__metadata__\":{\"a\":1}}"), "__metadata__.a] expected a string");
   expect_refused(file_text("{\"__metadata__\":[]}"), "expected an object");
 }

@@ -22,8 +22,8 @@ command: ridge train
 """
 RUNS = """# Runs
 
-One file a run, newest first. [results.md](../results.md) has today's figure of each claim. `tools/runs_index.py` makes this table
-from the keys that each file begins with: date, machine, versions, commit, topic, command (a line each, `command` as often as needed).
+Each file is one run, newest first. [results.md](../results.md) has the current figure of each claim. `tools/runs_index.py` writes this
+table from the keys at the start of each file: date, machine, versions, commit, topic, command (one line each; `command` may repeat).
 
 | date | topic | machine | file |
 | --- | --- | --- | --- |
@@ -100,9 +100,9 @@ PLANTED = [
     ("lists", "src/passes/recompute.cc", TAG + PASS, "src/passes/recompute.cc:3: has no tests/passes/recompute_test.cc"),
     ("lists", "src/apps/explain.cc", TAG, 'src/apps/explain.cc:1: README.md has no line on "ridge explain"'),
     ("runs", "docs/runs/2026-01-02-step.md", RUN.replace("versions: PyTorch 2.15.0\n", ""), "step.md:1: has no key versions"),
-    ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: says date 2026-01-02"),
+    ("runs", "docs/runs/2026-01-03-step.md", RUN, "docs/runs/2026-01-03-step.md:1: has the date 2026-01-02"),
     ("runs", "docs/runs/step.md", RUN, "docs/runs/step.md:1: is not named"),
-    ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is not what"),
+    ("runs", "docs/runs/README.md", RUNS.replace("a step", "steps"), "docs/runs/README.md:1: is outdated"),
     ("runs", "docs/results.md", "\nSee runs/2026-01-04-step.md.\n", "docs/results.md:2: links to docs/runs/2026-01-04-step.md"),
 ]
 

@@ -241,8 +241,7 @@ TEST(Convert, RefusesTokensWithoutARow) {
   fs::copy(files::test_data("models/tokenizers/smollm/tokenizer.json"), folder / "in");
   files::expect_error(
       [&] { convert_to_gguf(ModelFile::open(folder / "in"), folder / "model.gguf", {}); },
-      ExitCode::kBadFile,
-      "expected at most 160 tokens, as many as the table of embeddings has rows");
+      ExitCode::kBadFile, "expected at most 160 tokens, one per row of the embedding table");
 }
 
 TEST(Convert, SaysThatThereIsNoTokenizer) {

@@ -46,7 +46,7 @@ TEST(TokenIds, RefusesBadFiles) {
             std::string::npos);
   EXPECT_NE(error_of([&] {
               TokenIds(bytes, IdWidth::k16, 99, "data.bin").read(0, out);
-            }).find("99 at place 2"),
+            }).find("99 at position 2"),
             std::string::npos);
   auto huge = bytes_of(std::vector<uint32_t>{1, 2, 0xFFFFFFFFu});
   EXPECT_NE(error_of([&] { TokenIds(huge, IdWidth::k32, 100, "f").read(0, out); }), "");

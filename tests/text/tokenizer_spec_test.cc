@@ -69,7 +69,7 @@ TEST(TokenizerSpec, SizesAreChecked) {
 TEST(TokenizerSpec, TokensAreChecked) {
   TokenizerSpec spec = small_byte_level();
   spec.tokens[1] = "a";
-  expect_refused(spec, "token 1: \"a\" is token 0 already");
+  expect_refused(spec, "token 1: \"a\" is already token 0");
   spec = small_byte_level();
   spec.types[1] = static_cast<TokenType>(77);
   expect_refused(spec, "token 1: unknown type 77");
@@ -122,10 +122,10 @@ TEST(TokenizerSpec, MergesAreChecked) {
   }
   for (const char* wrong : {"a x", "x b", "b a", "ab ab"}) {
     spec.merges = {"a b", wrong};
-    expect_refused(spec, "the vocabulary lacks");
+    expect_refused(spec, "is not in the vocabulary");
   }
   spec.merges = {"a b", "a b"};
-  expect_refused(spec, "stands there twice");
+  expect_refused(spec, "appears twice");
 }
 
 TEST(TokenizerSpec, RandomDamageIsRefusedOrHarmless) {

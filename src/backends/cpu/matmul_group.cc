@@ -20,14 +20,14 @@ namespace {
 std::string unsupported_weight(DType weight) {
   return supports_quantized(weight)
              ? ""
-             : fmt::format("no product takes a weight of {}", ridge::name(weight));
+             : fmt::format("no kernel multiplies weights of type {}", ridge::name(weight));
 }
 
 std::string unsupported(const Call& call) {
   if (call.attrs.text("activations") == "bf16" && !has_bf16_tiles())
-    return "only tiles (AMX) multiply blocks in bf16";
+    return "only AMX tiles multiply blocks in bf16";
   if (call.attrs.text("activations") == "i8" && call.inputs[0].shape[0] > kGemvTokens)
-    return fmt::format("8-bit activations are for up to {} tokens", kGemvTokens);
+    return fmt::format("8-bit activations support up to {} tokens", kGemvTokens);
   for (const Type& weight : call.inputs.subspan(1)) {
     if (is_panels(weight.dtype) && (!takes_panels() || call.attrs.text("activations") == "f32"))
       return "panels of rows are multiplied in codes, from AVX2 on, or in bf16 tiles (AMX)";
@@ -143,9 +143,8 @@ bool has_stored_weight(const Call& call) {
 
 std::string unsupported_stored(const Call& call) {
   if (!parse_einsum(call.attrs.text("einsum")).is_projection() || call.inputs.size() != 2)
-    return "a weight as it is stored is multiplied in the form nd,fd->nf alone";
-  if (call.outputs[0].dtype != DType::kF32)
-    return "a product with a weight as it is stored gives f32";
+    return "a weight as stored supports only the form nd,fd->nf";
+  if (call.outputs[0].dtype != DType::kF32) return "a GEMM with a weight as stored returns f32";
   return unsupported_weight(call.inputs[1].dtype);
 }
 

@@ -14,12 +14,11 @@ CublasLt open() {
   SharedLibrary library(kNames);
   if (!library.is_open())
     throw Error(
-        fmt::format("[cuda] products need cuBLASLt, which does not open: {}", library.failure()),
+        fmt::format("[cuda] GEMMs need cuBLASLt, which cannot be opened: {}", library.failure()),
         ExitCode::kDevice);
   auto find = [&](auto& function, const char* symbol) {
     if (!library.find(function, symbol))
-      throw Error(fmt::format("[cuda] the cuBLASLt found here lacks {}", symbol),
-                  ExitCode::kDevice);
+      throw Error(fmt::format("[cuda] this cuBLASLt does not have {}", symbol), ExitCode::kDevice);
   };
   CublasLt lt{};
   find(lt.create, "cublasLtCreate");
@@ -51,7 +50,7 @@ const char* words(cublasStatus_t status) {
     case CUBLAS_STATUS_INVALID_VALUE:
       return "invalid value";
     case CUBLAS_STATUS_ARCH_MISMATCH:
-      return "this GPU lacks it";
+      return "not supported by this GPU";
     case CUBLAS_STATUS_EXECUTION_FAILED:
       return "execution failed";
     case CUBLAS_STATUS_INTERNAL_ERROR:

@@ -50,12 +50,12 @@ Opened open() {
   SharedLibrary library(kNames);
   Opened opened;
   if (!library.is_open()) {
-    opened.failure = "CUPTI does not open: " + library.failure();
+    opened.failure = "CUPTI cannot be opened: " + library.failure();
     return opened;
   }
   auto find = [&](auto& function, const char* symbol) {
     if (!library.find(function, symbol))
-      opened.failure = fmt::format("the CUPTI found here lacks {}", symbol);
+      opened.failure = fmt::format("this CUPTI does not have {}", symbol);
   };
   Cupti& c = opened.cupti;
   find(c.subscribe, "cuptiSubscribe");
@@ -112,7 +112,7 @@ class CuptiClock final : public Instrument {
       if (status == CUPTI_SUCCESS)
         status = cupti().enable_callback(1, subscriber_, CUPTI_CB_DOMAIN_RESOURCE,
                                          static_cast<CUpti_CallbackId>(id));
-    if (status != CUPTI_SUCCESS) return "CUPTI does not start: " + words(status);
+    if (status != CUPTI_SUCCESS) return "CUPTI cannot be started: " + words(status);
     attached = this;
     return "";
   }

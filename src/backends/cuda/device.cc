@@ -52,14 +52,16 @@ double flops_per_clock(const DeviceFacts& facts, DType dtype, bool tf32) {
 
 std::string missing_device(const DriverAnswer& answer) {
   if (answer.driver_version == 0)
-    return "no NVIDIA driver was found on this machine (libcuda.so.1 does not open)";
+    return "this machine has no NVIDIA driver (libcuda.so.1 cannot be opened)";
   if (answer.status == cudaErrorInsufficientDriver)
-    return fmt::format("the NVIDIA driver is too old: it knows CUDA {}, and this program needs {}",
-                       version(answer.driver_version), version(answer.runtime_version));
+    return fmt::format(
+        "the NVIDIA driver is too old: it supports CUDA {}, but this program needs {}",
+        version(answer.driver_version), version(answer.runtime_version));
   if (answer.status == cudaErrorNoDevice || (answer.status == cudaSuccess && answer.devices == 0))
     return "the NVIDIA driver finds no GPU on this machine";
   if (answer.status != cudaSuccess)
-    return fmt::format("the NVIDIA driver does not start: {}", cudaGetErrorString(answer.status));
+    return fmt::format("the NVIDIA driver cannot be started: {}",
+                       cudaGetErrorString(answer.status));
   return "";
 }
 

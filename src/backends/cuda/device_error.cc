@@ -50,7 +50,7 @@ void out_of_memory(int64_t bytes, const char* what) {
   cudaGetLastError();
   size_t free = 0, total = 0;
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) free = total = 0;
-  throw memory_error("[cuda] no room for '{}': asked for {}, {} of the GPU's {} are free", what,
+  throw memory_error("[cuda] cannot allocate {1} for '{0}': {2} of the GPU's {3} are free", what,
                      format_bytes(bytes), format_bytes(static_cast<int64_t>(free)),
                      format_bytes(static_cast<int64_t>(total)));
 }

@@ -26,14 +26,13 @@ Nvrtc open() {
   static constexpr const char* kNames[] = {"libnvrtc.so.13"};
   SharedLibrary library(kNames);
   if (!library.is_open())
-    throw Error(fmt::format("[cuda] generated kernels need NVRTC, which does not open: {}; --pass "
-                            "-generate_pointwise "
-                            "does without",
+    throw Error(fmt::format("[cuda] generated kernels need NVRTC, which cannot be opened: {}; "
+                            "--pass -generate_pointwise runs without it",
                             library.failure()),
                 ExitCode::kDevice);
   auto find = [&](auto& function, const char* symbol) {
     if (!library.find(function, symbol))
-      throw Error(fmt::format("[cuda] the NVRTC found here lacks {}", symbol), ExitCode::kDevice);
+      throw Error(fmt::format("[cuda] this NVRTC does not have {}", symbol), ExitCode::kDevice);
   };
   Nvrtc nvrtc{};
   find(nvrtc.create, "nvrtcCreateProgram");

@@ -29,13 +29,14 @@ bool says(const std::string& text, const char* part) {
 
 TEST(CudaFaults, WhatTheDriverLacks) {
   EXPECT_EQ(missing_device({13000, 13000, cudaSuccess, 1}), "");
-  EXPECT_TRUE(says(missing_device({0, 13000, cudaSuccess, 0}), "no NVIDIA driver was found"));
+  EXPECT_TRUE(
+      says(missing_device({0, 13000, cudaSuccess, 0}), "this machine has no NVIDIA driver"));
   EXPECT_EQ(missing_device({12040, 13000, cudaErrorInsufficientDriver, 0}),
-            "the NVIDIA driver is too old: it knows CUDA 12.4, and this program needs 13.0");
+            "the NVIDIA driver is too old: it supports CUDA 12.4, but this program needs 13.0");
   for (cudaError_t status : {cudaErrorNoDevice, cudaSuccess})
     EXPECT_TRUE(says(missing_device({13000, 13000, status, 0}), "finds no GPU"));
   EXPECT_TRUE(says(missing_device({13000, 13000, cudaErrorSystemDriverMismatch, 0}),
-                   "the NVIDIA driver does not start"));
+                   "the NVIDIA driver cannot be started"));
 }
 
 TEST(CudaFaults, StatusesBecomeErrorsWithTheirExitCodes) {
@@ -74,7 +75,7 @@ TEST_F(GpuFaults, MoreMemoryThanThereIs) {
     std::exit(0);
   };
   EXPECT_EXIT(ask(), testing::ExitedWithCode(4),
-              "no room for 'arena of temporaries': asked for 1.00 PiB, .* are free");
+              "cannot allocate 1.00 PiB for 'arena of temporaries': .* are free");
 }
 
 // Every later call fails as well; the process ends all the same.

@@ -168,10 +168,10 @@ class CpuCalibration final : public Calibration {
     ceilings.machine.clock_source = "timed chain of dependent additions, all threads busy";
     for (const Finish& finish : parts_) finish(ceilings);
     add_theory(ceilings);
-    ceilings.notes = {
-        "ceilings are lower octiles over rounds, for disturbances only add time",
-        "rates that predict are medians",
-        "theoretical GEMM rates: cores x FLOPs a cycle by the maker's documents x measured clock"};
+    ceilings.notes = {"ceilings are lower octiles over rounds, because disturbances only add time",
+                      "predictions use median rates",
+                      "theoretical GEMM rates: cores x FLOPs per cycle (manufacturer's documents) "
+                      "x measured clock"};
     return ceilings;
   }
 

@@ -23,8 +23,8 @@ const passes::Pass& native_gemm_pass() {
   static const passes::Pass pass{"native_gemm",
                                  passes::Stage::kStep,
                                  passes::Serves::kBoth,
-                                 "GEMMs in bf16 by native kernels on the tiles of AMX",
-                                 "last bits: the error is the library's, the rounding is not",
+                                 "run bf16 GEMMs on native AMX tile kernels",
+                                 "the last bits differ from the library's; the error is the same",
                                  run};
   return pass;
 }

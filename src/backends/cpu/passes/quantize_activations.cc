@@ -54,9 +54,9 @@ const passes::Pass& quantize_activations_pass() {
       "quantize_activations",
       passes::Stage::kForward,
       passes::Serves::kInference,
-      "round what is multiplied with quantized weights to 16 bits, beside AMX to 8 bits or bf16",
-      "precision: one part in 64,516 of each block's largest, beside AMX one in 254, in bf16 one "
-      "in 512 of each number",
+      "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or bf16)",
+      "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 "
+      "1/512 of each value)",
       run};
   return pass;
 }

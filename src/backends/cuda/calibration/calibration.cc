@@ -269,13 +269,12 @@ class CudaCalibration final : public Calibration {
     for (cost::ProductRates& rates : c_.products) {
       if (rates.is_native) continue;
       rates.stream_call_ns = launches_.call_ns(rates.dtype);
-      gemms += fmt::format(", for a GEMM of {} {:.0f} ns", rates.name(), rates.stream_call_ns);
+      gemms += fmt::format(", for a GEMM in {} {:.0f} ns", rates.name(), rates.stream_call_ns);
     }
-    c_.notes.push_back(
-        fmt::format("a launch takes {:.0f} ns inside a graph; on a stream it takes the host "
-                    "{:.0f} ns{}, and the device {:.0f} ns more than there; a step that computes "
-                    "nothing takes {:.0f} ns",
-                    c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.empty_step_ns));
+    c_.notes.push_back(fmt::format(
+        "a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} ns{}, and "
+        "the device {:.0f} ns more than in a graph; an empty step takes {:.0f} ns",
+        c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.empty_step_ns));
     c_.notes.push_back(
         "times are medians of launches inside a graph; theoretical rates at the highest clock");
     return c_;

@@ -55,7 +55,7 @@ const passes::Pass& fuse_append_attention_pass() {
   static const passes::Pass pass{"fuse_append_attention",
                                  passes::Stage::kStep,
                                  passes::Serves::kInference,
-                                 "rotate, append and attend in one kernel",
+                                 "rotate heads, append to the KV cache and attend in one kernel",
                                  "",
                                  run};
   return pass;

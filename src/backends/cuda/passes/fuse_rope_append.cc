@@ -98,7 +98,7 @@ const passes::Pass& fuse_rope_append_pass() {
       "fuse_rope_append",
       passes::Stage::kStep,
       passes::Serves::kInference,
-      "norm and rotate heads and append them to their cache in one kernel",
+      "norm and rotate heads and append them to the KV cache in one kernel",
       "",
       run};
   return pass;

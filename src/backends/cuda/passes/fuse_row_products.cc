@@ -158,7 +158,7 @@ const passes::Pass& fuse_row_products_pass() {
   static const passes::Pass pass{"fuse_row_products",
                                  passes::Stage::kStep,
                                  passes::Serves::kInference,
-                                 "norms, gates and residual sums inside the GEMMs of a few rows",
+                                 "fuse norms, gates and residual adds into GEMMs of a few rows",
                                  "",
                                  run};
   return pass;

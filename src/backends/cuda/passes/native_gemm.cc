@@ -25,8 +25,8 @@ const passes::Pass& native_gemm_pass() {
   static const passes::Pass pass{"native_gemm",
                                  passes::Stage::kStep,
                                  passes::Serves::kBoth,
-                                 "GEMMs in fp32 by native kernels: sums of bf16 pieces on Hopper",
-                                 "last bits: the error is the library's, the rounding is not",
+                                 "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels",
+                                 "the last bits differ from the library's; the error is the same",
                                  run};
   return pass;
 }

@@ -88,8 +88,8 @@ const passes::Pass& transpose_operands_pass() {
       "transpose_operands",
       passes::Stage::kStep,
       passes::Serves::kTraining,
-      "transpose an operand along the depth where the GEMM gains more by it",
-      "bytes and a launch for time",
+      "transpose an operand of a GEMM if that saves more time than it costs",
+      "more bytes and one more launch for less time",
       run};
   return pass;
 }
