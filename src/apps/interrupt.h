@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C and its like: they end the program, and nothing half written stays. Not a subcommand.
+// Signals that end the program, so that nothing half written stays: Ctrl-C and its like, and reads of
+// a mapped file that shrank. Not a subcommand.
 #pragma once
 
 namespace ridge::apps {
 
-// Call first in main: threads that begin later leave SIGINT, SIGTERM and SIGHUP to one that waits
-// for them, takes away what is unfinished (files/unfinished.h) and ends the program by the signal.
-void remove_unfinished_on_interrupt();
+// Call first in main. SIGINT, SIGTERM and SIGHUP go to a thread of their own, which removes what is
+// unfinished (files/unfinished.h) and ends the program by the signal. SIGBUS at an address of a mapped
+// file ends it too, with a sentence that names the file and exit code 3.
+void end_cleanly_on_signals();
 
 }  // namespace ridge::apps
