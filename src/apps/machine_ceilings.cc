@@ -4,15 +4,15 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include "apps/environment.h"
 #include "backends/cpu/calibration/calibration.h"
 #include "backends/cuda/calibration/calibration.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "files/atomic_file.h"
+#include "files/mapped_file.h"
 #include "measure/calibration.h"
 
 namespace ridge::apps {
@@ -22,15 +22,20 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kProgressSteps = 1000;
 
-// Ignores a file of another machine or format; the next measurement replaces it.
+constexpr size_t kLargestFile = 16 << 20;
+
+// A file that cannot be used is replaced after a warning.
 std::optional<cost::Ceilings> cached(const fs::path& path, const cost::Machine& machine) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(path, error))) return std::nullopt;
   try {
+    const std::string text = files::read_small_file(path, kLargestFile);
     cost::Ceilings ceilings = cost::ceilings_from_json(text, path.string());
     if (ceilings.machine.hash() == machine.hash()) return ceilings;
-  } catch (const Error&) {
+    throw file_error("[{}] these are the ceilings of {}", path.string(), ceilings.machine.str());
+  } catch (const Error& unusable) {
+    fmt::print(stderr, "warning: {}; the ceilings are measured again\n",
+               terminal_safe(unusable.what()));
   }
   return std::nullopt;
 }
@@ -62,7 +67,9 @@ cost::Ceilings cached_or_measured(const MachineOptions& options,
   try {
     fs::create_directories(path.parent_path());
     files::write_file(path, cost::to_json(ceilings));
-  } catch (const std::exception&) {  // without a cache file the next run measures again
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "warning: {}; the next run measures the ceilings again\n",
+               terminal_safe(error.what()));
   }
   return ceilings;
 }

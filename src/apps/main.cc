@@ -16,8 +16,11 @@
 #include "base/error.h"
 #include "base/nearest_name.h"
 #include "base/printable.h"
+#include "base/terminal.h"
 
 namespace {
+
+constexpr size_t kLongestMessage = 2000;  // bytes; the longest of our own lists the passes
 
 // CLI11 would read a value that begins with a minus as an option, so --pass -fuse_glu becomes
 // --pass=-fuse_glu.
@@ -100,16 +103,19 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+// Messages hold foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
+  std::string safe = ridge::terminal_safe(message.substr(0, kLongestMessage));
+  if (message.size() > kLongestMessage) safe += fmt::format("... ({} bytes)", message.size());
   // fmt::print would throw if stderr is closed, and the exit code would be lost.
-  std::fprintf(stderr, "ridge: %.*s\n", static_cast<int>(message.size()), message.data());
+  std::fprintf(stderr, "ridge: %s\n", safe.c_str());
   return static_cast<int>(code);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  ridge::apps::remove_unfinished_on_interrupt();
+  ridge::apps::end_cleanly_on_signals();
   try {
     return run(argc, argv);
   } catch (const ridge::Error& error) {

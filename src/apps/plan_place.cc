@@ -3,37 +3,24 @@
 #include "apps/plan_place.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "apps/machine_ceilings.h"
 #include "backends/null/null_backend.h"
 #include "base/error.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "cost/hardware.h"
+#include "files/mapped_file.h"
 
 namespace ridge::apps {
 namespace {
 
-constexpr std::uintmax_t kLargestFile = 1 << 20;
-
-std::string file_text(const std::filesystem::path& path) {
-  std::error_code error;
-  std::uintmax_t bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) throw file_error("[hardware] cannot read {}", printable(path.string()));
-  if (bytes > kLargestFile)
-    throw file_error("[hardware] expected {} to be at most {}, got {}", printable(path.string()),
-                     format_bytes(kLargestFile), format_bytes(static_cast<int64_t>(bytes)));
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+constexpr size_t kLargestFile = 1 << 20;
 
 cost::Hardware hardware(const std::string& name) {
   if (const cost::Hardware* known = cost::find_hardware(name)) return *known;
   std::error_code error;
-  if (std::filesystem::is_regular_file(name, error))
-    return cost::hardware_from_json(file_text(name), name);
+  if (std::filesystem::exists(name, error))
+    return cost::hardware_from_json(files::read_small_file(name, kLargestFile), name);
   throw usage_error("[hardware] expected this, {}, or a JSON file, got {}", cost::hardware_names(),
                     printable(name));
 }

@@ -87,18 +87,9 @@ std::vector<int32_t> parse_ids(const std::string& text, const char* source) {
 
 void write_text(std::string_view text) {
   static const bool is_terminal = ::isatty(STDOUT_FILENO) != 0;
-  while (is_terminal && !text.empty()) {
-    size_t end = text.find_first_of("\n\t");
-    std::string part = terminal_safe(text.substr(0, end));
-    std::fwrite(part.data(), 1, part.size(), stdout);
-    if (end == std::string_view::npos) {
-      text = {};
-    } else {
-      std::fputc(text[end], stdout);
-      text.remove_prefix(end + 1);
-    }
-  }
-  if (!is_terminal) std::fwrite(text.data(), 1, text.size(), stdout);
+  const std::string safe = is_terminal ? terminal_safe_text(text) : std::string();
+  if (is_terminal) text = safe;
+  std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
 std::string wrap_lines(std::string_view text, size_t columns, std::string_view indent) {

@@ -51,6 +51,50 @@ size_t character_length(std::string_view text) {
   return overlong || no_character ? 0 : length;
 }
 
+// Characters that show nothing or reorder what stands around them (Unicode 15: Default_Ignorable
+// and Bidi_Control, without the selectors of emoji).
+bool is_mark(char32_t c) {
+  return c == 0xAD || c == 0x34F || c == 0x61C || (c >= 0x115F && c <= 0x1160) ||
+         (c >= 0x17B4 && c <= 0x17B5) || c == 0x180E || (c >= 0x200B && c <= 0x200F) ||
+         (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) || c == 0x3164 ||
+         c == 0xFEFF || c == 0xFFA0 || (c >= 0xFFF0 && c <= 0xFFFB) ||
+         (c >= 0x1BCA0 && c <= 0x1BCA3) || (c >= 0x1D173 && c <= 0x1D17A) ||
+         (c >= 0xE0000 && c <= 0xE0FFF);
+}
+
+// Of a well-formed character.
+char32_t code_point(std::string_view character) {
+  auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0);
+  char32_t value = byte(0) & (0xFFu >> (character.size() + 1));
+  for (size_t i = 1; i < character.size(); ++i) value = value << 6 | (byte(i) & 0x3Fu);
+  return value;
+}
+
+std::string disarmed(std::string_view bytes, bool is_text) {
+  std::string text;
+  while (!bytes.empty()) {
+    const size_t length = character_length(bytes);
+    const std::string_view character = bytes.substr(0, std::max<size_t>(length, 1));
+    bytes.remove_prefix(character.size());
+    if (length == 0) {
+      text += "\uFFFD";
+      continue;
+    }
+    const char32_t c = code_point(character);
+    const bool is_control = c < 0x20 || (c >= 0x7F && c < 0xA0);
+    if (is_text && (c == '\n' || c == '\t'))
+      text += character;
+    else if (is_control)
+      text += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    else if (!is_text && is_mark(c))
+      text += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    else
+      text += character;
+  }
+  return text;
+}
+
 // The head of the text that fits in `columns`; the text has no escape sequences.
 std::string_view cut(std::string_view text, int columns) {
   size_t end = 0;
@@ -92,26 +136,9 @@ std::string paint(std::string_view text, Colour colour, const TerminalOptions& o
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<size_t>(colour)], text);
 }
 
-std::string terminal_safe(std::string_view bytes) {
-  std::string text;
-  while (!bytes.empty()) {
-    size_t length = character_length(bytes);
-    unsigned first = static_cast<unsigned char>(bytes[0]);
-    // Terminals obey the second set of controls too, U+0080 to U+009F.
-    unsigned last = length == 2 ? static_cast<unsigned char>(bytes[1]) : 0;
-    if (length == 0) {
-      text += "\uFFFD";
-    } else if (first < 0x20 || first == 0x7F) {
-      text += fmt::format("\\x{:02x}", first);
-    } else if (first == 0xC2 && last < 0xA0) {
-      text += fmt::format("\\x{:02x}", last);
-    } else {
-      text += bytes.substr(0, length);
-    }
-    bytes.remove_prefix(std::max<size_t>(length, 1));
-  }
-  return text;
-}
+std::string terminal_safe(std::string_view bytes) { return disarmed(bytes, false); }
+
+std::string terminal_safe_text(std::string_view bytes) { return disarmed(bytes, true); }
 
 int display_width(std::string_view text) {
   int width = 0;

@@ -29,9 +29,12 @@ enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan }
 // The text in that colour, or unchanged where options.colour is off.
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options);
 
-// Foreign text as it is (model output, file names), but harmless: control characters become \xNN,
-// bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with printable() instead.
+// Foreign text (file names, names in files, option values) on one line and harmless: control
+// characters become \xNN; marks that change the direction of text or are invisible (U+202E, U+200B)
+// become \uNNNN; bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with printable().
 std::string terminal_safe(std::string_view bytes);
+// The same for the text that a model writes: line ends, tabs and the marks stay.
+std::string terminal_safe_text(std::string_view bytes);
 
 // Columns that the text takes on a terminal.
 int display_width(std::string_view text);

@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 
@@ -18,7 +16,6 @@ namespace ridge::files {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;  // large enough that a system call's cost vanishes
-constexpr int kNameAttempts = 100;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -31,16 +28,15 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(fd);
 }
 
-int create_beside(const std::filesystem::path& folder, Unfinished& temporary) {
-  static std::atomic<unsigned> counter{0};
-  for (int attempt = 0; attempt < kNameAttempts; ++attempt) {
-    // Short, so that a target name of the longest length still works.
-    const auto path = folder / fmt::format(".ridge-tmp-{}-{}", ::getpid(), counter++);
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0) temporary = Unfinished(path);
-    if (fd >= 0 || errno != EEXIST) return fd;
-  }
-  return -1;
+// Bytes of a mapped file that shrank: a read of them raises the signal that names that file, where
+// the system call would blame the one that is written.
+void read_each_page(std::span<const std::byte> bytes) {
+  const int error = errno;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  for (size_t at = 0; at < bytes.size(); at += page)
+    static_cast<void>(*const_cast<const volatile std::byte*>(&bytes[at]));
+  static_cast<void>(*const_cast<const volatile std::byte*>(&bytes.back()));
+  errno = error;
 }
 
 }  // namespace
@@ -60,31 +56,20 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
     throw runtime_error("[{}] cannot write: expected a regular file", path.string());
   const auto folder = path_.has_parent_path() ? path_.parent_path() : std::filesystem::path(".");
   if (!path_.has_filename()) throw runtime_error("[{}] cannot write: no file name", path.string());
-  fd_ = create_beside(folder, temporary_);
-  if (fd_ < 0)
+  temporary_ = Unfinished::file(folder);
+  if (temporary_.path().empty())
     throw runtime_error("[{}] cannot write into {}: {}", path.string(), folder.string(),
                         reason(errno));
   // A replaced file keeps its permissions; where that is not allowed the default ones stay.
-  if (exists && ::fchmod(fd_, status.st_mode & 07777) != 0) errno = 0;
+  if (exists && ::fchmod(temporary_.descriptor(), status.st_mode & 07777) != 0) errno = 0;
 }
 
-AtomicFile::~AtomicFile() { discard(); }
-
-AtomicFile::AtomicFile(AtomicFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::move(other.temporary_)),
-      fd_(std::exchange(other.fd_, -1)),
-      buffer_(std::move(other.buffer_)),
-      written_bytes_(other.written_bytes_) {}
-
-void AtomicFile::discard() noexcept {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+AtomicFile::~AtomicFile() {
   if (!temporary_.path().empty()) ::unlink(temporary_.path().c_str());
-  temporary_ = {};
 }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  RIDGE_CHECK(fd_ >= 0, "write to {} after finish", path_.string());
+  RIDGE_CHECK(!finished_, "write to {} after finish", path_.string());
   if (buffer_.size() + bytes.size() > kBufferBytes) flush();
   if (bytes.size() > kBufferBytes) return write_through(bytes);
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
@@ -107,8 +92,9 @@ void AtomicFile::flush() {
 
 void AtomicFile::write_through(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
+    const ssize_t count = ::write(temporary_.descriptor(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EFAULT) read_each_page(bytes);
     if (count <= 0)
       throw runtime_error("[{}] cannot write after {} bytes: {}", path_.string(), written_bytes_,
                           count == 0 ? "nothing was taken" : reason(errno));
@@ -118,20 +104,19 @@ void AtomicFile::write_through(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::finish() {
-  RIDGE_CHECK(fd_ >= 0, "{} is already finished", path_.string());
+  RIDGE_CHECK(!finished_, "{} is already finished", path_.string());
   flush();
   buffer_ = {};
   // Delayed allocation reports a full disk only here.
-  if (::fsync(fd_) != 0)
+  if (::fsync(temporary_.descriptor()) != 0)
     throw runtime_error("[{}] cannot flush {} bytes to disk: {}", path_.string(), written_bytes_,
                         reason(errno));
-  if (::close(std::exchange(fd_, -1)) != 0)
-    throw runtime_error("[{}] cannot close: {}", path_.string(), reason(errno));
+  finished_ = true;
 }
 
 void AtomicFile::commit() {
   RIDGE_CHECK(!temporary_.path().empty(), "second commit of {}", path_.string());
-  if (fd_ >= 0) finish();
+  if (!finished_) finish();
   if (::rename(temporary_.path().c_str(), path_.c_str()) != 0)
     throw runtime_error("[{}] cannot rename into place: {}", path_.string(), reason(errno));
   temporary_ = {};

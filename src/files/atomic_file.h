@@ -23,7 +23,7 @@ class AtomicFile {
   // the device or pipe). A link is followed: its target is replaced.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
-  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile(AtomicFile&& other) noexcept = default;
   AtomicFile& operator=(AtomicFile&&) = delete;
   AtomicFile(const AtomicFile&) = delete;
 
@@ -34,7 +34,7 @@ class AtomicFile {
   void pad_to_multiple(int64_t alignment_bytes);  // zeros
   int64_t size() const { return written_bytes_ + static_cast<int64_t>(buffer_.size()); }
 
-  // Flushes, syncs and closes: what can still fail after it is only the rename. For several files
+  // Flushes and syncs: what can still fail after it is only the rename. For several files
   // that should appear together, finish all, then commit all.
   void finish();
   // Finishes if need be, then renames; call once, last.
@@ -43,13 +43,12 @@ class AtomicFile {
  private:
   void flush();
   void write_through(std::span<const std::byte> bytes);
-  void discard() noexcept;
 
   std::filesystem::path path_;
   Unfinished temporary_;
-  int fd_ = -1;
   std::vector<std::byte> buffer_;
   int64_t written_bytes_ = 0;
+  bool finished_ = false;
 };
 
 void write_file(const std::filesystem::path& path, std::string_view contents);

@@ -24,11 +24,10 @@ AtomicFolder::AtomicFolder(fs::path path) : path_(std::move(path)) {
     throw usage_error("[{}] expected a new or an empty folder, found {}", path_.string(),
                       fs::is_directory(status) ? "one with files in it" : "something else");
   fs::path parent = path_.has_parent_path() ? path_.parent_path() : fs::path(".");
-  std::string pattern = (parent / ("." + path_.filename().string() + ".XXXXXX")).string();
-  if (::mkdtemp(pattern.data()) == nullptr)
+  temporary_ = Unfinished::folder(parent);
+  if (inside().empty())
     throw runtime_error("[{}] cannot make a folder in {}: {}", path_.string(), parent.string(),
                         std::generic_category().message(errno));
-  temporary_ = Unfinished(pattern);
 }
 
 AtomicFolder::~AtomicFolder() {
@@ -38,7 +37,7 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::commit() {
   RIDGE_CHECK(!inside().empty(), "second commit of {}", path_.string());
-  // mkdtemp's folder is the owner's alone; a result is everybody's.
+  // The temporary folder is the owner's alone; a result is everybody's.
   mode_t mask = ::umask(0);
   ::umask(mask);
   ::chmod(inside().c_str(), 0777 & ~mask);

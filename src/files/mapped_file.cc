@@ -7,7 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <system_error>
 
 #include "base/error.h"
@@ -31,7 +33,60 @@ class Descriptor {
   int fd_;
 };
 
+// The mapped files as a list that a signal handler may walk: entries are reused, never freed.
+struct Mapping {
+  std::atomic<const std::byte*> data = nullptr;  // null: the entry is free
+  size_t size = 0;
+  std::string source;
+  Mapping* next = nullptr;
+};
+std::atomic<Mapping*> mappings = nullptr;
+std::mutex mappings_mutex;  // held by those who change the list
+
+void enlist(const std::byte* data, size_t size, const std::string& source) {
+  std::scoped_lock lock(mappings_mutex);
+  Mapping* entry = mappings;
+  while (entry != nullptr && entry->data != nullptr) entry = entry->next;
+  const bool is_new = entry == nullptr;
+  if (is_new) entry = new Mapping;
+  entry->size = size;
+  entry->source = source;
+  entry->data = data;
+  if (!is_new) return;
+  entry->next = mappings;
+  mappings = entry;
+}
+
+void delist(const std::byte* data) {
+  std::scoped_lock lock(mappings_mutex);
+  for (Mapping* entry = mappings; entry != nullptr; entry = entry->next)
+    if (entry->data == data) entry->data = nullptr;
+}
+
+const Mapping* find_mapping(const void* address) {
+  const auto* at = static_cast<const std::byte*>(address);
+  for (const Mapping* entry = mappings; entry != nullptr; entry = entry->next) {
+    const std::byte* begin = entry->data;
+    if (begin != nullptr && at >= begin && at < begin + entry->size) return entry;
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+bool is_mapped(const void* address) { return find_mapping(address) != nullptr; }
+
+std::string unreadable_file(const void* address) {
+  const Mapping* mapping = find_mapping(address);
+  if (mapping == nullptr) return "a mapped file cannot be read";
+  struct stat status {};
+  if (::stat(mapping->source.c_str(), &status) == 0 &&
+      static_cast<size_t>(status.st_size) < mapping->size)
+    return fmt::format("[{}] the file shrank from {} to {} bytes while it was read",
+                       mapping->source, mapping->size, status.st_size);
+  return fmt::format("[{}] the file cannot be read at byte {}: it changed, or its disk failed",
+                     mapping->source, static_cast<const std::byte*>(address) - mapping->data);
+}
 
 std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
                                         uint64_t offset,
@@ -60,9 +115,11 @@ MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string(
     throw file_error("[{}] cannot map {} bytes: {}", source_, size_, reason(errno));
   data_ =
       std::unique_ptr<const std::byte, Unmap>(static_cast<const std::byte*>(data), Unmap{size_});
+  enlist(data_.get(), size_, source_);
 }
 
 void MappedFile::Unmap::operator()(const std::byte* data) const {
+  delist(data);
   ::munmap(const_cast<std::byte*>(data), size);
 }
 
@@ -77,6 +134,14 @@ void MappedFile::release(std::span<const std::byte> part) const {
   if (begin >= end) return;
   ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin,
             MADV_DONTNEED);  // a hint: failure is fine
+}
+
+std::string read_small_file(const std::filesystem::path& path, size_t most_bytes) {
+  const MappedFile file(path);
+  if (file.bytes().size() > most_bytes)
+    throw file_error("[{}] expected at most {} bytes, found {}", file.source(), most_bytes,
+                     file.bytes().size());
+  return std::string(file.text());
 }
 
 }  // namespace ridge::files

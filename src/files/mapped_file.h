@@ -23,8 +23,8 @@ std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
 class MappedFile {
  public:
   // A bad-file Error says whether the path is missing, unreadable, a folder or other non-file, or
-  // empty. Another process that shortens the file later makes reads of the lost part fault; nobody
-  // can check that.
+  // empty. If another process shortens the file later, or its disk fails, reads of the lost part
+  // raise SIGBUS; unreadable_file() then says which file it was.
   explicit MappedFile(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
@@ -47,5 +47,13 @@ class MappedFile {
   std::unique_ptr<const std::byte, Unmap> data_;
   size_t size_ = 0;
 };
+
+// The text of a file of at most `most_bytes`; Errors as of MappedFile, and for a larger one.
+std::string read_small_file(const std::filesystem::path& path, size_t most_bytes);
+
+// Whether the address lies in a mapped file. Safe in a signal handler.
+bool is_mapped(const void* address);
+// What to say where reading a mapped address raised SIGBUS: which file it is, and whether it shrank.
+std::string unreadable_file(const void* address);
 
 }  // namespace ridge::files

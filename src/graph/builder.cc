@@ -62,8 +62,19 @@ ModelWork model_work(const Op& op, const Call& call) {
   return {forward, backward};
 }
 
+// As Graph::find, in constant time: a model of thousands of layers names tens of thousands.
+ValueId Builder::find(const std::string& name) {
+  for (; indexed_ < graph_.values.size(); ++indexed_) {
+    const Value& value = graph_.values[indexed_];
+    if (value.producer == kNoNode && !value.name.empty())
+      named_.emplace(value.name, static_cast<ValueId>(indexed_));
+  }
+  auto found = named_.find(name);
+  return found == named_.end() ? kNoValue : found->second;
+}
+
 ValueId Builder::named(std::string name, Type type, Storage storage) {
-  ValueId existing = graph_.find(name);
+  ValueId existing = find(name);
   if (existing != kNoValue) {
     const Value& value = graph_.value(existing);
     RIDGE_CHECK(value.type == type && value.storage == storage,

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/graph.h"
@@ -66,8 +67,11 @@ class Builder {
 
  private:
   ValueId named(std::string name, Type type, Storage storage);
+  ValueId find(const std::string& name);
 
   Graph& graph_;
+  std::unordered_map<std::string, ValueId> named_;  // of the first `indexed_` values
+  size_t indexed_ = 0;
   const OpTable& ops_;
   std::string scope_;
   Phase phase_ = Phase::kForward;

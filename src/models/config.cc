@@ -7,13 +7,17 @@
 namespace ridge::models {
 namespace {
 
-// Beyond these no product of extents below can overflow, and no model comes near.
-constexpr int64_t kMostExtent = int64_t{1} << 24;
-constexpr int64_t kMostHeadSize = 4096;
+constexpr double kMostFactor = 1e30;  // of RoPE and of the attention's scale
 
 void expect_between(const char* field, int64_t value, int64_t most) {
   if (value < 1 || value > most)
     throw usage_error("[config] expected {} between 1 and {}, got {}", field, most, value);
+}
+
+void expect_positive(const char* field, double value) {
+  if (!(value > 0 && value <= kMostFactor))
+    throw usage_error("[config] expected {} above 0 and at most {:g}, got {:g}", field, kMostFactor,
+                      value);
 }
 
 Preset make_preset(std::string name,
@@ -50,13 +54,14 @@ int64_t ModelConfig::parameters() const {
 }
 
 void validate(const ModelConfig& c) {
-  expect_between("vocab_size", c.vocabulary, kMostExtent);
-  expect_between("hidden_size", c.hidden, kMostExtent);
+  expect_between("vocab_size", c.vocabulary, kMostVocabulary);
+  expect_between("hidden_size", c.hidden, kMostHidden);
   expect_between("num_hidden_layers", c.layers, kMostLayers);
-  expect_between("num_attention_heads", c.heads, kMostExtent);
+  expect_between("num_attention_heads", c.heads, kMostHeads);
   expect_between("num_key_value_heads", c.kv_heads, c.heads);
   expect_between("head_dim", c.head_size, kMostHeadSize);
-  expect_between("intermediate_size", c.feed_forward, kMostExtent);
+  expect_between("intermediate_size", c.feed_forward, kMostFeedForward);
+  expect_between("max_position_embeddings", c.context, kMostContext);
   if (c.heads % c.kv_heads != 0)
     throw usage_error(
         "[config] expected num_attention_heads to be a multiple of num_key_value_heads, got {} and "
@@ -64,14 +69,23 @@ void validate(const ModelConfig& c) {
         c.heads, c.kv_heads);
   if (c.head_size % 2 != 0)
     throw usage_error("[rope] expected an even head size, got {}", c.head_size);
-  if (!(c.rope_theta > 0))
-    throw usage_error("[config] expected rope_theta > 0, got {}", c.rope_theta);
+  expect_positive("rope_theta", c.rope_theta);
+  expect_positive("rope_local_base_freq", c.window_rope_theta);
+  expect_positive("the factor of rope_scaling", c.rope_scaling.factor);
   if (!c.is_window_layer.empty() && static_cast<int64_t>(c.is_window_layer.size()) != c.layers)
     throw usage_error("[config] expected {} layer_types, got {}", c.layers,
                       c.is_window_layer.size());
-  if (c.window < 0) throw usage_error("[config] expected sliding_window >= 0, got {}", c.window);
-  if (!(c.norm_eps >= 0))
-    throw usage_error("[config] expected rms_norm_eps >= 0, got {}", c.norm_eps);
+  if (c.window < 0 || c.window > kMostContext)
+    throw usage_error("[config] expected sliding_window between 0 and {}, got {}", kMostContext,
+                      c.window);
+  if (!(c.norm_eps >= 0 && c.norm_eps <= 1))
+    throw usage_error("[config] expected rms_norm_eps between 0 and 1, got {:g}", c.norm_eps);
+  if (!(c.attention_scale >= 0 && c.attention_scale <= kMostFactor))
+    throw usage_error("[config] expected an attention scale of at most {:g}, got {:g}", kMostFactor,
+                      c.attention_scale);
+  if (c.parameters() > kMostParameters)
+    throw usage_error("[config] expected a model of at most {} parameters, got {}", kMostParameters,
+                      c.parameters());
 }
 
 std::span<const Preset> presets() {

@@ -52,10 +52,19 @@ struct ModelConfig {
   int64_t parameters() const;  // the closed form of the architecture
 };
 
+// Bounds of every extent, the same for each file format: no model comes near them, and no product or
+// sum of extents and their bytes overflows 63 bits within them.
+inline constexpr int64_t kMostVocabulary = int64_t{1} << 24;
+inline constexpr int64_t kMostHidden = int64_t{1} << 20;
 inline constexpr int64_t kMostLayers = 4096;
+inline constexpr int64_t kMostHeads = int64_t{1} << 14;
+inline constexpr int64_t kMostHeadSize = 4096;
+inline constexpr int64_t kMostFeedForward = int64_t{1} << 22;
+inline constexpr int64_t kMostContext = int64_t{1} << 27;
+inline constexpr int64_t kMostParameters = int64_t{1} << 44;
 
-// Throws a usage Error that names the field: extents positive and bounded, heads a multiple of KV
-// heads, an even head size.
+// Throws a usage Error that names the field (as config.json has it): extents positive and bounded,
+// heads a multiple of KV heads, an even head size, finite factors.
 void validate(const ModelConfig& config);
 
 // tiny, small, medium, large: the sizes of the published training workshop.

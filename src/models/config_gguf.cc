@@ -15,8 +15,7 @@
 namespace ridge::models {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 24;
-constexpr int64_t kMostContext = int64_t{1} << 30;  // positions are 32 bits wide
+constexpr int64_t kMostExtent = int64_t{1} << 24;  // closer bounds are validate's
 
 class Reader {
  public:

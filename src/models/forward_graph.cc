@@ -63,6 +63,11 @@ StoredWeight as_named(const std::string& parameter, const Shape&) {
   return {parameter, DType::kF32};
 }
 
+void expect_tokens(int64_t tokens) {
+  if (tokens > kMostTokens)
+    throw usage_error("[tokens] expected at most {} in one run, got {}", kMostTokens, tokens);
+}
+
 class InferenceBuilder {
  public:
   InferenceBuilder(const ModelConfig& config,
@@ -136,9 +141,11 @@ ForwardGraph build_training_graph(const ModelConfig& config,
   if (batch < 1 || sequence < 1)
     throw usage_error("[train] expected a batch size and a sequence length >= 1, got {} and {}",
                       batch, sequence);
+  const int64_t count = checked_product(batch, sequence, "batch x sequence");
+  expect_tokens(count);
   WholeSequences attention(sequence);
   Decoder d(config, ops, as_named, attention);
-  Type tokens{DType::kI32, {checked_product(batch, sequence, "batch x sequence")}};
+  Type tokens{DType::kI32, {count}};
   ValueId ids = d.b.input("ids", tokens), positions = d.b.input("positions", tokens);
   ValueId labels = d.b.input("labels", tokens);
   ValueId x = d.build_layers(ids, positions);
@@ -154,6 +161,7 @@ ForwardGraph build_inference_graph(const ModelConfig& config,
                                    const InferenceShape& shape,
                                    const WeightLookup& weights) {
   validate(config);
+  expect_tokens(shape.tokens);
   RIDGE_CHECK(shape.task != InferenceTask::kDecode || shape.tokens == shape.cache.slots,
               "decode of {} tokens in {} slots", shape.tokens, shape.cache.slots);
   return InferenceBuilder(config, ops, shape, weights).build();

@@ -3,6 +3,7 @@
 // families themselves are llama.cc and gemma3.cc.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "models/config.h"
 
 namespace ridge::models {
+
+// The most tokens of one run: positions, rows and the extents that libraries take are 32 bits wide.
+inline constexpr int64_t kMostTokens = INT32_MAX;
 
 // A model's forward graph over N tokens.
 struct ForwardGraph {

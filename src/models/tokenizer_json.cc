@@ -135,16 +135,19 @@ class Reader {
       ids_.emplace(content, static_cast<int32_t>(id));
       bool special = each.flag_or("special", false);
       spec_.types[id] = special ? TokenType::kControl : TokenType::kUserDefined;
-      // In SentencePiece's files a run of spaces is
-      // written with its mark, but found in text as it is.
-      if (!special && spec_.kind == TokenizerKind::kSentencePieceBpe) unescape(spec_.tokens[id]);
+      // SentencePiece's files write a run of spaces with marks; text has the spaces themselves.
+      if (!special && spec_.kind == TokenizerKind::kSentencePieceBpe)
+        spec_.tokens[id] = unescaped(content);
     }
   }
 
-  static void unescape(std::string& token) {
-    for (size_t at = token.find(text::kSpaceMark); at != std::string::npos;
-         at = token.find(text::kSpaceMark, at))
-      token.replace(at, text::kSpaceMark.size(), " ");
+  static std::string unescaped(std::string_view token) {
+    std::string plain;
+    for (size_t mark; (mark = token.find(text::kSpaceMark)) != std::string_view::npos;) {
+      plain.append(token.substr(0, mark)) += ' ';
+      token.remove_prefix(mark + text::kSpaceMark.size());
+    }
+    return plain.append(token);
   }
 
   int32_t find(const std::string& token) const {

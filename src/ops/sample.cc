@@ -9,7 +9,8 @@
 // negative); the k largest stay; of them the fewest whose probabilities sum to top-p; of them those
 // with at least min-p times the largest probability. One of these is drawn with weights exp(logit /
 // temperature), walking by id, by a number in [0, 1) that depends on seed and position alone. Equal
-// logits: the lower id is the larger.
+// logits: the lower id is the larger. NaN counts as -infinity; the largest logit weighs 1 even where
+// it is infinite.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -59,6 +60,11 @@ void penalize(std::vector<double>& logits, const double* recent, int64_t count, 
     }
 }
 
+// Relative to the largest, which weighs 1 even where it is infinite.
+double weight(double logit, double top, double temperature) {
+  return logit == top ? 1 : std::exp((logit - top) / temperature);
+}
+
 // Ids that stay, largest logit first.
 std::vector<size_t> kept(const std::vector<double>& logits, const double* settings) {
   std::vector<size_t> order(logits.size());
@@ -69,15 +75,15 @@ std::vector<size_t> kept(const std::vector<double>& logits, const double* settin
   double top_k = std::floor(settings[1]);
   if (top_k >= 1) order.resize(std::min(order.size(), static_cast<size_t>(top_k)));
   double top = logits[order[0]], sum = 0;
-  for (size_t id : order) sum += std::exp(logits[id] - top);
+  for (size_t id : order) sum += weight(logits[id], top, 1);
   if (settings[2] > 0 && settings[2] < 1) {
     double covered = 0;
     size_t count = 0;
     while (count < order.size() && covered < settings[2] * sum)
-      covered += std::exp(logits[order[count++]] - top);
+      covered += weight(logits[order[count++]], top, 1);
     order.resize(count);
   }
-  while (settings[3] > 0 && order.size() > 1 && std::exp(logits[order.back()] - top) < settings[3])
+  while (settings[3] > 0 && order.size() > 1 && weight(logits[order.back()], top, 1) < settings[3])
     order.pop_back();
   return order;
 }
@@ -87,10 +93,10 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
   if (order.size() == 1) return order[0];
   double top = logits[order[0]], sum = 0;
   std::sort(order.begin(), order.end());
-  for (size_t id : order) sum += std::exp((logits[id] - top) / settings[0]);
+  for (size_t id : order) sum += weight(logits[id], top, settings[0]);
   double walked = 0;
   for (size_t id : order) {
-    walked += std::exp((logits[id] - top) / settings[0]);
+    walked += weight(logits[id], top, settings[0]);
     if (walked > draw * sum) return id;
   }
   return order.back();
@@ -106,6 +112,8 @@ void reference(const Call& call, std::span<const Tensor64* const> in, std::span<
     if (position < 0) continue;
     std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
                                in[0]->data.begin() + (s + 1) * vocabulary);
+    for (double& logit : logits)
+      if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();
     const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
     if (settings[4] > 0)
       penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);

@@ -29,7 +29,9 @@ Graph run(const Graph& graph, PassContext& context, DType dtype) {
   Graph result = graph;
   keep_lookups(result);
   for (Value& value : result.values) {
-    bool is_matrix = value.storage == Storage::kParameter && value.type.shape.rank() == 2;
+    // Views of a parameter are in its storage too.
+    bool is_matrix = value.storage == Storage::kParameter && value.producer == kNoNode &&
+                     value.type.shape.rank() == 2;
     if (is_matrix && value.type.dtype != dtype) store_as(dtype, value, context);
   }
   return result;

@@ -1,103 +1,152 @@
 // SPDX-License-Identifier: Apache-2.0
 // Candidates stand in one list per length, worked off from the longest. A candidate that meets a
-// taken place on its right is tried again with the longest token that still fits before it.
+// taken byte on its right is tried again with the longest token that still fits before it.
 #include "text/special_finder.h"
 
 #include <algorithm>
+#include <bit>
+#include <string>
 
 namespace ridge::text {
+namespace {
 
+// Which bytes of the text belong to an accepted match.
+class TakenBytes {
+ public:
+  explicit TakenBytes(size_t size) : words_(size / 64 + 1) {}
+  bool at(size_t index) const { return (words_[index / 64] >> (index % 64) & 1) != 0; }
+  void take(size_t begin, size_t size) {
+    for (size_t i = begin; i < begin + size; ++i) words_[i / 64] |= uint64_t{1} << (i % 64);
+  }
+  // The first taken byte from `begin` on; there is one.
+  size_t first_from(size_t begin) const {
+    size_t word = begin / 64;
+    uint64_t bits = words_[word] >> (begin % 64) << (begin % 64);
+    while (bits == 0) bits = words_[++word];
+    return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+}  // namespace
+
+// The reversed tokens in sorted order: each adds the nodes beyond what it shares with the one
+// before, so a node's children are made in the order of their bytes.
 SpecialFinder::SpecialFinder(std::vector<std::pair<std::string_view, int32_t>> tokens) {
   if (tokens.empty()) return;
-  std::sort(tokens.begin(), tokens.end());
-  for (const auto& [text, id] : tokens) {
-    begins_[static_cast<uint8_t>(text[0])] = true;
-    longest_ = std::max(longest_, text.size());
-    tokens_.emplace_back(text);
-  }
-  build(tokens, 0);
-}
-
-// Sorted tokens that share their first `depth` bytes
-// become one node and, by their next byte, its children.
-uint32_t SpecialFinder::build(std::span<const std::pair<std::string_view, int32_t>> tokens,
-                              size_t depth) {
-  auto node = static_cast<uint32_t>(nodes_.size());
+  std::vector<std::pair<std::string, int32_t>> reversed;
+  for (const auto& [text, id] : tokens)
+    reversed.emplace_back(std::string(text.rbegin(), text.rend()), id);
+  std::sort(reversed.begin(), reversed.end());
+  struct Made {
+    uint32_t parent;
+    uint8_t byte;
+  };
+  std::vector<Made> made = {{0, 0}};  // per node; the root's is unused
   nodes_.emplace_back();
-  if (tokens.front().first.size() == depth) {
-    nodes_[node].id = tokens.front().second;
-    tokens = tokens.subspan(1);
+  std::vector<uint32_t> path = {0};  // nodes of the token before, by depth
+  std::string_view before;
+  for (const auto& [text, id] : reversed) {
+    const auto differ = std::mismatch(text.begin(), text.end(), before.begin(), before.end());
+    path.resize(static_cast<size_t>(differ.first - text.begin()) + 1);
+    for (size_t depth = path.size() - 1; depth < text.size(); ++depth) {
+      made.push_back({path.back(), static_cast<uint8_t>(text[depth])});
+      path.push_back(static_cast<uint32_t>(nodes_.size()));
+      nodes_.emplace_back();
+    }
+    nodes_[path.back()].id = id;
+    nodes_[path.back()].size = static_cast<uint32_t>(text.size());
+    longest_ = std::max(longest_, text.size());
+    ends_[static_cast<uint8_t>(text[0])] = true;
+    before = text;
   }
-  auto byte = [&](size_t i) { return static_cast<uint8_t>(tokens[i].first[depth]); };
-  std::vector<Edge> children;
-  for (size_t begin = 0; begin < tokens.size();) {
-    size_t end = begin + 1;
-    while (end < tokens.size() && byte(end) == byte(begin)) ++end;
-    children.push_back({byte(begin), build(tokens.subspan(begin, end - begin), depth + 1)});
-    begin = end;
+  for (size_t i = 1; i < made.size(); ++i) ++nodes_[made[i].parent].edges;
+  uint32_t edges = 0;
+  for (Node& node : nodes_) node.first_edge = std::exchange(edges, edges + node.edges);
+  edges_.resize(edges);
+  std::vector<uint32_t> filled(nodes_.size());
+  for (size_t i = 1; i < made.size(); ++i) {
+    const uint32_t parent = made[i].parent;
+    edges_[nodes_[parent].first_edge + filled[parent]++] = {made[i].byte, static_cast<uint32_t>(i)};
   }
-  nodes_[node].first_edge = static_cast<uint32_t>(edges_.size());
-  nodes_[node].edges = static_cast<uint32_t>(children.size());
-  edges_.insert(edges_.end(), children.begin(), children.end());
-  return node;
+  link();
 }
 
-SpecialMatch SpecialFinder::longest(std::string_view text, size_t at, size_t limit) const {
-  SpecialMatch best{at, 0, -1};
-  uint32_t node = 0;
-  size_t end = std::min(text.size() - at, limit);
-  for (size_t i = 0; i < end; ++i) {
-    auto byte = static_cast<uint8_t>(text[at + i]);
-    const Edge* first = edges_.data() + nodes_[node].first_edge;
-    const Edge* last = first + nodes_[node].edges;
-    const Edge* edge = std::lower_bound(
-        first, last, byte, [](const Edge& e, uint8_t wanted) { return e.byte < wanted; });
-    if (edge == last || edge->byte != byte) break;
-    node = edge->node;
-    if (nodes_[node].id >= 0) best = {at, i + 1, nodes_[node].id};
+uint32_t SpecialFinder::child(uint32_t node, uint8_t byte) const {
+  const Edge* first = edges_.data() + nodes_[node].first_edge;
+  const Edge* last = first + nodes_[node].edges;
+  const Edge* edge =
+      std::lower_bound(first, last, byte, [](const Edge& e, uint8_t b) { return e.byte < b; });
+  return edge == last || edge->byte != byte ? kNone : edge->node;
+}
+
+uint32_t SpecialFinder::next(uint32_t node, uint8_t byte) const {
+  for (;; node = nodes_[node].fail) {
+    if (const uint32_t to = child(node, byte); to != kNone) return to;
+    if (node == 0) return 0;
   }
-  return best;
+}
+
+// Breadth first, so that a node's suffixes are linked before it.
+void SpecialFinder::link() {
+  std::vector<uint32_t> queue = {0};
+  for (size_t at = 0; at < queue.size(); ++at) {
+    const uint32_t parent = queue[at];
+    for (uint32_t i = 0; i < nodes_[parent].edges; ++i) {
+      const Edge& edge = edges_[nodes_[parent].first_edge + i];
+      Node& node = nodes_[edge.node];
+      node.fail = parent == 0 ? 0 : next(nodes_[parent].fail, edge.byte);
+      node.match = node.id >= 0 ? edge.node : nodes_[node.fail].match;
+      queue.push_back(edge.node);
+    }
+  }
+}
+
+// The longest token that begins at each place, by its length and from left to right.
+std::vector<std::vector<SpecialFinder::Candidate>> SpecialFinder::candidates(
+    std::string_view text) const {
+  std::vector<std::vector<Candidate>> by_size(longest_ + 1);
+  uint32_t state = 0;
+  for (size_t at = text.size(); at-- > 0;) {
+    const auto byte = static_cast<uint8_t>(text[at]);
+    if (state == 0 && !ends_[byte]) continue;
+    state = next(state, byte);
+    const uint32_t match = nodes_[state].match;
+    if (match != kNone) by_size[nodes_[match].size].push_back({at, match});
+  }
+  for (std::vector<Candidate>& each : by_size) std::reverse(each.begin(), each.end());
+  return by_size;
 }
 
 std::vector<SpecialMatch> SpecialFinder::find(std::string_view text) const {
   std::vector<SpecialMatch> accepted;
   if (empty()) return accepted;
-  std::vector<std::vector<SpecialMatch>> by_size(longest_ + 1);
-  bool any = false;
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (!begins_[static_cast<uint8_t>(text[at])]) continue;
-    SpecialMatch match = longest(text, at, longest_);
-    if (match.size == 0) continue;
-    by_size[match.size].push_back(match);
-    any = true;
-  }
-  if (!any) return accepted;
-
-  std::vector<bool> taken(text.size());
+  std::vector<std::vector<Candidate>> by_size = candidates(text);
+  TakenBytes taken(text.size());
+  auto left_first = [](const auto& a, const auto& b) { return a.begin < b.begin; };
   for (size_t size = longest_; size > 0; --size) {
-    std::vector<SpecialMatch>& candidates = by_size[size];
-    auto left_first = [](const SpecialMatch& a, const SpecialMatch& b) {
-      return a.begin < b.begin;
-    };
-    if (!std::is_sorted(candidates.begin(), candidates.end(), left_first))
-      std::sort(candidates.begin(), candidates.end(), left_first);
-    for (const SpecialMatch& match : candidates) {
-      if (taken[match.begin]) continue;
-      // What was accepted so far is at least as long, so
-      // it cannot lie strictly inside: the ends tell all.
-      if (!taken[match.begin + size - 1]) {
-        std::fill_n(taken.begin() + static_cast<int64_t>(match.begin), size, true);
-        accepted.push_back(match);
+    std::vector<Candidate>& of_size = by_size[size];
+    if (!std::is_sorted(of_size.begin(), of_size.end(), left_first))
+      std::sort(of_size.begin(), of_size.end(), left_first);
+    for (const Candidate& candidate : of_size) {
+      if (taken.at(candidate.begin)) continue;
+      // Accepted matches are at least as long, so none lies strictly inside: the ends decide.
+      if (!taken.at(candidate.begin + size - 1)) {
+        taken.take(candidate.begin, size);
+        accepted.push_back({candidate.begin, size, nodes_[candidate.node].id});
         continue;
       }
-      size_t gap = 1;
-      while (!taken[match.begin + gap]) ++gap;
-      SpecialMatch shorter = longest(text, match.begin, gap);
-      if (shorter.size > 0) by_size[shorter.size].push_back(shorter);
+      const size_t room = taken.first_from(candidate.begin) - candidate.begin;
+      uint32_t shorter = candidate.node;
+      while (shorter != kNone && nodes_[shorter].size > room)
+        shorter = nodes_[nodes_[shorter].fail].match;
+      if (shorter != kNone) by_size[nodes_[shorter].size].push_back({candidate.begin, shorter});
     }
+    of_size = {};
   }
-  std::sort(accepted.begin(), accepted.end(),
-            [](const SpecialMatch& a, const SpecialMatch& b) { return a.begin < b.begin; });
+  std::sort(accepted.begin(), accepted.end(), left_first);
   return accepted;
 }
 

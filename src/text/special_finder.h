@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds special tokens in raw text before BPE sees it: of overlapping ones the longest wins, of
-// equally long ones the leftmost. Knows nothing of ids' meaning.
+// Finds special tokens in raw text before BPE sees it. Of overlapping tokens the longest wins; of
+// equally long ones the leftmost. It gives ids no meaning.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -20,6 +18,8 @@ struct SpecialMatch {
   int32_t id;
 };
 
+// An Aho-Corasick automaton of the tokens' reversed bytes, run over the text from its end: after
+// text[at] it knows the longest token that begins there, whatever the lengths of the tokens.
 class SpecialFinder {
  public:
   SpecialFinder() = default;
@@ -28,30 +28,39 @@ class SpecialFinder {
 
   bool empty() const { return nodes_.empty(); }
 
-  // Disjoint matches from left to right. Time O(text x longest token) at worst, O(text) where few
-  // characters begin a token.
+  // Disjoint matches from left to right, in time O(text) plus a sort of the matches. Only tokens
+  // that are prefixes of one another add to it: each is tried once at a place that they share.
   std::vector<SpecialMatch> find(std::string_view text) const;
 
  private:
-  // A trie; the children of a node stand in one sorted run of edges.
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  // A reversed suffix of a token. The root is node 0.
   struct Node {
     uint32_t first_edge = 0;
     uint32_t edges = 0;
-    int32_t id = -1;
+    uint32_t fail = 0;       // the node of its longest proper suffix
+    uint32_t match = kNone;  // the node of the longest token that is a suffix of it, or itself
+    uint32_t size = 0;       // bytes of the token that ends here
+    int32_t id = -1;         // its id; -1: none ends here
   };
   struct Edge {
     uint8_t byte;
     uint32_t node;
   };
+  struct Candidate {
+    size_t begin;
+    uint32_t node;  // of a token
+  };
 
-  // The longest token at text[at] that has at most `limit` bytes; size 0 where there is none.
-  SpecialMatch longest(std::string_view text, size_t at, size_t limit) const;
-  uint32_t build(std::span<const std::pair<std::string_view, int32_t>> tokens, size_t depth);
+  uint32_t child(uint32_t node, uint8_t byte) const;  // kNone where there is none
+  uint32_t next(uint32_t node, uint8_t byte) const;   // the automaton's transition
+  void link();
+  std::vector<std::vector<Candidate>> candidates(std::string_view text) const;
 
   std::vector<Node> nodes_;
-  std::vector<Edge> edges_;
-  std::array<bool, 256> begins_{};  // bytes that begin a token
-  std::vector<std::string> tokens_;
+  std::vector<Edge> edges_;       // those of a node stand together, sorted
+  std::array<bool, 256> ends_{};  // bytes that end a token
   size_t longest_ = 0;
 };
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
+#include "base/finite.h"
 #include "files/atomic_file.h"
 #include "files/atomic_folder.h"
 #include "files/safetensors.h"
@@ -40,6 +42,9 @@ void save_model(Trainer& trainer, const std::filesystem::path& folder) {
   runtime::save_parameters(
       trainer.graphs().load, trainer.store(),
       [&](const std::string& name, const Type& type, std::vector<float> values) {
+        if (!all_finite(values))
+          throw runtime_error("[{}] nothing is saved: {} has values that are not finite",
+                              folder.string(), name);
         Weight& weight = weights[name] = {type.shape, std::move(values)};
         if (models::is_rotated(name)) weight.values = reordered(weight, order);
       });

@@ -10,7 +10,7 @@
 namespace ridge::train {
 
 // config.json and model.safetensors in fp32 for Ridge and transformers, in a folder that appears
-// whole or not at all and must be new or empty.
+// whole or not at all and must be new or empty. A parameter that is not finite is a run-time Error.
 void save_model(Trainer& trainer, const std::filesystem::path& folder);
 
 }  // namespace ridge::train

@@ -3,16 +3,32 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/finite.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
 
 namespace ridge::train {
+namespace {
+
+// By its file name; empty where all parameters are finite.
+std::string first_not_finite(const LoadGraph& load, const runtime::Store& store) {
+  std::string first;
+  runtime::save_parameters(
+      load, store, [&](const std::string& name, const Type&, const std::vector<float>& values) {
+        if (first.empty() && !all_finite(values)) first = name;
+      });
+  return first;
+}
+
+}  // namespace
+
 Trainer::Trainer(const models::ModelConfig& config,
                  const StepOptions& options,
                  const passes::Selection& selection,
@@ -100,11 +116,21 @@ StepResult Trainer::finish_step() {
   }
   if (begun.done != nullptr) begun.done->wait();
   double end_ns = begun.done == nullptr ? begun.end_ns : now_ns();
+  ++finished_;
+  expect_finite(begun.loss);
   StepResult result{begun.loss, end_ns - std::max(begun.begin_ns, last_end_ns_), {}};
   last_end_ns_ = end_ns;
   result.profiles = std::move(begun.profiles);
   for (const record::ProfiledRun& run : result.profiles) result.elapsed_ns -= run.instrument_ns;
   return result;
+}
+
+void Trainer::expect_finite(double loss) const {
+  if (std::isfinite(loss)) return;
+  const std::string tensor = first_not_finite(step_.load, store_);
+  throw runtime_error("[train] expected a finite loss, step {} has {}; {}", finished_, loss,
+                      tensor.empty() ? "all parameters are finite"
+                                     : "the first parameter that is not finite is " + tensor);
 }
 
 StepResult Trainer::step(std::span<const Batch> batches, bool profiled) {

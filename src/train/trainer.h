@@ -36,6 +36,8 @@ class Trainer {
   // result comes from finish_step, in the order in which steps began. Of steps that overlap each
   // one's time is that from the end of the one before.
   void begin_step(std::span<const Batch> batches);
+  // Throws a run-time Error where the loss is not finite: it names the step and the first parameter
+  // that is not finite either.
   StepResult finish_step();
   // Both. Profiled: no other step may be under way.
   StepResult step(std::span<const Batch> batches, bool profiled = false);
@@ -60,6 +62,7 @@ class Trainer {
   void begin(std::span<const Batch> batches, bool profiled);
   void read_loss(int graph, Begun& begun);
   void write_batch(const Batch& batch);
+  void expect_finite(double loss) const;
 
   models::ModelConfig config_;
   StepOptions options_;
@@ -68,6 +71,7 @@ class Trainer {
   runtime::Store store_;
   runtime::Program program_;
   int64_t taken_ = 0;
+  int64_t finished_ = 0;
   std::deque<Begun> begun_;
   double last_end_ns_ = 0;
 };

@@ -101,6 +101,18 @@ TEST(TerminalSafe, LeavesTextAndDisarmsControls) {
   EXPECT_EQ(terminal_safe(std::string_view("\0", 1)), "\\x00");
 }
 
+TEST(TerminalSafe, ShowsMarksThatHide) {
+  EXPECT_EQ(terminal_safe("a\u202Eb\u2066c\u200Bd\uFEFFe\u200Ff\u2028"),
+            "a\\u202eb\\u2066c\\u200bd\\ufeffe\\u200ff\\u2028");
+  EXPECT_EQ(terminal_safe("\U000E0041"), "\\ue0041");
+  EXPECT_EQ(terminal_safe("é ß 字 ✔️"), "é ß 字 ✔️");
+}
+
+TEST(TerminalSafeText, KeepsLinesAndMarks) {
+  EXPECT_EQ(terminal_safe_text("a\n\tb\u200Dc\x1b[2J\r\xC2\x9Bz\xFF"),
+            "a\n\tb\u200Dc\\x1b[2J\\x0d\\x9bz\uFFFD");
+}
+
 TEST(TerminalSafe, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(terminal_safe("\xFF"), "\uFFFD");
   EXPECT_EQ(terminal_safe("\xE2\x82"), "\uFFFD\uFFFD");            // cut short

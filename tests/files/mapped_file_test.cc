@@ -51,5 +51,24 @@ TEST(MappedFile, SaysThatAFileIsUnreadable) {
   expect_error([&] { MappedFile(folder / "x"); }, ExitCode::kBadFile, "denied");
 }
 
+TEST(MappedFile, IsNamedByItsAddresses) {
+  const ScratchFolder folder;
+  write_plain(folder / "x", std::string(10'000, 'x'));
+  const std::byte* begin = nullptr;
+  {
+    const MappedFile file(folder / "x");
+    begin = file.bytes().data();
+    EXPECT_TRUE(is_mapped(begin));
+    EXPECT_TRUE(is_mapped(begin + 9'999));
+    EXPECT_FALSE(is_mapped(begin + 10'000));
+    EXPECT_NE(unreadable_file(begin + 5'000).find("x] the file cannot be read at byte 5000"),
+              std::string::npos);
+    std::filesystem::resize_file(folder / "x", 7);
+    EXPECT_NE(unreadable_file(begin).find("shrank from 10000 to 7 bytes"), std::string::npos);
+  }
+  EXPECT_FALSE(is_mapped(begin));
+  EXPECT_FALSE(is_mapped(folder.path().c_str()));
+}
+
 }  // namespace
 }  // namespace ridge::files

@@ -42,5 +42,33 @@ TEST(Unfinished, IsForgottenWhenItIsGone) {
   EXPECT_EQ(contents(scratch / "file"), "another");
 }
 
+// What a program that was killed has left behind: nothing has it locked.
+TEST(Unfinished, OfAKilledProgramGoesAtTheNextWrite) {
+  ScratchFolder scratch;
+  write_plain(scratch / ".ridge-tmp-1-0", "half");
+  std::filesystem::create_directory(scratch / ".ridge-tmp-1-1");
+  write_plain(scratch / ".ridge-tmp-1-1" / "inside", "half");
+  std::filesystem::create_symlink("/", scratch / ".ridge-tmp-1-2");
+  write_plain(scratch / ".ridge-other", "somebody's");
+  write_file(scratch / "file", "text");
+  EXPECT_FALSE(std::filesystem::exists(scratch / ".ridge-tmp-1-0"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / ".ridge-tmp-1-1"));
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / ".ridge-tmp-1-2"));
+  EXPECT_EQ(contents(scratch / ".ridge-other"), "somebody's");
+}
+
+TEST(Unfinished, OfAProgramThatRunsStays) {
+  ScratchFolder scratch;
+  AtomicFile file(scratch / "file"), moved = std::move(file);
+  AtomicFolder folder(scratch / "folder");
+  moved.write("text");
+  moved.finish();
+  remove_abandoned(scratch.path());
+  EXPECT_EQ(scratch.count(), 2u);
+  moved.commit();
+  folder.commit();
+  EXPECT_EQ(contents(scratch / "file"), "text");
+}
+
 }  // namespace
 }  // namespace ridge::files

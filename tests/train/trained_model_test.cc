@@ -48,5 +48,22 @@ TEST(TrainedModel, IsReadBackParameterByParameter) {
   }
 }
 
+// A step far too large: the parameters of layer 0 to the head are no numbers after it.
+TEST(TrainedModel, IsNotSavedWhereTrainingDiverged) {
+  auto backend = cpu_backend(1);
+  StepOptions options = small_step(1e30);
+  Trainer trainer(small_config(), options, passes::Selection("compiled", "-tune_gemm"), *backend);
+  files::expect_error([&] { losses(trainer, 5); }, ExitCode::kRuntime,
+                      "expected a finite loss, step 2 has");
+  const auto poison = [&] {
+    trainer.store().write("model.norm.weight", std::vector<float>(32, NAN).data(), 32 * 4);
+  };
+  poison();
+  files::ScratchFolder folder;
+  files::expect_error([&] { save_model(trainer, folder / "model"); }, ExitCode::kRuntime,
+                      "values that are not finite");
+  EXPECT_EQ(folder.count(), 0u);
+}
+
 }  // namespace
 }  // namespace ridge::train

@@ -110,8 +110,10 @@ class Chooser {
     count_ = k;
   }
 
-  double weight(const Candidate& each) const {
-    return std::exp(static_cast<double>(each.logit) - top_);
+  // Relative to the largest, which weighs 1 even where it is infinite.
+  double weight(const Candidate& each, double temperature = 1) const {
+    if (each.logit == top_) return 1;
+    return std::exp((static_cast<double>(each.logit) - top_) / temperature);
   }
 
   void cut_top_p() {
@@ -147,14 +149,11 @@ class Chooser {
     // A vocabulary of which nothing was cut lies in order.
     if (!std::is_sorted(candidates_, candidates_ + count_, by_id))
       std::sort(candidates_, candidates_ + count_, by_id);
-    auto tempered = [&](const Candidate& each) {
-      return std::exp((static_cast<double>(each.logit) - top_) /
-                      static_cast<double>(settings_.temperature));
-    };
+    const auto temperature = static_cast<double>(settings_.temperature);
     double sum = 0, walked = 0;
-    for (int64_t i = 0; i < count_; ++i) sum += tempered(candidates_[i]);
+    for (int64_t i = 0; i < count_; ++i) sum += weight(candidates_[i], temperature);
     for (int64_t i = 0; i < count_; ++i) {
-      walked += tempered(candidates_[i]);
+      walked += weight(candidates_[i], temperature);
       if (walked > static_cast<double>(draw) * sum) return candidates_[i].id;
     }
     return candidates_[count_ - 1].id;

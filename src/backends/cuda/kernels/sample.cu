@@ -138,9 +138,15 @@ __device__ Prefix cut_top_k(const Sample& p, const Logits& logits, int64_t k, Sc
   return kept;
 }
 
-// exp(logit - top) in units of 2^-40.
+// Relative to the largest, which weighs 1 even where it is infinite.
+__device__ __forceinline__ double weight_of(uint32_t key, double top, double temperature = 1) {
+  const double logit = logit_of(key);
+  return logit == top ? 1.0 : exp((logit - top) / temperature);
+}
+
+// The weight in units of 2^-40.
 __device__ __forceinline__ uint64_t mass(uint32_t key, double top) {
-  return static_cast<uint64_t>(exp(static_cast<double>(logit_of(key)) - top) * 0x1p40 + 0.5);
+  return static_cast<uint64_t>(weight_of(key, top) * 0x1p40 + 0.5);
 }
 
 // How many of the ids with the prefix's key come before thread t's range, and the sum of `weight`
@@ -228,11 +234,10 @@ __device__ int64_t draw(const Sample& p,
   const int64_t equals = equals_before(logits, range, kept, s);
   auto stays = [&](uint32_t key) {
     return !(settings.min_p > 0.0f) || key == top_key ||
-           exp(static_cast<double>(logit_of(key)) - top) >= static_cast<double>(settings.min_p);
+           weight_of(key, top) >= static_cast<double>(settings.min_p);
   };
   auto tempered = [&](uint32_t key) {
-    return exp((static_cast<double>(logit_of(key)) - top) /
-               static_cast<double>(settings.temperature));
+    return weight_of(key, top, static_cast<double>(settings.temperature));
   };
   double own = 0;
   int64_t last = -1;
