@@ -29,13 +29,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& expand_pass() {
-  static const Pass pass{
-      "expand",
-      Stage::kForward,
-      Serves::kBoth,
-      "turn the composites that are left into primitives",
-      "the primitive form is the baseline: every other form is measured against it",
-      run};
+  static const Pass pass(
+      "expand", Stage::kForward, Serves::kBoth, "turn the composites that are left into primitives",
+      "the primitive form is the baseline: every other form is measured against it", run);
   return pass;
 }
 

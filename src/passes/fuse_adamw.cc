@@ -199,12 +199,9 @@ Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, c
 }  // namespace
 
 const Pass& fuse_adamw_pass() {
-  static const Pass pass{"fuse_adamw",
-                         Stage::kStep,
-                         Serves::kTraining,
-                         "many tensors' updates in one launch, bf16 copies written on the way",
-                         "",
-                         run};
+  static const Pass pass("fuse_adamw", Stage::kStep, Serves::kTraining,
+                         "many tensors' updates in one launch, bf16 copies written on the way", "",
+                         run);
   return pass;
 }
 

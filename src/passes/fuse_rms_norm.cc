@@ -44,12 +44,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& fuse_rms_norm_pass() {
-  static const Pass pass{"fuse_rms_norm",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "RMSNorm in one kernel, with the residual add before it",
-                         "",
-                         run};
+  static const Pass pass("fuse_rms_norm", Stage::kForward, Serves::kBoth,
+                         "RMSNorm in one kernel, with the residual add before it", "", run);
   return pass;
 }
 

@@ -14,12 +14,8 @@ Graph run(const Graph& graph, PassContext&) {
 }  // namespace
 
 const Pass& fuse_softmax_cross_entropy_pass() {
-  static const Pass pass{"fuse_softmax_cross_entropy",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "the loss in one kernel that never writes probabilities",
-                         "",
-                         run};
+  static const Pass pass("fuse_softmax_cross_entropy", Stage::kForward, Serves::kBoth,
+                         "the loss in one kernel that never writes probabilities", "", run);
   return pass;
 }
 

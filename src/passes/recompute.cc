@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // recompute: each layer keeps only what enters it; its
 // backward pass computes the layer's activations again.
+#include <functional>
 #include <map>
 #include <set>
 
@@ -20,7 +21,7 @@ class Recomputer {
  public:
   explicit Recomputer(const Graph& graph) : graph_(graph) {}
 
-  bool visit(Rewriter& rewriter, NodeId id) {
+  bool operator()(Rewriter& rewriter, NodeId id) {
     const Node& node = graph_.node(id);
     if (node.phase != Phase::kBackward) return false;
     Node copy = node;
@@ -32,8 +33,8 @@ class Recomputer {
     }
     if (!any) return false;
     auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> made = rewriter.builder().call_all(node.op->name, inputs, node.attrs);
-    for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
+    rewriter.replace_all(node.outputs,
+                         rewriter.builder().call_all(node.op->name, inputs, node.attrs));
     return true;
   }
 
@@ -63,20 +64,15 @@ class Recomputer {
 
 Graph run(const Graph& graph, PassContext& context) {
   Recomputer recomputer(graph);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return recomputer.visit(rewriter, id);
-  });
+  return Rewriter(graph, context.ops).run(std::ref(recomputer));
 }
 
 }  // namespace
 
 const Pass& recompute_pass() {
-  static const Pass pass{"recompute",
-                         Stage::kStep,
-                         Serves::kTraining,
+  static const Pass pass("recompute", Stage::kStep, Serves::kTraining,
                          "each layer keeps its input only and computes the rest again",
-                         "time for memory: about a third more FLOPs",
-                         run};
+                         "time for memory: about a third more FLOPs", run);
   return pass;
 }
 

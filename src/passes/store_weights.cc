@@ -43,22 +43,17 @@ Graph run_f32(const Graph& graph, PassContext& context) { return run(graph, cont
 }  // namespace
 
 const Pass& store_bf16_pass() {
-  static const Pass pass{"store_bf16",
-                         Stage::kForward,
-                         Serves::kInference,
+  static const Pass pass("store_bf16", Stage::kForward, Serves::kInference,
                          "keep matrices in bf16, unpacked when loaded",
                          "memory and bytes against quantized blocks, precision against fp32",
-                         run_bf16};
+                         run_bf16);
   return pass;
 }
 
 const Pass& store_f32_pass() {
-  static const Pass pass{"store_f32",
-                         Stage::kForward,
-                         Serves::kInference,
+  static const Pass pass("store_f32", Stage::kForward, Serves::kInference,
                          "keep matrices in fp32, unpacked when loaded",
-                         "memory and bytes: what a file stores in less is unpacked",
-                         run_f32};
+                         "memory and bytes: what a file stores in less is unpacked", run_f32);
   return pass;
 }
 

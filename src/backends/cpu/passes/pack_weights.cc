@@ -43,13 +43,10 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 }  // namespace
 
 const passes::Pass& pack_weights_pass() {
-  static const passes::Pass pass{
-      "pack_weights",
-      passes::Stage::kForward,
-      passes::Serves::kInference,
+  static const passes::Pass pass(
+      "pack_weights", passes::Stage::kForward, passes::Serves::kInference,
       "repack weights in blocks as GEMMs read them",
-      "a row that is looked up lies among others: its bytes count 16 times",
-      run};
+      "a row that is looked up lies among others: its bytes count 16 times", run);
   return pass;
 }
 
