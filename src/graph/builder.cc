@@ -17,13 +17,13 @@ std::string describe_inputs(const Graph& graph, const std::vector<ValueId>& inpu
 }
 
 void check_input_count(const Op& op, size_t count) {
-  bool few = count < static_cast<size_t>(op.min_inputs);
-  bool many = op.max_inputs >= 0 && count > static_cast<size_t>(op.max_inputs);
+  bool few = count < static_cast<size_t>(op.operands.least);
+  bool many = op.operands.most >= 0 && count > static_cast<size_t>(op.operands.most);
   if (!few && !many) return;
-  std::string expected = op.max_inputs < 0 ? fmt::format("at least {}", op.min_inputs)
-                         : op.min_inputs == op.max_inputs
-                             ? fmt::format("{}", op.min_inputs)
-                             : fmt::format("{} to {}", op.min_inputs, op.max_inputs);
+  std::string expected = op.operands.most < 0 ? fmt::format("at least {}", op.operands.least)
+                         : op.operands.least == op.operands.most
+                             ? fmt::format("{}", op.operands.least)
+                             : fmt::format("{} to {}", op.operands.least, op.operands.most);
   throw usage_error("[{}] expected {} inputs, got {}", op.name, expected, count);
 }
 

@@ -6,29 +6,6 @@
 
 namespace ridge {
 inline namespace graph {
-namespace {
-
-// What continues order[begin], of letters ordered from the innermost to the outermost.
-JoinedAxis chain_from(const std::string& order,
-                      size_t begin,
-                      const EinsumExtents& extents,
-                      const Lettered& first,
-                      const Lettered& second) {
-  JoinedAxis axis{extents[order[begin]], first.step(order[begin]), second.step(order[begin]), ""};
-  for (size_t i = 0; i < order.size(); ++i) {
-    if (i == begin) continue;
-    bool joins = i > begin && first.step(order[i]) == axis.first_step * axis.extent &&
-                 second.step(order[i]) == axis.second_step * axis.extent;
-    if (joins)
-      axis.extent *= extents[order[i]];
-    else
-      axis.rest.insert(axis.rest.begin(), order[i]);
-  }
-  return axis;
-}
-
-}  // namespace
-
 int64_t Lettered::step(char letter) const {
   size_t at = letters.find(letter);
   return at == std::string::npos ? 0 : strides[static_cast<int>(at)];
@@ -45,9 +22,24 @@ JoinedAxis join_letters(const std::string& letters,
   std::stable_sort(order.begin(), order.end(),
                    [&](char x, char y) { return first.step(x) < first.step(y); });
   if (order.empty()) return {};
-  JoinedAxis best = chain_from(order, 0, extents, first, second);
+  // What continues order[begin], of letters ordered from the innermost to the outermost.
+  auto chain_from = [&](size_t begin) {
+    const char innermost = order[begin];
+    JoinedAxis axis{extents[innermost], first.step(innermost), second.step(innermost), ""};
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i == begin) continue;
+      bool joins = i > begin && first.step(order[i]) == axis.first_step * axis.extent &&
+                   second.step(order[i]) == axis.second_step * axis.extent;
+      if (joins)
+        axis.extent *= extents[order[i]];
+      else
+        axis.rest.insert(axis.rest.begin(), order[i]);
+    }
+    return axis;
+  };
+  JoinedAxis best = chain_from(0);
   for (size_t i = 1; chain == Chain::kLongest && i < order.size(); ++i) {
-    JoinedAxis other = chain_from(order, i, extents, first, second);
+    JoinedAxis other = chain_from(i);
     if (other.extent > best.extent) best = other;
   }
   return best;

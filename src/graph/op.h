@@ -93,6 +93,13 @@ enum class TimeLaw : uint8_t {
   kAttentionBackward,  // and backward
 };
 
+// How many operands an op takes.
+inline constexpr int kAnyNumber = -1;
+struct OperandCount {
+  int least = 1;
+  int most = least;  // may be kAnyNumber
+};
+
 // One attribute that an op takes.
 struct AttrSpec {
   std::string name;
@@ -111,6 +118,8 @@ struct Tensor64 {
   Type type;
   std::vector<double> data;
 };
+using Inputs64 = std::span<const Tensor64* const>;
+using Outputs64 = std::span<Tensor64>;
 
 // How a test fills an input.
 struct Fill {
@@ -136,8 +145,7 @@ struct GradientCall;
 struct Op {
   std::string name = {};
   OpKind kind = OpKind::kPrimitive;
-  int min_inputs = 1;
-  int max_inputs = 1;  // -1 = any number
+  OperandCount operands = {};
   std::vector<AttrSpec> attrs = {};
   TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops walk
   // The inputs are the output's parts along the attribute
@@ -159,9 +167,7 @@ struct Op {
   // Which outputs update which inputs in place, for this call.
   std::vector<Alias> (*aliases)(const Call&) = nullptr;
   // The op in double precision; outputs arrive with their types set and data sized.
-  void (*reference)(const Call&,
-                    std::span<const Tensor64* const> inputs,
-                    std::span<Tensor64> outputs) = nullptr;
+  void (*reference)(const Call&, Inputs64 inputs, Outputs64 outputs) = nullptr;
   std::vector<Case> (*cases)() = nullptr;
 };
 

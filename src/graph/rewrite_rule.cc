@@ -3,6 +3,7 @@
 #include "graph/rewrite_rule.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ class Rewriting {
       for (size_t i = 0; i < graph.nodes.size(); ++i) find(rule, static_cast<NodeId>(i));
   }
 
-  bool visit(Rewriter& rewriter, NodeId id) {
+  bool operator()(Rewriter& rewriter, NodeId id) {
     for (auto [at, end] = sites_.equal_range(id); at != end; ++at) {
       at->second.rule->replace(rewriter, at->second.match);
       note_what_goes(rewriter, at->second.match);
@@ -89,9 +90,7 @@ class Rewriting {
 
 Graph rewrite(const Graph& graph, const OpTable& ops, std::span<const RewriteRule> rules) {
   Rewriting rewriting(graph, rules);
-  return Rewriter(graph, ops).run([&](Rewriter& rewriter, NodeId id) {
-    return rewriting.visit(rewriter, id);
-  });
+  return Rewriter(graph, ops).run(std::ref(rewriting));
 }
 
 }  // namespace graph

@@ -88,11 +88,10 @@ constexpr std::array kRules = {
 
 [[noreturn]] void violated(const Graph& graph,
                            NodeId id,
-                           std::string_view rule,
-                           std::string_view reason,
+                           const Rule& rule,
                            const std::string& what) {
-  throw InternalError(fmt::format("[verifier] {}: {} ({}) at node {}: {}", rule, what, reason, id,
-                                  print(graph, graph.node(id))));
+  throw InternalError(fmt::format("[verifier] {}: {} ({}) at node {}: {}", rule.name, what,
+                                  rule.reason, id, print(graph, graph.node(id))));
 }
 
 // For each value the buffer it lies in (through views
@@ -112,6 +111,9 @@ std::vector<ValueId> buffers(const Graph& graph) {
   return root;
 }
 
+// Of the graph as a whole, so no function of a node.
+constexpr Rule kNoStaleReads{"no_stale_reads", "an update in place ends the old version", nullptr};
+
 // After an update, older versions of the buffer and their views hold other bytes than they promise.
 void verify_versions(const Graph& graph) {
   std::vector<ValueId> root = buffers(graph);
@@ -127,8 +129,7 @@ void verify_versions(const Graph& graph) {
     const Node& node = graph.nodes[i];
     for (ValueId input : node.inputs)
       if (stale(input))
-        violated(graph, static_cast<NodeId>(i), "no_stale_reads",
-                 "an update in place ends the old version",
+        violated(graph, static_cast<NodeId>(i), kNoStaleReads,
                  fmt::format("%{} was overwritten before", input));
     for (const Alias& alias : aliases(graph, node))
       ++version(node.inputs[static_cast<size_t>(alias.input)]);
@@ -147,7 +148,7 @@ void verify(const Graph& graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     for (const Rule& rule : kRules) {
       std::string what = rule.violation(graph, static_cast<NodeId>(i));
-      if (!what.empty()) violated(graph, static_cast<NodeId>(i), rule.name, rule.reason, what);
+      if (!what.empty()) violated(graph, static_cast<NodeId>(i), rule, what);
     }
   verify_versions(graph);
 }

@@ -6,13 +6,13 @@
 // order of operations is PyTorch's:
 //   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "ops/adamw.h"
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 
@@ -47,30 +47,6 @@ void check_tensor(const Call& call, const AdamwTensor& tensor) {
   expect_dtype("adamw", call.inputs[at + 4], DType::kBF16, "the copy");
 }
 
-std::vector<Type> infer(const Call& call) {
-  for (size_t i = 0; i < (call.attrs.flag("clip") ? 3u : 2u); ++i)
-    expect_type("adamw", call.inputs[i], f32({}), "learning rate, step and clipping factor");
-  std::vector<Type> outputs;
-  for (const AdamwTensor& tensor : adamw_tensors(call.inputs.size(), call.attrs)) {
-    check_tensor(call, tensor);
-    size_t at = static_cast<size_t>(tensor.input);
-    for (size_t i : {size_t{0}, size_t{2}, size_t{3}}) outputs.push_back(call.inputs[at + i]);
-    if (tensor.copy) outputs.push_back(call.inputs[at + 4]);
-  }
-  return outputs;
-}
-
-std::vector<Alias> aliases(const Call& call) {
-  std::vector<Alias> aliases;
-  for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
-    aliases.push_back({t.output, t.input});
-    aliases.push_back({t.output + 1, t.input + 2});
-    aliases.push_back({t.output + 2, t.input + 3});
-    if (t.copy) aliases.push_back({t.output + 3, t.input + 4});
-  }
-  return aliases;
-}
-
 int64_t elements(const Call& call) {
   int64_t total = 0;
   for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs))
@@ -78,29 +54,7 @@ int64_t elements(const Call& call) {
   return total;
 }
 
-// decay 1, m 3, v 4, sqrt, correction, eps, divide, step
-// size, subtract 6; one more to scale the gradient.
-Work work(const Call& call) {
-  int64_t n = elements(call);
-  return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);
-}
-
-// A copy is written but not read.
-std::optional<Traffic> traffic(const Call& call) {
-  Traffic traffic{call.attrs.flag("clip") ? 12 : 8, 0};
-  for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
-    size_t at = static_cast<size_t>(t.input);
-    int64_t n = call.inputs[at].shape.elements();
-    traffic.read_bytes += 12 * n + storage_bytes(call.inputs[at + 1].dtype, n);
-    traffic.written_bytes += 12 * n + (t.copy ? storage_bytes(call.inputs[at + 4].dtype, n) : 0);
-  }
-  return traffic;
-}
-
-void update(const Call& call,
-            const AdamwTensor& t,
-            std::span<const Tensor64* const> in,
-            std::span<Tensor64> out) {
+void update(const Call& call, const AdamwTensor& t, Inputs64 in, Outputs64 out) {
   double rate = in[0]->data[0], step = in[1]->data[0];
   double factor = call.attrs.flag("clip") ? in[2]->data[0] : 1;
   double b1 = call.attrs.real("beta1"), b2 = call.attrs.real("beta2");
@@ -119,14 +73,11 @@ void update(const Call& call,
   }
 }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  for (const AdamwTensor& t : adamw_tensors(inputs.size(), call.attrs))
-    update(call, t, inputs, outputs);
-}
-
-Case sample(std::string name, std::vector<Shape> shapes, bool clip, bool copy) {
+struct SampleUpdate {
+  bool clip = false, copy = false;
+};
+Case sample(std::string name, std::vector<Shape> shapes, SampleUpdate update) {
+  auto [clip, copy] = update;
   Case made{std::move(name), {}, {{"weight_decay", 0.1}, {"clip", clip}}};
   made.inputs.push_back({f32({}), {Fill::kConstant, 0.01}, false});
   made.inputs.push_back({f32({}), {Fill::kConstant, 3}, false});
@@ -142,46 +93,93 @@ Case sample(std::string name, std::vector<Shape> shapes, bool clip, bool copy) {
   return made;
 }
 
-std::vector<Case> cases() {
-  return {sample("one", {{1}}, false, false), sample("matrix", {{7, 19}}, false, false),
-          sample("clipped", {{131}}, true, false), sample("copied", {{7, 19}}, false, true)};
-}
+// What one tensor's update and all tensors' share.
+struct UpdatesTensors {
+  static Op declaration(std::string name, OpKind kind) {
+    return {.name = std::move(name),
+            .kind = kind,
+            .operands = {6, kAnyNumber},
+            .attrs = {{"beta1", 0.9, false},
+                      {"beta2", 0.999, false},
+                      {"eps", 1e-8, false},
+                      {"weight_decay", 0.0, false},
+                      {"clip", false, false},
+                      {"copies", std::vector<int64_t>{}, false}},
+            .formula = "14 FLOPs a parameter (15 with clipping)"};
+  }
 
-std::vector<Case> cases_multi() {
-  return {sample("three", {{7, 19}, {1}, {131}}, false, false),
-          sample("all", {{7, 19}, {64}}, true, true)};
-}
+  static std::vector<Type> infer(const Call& call) {
+    for (size_t i = 0; i < (call.attrs.flag("clip") ? 3u : 2u); ++i)
+      expect_type("adamw", call.inputs[i], f32({}), "learning rate, step and clipping factor");
+    std::vector<Type> outputs;
+    for (const AdamwTensor& tensor : adamw_tensors(call.inputs.size(), call.attrs)) {
+      check_tensor(call, tensor);
+      size_t at = static_cast<size_t>(tensor.input);
+      for (size_t i : {size_t{0}, size_t{2}, size_t{3}}) outputs.push_back(call.inputs[at + i]);
+      if (tensor.copy) outputs.push_back(call.inputs[at + 4]);
+    }
+    return outputs;
+  }
 
-Op make(std::string name, OpKind kind, std::vector<Case> (*cases)()) {
-  return {.name = std::move(name),
-          .kind = kind,
-          .min_inputs = 6,
-          .max_inputs = -1,
-          .attrs = {{"beta1", 0.9, false},
-                    {"beta2", 0.999, false},
-                    {"eps", 1e-8, false},
-                    {"weight_decay", 0.0, false},
-                    {"clip", false, false},
-                    {"copies", std::vector<int64_t>{}, false}},
-          .formula = "14 FLOPs a parameter (15 with clipping)",
-          .infer = infer,
-          .work = work,
-          .traffic = traffic,
-          .aliases = aliases,
-          .reference = reference,
-          .cases = cases};
-}
+  static std::vector<Alias> aliases(const Call& call) {
+    std::vector<Alias> aliases;
+    for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
+      aliases.push_back({t.output, t.input});
+      aliases.push_back({t.output + 1, t.input + 2});
+      aliases.push_back({t.output + 2, t.input + 3});
+      if (t.copy) aliases.push_back({t.output + 3, t.input + 4});
+    }
+    return aliases;
+  }
+
+  // decay 1, m 3, v 4, sqrt, correction, eps, divide, step
+  // size, subtract 6; one more to scale the gradient.
+  static Work work(const Call& call) {
+    int64_t n = elements(call);
+    return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);
+  }
+
+  // A copy is written but not read.
+  static std::optional<Traffic> traffic(const Call& call) {
+    Traffic traffic{call.attrs.flag("clip") ? 12 : 8, 0};
+    for (const AdamwTensor& t : adamw_tensors(call.inputs.size(), call.attrs)) {
+      size_t at = static_cast<size_t>(t.input);
+      int64_t n = call.inputs[at].shape.elements();
+      traffic.read_bytes += 12 * n + storage_bytes(call.inputs[at + 1].dtype, n);
+      traffic.written_bytes += 12 * n + (t.copy ? storage_bytes(call.inputs[at + 4].dtype, n) : 0);
+    }
+    return traffic;
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    for (const AdamwTensor& t : adamw_tensors(inputs.size(), call.attrs))
+      update(call, t, inputs, outputs);
+  }
+};
+
+struct AdamwOp : UpdatesTensors {
+  static Op declaration() { return UpdatesTensors::declaration("adamw", OpKind::kPrimitive); }
+
+  static std::vector<Case> cases() {
+    return {sample("one", {{1}}, {}), sample("matrix", {{7, 19}}, {}),
+            sample("clipped", {{131}}, {.clip = true}),
+            sample("copied", {{7, 19}}, {.copy = true})};
+  }
+};
+
+struct AdamwMultiOp : UpdatesTensors {
+  static Op declaration() { return UpdatesTensors::declaration("adamw_multi", OpKind::kFused); }
+
+  static std::vector<Case> cases() {
+    return {sample("three", {{7, 19}, {1}, {131}}, {}),
+            sample("all", {{7, 19}, {64}}, {.clip = true, .copy = true})};
+  }
+};
 
 }  // namespace
 
-const Op& adamw_op() {
-  static const Op op = make("adamw", OpKind::kPrimitive, cases);
-  return op;
-}
+const Op& adamw_op() { return op_from<AdamwOp>(); }
 
-const Op& adamw_multi_op() {
-  static const Op op = make("adamw_multi", OpKind::kFused, cases_multi);
-  return op;
-}
+const Op& adamw_multi_op() { return op_from<AdamwMultiOp>(); }
 
 }  // namespace ridge::ops

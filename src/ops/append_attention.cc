@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "ops/cached_attention.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
+#include "ops/rope_append.h"
 
 namespace ridge::ops {
 namespace {
@@ -26,111 +28,86 @@ struct Steps {
         attention{attention_types, {&append_outputs[2], 1}, call.attrs} {}
 };
 
-std::vector<Type> infer(const Call& call) {
-  Steps steps(call);
-  cached_attention_shape(steps.attention);
-  return steps.append_outputs;
-}
-
-std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
-
-Work work(const Call& call) {
-  Steps steps(call);
-  return rope_append_op().work(steps.append) + cached_attention_op().work(steps.attention);
-}
-ModelWork model_work(const Call& call) { return {work(call), {}}; }
-
-// q goes from one to the other without being stored; positions, slots and the table are read once.
-std::optional<Traffic> traffic(const Call& call) {
-  Steps steps(call);
-  Traffic append = *rope_append_op().traffic(steps.append),
-          attention = *cached_attention_op().traffic(steps.attention);
-  auto bytes = [](const Type& type) { return storage_bytes(type.dtype, type.shape.elements()); };
-  int64_t q_bytes = bytes(steps.append_outputs[2]);
-  int64_t indices = bytes(call.inputs[5]) + bytes(call.inputs[6]) + bytes(call.inputs[7]);
-  return Traffic{append.read_bytes + attention.read_bytes - q_bytes - indices,
-                 append.written_bytes + attention.written_bytes - q_bytes};
-}
-
-void reference(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
-  Steps steps(call);
-  std::vector<Tensor64> appended;
-  for (const Type& type : steps.append_outputs)
-    appended.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
-  rope_append_op().reference(steps.append, in, appended);
-  for (size_t part : {size_t{0}, size_t{1}}) out[part].data = appended[part].data;
-  const std::vector<const Tensor64*> operands{&appended[2], &appended[0], &appended[1],
-                                              in[5],        in[6],        in[7]};
-  cached_attention_op().reference(steps.attention, operands, out.subspan(2, 1));
-}
-
-std::vector<Case> cases() {
-  struct Row {
-    const char* name;
-    int64_t slots, per_slot, block, heads, kv_heads, head_size, window, position;
-    bool norms, interleaved;
-  };
-  auto bf16 = [](Shape shape) {
-    return CaseInput{{DType::kBF16, std::move(shape)}, {Fill::kNormal, 1, false}, false};
-  };
-  std::vector<Case> cases;
-  for (const Row& r : {Row{"first", 1, 1, 40, 2, 1, 64, 0, 0, false, false},
-                       Row{"padding", 1, 1, 40, 2, 1, 64, 0, -1, false, false},
-                       Row{"blocks", 2, 8, 16, 9, 3, 64, 0, 100, false, true},
-                       Row{"ring", 1, 1, 300, 4, 1, 256, 250, 700, true, false},
-                       Row{"eight_heads", 1, 1, 520, 16, 2, 128, 0, 511, true, false},
-                       Row{"many_kv_heads", 1, 1, 700, 12, 6, 64, 0, 699, false, false},
-                       Row{"second_turn", 1, 1, 4200, 4, 1, 256, 0, 4095, true, false}}) {
-    CaseInput cache = bf16({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size});
-    CaseInput table{f32({1, r.head_size / 2}), {Fill::kNormal, 1, false}, false};
-    CaseInput weight{f32({r.head_size}), {Fill::kNormal, 1, false}, false};
-    Case each{r.name,
-              {cache,
-               cache,
-               bf16({1, (r.heads + 2 * r.kv_heads) * r.head_size}),
-               table,
-               table,
-               {i32({1}), {Fill::kConstant, static_cast<double>(r.position), false}, false},
-               sample_slots(1, r.slots),
-               sample_block_table(r.slots, r.per_slot)},
-              {{"heads", r.heads},
-               {"interleaved", r.interleaved},
-               {"norms", r.norms},
-               {"eps", 1e-3},
-               {"offset", r.norms ? 1.0 : 0.0},
-               {"window", r.window},
-               {"context", std::max<int64_t>(r.position + 1, 1)},
-               {"scale", 0.05}}};
-    if (r.norms) each.inputs.insert(each.inputs.end(), {weight, weight});
-    cases.push_back(std::move(each));
+struct AppendAttentionOp {
+  static Op declaration() {
+    std::vector<AttrSpec> attrs = rope_append_attrs();
+    attrs.push_back({"window", int64_t{0}, false});
+    attrs.push_back({"scale", 0.0});
+    attrs.push_back({"context", int64_t{0}});
+    return {.name = "append_attention",
+            .kind = OpKind::kFused,
+            .operands = {8, 10},
+            .attrs = std::move(attrs),
+            .formula = "rope_append's FLOPs and cached_attention's"};
   }
-  return cases;
-}
+
+  static std::vector<Type> infer(const Call& call) {
+    Steps steps(call);
+    cached_attention_shape(steps.attention);
+    return steps.append_outputs;
+  }
+
+  static std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
+
+  static Work work(const Call& call) {
+    Steps steps(call);
+    return rope_append_op().work(steps.append) + cached_attention_op().work(steps.attention);
+  }
+  static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+  // q goes from one to the other without being stored; positions, slots and the table are read
+  // once.
+  static std::optional<Traffic> traffic(const Call& call) {
+    Steps steps(call);
+    Traffic append = *rope_append_op().traffic(steps.append),
+            attention = *cached_attention_op().traffic(steps.attention);
+    int64_t q_bytes = bytes_of(steps.append_outputs[2]);
+    int64_t indices =
+        bytes_of(call.inputs[5]) + bytes_of(call.inputs[6]) + bytes_of(call.inputs[7]);
+    return Traffic{append.read_bytes + attention.read_bytes - q_bytes - indices,
+                   append.written_bytes + attention.written_bytes - q_bytes};
+  }
+
+  static void reference(const Call& call, Inputs64 in, Outputs64 out) {
+    Steps steps(call);
+    std::vector<Tensor64> appended;
+    for (const Type& type : steps.append_outputs)
+      appended.push_back({type, std::vector<double>(static_cast<size_t>(type.shape.elements()))});
+    rope_append_op().reference(steps.append, in, appended);
+    for (size_t part : {size_t{0}, size_t{1}}) out[part].data = appended[part].data;
+    const std::vector<const Tensor64*> operands{&appended[2], &appended[0], &appended[1],
+                                                in[5],        in[6],        in[7]};
+    cached_attention_op().reference(steps.attention, operands, out.subspan(2, 1));
+  }
+
+  static std::vector<Case> cases() {
+    struct Row {
+      const char* name;
+      RopeAppendSample append;
+      int64_t window, position;
+    };
+    std::vector<Case> cases;
+    for (const Row& r : {Row{"first", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, 0},
+                         Row{"padding", {1, 1, 1, 40, 2, 1, 64, false, false}, 0, -1},
+                         Row{"blocks", {1, 2, 8, 16, 9, 3, 64, false, true}, 0, 100},
+                         Row{"ring", {1, 1, 1, 300, 4, 1, 256, true, false}, 250, 700},
+                         Row{"eight_heads", {1, 1, 1, 520, 16, 2, 128, true, false}, 0, 511},
+                         Row{"many_kv_heads", {1, 1, 1, 700, 12, 6, 64, false, false}, 0, 699},
+                         Row{"second_turn", {1, 1, 1, 4200, 4, 1, 256, true, false}, 0, 4095}}) {
+      Case each = rope_append_case(
+          r.name, r.append, [](const Shape& shape) { return fixed(bf16(shape)); },
+          constant(i32({1}), static_cast<double>(r.position)));
+      each.attrs.set("window", r.window);
+      each.attrs.set("context", std::max<int64_t>(r.position + 1, 1));
+      each.attrs.set("scale", 0.05);
+      cases.push_back(std::move(each));
+    }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& append_attention_op() {
-  static const Op op{.name = "append_attention",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 8,
-                     .max_inputs = 10,
-                     .attrs = {{"heads", int64_t{0}},
-                               {"interleaved", false, false},
-                               {"norms", false, false},
-                               {"eps", 0.0, false},
-                               {"offset", 0.0, false},
-                               {"window", int64_t{0}, false},
-                               {"scale", 0.0},
-                               {"context", int64_t{0}}},
-                     .formula = "rope_append's FLOPs and cached_attention's",
-                     .infer = infer,
-                     .work = work,
-                     .traffic = traffic,
-                     .model_work = model_work,
-                     .aliases = aliases,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& append_attention_op() { return op_from<AppendAttentionOp>(); }
 
 }  // namespace ridge::ops

@@ -8,6 +8,7 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 
@@ -24,9 +25,7 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
     throw usage_error("[{}] expected tokens in sequences of {}, got {}", op, t, q.shape[0]);
   if (k.shape[0] != q.shape[0] || k.shape[2] != q.shape[2] || k.dtype != q.dtype)
     throw usage_error("[{}] expected k like q {}, got {}", op, q.str(), k.str());
-  if (k.shape[1] <= 0 || q.shape[1] % k.shape[1] != 0)
-    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op,
-                      q.shape[1], k.shape[1]);
+  expect_head_groups(op, q.shape[1], k.shape[1]);
   int64_t window = call.attrs.integer("window");
   if (window < 0) throw usage_error("[{}] expected a window >= 0, got {}", op, window);
   // Counts of the full square must fit: 10 MACs an
@@ -57,15 +56,14 @@ ModelWork attention_model_work(const AttentionShape& s) {
   return {attention_work(s, scores), attention_backward_work(s, scores)};
 }
 
-void attention_reference(const AttentionShape& s,
-                         const Tensor64& q,
-                         const Tensor64& k,
-                         const Tensor64& v,
-                         std::vector<double>& o,
-                         std::vector<double>* lse,
-                         std::vector<double>* probabilities) {
+AttentionResults attention_reference(const AttentionShape& s, Inputs64 qkv) {
+  const Tensor64 &q = *qkv[0], &k = *qkv[1], &v = *qkv[2];
   int64_t t_count = s.sequence, e_count = s.head_size, group = s.heads / s.kv_heads;
-  std::fill(o.begin(), o.end(), 0.0);
+  int64_t rows = s.batch * t_count * s.heads;
+  AttentionResults made;
+  made.o.resize(static_cast<size_t>(rows * e_count));
+  made.lse.resize(static_cast<size_t>(rows));
+  made.probabilities.resize(static_cast<size_t>(rows * t_count));
   auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {
     return static_cast<size_t>((((b * t_count) + t) * heads + h) * e_count);
   };
@@ -83,18 +81,17 @@ void attention_reference(const AttentionShape& s,
           top = std::max(top, p[static_cast<size_t>(j)]);
         }
         for (double& each : p) sum += each = std::exp(each - top);
-        double* o_row = &o[row(b, i, h, s.heads)];
+        double* o_row = &made.o[row(b, i, h, s.heads)];
         for (int64_t j = 0; j < t_count; ++j) {
           p[static_cast<size_t>(j)] /= sum;
           const double* v_row = &v.data[row(b, j, h / group, s.kv_heads)];
           for (int64_t e = 0; e < e_count; ++e) o_row[e] += p[static_cast<size_t>(j)] * v_row[e];
         }
-        if (lse != nullptr)
-          (*lse)[static_cast<size_t>((b * t_count + i) * s.heads + h)] = top + std::log(sum);
-        if (probabilities != nullptr)
-          std::copy(p.begin(), p.end(),
-                    probabilities->begin() + ((b * s.heads + h) * t_count + i) * t_count);
+        made.lse[static_cast<size_t>((b * t_count + i) * s.heads + h)] = top + std::log(sum);
+        std::copy(p.begin(), p.end(),
+                  made.probabilities.begin() + ((b * s.heads + h) * t_count + i) * t_count);
       }
+  return made;
 }
 
 std::vector<AttrSpec> attention_attrs() {
@@ -121,59 +118,53 @@ std::vector<Case> attention_cases() {
 
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  attention_shape("attention", call);
-  return {call.inputs[0]};
-}
+struct AttentionOp {
+  static Op declaration() {
+    return {.name = "attention",
+            .kind = OpKind::kComposite,
+            .operands = {3},
+            .attrs = attention_attrs(),
+            .formula = "MACs = 2 B H T T E; 6 FLOPs a score besides",
+            .cases = attention_cases};
+  }
 
-Work work(const Call& call) {
-  AttentionShape shape = attention_shape("attention", call);
-  return attention_work(shape, shape.sequence * shape.sequence);
-}
+  static std::vector<Type> infer(const Call& call) {
+    attention_shape("attention", call);
+    return {call.inputs[0]};
+  }
 
-ModelWork model_work(const Call& call) {
-  return attention_model_work(attention_shape("attention", call));
-}
+  static Work work(const Call& call) {
+    AttentionShape shape = attention_shape("attention", call);
+    return attention_work(shape, shape.sequence * shape.sequence);
+  }
 
-// q [N,H,E] as [B,T,K,G,E]: the group axis keeps KV heads unrepeated.
-std::vector<ValueId> expand(Builder& b, const Node& node) {
-  CallTypes types(b.graph(), node);
-  AttentionShape s = attention_shape("attention", types.call());
-  int64_t group = s.heads / s.kv_heads;
-  Shape keys{s.batch, s.sequence, s.kv_heads, s.head_size};
-  ValueId q = reshape(b, node.inputs[0], {s.batch, s.sequence, s.kv_heads, group, s.head_size});
-  ValueId k = reshape(b, node.inputs[1], keys);
-  ValueId v = reshape(b, node.inputs[2], keys);
-  ValueId scores = scale(b, matmul(b, "btkge,bske->bkgts", q, k), s.scale);
-  if (s.causal) scores = b.call("causal_mask", {scores}, {{"window", s.window}});
-  ValueId probabilities = b.call("softmax", {scores});
-  ValueId mixed = matmul(b, "bkgts,bske->btkge", probabilities, v);
-  return {reshape(b, mixed, b.shape(node.inputs[0]))};
-}
+  static ModelWork model_work(const Call& call) {
+    return attention_model_work(attention_shape("attention", call));
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  attention_reference(attention_shape("attention", call), *inputs[0], *inputs[1], *inputs[2],
-                      outputs[0].data, nullptr, nullptr);
-}
+  // q [N,H,E] as [B,T,K,G,E]: the group axis keeps KV heads unrepeated.
+  static std::vector<ValueId> expand(Builder& b, const Node& node) {
+    CallTypes types(b.graph(), node);
+    AttentionShape s = attention_shape("attention", types.call());
+    int64_t group = s.heads / s.kv_heads;
+    Shape keys{s.batch, s.sequence, s.kv_heads, s.head_size};
+    ValueId q = reshape(b, node.inputs[0], {s.batch, s.sequence, s.kv_heads, group, s.head_size});
+    ValueId k = reshape(b, node.inputs[1], keys);
+    ValueId v = reshape(b, node.inputs[2], keys);
+    ValueId scores = scale(b, matmul(b, "btkge,bske->bkgts", q, k), s.scale);
+    if (s.causal) scores = b.call("causal_mask", {scores}, {{"window", s.window}});
+    ValueId probabilities = b.call("softmax", {scores});
+    ValueId mixed = matmul(b, "bkgts,bske->btkge", probabilities, v);
+    return {reshape(b, mixed, b.shape(node.inputs[0]))};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    outputs[0].data = attention_reference(attention_shape("attention", call), inputs).o;
+  }
+};
 
 }  // namespace
 
-const Op& attention_op() {
-  static const Op op{.name = "attention",
-                     .kind = OpKind::kComposite,
-                     .min_inputs = 3,
-                     .max_inputs = 3,
-                     .attrs = attention_attrs(),
-                     .formula = "MACs = 2 B H T T E; 6 FLOPs a score besides",
-                     .infer = infer,
-                     .work = work,
-                     .model_work = model_work,
-                     .expand = expand,
-                     .reference = reference,
-                     .cases = attention_cases};
-  return op;
-}
+const Op& attention_op() { return op_from<AttentionOp>(); }
 
 }  // namespace ridge::ops

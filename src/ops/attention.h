@@ -32,14 +32,12 @@ ModelWork attention_model_work(const AttentionShape& shape);
 Work attention_work(const AttentionShape& shape, int64_t scores);
 Work attention_backward_work(const AttentionShape& shape, int64_t scores);
 
-// o[N,H,E] and lse[N,H]; probabilities[B,H,T,T] when asked for.
-void attention_reference(const AttentionShape& shape,
-                         const Tensor64& q,
-                         const Tensor64& k,
-                         const Tensor64& v,
-                         std::vector<double>& o,
-                         std::vector<double>* lse,
-                         std::vector<double>* probabilities);
+struct AttentionResults {
+  std::vector<double> o;              // [N,H,E]
+  std::vector<double> lse;            // [N,H]
+  std::vector<double> probabilities;  // [B,H,T,T]
+};
+AttentionResults attention_reference(const AttentionShape& shape, Inputs64 qkv);
 
 // Cases that both ops are tested on.
 std::vector<Case> attention_cases();

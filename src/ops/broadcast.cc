@@ -4,61 +4,56 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 #include "ops/view_reference.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  const Shape& from = call.inputs[0].shape;
-  Shape to(call.attrs.integers("shape"));
-  bool fits = from.rank() == to.rank();
-  for (int i = 0; fits && i < to.rank(); ++i) fits = from[i] == to[i] || from[i] == 1;
-  if (!fits) throw usage_error("[broadcast] {} does not repeat to {}", from.str(), to.str());
-  return {{call.inputs[0].dtype, to}};
-}
+struct BroadcastOp {
+  static Op declaration() {
+    return {
+        .name = "broadcast", .kind = OpKind::kView, .attrs = {{"shape", std::vector<int64_t>{}}}};
+  }
 
-std::optional<Layout> view(const Call& call, const Layout& input) {
-  Layout layout = input;
-  for (int i = 0; i < call.outputs[0].shape.rank(); ++i)
-    if (call.inputs[0].shape[i] != call.outputs[0].shape[i]) layout.strides[i] = 0;
-  return layout;
-}
+  static std::vector<Type> infer(const Call& call) {
+    const Shape& from = call.inputs[0].shape;
+    Shape to(call.attrs.integers("shape"));
+    bool fits = from.rank() == to.rank();
+    for (int i = 0; fits && i < to.rank(); ++i) fits = from[i] == to[i] || from[i] == 1;
+    if (!fits) throw usage_error("[broadcast] {} does not repeat to {}", from.str(), to.str());
+    return {{call.inputs[0].dtype, to}};
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) {
-  const Shape from = call.builder.shape(call.node.inputs[0]);
-  const Shape to = call.builder.shape(call.node.outputs[0]);
-  std::vector<int64_t> axes;
-  for (int i = 0; i < to.rank(); ++i)
-    if (from[i] != to[i]) axes.push_back(i);
-  return {reduce_sum(call.builder, call.output_gradients[0], axes)};
-}
+  static std::optional<Layout> view(const Call& call, const Layout& input) {
+    Layout layout = input;
+    for (int i = 0; i < call.outputs[0].shape.rank(); ++i)
+      if (call.inputs[0].shape[i] != call.outputs[0].shape[i]) layout.strides[i] = 0;
+    return layout;
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  Layout from = *view(call, {0, dense_strides(call.inputs[0].shape)});
-  read_through(from, call.outputs[0].shape, *inputs[0], outputs[0]);
-}
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    const Shape from = call.builder.shape(call.node.inputs[0]);
+    const Shape to = call.builder.shape(call.node.outputs[0]);
+    std::vector<int64_t> axes;
+    for (int i = 0; i < to.rank(); ++i)
+      if (from[i] != to[i]) axes.push_back(i);
+    return {reduce_sum(call.builder, call.output_gradients[0], axes)};
+  }
 
-std::vector<Case> cases() {
-  return {{"rows", {{f32({1, 7})}}, {{"shape", std::vector<int64_t>{5, 7}}}},
-          {"columns", {{f32({5, 1})}}, {{"shape", std::vector<int64_t>{5, 33}}}},
-          {"middle", {{f32({3, 1, 4})}}, {{"shape", std::vector<int64_t>{3, 6, 4}}}}};
-}
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    read_through(view, call, *inputs[0], outputs[0]);
+  }
+
+  static std::vector<Case> cases() {
+    return {{"rows", {{f32({1, 7})}}, {{"shape", std::vector<int64_t>{5, 7}}}},
+            {"columns", {{f32({5, 1})}}, {{"shape", std::vector<int64_t>{5, 33}}}},
+            {"middle", {{f32({3, 1, 4})}}, {{"shape", std::vector<int64_t>{3, 6, 4}}}}};
+  }
+};
 
 }  // namespace
 
-const Op& broadcast_op() {
-  static const Op op{.name = "broadcast",
-                     .kind = OpKind::kView,
-                     .attrs = {{"shape", std::vector<int64_t>{}}},
-                     .infer = infer,
-                     .gradient = gradient,
-                     .view = view,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& broadcast_op() { return op_from<BroadcastOp>(); }
 
 }  // namespace ridge::ops

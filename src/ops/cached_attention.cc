@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "ops/build.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 
@@ -23,9 +24,7 @@ CachedAttention cached_attention_shape(const Call& call) {
                     call.attrs.real("scale")};
   expect_dtype(kOp, call.inputs[1], q.dtype, "the caches");
   expect_shape(kOp, q, {s.cache.tokens, s.heads, s.cache.head_size}, "q");
-  if (s.heads < 1 || s.heads % s.cache.kv_heads != 0)
-    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", kOp, s.heads,
-                      s.cache.kv_heads);
+  expect_head_groups(kOp, s.heads, s.cache.kv_heads);
   if (s.window < 0) throw usage_error("[{}] expected a window >= 0, got {}", kOp, s.window);
   if (!(s.scale > 0)) throw usage_error("[{}] expected a scale > 0, got {}", kOp, s.scale);
   if (s.context < 1) throw usage_error("[{}] expected a context >= 1, got {}", kOp, s.context);
@@ -35,46 +34,7 @@ CachedAttention cached_attention_shape(const Call& call) {
 
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  cached_attention_shape(call);
-  return {call.inputs[0]};
-}
-
-// Scores and mix; scale, max, subtract, exp, sum, divide a score.
-Work work(const Call& call) {
-  CachedAttention s = cached_attention_shape(call);
-  int64_t scores = s.cache.tokens * s.heads * s.keys();
-  return products(2 * scores * s.cache.head_size) + arithmetic(6 * scores, 2 * scores);
-}
-ModelWork model_work(const Call& call) { return {work(call), {}}; }
-
-// q, o, and of each slot the keys that its tokens see.
-std::optional<Traffic> traffic(const Call& call) {
-  CachedAttention s = cached_attention_shape(call);
-  int64_t q_bytes = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape.elements());
-  int64_t rows = std::min(s.cache.tokens, s.cache.slots) *
-                 std::min(s.columns(), s.keys() + s.cache.tokens - 1);
-  int64_t cached =
-      2 * storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
-  return Traffic{q_bytes + cached + 8 * s.cache.tokens + 4 * call.inputs[5].shape.elements(),
-                 q_bytes};
-}
-
-std::vector<ValueId> expand(Builder& b, const Node& node) {
-  CallTypes types(b.graph(), node);
-  CachedAttention s = cached_attention_shape(types.call());
-  const std::vector<ValueId>& in = node.inputs;
-  ValueId scores =
-      b.call("cached_scores", {in[0], in[1], in[3], in[4], in[5]}, {{"columns", s.columns()}});
-  ValueId hidden = b.call("cached_mask", {scale(b, scores, s.scale), in[3]},
-                          {{"window", s.window}, {"ring", s.cache.ring()}});
-  return {b.call("cached_mix", {b.call("softmax", {hidden}), in[2], in[3], in[4], in[5]})};
-}
-
-void attend_token(const CachedAttention& s,
-                  std::span<const Tensor64* const> inputs,
-                  int64_t n,
-                  std::vector<double>& o) {
+void attend_token(const CachedAttention& s, Inputs64 inputs, int64_t n, std::vector<double>& o) {
   int64_t position = static_cast<int64_t>(inputs[3]->data[static_cast<size_t>(n)]);
   int64_t slot = static_cast<int64_t>(inputs[4]->data[static_cast<size_t>(n)]);
   int64_t e_count = s.cache.head_size, group = s.heads / s.cache.kv_heads;
@@ -99,59 +59,84 @@ void attend_token(const CachedAttention& s,
   }
 }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  CachedAttention s = cached_attention_shape(call);
-  std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
-  for (int64_t n = 0; n < s.cache.tokens; ++n) attend_token(s, inputs, n, outputs[0].data);
-}
-
-std::vector<Case> cases() {
-  struct Row {
-    int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, window, context;
-  };
-  std::vector<Case> cases;
-  for (Row r : {Row{1, 1, 1, 1, 1, 1, 8, 0, 1}, Row{5, 1, 1, 40, 4, 2, 8, 0, 32},
-                Row{9, 2, 1, 24, 3, 3, 16, 5, 64}, Row{7, 3, 8, 4, 6, 1, 24, 0, 32},
-                Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200},
-                Row{70, 3, 1, 90, 2, 1, 24, 30, 150}, Row{40, 1, 5, 16, 1, 1, 136, 0, 80}}) {
-    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}),
-                    {Fill::kNormal, 1, false}};
-    cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads,
-                                 r.kv_heads, r.head_size, r.window),
-                     {{f32({r.tokens, r.heads, r.head_size}), {Fill::kNormal, 1, false}},
-                      cache,
-                      cache,
-                      sample_positions(r.tokens, r.context),
-                      sample_slots(r.tokens, r.slots),
-                      sample_block_table(r.slots, r.per_slot)},
-                     {{"window", r.window}, {"context", r.context}, {"scale", 0.35}}});
+struct CachedAttentionOp {
+  static Op declaration() {
+    return {.name = "cached_attention",
+            .kind = OpKind::kComposite,
+            .operands = {6},
+            .attrs = {{"window", int64_t{0}, false},
+                      {"scale", 0.0},
+                      {"context", int64_t{0}},
+                      {"fused", false, false}},
+            .formula =
+                "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides"};
   }
-  return cases;
-}
+
+  static std::vector<Type> infer(const Call& call) {
+    cached_attention_shape(call);
+    return {call.inputs[0]};
+  }
+
+  // Scores and mix; scale, max, subtract, exp, sum, divide a score.
+  static Work work(const Call& call) {
+    CachedAttention s = cached_attention_shape(call);
+    int64_t scores = s.cache.tokens * s.heads * s.keys();
+    return products(2 * scores * s.cache.head_size) + arithmetic(6 * scores, 2 * scores);
+  }
+  static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+  // q, o, and of each slot the keys that its tokens see.
+  static std::optional<Traffic> traffic(const Call& call) {
+    CachedAttention s = cached_attention_shape(call);
+    int64_t q_bytes = bytes_of(call.inputs[0]);
+    int64_t rows = std::min(s.cache.tokens, s.cache.slots) *
+                   std::min(s.columns(), s.keys() + s.cache.tokens - 1);
+    int64_t cached =
+        2 * storage_bytes(call.inputs[1].dtype, rows * s.cache.kv_heads * s.cache.head_size);
+    return Traffic{q_bytes + cached + 8 * s.cache.tokens + 4 * call.inputs[5].shape.elements(),
+                   q_bytes};
+  }
+
+  static std::vector<ValueId> expand(Builder& b, const Node& node) {
+    CallTypes types(b.graph(), node);
+    CachedAttention s = cached_attention_shape(types.call());
+    const std::vector<ValueId>& in = node.inputs;
+    ValueId scores =
+        b.call("cached_scores", {in[0], in[1], in[3], in[4], in[5]}, {{"columns", s.columns()}});
+    ValueId hidden = b.call("cached_mask", {scale(b, scores, s.scale), in[3]},
+                            {{"window", s.window}, {"ring", s.cache.ring()}});
+    return {b.call("cached_mix", {b.call("softmax", {hidden}), in[2], in[3], in[4], in[5]})};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    CachedAttention s = cached_attention_shape(call);
+    std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
+    for (int64_t n = 0; n < s.cache.tokens; ++n) attend_token(s, inputs, n, outputs[0].data);
+  }
+
+  static std::vector<Case> cases() {
+    struct Row {
+      int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size, window, context;
+    };
+    std::vector<Case> cases;
+    for (Row r : {Row{1, 1, 1, 1, 1, 1, 8, 0, 1}, Row{5, 1, 1, 40, 4, 2, 8, 0, 32},
+                  Row{9, 2, 1, 24, 3, 3, 16, 5, 64}, Row{7, 3, 8, 4, 6, 1, 24, 0, 32},
+                  Row{6, 2, 5, 4, 8, 2, 8, 7, 100}, Row{3, 1, 1, 200, 9, 3, 64, 0, 200},
+                  Row{70, 3, 1, 90, 2, 1, 24, 30, 150}, Row{40, 1, 5, 16, 1, 1, 136, 0, 80}}) {
+      CaseInput cache = inert(f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}));
+      cases.push_back({fmt::format("n{}s{}b{}h{}k{}e{}w{}", r.tokens, r.slots, r.block, r.heads,
+                                   r.kv_heads, r.head_size, r.window),
+                       {inert(f32({r.tokens, r.heads, r.head_size})), cache, cache,
+                        sample_positions(r.tokens, r.context), sample_slots(r.tokens, r.slots),
+                        sample_block_table(r.slots, r.per_slot)},
+                       {{"window", r.window}, {"context", r.context}, {"scale", 0.35}}});
+    }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& cached_attention_op() {
-  static const Op op{
-      .name = "cached_attention",
-      .kind = OpKind::kComposite,
-      .min_inputs = 6,
-      .max_inputs = 6,
-      .attrs = {{"window", int64_t{0}, false},
-                {"scale", 0.0},
-                {"context", int64_t{0}},
-                {"fused", false, false}},
-      .formula = "MACs = 2 N H C E for C keys that a token sees at most; 6 FLOPs a score besides",
-      .infer = infer,
-      .work = work,
-      .traffic = traffic,
-      .model_work = model_work,
-      .expand = expand,
-      .reference = reference,
-      .cases = cases};
-  return op;
-}
+const Op& cached_attention_op() { return op_from<CachedAttentionOp>(); }
 
 }  // namespace ridge::ops

@@ -7,57 +7,56 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  expect_float("causal_mask", call.inputs[0], "the scores");
-  const Shape& shape = call.inputs[0].shape;
-  if (shape.rank() < 2 || shape[shape.rank() - 2] != shape.back())
-    throw usage_error("[causal_mask] expected as many queries as keys, got {}", shape.str());
-  if (call.attrs.integer("window") < 0)
-    throw usage_error("[causal_mask] expected a window >= 0, got {}", call.attrs.integer("window"));
-  return {call.inputs[0]};
-}
-
-std::vector<ValueId> gradient(const GradientCall& call) {
-  Attrs attrs = call.node.attrs;
-  attrs.set("value", 0.0);
-  return {call.builder.call("causal_mask", {call.output_gradients[0]}, attrs)};
-}
-
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  int64_t t = call.inputs[0].shape.back();
-  int64_t window = call.attrs.integer("window");
-  for (size_t i = 0; i < outputs[0].data.size(); ++i) {
-    int64_t query = static_cast<int64_t>(i) / t % t, key = static_cast<int64_t>(i) % t;
-    bool hidden = key > query || (window > 0 && key <= query - window);
-    outputs[0].data[i] = hidden ? call.attrs.real("value") : inputs[0]->data[i];
+struct CausalMaskOp {
+  static Op declaration() {
+    return {.name = "causal_mask",
+            .attrs = {{"window", int64_t{0}, false},
+                      {"value", -std::numeric_limits<double>::infinity(), false}},
+            .formula = "no FLOPs: a selection"};
   }
-}
 
-std::vector<Case> cases() {
-  auto attrs = [](int64_t window) { return Attrs{{"window", window}, {"value", -2.0}}; };
-  return {{"square", {{f32({2, 3, 7, 7})}}, attrs(0)},
-          {"window", {{f32({2, 67, 67})}}, attrs(5)},
-          {"one", {{f32({1, 1})}}, attrs(0)}};
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_float("causal_mask", call.inputs[0], "the scores");
+    const Shape& shape = call.inputs[0].shape;
+    if (shape.rank() < 2 || shape[shape.rank() - 2] != shape.back())
+      throw usage_error("[causal_mask] expected as many queries as keys, got {}", shape.str());
+    if (call.attrs.integer("window") < 0)
+      throw usage_error("[causal_mask] expected a window >= 0, got {}",
+                        call.attrs.integer("window"));
+    return {call.inputs[0]};
+  }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    Attrs attrs = call.node.attrs;
+    attrs.set("value", 0.0);
+    return {call.builder.call("causal_mask", {call.output_gradients[0]}, attrs)};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    int64_t t = call.inputs[0].shape.back();
+    int64_t window = call.attrs.integer("window");
+    for (size_t i = 0; i < outputs[0].data.size(); ++i) {
+      int64_t query = static_cast<int64_t>(i) / t % t, key = static_cast<int64_t>(i) % t;
+      bool hidden = key > query || (window > 0 && key <= query - window);
+      outputs[0].data[i] = hidden ? call.attrs.real("value") : inputs[0]->data[i];
+    }
+  }
+
+  static std::vector<Case> cases() {
+    auto attrs = [](int64_t window) { return Attrs{{"window", window}, {"value", -2.0}}; };
+    return {{"square", {{f32({2, 3, 7, 7})}}, attrs(0)},
+            {"window", {{f32({2, 67, 67})}}, attrs(5)},
+            {"one", {{f32({1, 1})}}, attrs(0)}};
+  }
+};
 
 }  // namespace
 
-const Op& causal_mask_op() {
-  static const Op op{.name = "causal_mask",
-                     .attrs = {{"window", int64_t{0}, false},
-                               {"value", -std::numeric_limits<double>::infinity(), false}},
-                     .formula = "no FLOPs: a selection",
-                     .infer = infer,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& causal_mask_op() { return op_from<CausalMaskOp>(); }
 
 }  // namespace ridge::ops

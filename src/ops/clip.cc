@@ -8,80 +8,70 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
 constexpr double kNormEpsilon = 1e-6;  // PyTorch's clip_grad_norm_ adds it to the norm
 
-std::vector<Type> infer_squares(const Call& call) {
-  for (const Type& input : call.inputs) expect_float("sum_squares", input, "gradients");
-  return {f32({})};
-}
+struct SumSquaresOp {
+  static Op declaration() {
+    return {.name = "sum_squares", .operands = {1, kAnyNumber}, .formula = "2 FLOPs an element"};
+  }
 
-Work work_squares(const Call& call) {
-  int64_t elements = 0;
-  for (const Type& input : call.inputs) elements += input.shape.elements();
-  return arithmetic(2 * elements);
-}
+  static std::vector<Type> infer(const Call& call) {
+    for (const Type& input : call.inputs) expect_float("sum_squares", input, "gradients");
+    return {f32({})};
+  }
 
-void reference_squares(const Call&,
-                       std::span<const Tensor64* const> inputs,
-                       std::span<Tensor64> outputs) {
-  outputs[0].data[0] = 0;
-  for (const Tensor64* input : inputs)
-    for (double x : input->data) outputs[0].data[0] += x * x;
-}
+  static Work work(const Call& call) {
+    int64_t elements = 0;
+    for (const Type& input : call.inputs) elements += input.shape.elements();
+    return arithmetic(2 * elements);
+  }
 
-std::vector<Case> cases_squares() {
-  return {{"three", {{f32({7, 19})}, {f32({1})}, {f32({131})}}, {}}};
-}
+  static void reference(const Call&, Inputs64 inputs, Outputs64 outputs) {
+    outputs[0].data[0] = 0;
+    for (const Tensor64* input : inputs)
+      for (double x : input->data) outputs[0].data[0] += x * x;
+  }
 
-std::vector<Type> infer_clip(const Call& call) {
-  expect_shape("clip_coefficient", call.inputs[0], Shape{}, "the sum of squares");
-  expect_dtype("clip_coefficient", call.inputs[0], DType::kF32, "the sum of squares");
-  if (!(call.attrs.real("max_norm") > 0))
-    throw usage_error("[clip] expected a norm > 0, got {}", call.attrs.real("max_norm"));
-  return {f32({})};
-}
+  static std::vector<Case> cases() {
+    return {{"three", {{f32({7, 19})}, {f32({1})}, {f32({131})}}, {}}};
+  }
+};
 
-Work work_clip(const Call&) { return arithmetic(4, 2); }
+struct ClipCoefficientOp {
+  static Op declaration() {
+    return {.name = "clip_coefficient", .attrs = {{"max_norm", 0.0}}, .formula = "4 FLOPs"};
+  }
 
-void reference_clip(const Call& call,
-                    std::span<const Tensor64* const> inputs,
-                    std::span<Tensor64> outputs) {
-  double norm = std::sqrt(inputs[0]->data[0]);
-  outputs[0].data[0] = std::min(1.0, call.attrs.real("max_norm") / (norm + kNormEpsilon));
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_shape("clip_coefficient", call.inputs[0], Shape{}, "the sum of squares");
+    expect_dtype("clip_coefficient", call.inputs[0], DType::kF32, "the sum of squares");
+    if (!(call.attrs.real("max_norm") > 0))
+      throw usage_error("[clip] expected a norm > 0, got {}", call.attrs.real("max_norm"));
+    return {f32({})};
+  }
 
-std::vector<Case> cases_clip() {
-  CaseInput sum{f32({}), {Fill::kPositive}, false};
-  return {{"clips", {sum}, {{"max_norm", 0.01}}}, {"passes", {sum}, {{"max_norm", 100.0}}}};
-}
+  static Work work(const Call&) { return arithmetic(4, 2); }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    double norm = std::sqrt(inputs[0]->data[0]);
+    outputs[0].data[0] = std::min(1.0, call.attrs.real("max_norm") / (norm + kNormEpsilon));
+  }
+
+  static std::vector<Case> cases() {
+    CaseInput sum{f32({}), {Fill::kPositive}, false};
+    return {{"clips", {sum}, {{"max_norm", 0.01}}}, {"passes", {sum}, {{"max_norm", 100.0}}}};
+  }
+};
 
 }  // namespace
 
-const Op& sum_squares_op() {
-  static const Op op{.name = "sum_squares",
-                     .min_inputs = 1,
-                     .max_inputs = -1,
-                     .formula = "2 FLOPs an element",
-                     .infer = infer_squares,
-                     .work = work_squares,
-                     .reference = reference_squares,
-                     .cases = cases_squares};
-  return op;
-}
+const Op& sum_squares_op() { return op_from<SumSquaresOp>(); }
 
-const Op& clip_coefficient_op() {
-  static const Op op{.name = "clip_coefficient",
-                     .attrs = {{"max_norm", 0.0}},
-                     .formula = "4 FLOPs",
-                     .infer = infer_clip,
-                     .work = work_clip,
-                     .reference = reference_clip,
-                     .cases = cases_clip};
-  return op;
-}
+const Op& clip_coefficient_op() { return op_from<ClipCoefficientOp>(); }
 
 }  // namespace ridge::ops

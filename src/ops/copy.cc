@@ -5,32 +5,33 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) { return {call.inputs[0]}; }
+struct CopyOp {
+  static Op declaration() {
+    return {.name = "copy", .formula = "no FLOPs; reads and writes each element once"};
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) { return {call.output_gradients[0]}; }
+  static std::vector<Type> infer(const Call& call) { return {call.inputs[0]}; }
 
-void reference(const Call&, std::span<const Tensor64* const> inputs, std::span<Tensor64> outputs) {
-  outputs[0].data = inputs[0]->data;
-}
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    return {call.output_gradients[0]};
+  }
 
-std::vector<Case> cases() {
-  return {{"vector", {{f32({1023})}}, {}}, {"matrix", {{f32({13, 130})}}, {}}};
-}
+  static void reference(const Call&, Inputs64 inputs, Outputs64 outputs) {
+    outputs[0].data = inputs[0]->data;
+  }
+
+  static std::vector<Case> cases() {
+    return {{"vector", {{f32({1023})}}, {}}, {"matrix", {{f32({13, 130})}}, {}}};
+  }
+};
 
 }  // namespace
 
-const Op& copy_op() {
-  static const Op op{.name = "copy",
-                     .formula = "no FLOPs; reads and writes each element once",
-                     .infer = infer,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& copy_op() { return op_from<CopyOp>(); }
 
 }  // namespace ridge::ops

@@ -6,144 +6,123 @@
 
 #include "base/row_panels.h"
 #include "ops/build.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  expect_rank("embedding", call.inputs[0], 2, "the table");
-  if (!is_block(call.inputs[0].dtype)) expect_float("embedding", call.inputs[0], "the table");
-  expect_rank("embedding", call.inputs[1], 1, "ids");
-  expect_dtype("embedding", call.inputs[1], DType::kI32, "ids");
-  Type out{call.inputs[0].dtype, {call.inputs[1].shape[0], call.inputs[0].shape[1]}};
-  if (!call.attrs.text("dtype").empty()) {
-    auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype))
-      throw usage_error("[embedding] unknown type '{}'", call.attrs.text("dtype"));
-    out.dtype = *dtype;
+struct EmbeddingOp {
+  static Op declaration() {
+    return {.name = "embedding",
+            .operands = {2},
+            .attrs = {{"dtype", std::string(), false}},
+            .formula = "no FLOPs; reads the rows named"};
   }
-  return {out};
-}
 
-// Rows touched, not the table; in panels a row has its neighbours in its lines.
-std::optional<Traffic> traffic(const Call& call) {
-  const Shape& out = call.outputs[0].shape;
-  DType table = call.inputs[0].dtype;
-  int64_t touched = out.elements() * (is_panels(table) ? kPanelRowCount : 1);
-  return Traffic{storage_bytes(table, touched) + 4 * out[0],
-                 storage_bytes(call.outputs[0].dtype, out.elements())};
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_rank("embedding", call.inputs[0], 2, "the table");
+    if (!is_block(call.inputs[0].dtype)) expect_float("embedding", call.inputs[0], "the table");
+    expect_rank("embedding", call.inputs[1], 1, "ids");
+    expect_dtype("embedding", call.inputs[1], DType::kI32, "ids");
+    return {{result_dtype("embedding", call.attrs, call.inputs[0].dtype),
+             {call.inputs[1].shape[0], call.inputs[0].shape[1]}}};
+  }
 
-ModelWork model_work(const Call& call) {
-  return {{}, arithmetic(call.outputs[0].shape.elements())};
-}
+  // Rows touched, not the table; in panels a row has its neighbours in its lines.
+  static std::optional<Traffic> traffic(const Call& call) {
+    const Shape& out = call.outputs[0].shape;
+    DType table = call.inputs[0].dtype;
+    int64_t touched = out.elements() * (is_panels(table) ? kPanelRowCount : 1);
+    return Traffic{storage_bytes(table, touched) + 4 * out[0],
+                   storage_bytes(call.outputs[0].dtype, out.elements())};
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) {
-  Builder& b = call.builder;
-  int64_t vocabulary = b.shape(call.node.inputs[0])[0];
-  return {b.call("embedding_backward", {call.node.inputs[1], call.output_gradients[0]},
-                 {{"vocabulary", vocabulary}}),
-          kNoValue};
-}
+  static ModelWork model_work(const Call& call) {
+    return {{}, arithmetic(call.outputs[0].shape.elements())};
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  int64_t d = call.inputs[0].shape[1];
-  std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
-  for (size_t n = 0; n < inputs[1]->data.size(); ++n)
-    if (inputs[1]->data[n] >= 0)
-      std::copy_n(inputs[0]->data.begin() + static_cast<int64_t>(inputs[1]->data[n]) * d, d,
-                  outputs[0].data.begin() + static_cast<int64_t>(n) * d);
-}
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    Builder& b = call.builder;
+    int64_t vocabulary = b.shape(call.node.inputs[0])[0];
+    return {b.call("embedding_backward", {call.node.inputs[1], call.output_gradients[0]},
+                   {{"vocabulary", vocabulary}}),
+            kNoValue};
+  }
 
-CaseInput ids(int64_t n, int64_t v) {
-  return {i32({n}), {Fill::kIds, static_cast<double>(v), false}};
-}
-
-std::vector<Case> cases() {
-  return {{"rows", {{f32({13, 17})}, ids(29, 13)}, {}},
-          {"narrow", {{f32({13, 17})}, ids(29, 13)}, {{"dtype", std::string("bf16")}}},
-          {"one", {{f32({1, 1})}, ids(1, 1)}, {}}};
-}
-
-std::vector<Type> infer_backward(const Call& call) {
-  expect_dtype("embedding_backward", call.inputs[0], DType::kI32, "ids");
-  expect_rank("embedding_backward", call.inputs[1], 2, "the gradient");
-  expect_float("embedding_backward", call.inputs[1], "the gradient");
-  expect_shape("embedding_backward", call.inputs[0], Shape{call.inputs[1].shape[0]}, "ids");
-  Type table = f32({call.attrs.integer("vocabulary"), call.inputs[1].shape[1]});
-  if (call.inputs.size() == 3)
-    expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");
-  return {table};
-}
-
-Work work_backward(const Call& call) { return arithmetic(call.inputs[1].shape.elements()); }
-
-// Accumulating touches only the rows named; otherwise the whole table is written.
-std::optional<Traffic> traffic_backward(const Call& call) {
-  int64_t rows = storage_bytes(call.inputs[1].dtype, call.inputs[1].shape.elements());
-  int64_t touched = 4 * call.inputs[1].shape.elements();
-  if (call.inputs.size() == 3)
-    return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
-  return Traffic{rows + 4 * call.inputs[0].shape[0], 4 * call.outputs[0].shape.elements()};
-}
-
-std::vector<Alias> aliases_backward(const Call& call) {
-  return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
-}
-
-void reference_backward(const Call& call,
-                        std::span<const Tensor64* const> inputs,
-                        std::span<Tensor64> outputs) {
-  int64_t d = call.inputs[1].shape[1];
-  if (inputs.size() == 3)
-    outputs[0].data = inputs[2]->data;
-  else
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    int64_t d = call.inputs[0].shape[1];
     std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
-  for (size_t n = 0; n < inputs[0]->data.size(); ++n)
-    for (int64_t i = 0; inputs[0]->data[n] >= 0 && i < d; ++i)
-      outputs[0].data[static_cast<size_t>(static_cast<int64_t>(inputs[0]->data[n]) * d + i)] +=
-          inputs[1]->data[n * static_cast<size_t>(d) + static_cast<size_t>(i)];
-}
+    for (size_t n = 0; n < inputs[1]->data.size(); ++n)
+      if (inputs[1]->data[n] >= 0)
+        std::copy_n(inputs[0]->data.begin() + static_cast<int64_t>(inputs[1]->data[n]) * d, d,
+                    outputs[0].data.begin() + static_cast<int64_t>(n) * d);
+  }
 
-std::vector<Case> cases_backward() {
-  Attrs attrs{{"vocabulary", int64_t{13}}};
-  return {{"rows", {ids(29, 13), {f32({29, 17})}}, attrs},
-          {"accumulate", {ids(29, 13), {f32({29, 17})}, {f32({13, 17}), {}, false}}, attrs}};
-}
+  static std::vector<Case> cases() {
+    return {{"rows", {{f32({13, 17})}, ids({29}, 13)}, {}},
+            {"narrow", {{f32({13, 17})}, ids({29}, 13)}, {{"dtype", std::string("bf16")}}},
+            {"one", {{f32({1, 1})}, ids({1}, 1)}, {}}};
+  }
+};
+
+struct EmbeddingBackwardOp {
+  static Op declaration() {
+    return {.name = "embedding_backward",
+            .operands = {2, 3},
+            .attrs = {{"vocabulary", int64_t{0}}},
+            .formula = "1 FLOP an element of the gradient"};
+  }
+
+  static std::vector<Type> infer(const Call& call) {
+    expect_dtype("embedding_backward", call.inputs[0], DType::kI32, "ids");
+    expect_rank("embedding_backward", call.inputs[1], 2, "the gradient");
+    expect_float("embedding_backward", call.inputs[1], "the gradient");
+    expect_shape("embedding_backward", call.inputs[0], Shape{call.inputs[1].shape[0]}, "ids");
+    Type table = f32({call.attrs.integer("vocabulary"), call.inputs[1].shape[1]});
+    if (call.inputs.size() == 3)
+      expect_same("embedding_backward", call.inputs[2], table, "the accumulated table");
+    return {table};
+  }
+
+  static Work work(const Call& call) { return arithmetic(call.inputs[1].shape.elements()); }
+
+  // Accumulating touches only the rows named; otherwise the whole table is written.
+  static std::optional<Traffic> traffic(const Call& call) {
+    int64_t rows = bytes_of(call.inputs[1]);
+    int64_t touched = 4 * call.inputs[1].shape.elements();
+    if (call.inputs.size() == 3)
+      return Traffic{rows + 4 * call.inputs[0].shape[0] + touched, touched};
+    return Traffic{rows + 4 * call.inputs[0].shape[0], 4 * call.outputs[0].shape.elements()};
+  }
+
+  static std::vector<Alias> aliases(const Call& call) {
+    return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    int64_t d = call.inputs[1].shape[1];
+    if (inputs.size() == 3)
+      outputs[0].data = inputs[2]->data;
+    else
+      std::fill(outputs[0].data.begin(), outputs[0].data.end(), 0.0);
+    for (size_t n = 0; n < inputs[0]->data.size(); ++n)
+      for (int64_t i = 0; inputs[0]->data[n] >= 0 && i < d; ++i)
+        outputs[0].data[static_cast<size_t>(static_cast<int64_t>(inputs[0]->data[n]) * d + i)] +=
+            inputs[1]->data[n * static_cast<size_t>(d) + static_cast<size_t>(i)];
+  }
+
+  static std::vector<Case> cases() {
+    Attrs attrs{{"vocabulary", int64_t{13}}};
+    return {{"rows", {ids({29}, 13), {f32({29, 17})}}, attrs},
+            {"accumulate", {ids({29}, 13), {f32({29, 17})}, {f32({13, 17}), {}, false}}, attrs}};
+  }
+};
 
 }  // namespace
 
-const Op& embedding_op() {
-  static const Op op{.name = "embedding",
-                     .min_inputs = 2,
-                     .max_inputs = 2,
-                     .attrs = {{"dtype", std::string(), false}},
-                     .formula = "no FLOPs; reads the rows named",
-                     .infer = infer,
-                     .traffic = traffic,
-                     .model_work = model_work,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& embedding_op() { return op_from<EmbeddingOp>(); }
 
-const Op& embedding_backward_op() {
-  static const Op op{.name = "embedding_backward",
-                     .min_inputs = 2,
-                     .max_inputs = 3,
-                     .attrs = {{"vocabulary", int64_t{0}}},
-                     .formula = "1 FLOP an element of the gradient",
-                     .infer = infer_backward,
-                     .work = work_backward,
-                     .traffic = traffic_backward,
-                     .aliases = aliases_backward,
-                     .reference = reference_backward,
-                     .cases = cases_backward};
-  return op;
-}
+const Op& embedding_backward_op() { return op_from<EmbeddingBackwardOp>(); }
 
 }  // namespace ridge::ops

@@ -4,45 +4,20 @@
 // lse. Tiles that are wholly hidden are skipped: `scores` and `scores_backward` say how many scores
 // a head computes for one sequence.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "ops/attention.h"
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
-
-std::vector<Type> infer(const Call& call) {
-  AttentionShape s = attention_shape("flash_attention", call);
-  return {call.inputs[0], f32({s.batch * s.sequence, s.heads})};
-}
 
 // 0 = not yet known for a target: the full square.
 int64_t scores(const Call& call, const AttentionShape& s, std::string_view attr) {
   int64_t known = call.attrs.integer(attr);
   return known > 0 ? known : s.sequence * s.sequence;
-}
-
-Work work(const Call& call) {
-  AttentionShape s = attention_shape("flash_attention", call);
-  return attention_work(s, scores(call, s, "scores"));
-}
-
-std::vector<ValueId> gradient(const GradientCall& call) {
-  const Node& n = call.node;
-  return call.builder.call_all(
-      "flash_attention_backward",
-      {call.output_gradients[0], n.inputs[0], n.inputs[1], n.inputs[2], n.outputs[0], n.outputs[1]},
-      n.attrs);
-}
-
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  attention_reference(attention_shape("flash_attention", call), *inputs[0], *inputs[1], *inputs[2],
-                      outputs[0].data, &outputs[1].data, nullptr);
 }
 
 std::vector<AttrSpec> attrs() {
@@ -52,95 +27,112 @@ std::vector<AttrSpec> attrs() {
   return specs;
 }
 
-// Inputs do, q, k, v, o, lse; outputs dq, dk, dv.
-std::vector<Type> infer_backward(const Call& call) {
-  AttentionShape s = attention_shape("flash_attention_backward", call, 1);
-  expect_same("flash_attention_backward", call.inputs[0], call.inputs[1], "do and q");
-  expect_same("flash_attention_backward", call.inputs[4], call.inputs[1], "o and q");
-  expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}),
-              "lse");
-  return {call.inputs[1], call.inputs[2], call.inputs[3]};
-}
+struct FlashAttentionOp {
+  static Op declaration() {
+    return {.name = "flash_attention",
+            .kind = OpKind::kFused,
+            .operands = {3},
+            .attrs = attrs(),
+            .time_law = TimeLaw::kAttention,
+            .formula =
+                "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs "
+                "a score besides",
+            .cases = attention_cases};
+  }
 
-// Four products as in the gradient of attention, one more to recompute the scores, and exp again;
-// do * o a row.
-Work work_backward(const Call& call) {
-  AttentionShape s = attention_shape("flash_attention_backward", call, 1);
-  int64_t count = scores(call, s, "scores_backward");
-  int64_t all = s.batch * s.heads * count;
-  return attention_backward_work(s, count) + products(all * s.head_size) +
-         arithmetic(3 * all, all) + arithmetic(2 * call.inputs[0].shape.elements());
-}
+  static std::vector<Type> infer(const Call& call) {
+    AttentionShape s = attention_shape("flash_attention", call);
+    return {call.inputs[0], f32({s.batch * s.sequence, s.heads})};
+  }
 
-void reference_backward(const Call& call,
-                        std::span<const Tensor64* const> inputs,
-                        std::span<Tensor64> outputs) {
-  AttentionShape s = attention_shape("flash_attention_backward", call, 1);
-  const Tensor64 &d_o = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3];
-  std::vector<double> o(q.data.size());
-  std::vector<double> p(static_cast<size_t>(s.batch * s.heads * s.sequence * s.sequence));
-  attention_reference(s, q, k, v, o, nullptr, &p);
-  for (Tensor64& output : outputs) std::fill(output.data.begin(), output.data.end(), 0.0);
-  int64_t group = s.heads / s.kv_heads;
-  auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {
-    return static_cast<size_t>(((b * s.sequence + t) * heads + h) * s.head_size);
-  };
-  for (int64_t b = 0; b < s.batch; ++b)
-    for (int64_t h = 0; h < s.heads; ++h)
-      for (int64_t i = 0; i < s.sequence; ++i) {
-        size_t qi = row(b, i, h, s.heads);
-        double delta = 0;
-        for (int64_t e = 0; e < s.head_size; ++e) delta += d_o.data[qi + e] * o[qi + e];
-        for (int64_t j = 0; j < s.sequence; ++j) {
-          size_t kj = row(b, j, h / group, s.kv_heads);
-          double weight =
-              p[static_cast<size_t>(((b * s.heads + h) * s.sequence + i) * s.sequence + j)];
-          double dp = 0;
-          for (int64_t e = 0; e < s.head_size; ++e) dp += d_o.data[qi + e] * v.data[kj + e];
-          double ds = s.scale * weight * (dp - delta);
-          for (int64_t e = 0; e < s.head_size; ++e) {
-            outputs[0].data[qi + e] += ds * k.data[kj + e];
-            outputs[1].data[kj + e] += ds * q.data[qi + e];
-            outputs[2].data[kj + e] += weight * d_o.data[qi + e];
+  static Work work(const Call& call) {
+    AttentionShape s = attention_shape("flash_attention", call);
+    return attention_work(s, scores(call, s, "scores"));
+  }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    const Node& n = call.node;
+    return call.builder.call_all("flash_attention_backward",
+                                 {call.output_gradients[0], n.inputs[0], n.inputs[1], n.inputs[2],
+                                  n.outputs[0], n.outputs[1]},
+                                 n.attrs);
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    AttentionResults made = attention_reference(attention_shape("flash_attention", call), inputs);
+    outputs[0].data = std::move(made.o);
+    outputs[1].data = std::move(made.lse);
+  }
+};
+
+struct FlashAttentionBackwardOp {
+  static Op declaration() {
+    // Its inputs o and lse must fit q, k and v, so it has no free-standing cases: flash_attention's
+    // gradient tests it.
+    return {.name = "flash_attention_backward",
+            .kind = OpKind::kFused,
+            .operands = {6},
+            .attrs = attrs(),
+            .time_law = TimeLaw::kAttentionBackward,
+            .formula = "MACs = 5 B H S E; 8 FLOPs a score and 2 an element of do besides"};
+  }
+
+  // Inputs do, q, k, v, o, lse; outputs dq, dk, dv.
+  static std::vector<Type> infer(const Call& call) {
+    AttentionShape s = attention_shape("flash_attention_backward", call, 1);
+    expect_same("flash_attention_backward", call.inputs[0], call.inputs[1], "do and q");
+    expect_same("flash_attention_backward", call.inputs[4], call.inputs[1], "o and q");
+    expect_type("flash_attention_backward", call.inputs[5], f32({s.batch * s.sequence, s.heads}),
+                "lse");
+    return {call.inputs[1], call.inputs[2], call.inputs[3]};
+  }
+
+  // Four products as in the gradient of attention, one more to recompute the scores, and exp again;
+  // do * o a row.
+  static Work work(const Call& call) {
+    AttentionShape s = attention_shape("flash_attention_backward", call, 1);
+    int64_t count = scores(call, s, "scores_backward");
+    int64_t all = s.batch * s.heads * count;
+    return attention_backward_work(s, count) + products(all * s.head_size) +
+           arithmetic(3 * all, all) + arithmetic(2 * call.inputs[0].shape.elements());
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    AttentionShape s = attention_shape("flash_attention_backward", call, 1);
+    const Tensor64 &d_o = *inputs[0], &q = *inputs[1], &k = *inputs[2], &v = *inputs[3];
+    const auto [o, lse, p] = attention_reference(s, inputs.subspan(1));
+    for (Tensor64& output : outputs) std::fill(output.data.begin(), output.data.end(), 0.0);
+    int64_t group = s.heads / s.kv_heads;
+    auto row = [&](int64_t b, int64_t t, int64_t h, int64_t heads) {
+      return static_cast<size_t>(((b * s.sequence + t) * heads + h) * s.head_size);
+    };
+    for (int64_t b = 0; b < s.batch; ++b)
+      for (int64_t h = 0; h < s.heads; ++h)
+        for (int64_t i = 0; i < s.sequence; ++i) {
+          size_t qi = row(b, i, h, s.heads);
+          double delta = 0;
+          for (int64_t e = 0; e < s.head_size; ++e) delta += d_o.data[qi + e] * o[qi + e];
+          for (int64_t j = 0; j < s.sequence; ++j) {
+            size_t kj = row(b, j, h / group, s.kv_heads);
+            double weight =
+                p[static_cast<size_t>(((b * s.heads + h) * s.sequence + i) * s.sequence + j)];
+            double dp = 0;
+            for (int64_t e = 0; e < s.head_size; ++e) dp += d_o.data[qi + e] * v.data[kj + e];
+            double ds = s.scale * weight * (dp - delta);
+            for (int64_t e = 0; e < s.head_size; ++e) {
+              outputs[0].data[qi + e] += ds * k.data[kj + e];
+              outputs[1].data[kj + e] += ds * q.data[qi + e];
+              outputs[2].data[kj + e] += weight * d_o.data[qi + e];
+            }
           }
         }
-      }
-}
+  }
+};
 
 }  // namespace
 
-const Op& flash_attention_op() {
-  static const Op op{.name = "flash_attention",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 3,
-                     .max_inputs = 3,
-                     .attrs = attrs(),
-                     .time_law = TimeLaw::kAttention,
-                     .formula =
-                         "MACs = 2 B H S E for the S scores a head that its tiles compute; 6 FLOPs "
-                         "a score besides",
-                     .infer = infer,
-                     .work = work,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = attention_cases};
-  return op;
-}
+const Op& flash_attention_op() { return op_from<FlashAttentionOp>(); }
 
-const Op& flash_attention_backward_op() {
-  // Its inputs o and lse must fit q, k and v, so it has no free-standing cases: flash_attention's
-  // gradient tests it.
-  static const Op op{.name = "flash_attention_backward",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 6,
-                     .max_inputs = 6,
-                     .attrs = attrs(),
-                     .time_law = TimeLaw::kAttentionBackward,
-                     .formula = "MACs = 5 B H S E; 8 FLOPs a score and 2 an element of do besides",
-                     .infer = infer_backward,
-                     .work = work_backward,
-                     .reference = reference_backward};
-  return op;
-}
+const Op& flash_attention_backward_op() { return op_from<FlashAttentionBackwardOp>(); }
 
 }  // namespace ridge::ops

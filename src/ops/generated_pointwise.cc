@@ -7,6 +7,7 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 #include "ops/pointwise.h"
 
 namespace ridge::ops {
@@ -34,71 +35,69 @@ void check_program(const Graph& graph, const Shape& shape) {
       throw usage_error("[generated_pointwise] expected pointwise ops, got '{}'", node.op->name);
 }
 
-std::vector<Type> infer(const Call& call) {
-  if (std::get<NestedGraph>(*call.attrs.find("program")) == nullptr ||
-      program(call).outputs.empty())
-    throw usage_error("[generated_pointwise] expected a program with a result");
-  const Graph& graph = program(call);
-  size_t inputs = 0;
-  for (const Value& value : graph.values) {
-    if (value.producer != kNoNode) continue;
-    size_t at = operand_named(value.name, call.inputs.size());
-    expect_type("generated_pointwise", value.type, call.inputs[at], "program input " + value.name);
-    ++inputs;
+struct GeneratedPointwiseOp {
+  static Op declaration() {
+    // Random programs test it (tests/backends): cases of its own would only repeat them.
+    return {.name = "generated_pointwise",
+            .kind = OpKind::kFused,
+            .operands = {0, kAnyNumber},
+            .attrs = {{"program", NestedGraph()}},
+            .time_law = TimeLaw::kWalk,
+            .formula = "the sum over its program's nodes"};
   }
-  if (inputs != call.inputs.size())
-    throw usage_error("[generated_pointwise] expected {} program inputs, got {}",
-                      call.inputs.size(), inputs);
-  check_program(graph, graph.shape(graph.outputs[0]));
-  std::vector<Type> outputs;
-  for (ValueId output : graph.outputs) outputs.push_back(graph.type(output));
-  return outputs;
-}
 
-Work work(const Call& call) {
-  Work total;
-  for (const Node& node : program(call).nodes)
-    total += node.op->work(CallTypes(program(call), node).call());
-  return total;
-}
+  static std::vector<Type> infer(const Call& call) {
+    if (std::get<NestedGraph>(*call.attrs.find("program")) == nullptr ||
+        program(call).outputs.empty())
+      throw usage_error("[generated_pointwise] expected a program with a result");
+    const Graph& graph = program(call);
+    size_t inputs = 0;
+    for (const Value& value : graph.values) {
+      if (value.producer != kNoNode) continue;
+      size_t at = operand_named(value.name, call.inputs.size());
+      expect_type("generated_pointwise", value.type, call.inputs[at],
+                  "program input " + value.name);
+      ++inputs;
+    }
+    if (inputs != call.inputs.size())
+      throw usage_error("[generated_pointwise] expected {} program inputs, got {}",
+                        call.inputs.size(), inputs);
+    check_program(graph, graph.shape(graph.outputs[0]));
+    std::vector<Type> outputs;
+    for (ValueId output : graph.outputs) outputs.push_back(graph.type(output));
+    return outputs;
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  const Graph& graph = program(call);
-  std::vector<Tensor64> values(graph.values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i].type = graph.values[i].type;
-    if (graph.values[i].producer == kNoNode)
-      values[i].data = inputs[std::stoul(graph.values[i].name)]->data;
-    else
-      values[i].data.resize(static_cast<size_t>(values[i].type.shape.elements()));
+  static Work work(const Call& call) {
+    Work total;
+    for (const Node& node : program(call).nodes)
+      total += node.op->work(CallTypes(program(call), node).call());
+    return total;
   }
-  for (const Node& node : graph.nodes) {
-    std::vector<const Tensor64*> in;
-    for (ValueId input : node.inputs) in.push_back(&values[static_cast<size_t>(input)]);
-    Tensor64& out = values[static_cast<size_t>(node.outputs[0])];
-    node.op->reference(CallTypes(graph, node).call(), in, {&out, 1});
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    const Graph& graph = program(call);
+    std::vector<Tensor64> values(graph.values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i].type = graph.values[i].type;
+      if (graph.values[i].producer == kNoNode)
+        values[i].data = inputs[std::stoul(graph.values[i].name)]->data;
+      else
+        values[i].data.resize(static_cast<size_t>(values[i].type.shape.elements()));
+    }
+    for (const Node& node : graph.nodes) {
+      std::vector<const Tensor64*> in;
+      for (ValueId input : node.inputs) in.push_back(&values[static_cast<size_t>(input)]);
+      Tensor64& out = values[static_cast<size_t>(node.outputs[0])];
+      node.op->reference(CallTypes(graph, node).call(), in, {&out, 1});
+    }
+    for (size_t i = 0; i < outputs.size(); ++i)
+      outputs[i].data = values[static_cast<size_t>(graph.outputs[i])].data;
   }
-  for (size_t i = 0; i < outputs.size(); ++i)
-    outputs[i].data = values[static_cast<size_t>(graph.outputs[i])].data;
-}
+};
 
 }  // namespace
 
-const Op& generated_pointwise_op() {
-  // Random programs test it (tests/backends): cases of its own would only repeat them.
-  static const Op op{.name = "generated_pointwise",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 0,
-                     .max_inputs = -1,
-                     .attrs = {{"program", NestedGraph()}},
-                     .time_law = TimeLaw::kWalk,
-                     .formula = "the sum over its program's nodes",
-                     .infer = infer,
-                     .work = work,
-                     .reference = reference};
-  return op;
-}
+const Op& generated_pointwise_op() { return op_from<GeneratedPointwiseOp>(); }
 
 }  // namespace ridge::ops

@@ -46,6 +46,41 @@ void expect_dtype(std::string_view op, const Type& type, DType dtype, std::strin
     throw usage_error("[{}] expected {} of {}, got {}", op, what, name(dtype), type.str());
 }
 
+void expect_even_head(int64_t head_size) {
+  if (head_size <= 0 || head_size % 2 != 0)
+    throw usage_error("[rope] expected an even head size, got {}", head_size);
+}
+
+void expect_head_groups(std::string_view op, int64_t heads, int64_t kv_heads) {
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0)
+    throw usage_error("[{}] expected heads as a multiple of KV heads, got {} and {}", op, heads,
+                      kv_heads);
+}
+
+void expect_labels(std::string_view op,
+                   const Type& rows,
+                   const Type& labels,
+                   std::string_view what) {
+  expect_float(op, rows, what);
+  expect_rank(op, rows, 2, what);
+  expect_type(op, labels, i32({rows.shape[0]}), "labels");
+}
+
+DType result_dtype(std::string_view op, const Attrs& attrs, DType otherwise) {
+  const std::string& text = attrs.text("dtype");
+  if (text.empty()) return otherwise;
+  auto dtype = parse_dtype(text);
+  if (!dtype || !is_float(*dtype)) throw usage_error("[{}] unknown type '{}'", op, text);
+  return *dtype;
+}
+
+AxisExtents around(const Shape& shape, int axis) {
+  AxisExtents extents;
+  for (int i = 0; i < axis; ++i) extents.outer *= shape[i];
+  for (int i = axis + 1; i < shape.rank(); ++i) extents.inner *= shape[i];
+  return extents;
+}
+
 RowExtents rows_of(const Shape& shape) {
   int64_t width = shape.rank() == 0 ? 1 : shape.back();
   return {width == 0 ? 0 : shape.elements() / width, width};

@@ -23,10 +23,26 @@ void expect_type(std::string_view op,
 void expect_shape(std::string_view op, const Type& type, const Shape& shape, std::string_view what);
 void expect_float(std::string_view op, const Type& type, std::string_view what);
 void expect_dtype(std::string_view op, const Type& type, DType dtype, std::string_view what);
+void expect_even_head(int64_t head_size);
+void expect_head_groups(std::string_view op, int64_t heads, int64_t kv_heads);
+// rows[N,V] of a loss and a label i32[N] each; `what` the rows are.
+void expect_labels(std::string_view op,
+                   const Type& rows,
+                   const Type& labels,
+                   std::string_view what);
+
+// The floating-point type that the attribute `dtype` names, `otherwise` where it is empty. Throws a
+// usage Error likewise.
+DType result_dtype(std::string_view op, const Attrs& attrs, DType otherwise);
 
 // f32 of a shape.
 inline Type f32(const Shape& shape) { return {DType::kF32, shape}; }
 inline Type i32(const Shape& shape) { return {DType::kI32, shape}; }
+inline Type bf16(const Shape& shape) { return {DType::kBF16, shape}; }
+
+inline int64_t bytes_of(const Type& type) {
+  return storage_bytes(type.dtype, type.shape.elements());
+}
 
 // A tensor seen as rows of its last axis.
 struct RowExtents {
@@ -34,6 +50,12 @@ struct RowExtents {
   int64_t width;
 };
 RowExtents rows_of(const Shape& shape);
+
+// A tensor seen around one axis: elements before it and behind it.
+struct AxisExtents {
+  int64_t outer = 1, inner = 1;
+};
+AxisExtents around(const Shape& shape, int axis);
 
 // Calls body(first element) for each row.
 template <typename Body>

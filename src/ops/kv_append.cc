@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
 #include "ops/kv_cache.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 
@@ -62,67 +63,59 @@ CacheExtents extents(const Call& call) {
   return e;
 }
 
-std::vector<Type> infer(const Call& call) {
-  extents(call);
-  return {call.inputs[0], call.inputs[1]};
-}
-
-std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
-
-// The rows appended, not the caches.
-std::optional<Traffic> traffic(const Call& call) {
-  int64_t rows = 2 * storage_bytes(call.inputs[2].dtype, call.inputs[2].shape.elements());
-  return Traffic{rows + 8 * call.inputs[4].shape[0] + 4 * call.inputs[6].shape.elements(), rows};
-}
-
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  CacheExtents e = extents(call);
-  int64_t width = e.kv_heads * e.head_size;
-  for (size_t part = 0; part < 2; ++part) outputs[part].data = inputs[part]->data;
-  for (int64_t n = 0; n < e.tokens; ++n) {
-    int64_t position = static_cast<int64_t>(inputs[4]->data[static_cast<size_t>(n)]);
-    int64_t slot = static_cast<int64_t>(inputs[5]->data[static_cast<size_t>(n)]);
-    if (position < 0) continue;
-    int64_t row = cache_row(e, *inputs[6], slot, position % e.ring());
-    for (size_t part = 0; part < 2; ++part)
-      std::copy_n(inputs[2 + part]->data.begin() + n * width, width,
-                  outputs[part].data.begin() + row * width);
+struct KvAppendOp {
+  static Op declaration() {
+    return {.name = "kv_append", .operands = {7}, .formula = "no FLOPs; writes the rows appended"};
   }
-}
 
-std::vector<Case> cases() {
-  struct Row {
-    int64_t tokens, slots, per_slot, block, kv_heads, head_size;
-  };
-  std::vector<Case> cases;
-  for (Row r : {Row{1, 1, 1, 1, 1, 2}, Row{7, 2, 1, 5, 2, 8}, Row{23, 3, 4, 2, 1, 16}}) {
-    CaseInput cache{f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}),
-                    {Fill::kNormal, 1, false}};
-    CaseInput rows{f32({r.tokens, r.kv_heads, r.head_size}), {Fill::kNormal, 1, false}};
-    cases.push_back(
-        {fmt::format("n{}s{}b{}", r.tokens, r.slots, r.block),
-         {cache, cache, rows, rows, sample_positions(r.tokens, 2 * r.per_slot * r.block),
-          sample_slots(r.tokens, r.slots), sample_block_table(r.slots, r.per_slot)},
-         {}});
+  static std::vector<Type> infer(const Call& call) {
+    extents(call);
+    return {call.inputs[0], call.inputs[1]};
   }
-  return cases;
-}
+
+  static std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
+
+  // The rows appended, not the caches.
+  static std::optional<Traffic> traffic(const Call& call) {
+    int64_t rows = 2 * bytes_of(call.inputs[2]);
+    return Traffic{rows + 8 * call.inputs[4].shape[0] + 4 * call.inputs[6].shape.elements(), rows};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    CacheExtents e = extents(call);
+    int64_t width = e.kv_heads * e.head_size;
+    for (size_t part = 0; part < 2; ++part) outputs[part].data = inputs[part]->data;
+    for (int64_t n = 0; n < e.tokens; ++n) {
+      int64_t position = static_cast<int64_t>(inputs[4]->data[static_cast<size_t>(n)]);
+      int64_t slot = static_cast<int64_t>(inputs[5]->data[static_cast<size_t>(n)]);
+      if (position < 0) continue;
+      int64_t row = cache_row(e, *inputs[6], slot, position % e.ring());
+      for (size_t part = 0; part < 2; ++part)
+        std::copy_n(inputs[2 + part]->data.begin() + n * width, width,
+                    outputs[part].data.begin() + row * width);
+    }
+  }
+
+  static std::vector<Case> cases() {
+    struct Row {
+      int64_t tokens, slots, per_slot, block, kv_heads, head_size;
+    };
+    std::vector<Case> cases;
+    for (Row r : {Row{1, 1, 1, 1, 1, 2}, Row{7, 2, 1, 5, 2, 8}, Row{23, 3, 4, 2, 1, 16}}) {
+      CaseInput cache = inert(f32({r.slots * r.per_slot, r.block, r.kv_heads, r.head_size}));
+      CaseInput rows = inert(f32({r.tokens, r.kv_heads, r.head_size}));
+      cases.push_back(
+          {fmt::format("n{}s{}b{}", r.tokens, r.slots, r.block),
+           {cache, cache, rows, rows, sample_positions(r.tokens, 2 * r.per_slot * r.block),
+            sample_slots(r.tokens, r.slots), sample_block_table(r.slots, r.per_slot)},
+           {}});
+    }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& kv_append_op() {
-  static const Op op{.name = "kv_append",
-                     .min_inputs = 7,
-                     .max_inputs = 7,
-                     .formula = "no FLOPs; writes the rows appended",
-                     .infer = infer,
-                     .traffic = traffic,
-                     .aliases = aliases,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& kv_append_op() { return op_from<KvAppendOp>(); }
 
 }  // namespace ridge::ops

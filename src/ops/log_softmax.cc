@@ -8,95 +8,85 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  expect_float("log_softmax", call.inputs[0], "the operand");
-  expect_rank("log_softmax", call.inputs[0], 2, "the operand");
-  return {call.inputs[0]};
-}
+struct LogSoftmaxOp {
+  static Op declaration() {
+    return {.name = "log_softmax", .formula = "5 FLOPs an element and a log a row"};
+  }
 
-// max, subtract, exp, sum, subtract; one log a row.
-Work work(const Call& call) {
-  RowExtents rows = rows_of(call.inputs[0].shape);
-  return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_float("log_softmax", call.inputs[0], "the operand");
+    expect_rank("log_softmax", call.inputs[0], 2, "the operand");
+    return {call.inputs[0]};
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) {
-  return {
-      call.builder.call("log_softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
-}
+  // max, subtract, exp, sum, subtract; one log a row.
+  static Work work(const Call& call) {
+    RowExtents rows = rows_of(call.inputs[0].shape);
+    return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  RowExtents rows = rows_of(call.inputs[0].shape);
-  for_each_row(rows, [&](size_t at) {
-    const double* x = &inputs[0]->data[at];
-    double top = *std::max_element(x, x + rows.width), sum = 0;
-    for (int64_t i = 0; i < rows.width; ++i) sum += std::exp(x[i] - top);
-    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = x[i] - top - std::log(sum);
-  });
-}
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    return {call.builder.call("log_softmax_backward",
+                              {call.node.outputs[0], call.output_gradients[0]})};
+  }
 
-std::vector<Case> cases() {
-  return {{"rows", {{f32({5, 67})}}, {}},
-          {"one", {{f32({1, 1})}}, {}},
-          {"wide", {{f32({3, 1000})}}, {}}};
-}
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    RowExtents rows = rows_of(call.inputs[0].shape);
+    for_each_row(rows, [&](size_t at) {
+      const double* x = &inputs[0]->data[at];
+      double top = *std::max_element(x, x + rows.width), sum = 0;
+      for (int64_t i = 0; i < rows.width; ++i) sum += std::exp(x[i] - top);
+      for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = x[i] - top - std::log(sum);
+    });
+  }
 
-std::vector<Type> infer_backward(const Call& call) {
-  expect_same("log_softmax_backward", call.inputs[0], call.inputs[1],
-              "the result and its gradient");
-  return {call.inputs[0]};
-}
+  static std::vector<Case> cases() {
+    return {{"rows", {{f32({5, 67})}}, {}},
+            {"one", {{f32({1, 1})}}, {}},
+            {"wide", {{f32({3, 1000})}}, {}}};
+  }
+};
 
-// exp, sum, multiply, subtract.
-Work work_backward(const Call& call) {
-  int64_t elements = call.inputs[0].shape.elements();
-  return arithmetic(4 * elements, elements);
-}
+struct LogSoftmaxBackwardOp {
+  static Op declaration() {
+    return {.name = "log_softmax_backward", .operands = {2}, .formula = "4 FLOPs an element"};
+  }
 
-void reference_backward(const Call& call,
-                        std::span<const Tensor64* const> inputs,
-                        std::span<Tensor64> outputs) {
-  RowExtents rows = rows_of(call.inputs[0].shape);
-  for_each_row(rows, [&](size_t at) {
-    const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
-    double sum = std::accumulate(dy, dy + rows.width, 0.0);
-    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = dy[i] - std::exp(y[i]) * sum;
-  });
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_same("log_softmax_backward", call.inputs[0], call.inputs[1],
+                "the result and its gradient");
+    return {call.inputs[0]};
+  }
 
-std::vector<Case> cases_backward() {
-  return {{"rows", {{f32({5, 67}), {}, false}, {f32({5, 67}), {}, false}}, {}}};
-}
+  // exp, sum, multiply, subtract.
+  static Work work(const Call& call) {
+    int64_t elements = call.inputs[0].shape.elements();
+    return arithmetic(4 * elements, elements);
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    RowExtents rows = rows_of(call.inputs[0].shape);
+    for_each_row(rows, [&](size_t at) {
+      const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
+      double sum = std::accumulate(dy, dy + rows.width, 0.0);
+      for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = dy[i] - std::exp(y[i]) * sum;
+    });
+  }
+
+  static std::vector<Case> cases() {
+    return {{"rows", {{f32({5, 67}), {}, false}, {f32({5, 67}), {}, false}}, {}}};
+  }
+};
 
 }  // namespace
 
-const Op& log_softmax_op() {
-  static const Op op{.name = "log_softmax",
-                     .formula = "5 FLOPs an element and a log a row",
-                     .infer = infer,
-                     .work = work,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& log_softmax_op() { return op_from<LogSoftmaxOp>(); }
 
-const Op& log_softmax_backward_op() {
-  static const Op op{.name = "log_softmax_backward",
-                     .min_inputs = 2,
-                     .max_inputs = 2,
-                     .formula = "4 FLOPs an element",
-                     .infer = infer_backward,
-                     .work = work_backward,
-                     .reference = reference_backward,
-                     .cases = cases_backward};
-  return op;
-}
+const Op& log_softmax_backward_op() { return op_from<LogSoftmaxBackwardOp>(); }
 
 }  // namespace ridge::ops

@@ -7,147 +7,136 @@
 #include "graph/einsum.h"
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
-
-std::vector<Type> infer(const Call& call) {
-  Einsum einsum = parse_einsum(call.attrs.text("einsum"));
-  const Type& a = call.inputs[0];
-  const Type& b = call.inputs[1];
-  expect_float("matmul", a, "the first operand");
-  // A weight may stay as its file stores it.
-  bool is_stored = is_block(b.dtype) ||
-                   (a.dtype == DType::kF32 && (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
-  if (a.dtype != b.dtype && !is_stored)
-    throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(),
-                      b.str());
-  EinsumExtents extents(einsum, a.shape, b.shape);
-  Type out{a.dtype, extents.shape(einsum.out)};
-  if (!call.attrs.text("dtype").empty()) {
-    auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype))
-      throw usage_error("[matmul] unknown type '{}'", call.attrs.text("dtype"));
-    out.dtype = *dtype;
-  }
-  if (call.inputs.size() == 3)
-    expect_same("matmul", call.inputs[2], out, "the accumulated operand and the product");
-  return {out};
-}
-
-Work work(const Call& call) {
-  Einsum einsum = parse_einsum(call.attrs.text("einsum"));
-  EinsumExtents extents(einsum, call.inputs[0].shape, call.inputs[1].shape);
-  int64_t outputs = extents.product(einsum.out);
-  int64_t macs = checked_product(outputs, extents.product(einsum.k), "matmul");
-  checked_product(macs, 8, "matmul");  // the FLOPs of a product and its gradient
-  Work work = products(macs);
-  return call.inputs.size() == 3 ? work + arithmetic(outputs) : work;
-}
-
-std::vector<Alias> aliases(const Call& call) {
-  return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
-}
-
-// d a = out b and d b = a out, as einsums in the letters of the forward product. The gradient of a
-// weight stays in the operand's type.
-std::vector<ValueId> gradient(const GradientCall& call) {
-  RIDGE_CHECK(call.node.inputs.size() == 2, "no gradient of an accumulating matmul");
-  Einsum e = parse_einsum(call.node.attrs.text("einsum"));
-  Builder& b = call.builder;
-  ValueId x = call.node.inputs[0], y = call.node.inputs[1];
-  ValueId dz = cast(b, call.output_gradients[0], b.type(x).dtype);
-  std::vector<ValueId> gradients(2, kNoValue);
-  if (call.needed[0]) gradients[0] = matmul(b, e.out + "," + e.b + "->" + e.a, dz, y);
-  // The gradient's own axes first where that is the weight's order: dW[f,d] = dz[n,f] x[n,d].
-  bool out_first = !e.n.empty() && !e.b.empty() && e.b[e.batch.size()] == e.n[0];
-  if (call.needed[1])
-    gradients[1] = out_first ? matmul(b, e.out + "," + e.a + "->" + e.b, dz, x)
-                             : matmul(b, e.a + "," + e.out + "->" + e.b, x, dz);
-  return gradients;
-}
-
-// Walks output and summed letters; `at` gives an operand's offset for the current letters.
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  Einsum e = parse_einsum(call.attrs.text("einsum"));
-  EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
-  Shape sum_shape = extents.shape(e.k);
-  const Shape& out_shape = call.outputs[0].shape;
-  std::array<int64_t, 26> index{};
-  auto place = [&](const std::string& letters, const Shape& shape, int64_t flat) {
-    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-      index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')] = flat % shape[axis];
-      flat /= shape[axis];
-    }
-  };
-  auto at = [&](const std::string& letters, const Shape& shape) {
-    int64_t flat = 0;
-    for (int axis = 0; axis < shape.rank(); ++axis)
-      flat =
-          flat * shape[axis] + index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
-    return static_cast<size_t>(flat);
-  };
-  for (int64_t o = 0; o < out_shape.elements(); ++o) {
-    place(e.out, out_shape, o);
-    double sum = inputs.size() == 3 ? inputs[2]->data[static_cast<size_t>(o)] : 0;
-    for (int64_t k = 0; k < sum_shape.elements(); ++k) {
-      place(e.k, sum_shape, k);
-      sum += inputs[0]->data[at(e.a, call.inputs[0].shape)] *
-             inputs[1]->data[at(e.b, call.inputs[1].shape)];
-    }
-    outputs[0].data[static_cast<size_t>(o)] = sum;
-  }
-}
 
 Case sample(std::string name, std::string einsum, Shape a, Shape b) {
   return {std::move(name), {{f32(a)}, {f32(b)}}, {{"einsum", std::move(einsum)}}};
 }
 
-std::vector<Case> cases() {
-  Case accumulate = sample("accumulate", "nf,nd->fd", {9, 5}, {9, 7});
-  accumulate.inputs.push_back({f32({5, 7})});
-  Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
-  wide.attrs.set("dtype", std::string("f32"));
-  Case native = sample("native", "nd,fd->nf", {37, 70}, {45, 70});
-  Case native_gradient = sample("native_gradient", "nf,nd->fd", {70, 36}, {70, 40});
-  native_gradient.inputs.push_back({f32({36, 40})});
-  for (Case* each : {&native, &native_gradient}) each->attrs.set("native", true);
-  return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
-          sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
-          sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
-          sample("input_gradient", "nf,fd->nd", {13, 31}, {31, 17}),
-          sample("weight_gradient", "nf,nd->fd", {13, 31}, {13, 17}),
-          sample("scores", "btkge,bske->bkgts", {2, 5, 2, 3, 8}, {2, 7, 2, 8}),
-          sample("mix", "bkgts,bske->btkge", {2, 2, 3, 5, 7}, {2, 7, 2, 8}),
-          sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
-          accumulate,
-          wide,
-          native,
-          native_gradient};
-}
+struct MatmulOp {
+  static Op declaration() {
+    return {
+        .name = "matmul",
+        .operands = {2, 3},
+        .attrs = {{"einsum", std::string()},
+                  {"dtype", std::string(), false},
+                  {"native", false, false}},
+        .time_law = TimeLaw::kProduct,
+        .formula =
+            "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)"};
+  }
+
+  static std::vector<Type> infer(const Call& call) {
+    Einsum einsum = parse_einsum(call.attrs.text("einsum"));
+    const Type& a = call.inputs[0];
+    const Type& b = call.inputs[1];
+    expect_float("matmul", a, "the first operand");
+    // A weight may stay as its file stores it.
+    bool is_stored = is_block(b.dtype) || (a.dtype == DType::kF32 &&
+                                           (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
+    if (a.dtype != b.dtype && !is_stored)
+      throw usage_error("[matmul] expected operands of one element type, got {} and {}", a.str(),
+                        b.str());
+    EinsumExtents extents(einsum, a.shape, b.shape);
+    Type out{result_dtype("matmul", call.attrs, a.dtype), extents.shape(einsum.out)};
+    if (call.inputs.size() == 3)
+      expect_same("matmul", call.inputs[2], out, "the accumulated operand and the product");
+    return {out};
+  }
+
+  static Work work(const Call& call) {
+    Einsum einsum = parse_einsum(call.attrs.text("einsum"));
+    EinsumExtents extents(einsum, call.inputs[0].shape, call.inputs[1].shape);
+    int64_t outputs = extents.product(einsum.out);
+    int64_t macs = checked_product(outputs, extents.product(einsum.k), "matmul");
+    checked_product(macs, 8, "matmul");  // the FLOPs of a product and its gradient
+    Work work = products(macs);
+    return call.inputs.size() == 3 ? work + arithmetic(outputs) : work;
+  }
+
+  static std::vector<Alias> aliases(const Call& call) {
+    return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
+  }
+
+  // d a = out b and d b = a out, as einsums in the letters of the forward product. The gradient of
+  // a weight stays in the operand's type.
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    RIDGE_CHECK(call.node.inputs.size() == 2, "no gradient of an accumulating matmul");
+    Einsum e = parse_einsum(call.node.attrs.text("einsum"));
+    Builder& b = call.builder;
+    ValueId x = call.node.inputs[0], y = call.node.inputs[1];
+    ValueId dz = cast(b, call.output_gradients[0], b.type(x).dtype);
+    std::vector<ValueId> gradients(2, kNoValue);
+    if (call.needed[0]) gradients[0] = matmul(b, e.out + "," + e.b + "->" + e.a, dz, y);
+    // The gradient's own axes first where that is the weight's order: dW[f,d] = dz[n,f] x[n,d].
+    bool out_first = !e.n.empty() && !e.b.empty() && e.b[e.batch.size()] == e.n[0];
+    if (call.needed[1])
+      gradients[1] = out_first ? matmul(b, e.out + "," + e.a + "->" + e.b, dz, x)
+                               : matmul(b, e.a + "," + e.out + "->" + e.b, x, dz);
+    return gradients;
+  }
+
+  // Walks output and summed letters; `at` gives an operand's offset for the current letters.
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    Einsum e = parse_einsum(call.attrs.text("einsum"));
+    EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
+    Shape sum_shape = extents.shape(e.k);
+    const Shape& out_shape = call.outputs[0].shape;
+    std::array<int64_t, 26> index{};
+    auto place = [&](const std::string& letters, const Shape& shape, int64_t flat) {
+      for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+        index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')] = flat % shape[axis];
+        flat /= shape[axis];
+      }
+    };
+    auto at = [&](const std::string& letters, const Shape& shape) {
+      int64_t flat = 0;
+      for (int axis = 0; axis < shape.rank(); ++axis)
+        flat = flat * shape[axis] +
+               index[static_cast<size_t>(letters[static_cast<size_t>(axis)] - 'a')];
+      return static_cast<size_t>(flat);
+    };
+    for (int64_t o = 0; o < out_shape.elements(); ++o) {
+      place(e.out, out_shape, o);
+      double sum = inputs.size() == 3 ? inputs[2]->data[static_cast<size_t>(o)] : 0;
+      for (int64_t k = 0; k < sum_shape.elements(); ++k) {
+        place(e.k, sum_shape, k);
+        sum += inputs[0]->data[at(e.a, call.inputs[0].shape)] *
+               inputs[1]->data[at(e.b, call.inputs[1].shape)];
+      }
+      outputs[0].data[static_cast<size_t>(o)] = sum;
+    }
+  }
+
+  static std::vector<Case> cases() {
+    Case accumulate = sample("accumulate", "nf,nd->fd", {9, 5}, {9, 7});
+    accumulate.inputs.push_back({f32({5, 7})});
+    Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
+    wide.attrs.set("dtype", std::string("f32"));
+    Case native = sample("native", "nd,fd->nf", {37, 70}, {45, 70});
+    Case native_gradient = sample("native_gradient", "nf,nd->fd", {70, 36}, {70, 40});
+    native_gradient.inputs.push_back({f32({36, 40})});
+    for (Case* each : {&native, &native_gradient}) each->attrs.set("native", true);
+    return {sample("one", "nd,fd->nf", {1, 1}, {1, 1}),
+            sample("linear", "nd,fd->nf", {13, 17}, {31, 17}),
+            sample("linear_wide", "nd,fd->nf", {33, 64}, {65, 64}),
+            sample("input_gradient", "nf,fd->nd", {13, 31}, {31, 17}),
+            sample("weight_gradient", "nf,nd->fd", {13, 31}, {13, 17}),
+            sample("scores", "btkge,bske->bkgts", {2, 5, 2, 3, 8}, {2, 7, 2, 8}),
+            sample("mix", "bkgts,bske->btkge", {2, 2, 3, 5, 7}, {2, 7, 2, 8}),
+            sample("group_gradient", "bkgts,btkge->bske", {2, 2, 3, 5, 7}, {2, 5, 2, 3, 8}),
+            accumulate,
+            wide,
+            native,
+            native_gradient};
+  }
+};
 
 }  // namespace
 
-const Op& matmul_op() {
-  static const Op op{
-      .name = "matmul",
-      .min_inputs = 2,
-      .max_inputs = 3,
-      .attrs = {{"einsum", std::string()},
-                {"dtype", std::string(), false},
-                {"native", false, false}},
-      .time_law = TimeLaw::kProduct,
-      .formula =
-          "MACs = product of all letters' extents; FLOPs = 2 MACs (+ 1 an output accumulated)",
-      .infer = infer,
-      .work = work,
-      .gradient = gradient,
-      .aliases = aliases,
-      .reference = reference,
-      .cases = cases};
-  return op;
-}
+const Op& matmul_op() { return op_from<MatmulOp>(); }
 
 }  // namespace ridge::ops

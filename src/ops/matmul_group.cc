@@ -9,39 +9,13 @@
 #include <vector>
 
 #include "base/bf16.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
 constexpr const char* kOp = "matmul_group";
-
-std::vector<Type> infer(const Call& call) {
-  const Type& x = call.inputs[0];
-  expect_rank(kOp, x, 2, "x");
-  expect_dtype(kOp, x, DType::kF32, "x");
-  const std::string& activations = call.attrs.text("activations");
-  if (activations != "f32" && activations != "i8" && activations != "i16" && activations != "bf16")
-    throw usage_error("[{}] expected activations f32, i8, i16 or bf16, got '{}'", kOp, activations);
-  std::vector<Type> products;
-  for (const Type& weight : call.inputs.subspan(1)) {
-    expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
-                 "a weight");
-    if (!is_block(weight.dtype)) expect_float(kOp, weight, "a weight");
-    checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 4 * x.shape[1] + 4, kOp);
-    products.push_back(f32({x.shape[0], weight.shape[0]}));
-  }
-  return products;
-}
-
-Work work(const Call& call) {
-  Work sum;
-  for (const Type& weight : call.inputs.subspan(1))
-    sum += products(call.inputs[0].shape[0] * weight.shape.elements());
-  return sum;
-}
-
-ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
 // Each block of 32: the nearest multiples of its largest magnitude / steps.
 std::vector<double> rounded_to_codes(std::vector<double> x, double steps) {
@@ -61,67 +35,90 @@ std::vector<double> rounded_to_bf16(std::vector<double> x) {
   return x;
 }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  size_t tokens = static_cast<size_t>(call.inputs[0].shape[0]),
-         in = static_cast<size_t>(call.inputs[0].shape[1]);
-  const std::string& activations = call.attrs.text("activations");
-  bool to_bf16 = activations == "bf16";
-  const std::vector<double>& exact = inputs[0]->data;
-  // 16 bits are 127 steps of a first code times 254 of a second.
-  std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
-                               : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
-                               : to_bf16              ? rounded_to_bf16(exact)
-                                                      : exact;
-  for (size_t w = 0; w < outputs.size(); ++w) {
-    bool in_blocks = is_block(call.inputs[w + 1].dtype);
-    const std::vector<double>& x = in_blocks ? coarse : exact;
-    std::vector<double> weight =
-        in_blocks && to_bf16 ? rounded_to_bf16(inputs[w + 1]->data) : inputs[w + 1]->data;
-    size_t out = static_cast<size_t>(call.inputs[w + 1].shape[0]);
-    for (size_t n = 0; n < tokens; ++n)
-      for (size_t f = 0; f < out; ++f) {
-        double sum = 0;
-        for (size_t k = 0; k < in; ++k) sum += x[n * in + k] * weight[f * in + k];
-        outputs[w].data[n * out + f] = sum;
-      }
+struct MatmulGroupOp {
+  static Op declaration() {
+    return {.name = kOp,
+            .operands = {2, kAnyNumber},
+            .attrs = {{"activations", std::string("f32"), false}},
+            .formula = "MACs = N in times the weights' outs"};
   }
-}
 
-std::vector<Case> cases() {
-  struct Row {
-    const char* name;
-    int64_t tokens, in;
-    std::vector<std::pair<int64_t, DType>> weights;
-  };
-  std::vector<Case> cases;
-  for (const Row& r :
-       {Row{"one", 1, 1, {{1, DType::kBF16}}},
-        Row{"mixed", 3, 24, {{5, DType::kBF16}, {31, DType::kF32}}},
-        Row{"chunk", 40, 65, {{33, DType::kF32}, {7, DType::kBF16}, {16, DType::kBF16}}}}) {
-    Case each{r.name, {{f32({r.tokens, r.in}), {Fill::kNormal, 1, false}, false}}, {}};
-    for (const auto& [out, dtype] : r.weights)
-      each.inputs.push_back({{dtype, {out, r.in}}, {Fill::kNormal, 1, false}, false});
-    cases.push_back(std::move(each));
+  static std::vector<Type> infer(const Call& call) {
+    const Type& x = call.inputs[0];
+    expect_rank(kOp, x, 2, "x");
+    expect_dtype(kOp, x, DType::kF32, "x");
+    const std::string& activations = call.attrs.text("activations");
+    if (activations != "f32" && activations != "i8" && activations != "i16" &&
+        activations != "bf16")
+      throw usage_error("[{}] expected activations f32, i8, i16 or bf16, got '{}'", kOp,
+                        activations);
+    std::vector<Type> products;
+    for (const Type& weight : call.inputs.subspan(1)) {
+      expect_shape(kOp, weight, {weight.shape.rank() == 2 ? weight.shape[0] : 0, x.shape[1]},
+                   "a weight");
+      if (!is_block(weight.dtype)) expect_float(kOp, weight, "a weight");
+      checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 4 * x.shape[1] + 4, kOp);
+      products.push_back(f32({x.shape[0], weight.shape[0]}));
+    }
+    return products;
   }
-  return cases;
-}
+
+  static Work work(const Call& call) {
+    Work sum;
+    for (const Type& weight : call.inputs.subspan(1))
+      sum += products(call.inputs[0].shape[0] * weight.shape.elements());
+    return sum;
+  }
+
+  static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    size_t tokens = static_cast<size_t>(call.inputs[0].shape[0]),
+           in = static_cast<size_t>(call.inputs[0].shape[1]);
+    const std::string& activations = call.attrs.text("activations");
+    bool to_bf16 = activations == "bf16";
+    const std::vector<double>& exact = inputs[0]->data;
+    // 16 bits are 127 steps of a first code times 254 of a second.
+    std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
+                                 : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
+                                 : to_bf16              ? rounded_to_bf16(exact)
+                                                        : exact;
+    for (size_t w = 0; w < outputs.size(); ++w) {
+      bool in_blocks = is_block(call.inputs[w + 1].dtype);
+      const std::vector<double>& x = in_blocks ? coarse : exact;
+      std::vector<double> weight =
+          in_blocks && to_bf16 ? rounded_to_bf16(inputs[w + 1]->data) : inputs[w + 1]->data;
+      size_t out = static_cast<size_t>(call.inputs[w + 1].shape[0]);
+      for (size_t n = 0; n < tokens; ++n)
+        for (size_t f = 0; f < out; ++f) {
+          double sum = 0;
+          for (size_t k = 0; k < in; ++k) sum += x[n * in + k] * weight[f * in + k];
+          outputs[w].data[n * out + f] = sum;
+        }
+    }
+  }
+
+  static std::vector<Case> cases() {
+    struct Row {
+      const char* name;
+      int64_t tokens, in;
+      std::vector<std::pair<int64_t, DType>> weights;
+    };
+    std::vector<Case> cases;
+    for (const Row& r :
+         {Row{"one", 1, 1, {{1, DType::kBF16}}},
+          Row{"mixed", 3, 24, {{5, DType::kBF16}, {31, DType::kF32}}},
+          Row{"chunk", 40, 65, {{33, DType::kF32}, {7, DType::kBF16}, {16, DType::kBF16}}}}) {
+      Case each{r.name, {fixed(f32({r.tokens, r.in}))}, {}};
+      for (const auto& [out, dtype] : r.weights) each.inputs.push_back(fixed({dtype, {out, r.in}}));
+      cases.push_back(std::move(each));
+    }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& matmul_group_op() {
-  static const Op op{.name = kOp,
-                     .min_inputs = 2,
-                     .max_inputs = -1,
-                     .attrs = {{"activations", std::string("f32"), false}},
-                     .formula = "MACs = N in times the weights' outs",
-                     .infer = infer,
-                     .work = work,
-                     .model_work = model_work,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& matmul_group_op() { return op_from<MatmulGroupOp>(); }
 
 }  // namespace ridge::ops

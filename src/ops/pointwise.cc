@@ -52,9 +52,7 @@ ModelWork model_work(const Call& call) {
 }
 
 template <Pointwise kFunction>
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
+void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
   double parameter = pointwise_parameter(call.attrs);
   for (size_t i = 0; i < outputs[0].data.size(); ++i) {
     double b = inputs.size() > 1 ? inputs[1]->data[i] : 0;
@@ -62,13 +60,11 @@ void reference(const Call& call,
   }
 }
 
-// One-operand gradients as functions of (x, y, dy).
-ValueId unary_gradient(Builder& b,
-                       Pointwise function,
-                       double parameter,
-                       ValueId x,
-                       ValueId y,
-                       ValueId dy) {
+// Of one operand: dx out of x, y and dy.
+ValueId unary_gradient(Pointwise function, const GradientCall& call) {
+  Builder& b = call.builder;
+  double parameter = pointwise_parameter(call.node.attrs);
+  ValueId x = call.node.inputs[0], y = call.node.outputs[0], dy = call.output_gradients[0];
   switch (function) {
     case Pointwise::kNeg:
       return unary(b, "neg", dy);
@@ -106,12 +102,10 @@ ValueId unary_gradient(Builder& b,
 
 template <Pointwise kFunction>
 std::vector<ValueId> gradient(const GradientCall& call) {
+  if (info(kFunction).arity == 1) return {unary_gradient(kFunction, call)};
   Builder& b = call.builder;
   ValueId dy = call.output_gradients[0];
   ValueId x = call.node.inputs[0];
-  if (info(kFunction).arity == 1)
-    return {unary_gradient(b, kFunction, pointwise_parameter(call.node.attrs), x,
-                           call.node.outputs[0], dy)};
   ValueId y = call.node.inputs[1];
   auto when = [&](size_t input, auto make) { return call.needed[input] ? make() : kNoValue; };
   switch (kFunction) {
@@ -168,8 +162,7 @@ Op make() {
   const PointwiseInfo& row = info(kFunction);
   Op op{.name = std::string(row.name),
         .kind = OpKind::kPointwise,
-        .min_inputs = row.arity,
-        .max_inputs = row.arity,
+        .operands = {row.arity},
         .commutative = kFunction == Pointwise::kAdd || kFunction == Pointwise::kMul,
         .formula = fmt::format("{} FLOP an element", row.flops),
         .infer = infer<kFunction>,

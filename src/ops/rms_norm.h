@@ -12,21 +12,12 @@ namespace ridge::ops {
 void expect_rms_norm(std::string_view op, const Type& x, const Type& weight, const Attrs& attrs);
 Work rms_norm_work(const Shape& x);
 Work rms_norm_backward_work(const Shape& x);
-// Writes y[D] and returns rstd.
-double rms_norm_row(const double* x,
-                    const double* weight,
-                    int64_t d,
-                    double eps,
-                    double offset,
-                    double* y);
-// Adds to dx[D] and d_weight[D].
-void rms_norm_backward_row(const double* dy,
-                           const double* x,
-                           const double* weight,
-                           double rstd,
-                           int64_t d,
-                           double offset,
-                           double* dx,
-                           double* d_weight);
+// The norm of rows x[D] by one weight[D].
+struct RmsNormRows {
+  const Tensor64& weight;
+  const Attrs& attrs;  // with eps and offset
+  // Writes y[D] and returns rstd.
+  double norm(const double* x, double* y) const;
+};
 
 }  // namespace ridge::ops

@@ -5,18 +5,13 @@
 #include <vector>
 
 #include "ops/build.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 #include "ops/rotate.h"
 
 namespace ridge::ops {
 
-void rotate_row(const double* x,
-                const double* cos,
-                const double* sin,
-                int64_t head_size,
-                bool interleaved,
-                bool inverse,
-                double* y) {
+void Rotation::rotate(const double* x, double* y) const {
   int64_t half = head_size / 2;
   for (int64_t i = 0; i < half; ++i) {
     int64_t first = interleaved ? 2 * i : i;
@@ -30,23 +25,6 @@ void rotate_row(const double* x,
 
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  const Type& x = call.inputs[0];
-  expect_float("rope", x, "x");
-  expect_rank("rope", x, 3, "x");
-  int64_t e = x.shape[2];
-  if (e % 2 != 0) throw usage_error("[rope] expected an even head size, got {}", e);
-  for (size_t i = 1; i < 3; ++i) {
-    expect_shape("rope", call.inputs[i], Shape{x.shape[0], e / 2}, "cos and sin");
-    expect_dtype("rope", call.inputs[i], DType::kF32, "cos and sin");
-  }
-  return {x};
-}
-
-// A pair takes 4 products and 2 sums; rotating the gradient back costs the same.
-Work work(const Call& call) { return arithmetic(3 * call.inputs[0].shape.elements()); }
-ModelWork model_work(const Call& call) { return {work(call), work(call)}; }
-
 // The first and second of each pair as [N,heads,E/2] views.
 std::vector<ValueId> split_pairs(Builder& b, ValueId x, bool interleaved) {
   const Shape shape = b.shape(x);
@@ -57,78 +35,90 @@ std::vector<ValueId> split_pairs(Builder& b, ValueId x, bool interleaved) {
   return {reshape(b, slice(b, pairs, 3, 0, 1), flat), reshape(b, slice(b, pairs, 3, 1, 2), flat)};
 }
 
-std::vector<ValueId> expand(Builder& b, const Node& node) {
-  const Shape shape = b.shape(node.inputs[0]);
-  DType dtype = b.type(node.inputs[0]).dtype;
-  bool interleaved = node.attrs.flag("interleaved");
-  int64_t half = shape[2] / 2;
-  Shape halves{shape[0], shape[1], half};
-  auto table = [&](ValueId value) {
-    return broadcast(b, reshape(b, cast(b, value, dtype), {shape[0], 1, half}), halves);
-  };
-  ValueId cos = table(node.inputs[1]);
-  ValueId sin =
-      table(node.attrs.flag("inverse") ? unary(b, "neg", node.inputs[2]) : node.inputs[2]);
-  std::vector<ValueId> x = split_pairs(b, node.inputs[0], interleaved);
-  ValueId first = sub(b, mul(b, x[0], cos), mul(b, x[1], sin));
-  ValueId second = add(b, mul(b, x[1], cos), mul(b, x[0], sin));
-  if (!interleaved) return {concat(b, {first, second}, 2)};
-  Shape column{shape[0], shape[1], half, 1};
-  return {reshape(b, concat(b, {reshape(b, first, column), reshape(b, second, column)}, 3), shape)};
-}
+struct RopeOp {
+  static Op declaration() {
+    return {.name = "rope",
+            .kind = OpKind::kComposite,
+            .operands = {3},
+            .attrs = {{"interleaved", false}, {"inverse", false, false}, {"fused", false, false}},
+            .formula = "3 FLOPs an element: 4 products and 2 sums a pair"};
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) {
-  Attrs attrs = call.node.attrs;
-  attrs.set("inverse", !attrs.flag("inverse"));
-  return {call.builder.call(
-              "rope", {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]}, attrs),
-          kNoValue, kNoValue};
-}
-
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  const Shape& shape = call.inputs[0].shape;
-  int64_t half = shape[2] / 2;
-  for (int64_t n = 0; n < shape[0]; ++n)
-    for (int64_t h = 0; h < shape[1]; ++h) {
-      size_t at = static_cast<size_t>((n * shape[1] + h) * shape[2]);
-      size_t table = static_cast<size_t>(n * half);
-      rotate_row(&inputs[0]->data[at], &inputs[1]->data[table], &inputs[2]->data[table], shape[2],
-                 call.attrs.flag("interleaved"), call.attrs.flag("inverse"), &outputs[0].data[at]);
+  static std::vector<Type> infer(const Call& call) {
+    const Type& x = call.inputs[0];
+    expect_float("rope", x, "x");
+    expect_rank("rope", x, 3, "x");
+    int64_t e = x.shape[2];
+    expect_even_head(e);
+    for (size_t i = 1; i < 3; ++i) {
+      expect_shape("rope", call.inputs[i], Shape{x.shape[0], e / 2}, "cos and sin");
+      expect_dtype("rope", call.inputs[i], DType::kF32, "cos and sin");
     }
-}
+    return {x};
+  }
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
-  for (bool interleaved : {true, false})
-    for (const Shape& shape : {Shape{1, 1, 2}, Shape{7, 3, 16}, Shape{5, 2, 34}}) {
-      CaseInput table{f32({shape[0], shape[2] / 2}), {Fill::kNormal, 1, false}, false};
-      cases.push_back({shape.str() + (interleaved ? "interleaved" : "halves"),
-                       {{f32(shape)}, table, table},
-                       {{"interleaved", interleaved}}});
-    }
-  return cases;
-}
+  // A pair takes 4 products and 2 sums; rotating the gradient back costs the same.
+  static Work work(const Call& call) { return arithmetic(3 * call.inputs[0].shape.elements()); }
+  static ModelWork model_work(const Call& call) { return {work(call), work(call)}; }
+
+  static std::vector<ValueId> expand(Builder& b, const Node& node) {
+    const Shape shape = b.shape(node.inputs[0]);
+    DType dtype = b.type(node.inputs[0]).dtype;
+    bool interleaved = node.attrs.flag("interleaved");
+    int64_t half = shape[2] / 2;
+    Shape halves{shape[0], shape[1], half};
+    auto table = [&](ValueId value) {
+      return broadcast(b, reshape(b, cast(b, value, dtype), {shape[0], 1, half}), halves);
+    };
+    ValueId cos = table(node.inputs[1]);
+    ValueId sin =
+        table(node.attrs.flag("inverse") ? unary(b, "neg", node.inputs[2]) : node.inputs[2]);
+    std::vector<ValueId> x = split_pairs(b, node.inputs[0], interleaved);
+    ValueId first = sub(b, mul(b, x[0], cos), mul(b, x[1], sin));
+    ValueId second = add(b, mul(b, x[1], cos), mul(b, x[0], sin));
+    if (!interleaved) return {concat(b, {first, second}, 2)};
+    Shape column{shape[0], shape[1], half, 1};
+    return {
+        reshape(b, concat(b, {reshape(b, first, column), reshape(b, second, column)}, 3), shape)};
+  }
+
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    Attrs attrs = call.node.attrs;
+    attrs.set("inverse", !attrs.flag("inverse"));
+    return {
+        call.builder.call(
+            "rope", {call.output_gradients[0], call.node.inputs[1], call.node.inputs[2]}, attrs),
+        kNoValue, kNoValue};
+  }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    const Shape& shape = call.inputs[0].shape;
+    int64_t half = shape[2] / 2;
+    for (int64_t n = 0; n < shape[0]; ++n)
+      for (int64_t h = 0; h < shape[1]; ++h) {
+        size_t at = static_cast<size_t>((n * shape[1] + h) * shape[2]);
+        size_t table = static_cast<size_t>(n * half);
+        Rotation{&inputs[1]->data[table], &inputs[2]->data[table], shape[2],
+                 call.attrs.flag("interleaved"), call.attrs.flag("inverse")}
+            .rotate(&inputs[0]->data[at], &outputs[0].data[at]);
+      }
+  }
+
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    for (bool interleaved : {true, false})
+      for (const Shape& shape : {Shape{1, 1, 2}, Shape{7, 3, 16}, Shape{5, 2, 34}}) {
+        CaseInput table = fixed(f32({shape[0], shape[2] / 2}));
+        cases.push_back({shape.str() + (interleaved ? "interleaved" : "halves"),
+                         {{f32(shape)}, table, table},
+                         {{"interleaved", interleaved}}});
+      }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& rope_op() {
-  static const Op op{
-      .name = "rope",
-      .kind = OpKind::kComposite,
-      .min_inputs = 3,
-      .max_inputs = 3,
-      .attrs = {{"interleaved", false}, {"inverse", false, false}, {"fused", false, false}},
-      .formula = "3 FLOPs an element: 4 products and 2 sums a pair",
-      .infer = infer,
-      .work = work,
-      .model_work = model_work,
-      .gradient = gradient,
-      .expand = expand,
-      .reference = reference,
-      .cases = cases};
-  return op;
-}
+const Op& rope_op() { return op_from<RopeOp>(); }
 
 }  // namespace ridge::ops

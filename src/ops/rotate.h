@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rotation of one head in double precision, for the references of rope and rope_qkv.
+// The rotation of one head in double precision, for the references of ops that rotate.
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::ops {
 
-// y = x rotated by the angles whose cos and sin [E/2] are given; `inverse` rotates back.
-void rotate_row(const double* x,
-                const double* cos,
-                const double* sin,
-                int64_t head_size,
-                bool interleaved,
-                bool inverse,
-                double* y);
+// By the angles whose cos and sin [E/2] are given.
+struct Rotation {
+  const double *cos, *sin;
+  int64_t head_size;
+  bool interleaved;
+  bool inverse = false;  // rotates back
+  // y[E] = x[E] rotated.
+  void rotate(const double* x, double* y) const;
+};
 
 }  // namespace ridge::ops

@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/pointwise.h"
-#include "ops/infer.h"
+#include "ops/case_inputs.h"
+#include "ops/op_from.h"
 #include "ops/rms_norm.h"
 #include "ops/row_product.h"
 
@@ -46,13 +47,7 @@ RowProduct row_product_shape(const Call& call) {
   checked_product(checked_product(x.shape[0], weight.shape[0], kOp), 2 * x.shape[1] + 32, kOp);
   p.tokens = x.shape[0], p.in = x.shape[1];
   p.out = activation.empty() ? weight.shape[0] : weight.shape[0] / 2;
-  p.y = {x.dtype, {p.tokens, p.out}};
-  if (!call.attrs.text("dtype").empty()) {
-    auto dtype = parse_dtype(call.attrs.text("dtype"));
-    if (!dtype || !is_float(*dtype))
-      throw usage_error("[{}] unknown type '{}'", kOp, call.attrs.text("dtype"));
-    p.y.dtype = *dtype;
-  }
+  p.y = {result_dtype(kOp, call.attrs, x.dtype), {p.tokens, p.out}};
   if (p.residual >= 0)
     expect_type(kOp, call.inputs[static_cast<size_t>(p.residual)], p.y, "the residual");
   return p;
@@ -60,113 +55,110 @@ RowProduct row_product_shape(const Call& call) {
 
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  RowProduct p = row_product_shape(call);
-  return p.delta >= 0 ? std::vector<Type>{p.y, call.inputs[0]} : std::vector<Type>{p.y};
-}
+struct RowProductOp {
+  static Op declaration() {
+    return {.name = "row_product",
+            .kind = OpKind::kFused,
+            .operands = {2, 6},
+            .attrs = {{"norms", false, false},
+                      {"adds", false, false},
+                      {"residual", false, false},
+                      {"activation", std::string(), false},
+                      {"dtype", std::string(), false},
+                      {"eps", 0.0, false},
+                      {"offset", 0.0, false}},
+            .formula = "MACs = N D F; norms, sums and the activation as alone"};
+  }
 
-Work work(const Call& call) {
-  RowProduct p = row_product_shape(call);
-  Work sum = products(p.tokens * call.inputs[1].shape.elements());
-  for (int norm : {p.norm, p.delta_norm})
-    if (norm >= 0) sum += rms_norm_work(call.inputs[0].shape);
-  if (p.delta >= 0) sum += arithmetic(call.inputs[0].shape.elements());
-  int64_t results = p.tokens * p.out;
-  if (auto activation = parse_pointwise(call.attrs.text("activation")))
-    sum += arithmetic((info(*activation).flops + 1) * results,
-                      info(*activation).transcendentals * results);
-  if (p.residual >= 0) sum += arithmetic(results);
-  return sum;
-}
-ModelWork model_work(const Call& call) { return {work(call), {}}; }
+  static std::vector<Type> infer(const Call& call) {
+    RowProduct p = row_product_shape(call);
+    return p.delta >= 0 ? std::vector<Type>{p.y, call.inputs[0]} : std::vector<Type>{p.y};
+  }
 
-void reference(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
-  RowProduct p = row_product_shape(call);
-  auto input = [&](int i) { return in[static_cast<size_t>(i)]->data.data(); };
-  double eps = call.attrs.real("eps"), offset = call.attrs.real("offset");
-  size_t d = static_cast<size_t>(p.in), width = static_cast<size_t>(p.out);
-  auto activation = parse_pointwise(call.attrs.text("activation"));
-  for (size_t n = 0; n < static_cast<size_t>(p.tokens); ++n) {
-    std::vector<double> z(input(0) + n * d, input(0) + (n + 1) * d), normed(d);
-    if (p.delta >= 0) {
-      rms_norm_row(input(p.delta) + n * d, input(p.delta_norm), p.in, eps, offset, normed.data());
-      for (size_t i = 0; i < d; ++i) out[1].data[n * d + i] = z[i] += normed[i];
-    }
-    if (p.norm >= 0) {
-      rms_norm_row(z.data(), input(p.norm), p.in, eps, offset, normed.data());
-      z = normed;
-    }
-    auto product = [&](size_t row) {
-      double sum = 0;
-      for (size_t i = 0; i < d; ++i) sum += z[i] * input(1)[row * d + i];
-      return sum;
+  static Work work(const Call& call) {
+    RowProduct p = row_product_shape(call);
+    Work sum = products(p.tokens * call.inputs[1].shape.elements());
+    for (int norm : {p.norm, p.delta_norm})
+      if (norm >= 0) sum += rms_norm_work(call.inputs[0].shape);
+    if (p.delta >= 0) sum += arithmetic(call.inputs[0].shape.elements());
+    int64_t results = p.tokens * p.out;
+    if (auto activation = parse_pointwise(call.attrs.text("activation")))
+      sum += arithmetic((info(*activation).flops + 1) * results,
+                        info(*activation).transcendentals * results);
+    if (p.residual >= 0) sum += arithmetic(results);
+    return sum;
+  }
+  static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+  static void reference(const Call& call, Inputs64 in, Outputs64 out) {
+    RowProduct p = row_product_shape(call);
+    auto input = [&](int i) { return in[static_cast<size_t>(i)]->data.data(); };
+    auto norm = [&](int weight, const double* x, std::vector<double>& y) {
+      RmsNormRows{*in[static_cast<size_t>(weight)], call.attrs}.norm(x, y.data());
     };
-    for (size_t f = 0; f < width; ++f) {
-      double y = product(f);
-      if (activation) y = evaluate(*activation, y, 0, 0) * product(width + f);
-      if (p.residual >= 0) y += input(p.residual)[n * width + f];
-      out[0].data[n * width + f] = y;
+    size_t d = static_cast<size_t>(p.in), width = static_cast<size_t>(p.out);
+    auto activation = parse_pointwise(call.attrs.text("activation"));
+    for (size_t n = 0; n < static_cast<size_t>(p.tokens); ++n) {
+      std::vector<double> z(input(0) + n * d, input(0) + (n + 1) * d), normed(d);
+      if (p.delta >= 0) {
+        norm(p.delta_norm, input(p.delta) + n * d, normed);
+        for (size_t i = 0; i < d; ++i) out[1].data[n * d + i] = z[i] += normed[i];
+      }
+      if (p.norm >= 0) {
+        norm(p.norm, z.data(), normed);
+        z = normed;
+      }
+      auto product = [&](size_t row) {
+        double sum = 0;
+        for (size_t i = 0; i < d; ++i) sum += z[i] * input(1)[row * d + i];
+        return sum;
+      };
+      for (size_t f = 0; f < width; ++f) {
+        double y = product(f);
+        if (activation) y = evaluate(*activation, y, 0, 0) * product(width + f);
+        if (p.residual >= 0) y += input(p.residual)[n * width + f];
+        out[0].data[n * width + f] = y;
+      }
     }
   }
-}
 
-std::vector<Case> cases() {
-  struct Row {
-    const char* name;
-    int64_t tokens, in, rows;
-    bool norms, adds, residual;
-    const char* activation;
-    const char* dtype;
-  };
-  std::vector<Case> cases;
-  for (const Row& r : {Row{"plain", 1, 64, 33, false, false, false, "", ""},
-                       Row{"residual", 3, 96, 40, false, false, true, "", ""},
-                       Row{"norm", 2, 160, 48, true, false, false, "", ""},
-                       Row{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
-                       Row{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
-                       Row{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
-    CaseInput x{{DType::kBF16, {r.tokens, r.in}}, {Fill::kNormal, 1, false}, false};
-    CaseInput norm{f32({r.in}), {Fill::kNormal, 1, false}, false};
-    int64_t out = *r.activation != 0 ? r.rows / 2 : r.rows;
-    Case each{r.name,
-              {x, {{DType::kBF16, {r.rows, r.in}}, {Fill::kNormal, 0.1, false}, false}},
-              {{"norms", r.norms},
-               {"adds", r.adds},
-               {"residual", r.residual},
-               {"activation", std::string(r.activation)},
-               {"dtype", std::string(r.dtype)},
-               {"eps", 1e-3},
-               {"offset", r.adds ? 1.0 : 0.0}}};
-    if (r.norms) each.inputs.push_back(norm);
-    if (r.adds) each.inputs.insert(each.inputs.end(), {x, norm});
-    if (r.residual)
-      each.inputs.push_back({{DType::kBF16, {r.tokens, out}}, {Fill::kNormal, 1, false}, false});
-    cases.push_back(std::move(each));
+  static std::vector<Case> cases() {
+    struct Row {
+      const char* name;
+      int64_t tokens, in, rows;
+      bool norms, adds, residual;
+      const char* activation;
+      const char* dtype;
+    };
+    std::vector<Case> cases;
+    for (const Row& r : {Row{"plain", 1, 64, 33, false, false, false, "", ""},
+                         Row{"residual", 3, 96, 40, false, false, true, "", ""},
+                         Row{"norm", 2, 160, 48, true, false, false, "", ""},
+                         Row{"norm_swiglu", 1, 64, 70, true, false, false, "silu", ""},
+                         Row{"add_norm_geglu", 5, 96, 32, true, true, false, "gelu_tanh", ""},
+                         Row{"add_norm_wide", 8, 288, 530, true, true, false, "", "f32"}}) {
+      CaseInput x = fixed(bf16({r.tokens, r.in})), norm = fixed(f32({r.in}));
+      int64_t out = *r.activation != 0 ? r.rows / 2 : r.rows;
+      Case each{r.name,
+                {x, fixed(bf16({r.rows, r.in}), 0.1)},
+                {{"norms", r.norms},
+                 {"adds", r.adds},
+                 {"residual", r.residual},
+                 {"activation", std::string(r.activation)},
+                 {"dtype", std::string(r.dtype)},
+                 {"eps", 1e-3},
+                 {"offset", r.adds ? 1.0 : 0.0}}};
+      if (r.norms) each.inputs.push_back(norm);
+      if (r.adds) each.inputs.insert(each.inputs.end(), {x, norm});
+      if (r.residual) each.inputs.push_back(fixed(bf16({r.tokens, out})));
+      cases.push_back(std::move(each));
+    }
+    return cases;
   }
-  return cases;
-}
+};
 
 }  // namespace
 
-const Op& row_product_op() {
-  static const Op op{.name = "row_product",
-                     .kind = OpKind::kFused,
-                     .min_inputs = 2,
-                     .max_inputs = 6,
-                     .attrs = {{"norms", false, false},
-                               {"adds", false, false},
-                               {"residual", false, false},
-                               {"activation", std::string(), false},
-                               {"dtype", std::string(), false},
-                               {"eps", 0.0, false},
-                               {"offset", 0.0, false}},
-                     .formula = "MACs = N D F; norms, sums and the activation as alone",
-                     .infer = infer,
-                     .work = work,
-                     .model_work = model_work,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& row_product_op() { return op_from<RowProductOp>(); }
 
 }  // namespace ridge::ops

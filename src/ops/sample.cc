@@ -20,36 +20,12 @@
 
 #include "base/random.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
 constexpr int64_t kSettings = 5;
-
-std::vector<Type> infer(const Call& call) {
-  const Type& logits = call.inputs[0];
-  expect_rank("sample", logits, 2, "the logits");
-  expect_dtype("sample", logits, DType::kF32, "the logits");
-  int64_t slots = logits.shape[0];
-  if (logits.shape[1] < 1)
-    throw usage_error("[sample] expected a vocabulary, got {}", logits.str());
-  expect_rank("sample", call.inputs[2], 2, "recent tokens");
-  int64_t recent = call.inputs[2].shape[1];
-  if (recent < 1)
-    throw usage_error("[sample] expected room for a recent token, got {}", call.inputs[2].str());
-  expect_type("sample", call.inputs[1], i32({slots}), "tokens");
-  expect_type("sample", call.inputs[2], i32({slots, recent}), "recent tokens");
-  expect_type("sample", call.inputs[3], i32({slots}), "next positions");
-  expect_type("sample", call.inputs[4], f32({slots, kSettings}), "settings");
-  expect_type("sample", call.inputs[5], i32({slots}), "seeds");
-  return {call.inputs[1], call.inputs[2]};
-}
-
-std::vector<Alias> aliases(const Call&) { return {{0, 1}, {1, 2}}; }
-
-// A comparison a logit; what further settings take is not counted.
-Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements()); }
-ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
 void penalize(std::vector<double>& logits, const double* recent, int64_t count, double penalty) {
   std::set<double> seen(recent, recent + count);
@@ -102,70 +78,89 @@ size_t choose(const std::vector<double>& logits, const double* settings, double 
   return order.back();
 }
 
-void reference(const Call& call, std::span<const Tensor64* const> in, std::span<Tensor64> out) {
-  int64_t vocabulary = call.inputs[0].shape[1], recent = call.inputs[2].shape[1];
-  out[0].data = in[1]->data;
-  out[1].data = in[2]->data;
-  for (int64_t s = 0; s < call.inputs[0].shape[0]; ++s) {
-    size_t slot = static_cast<size_t>(s);
-    int64_t position = static_cast<int64_t>(in[3]->data[slot]);
-    if (position < 0) continue;
-    std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
-                               in[0]->data.begin() + (s + 1) * vocabulary);
-    for (double& logit : logits)
-      if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();
-    const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
-    if (settings[4] > 0)
-      penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
-    double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])),
-                             static_cast<uint32_t>(position));
-    double token = static_cast<double>(choose(logits, settings, draw));
-    out[0].data[slot] = token;
-    out[1].data[static_cast<size_t>(s * recent + position % recent)] = token;
+struct SampleOp {
+  static Op declaration() {
+    return {.name = "sample", .operands = {6}, .formula = "1 FLOP a logit"};
   }
-}
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
-  struct Row {
-    const char* name;
-    int64_t slots, vocabulary, recent;
-    double setting;
-  };
-  // All settings have one value: 0 is greedy; at 0.9 few
-  // tokens stay; at 2 top-k keeps two, with a penalty.
-  for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
-                       Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
-    CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};
-    auto ids = [](const Shape& shape, int64_t bound) {
-      return CaseInput{i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};
-    };
-    cases.push_back({r.name,
-                     {logits,
-                      ids({r.slots}, r.vocabulary),
-                      ids({r.slots, r.recent}, r.vocabulary),
-                      ids({r.slots}, 50),
-                      {f32({r.slots, kSettings}), {Fill::kConstant, r.setting, false}, false},
-                      ids({r.slots}, 1000)},
-                     {}});
+  static std::vector<Type> infer(const Call& call) {
+    const Type& logits = call.inputs[0];
+    expect_rank("sample", logits, 2, "the logits");
+    expect_dtype("sample", logits, DType::kF32, "the logits");
+    int64_t slots = logits.shape[0];
+    if (logits.shape[1] < 1)
+      throw usage_error("[sample] expected a vocabulary, got {}", logits.str());
+    expect_rank("sample", call.inputs[2], 2, "recent tokens");
+    int64_t recent = call.inputs[2].shape[1];
+    if (recent < 1)
+      throw usage_error("[sample] expected room for a recent token, got {}", call.inputs[2].str());
+    expect_type("sample", call.inputs[1], i32({slots}), "tokens");
+    expect_type("sample", call.inputs[2], i32({slots, recent}), "recent tokens");
+    expect_type("sample", call.inputs[3], i32({slots}), "next positions");
+    expect_type("sample", call.inputs[4], f32({slots, kSettings}), "settings");
+    expect_type("sample", call.inputs[5], i32({slots}), "seeds");
+    return {call.inputs[1], call.inputs[2]};
   }
-  return cases;
-}
+
+  static std::vector<Alias> aliases(const Call&) { return {{0, 1}, {1, 2}}; }
+
+  // A comparison a logit; what further settings take is not counted.
+  static Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements()); }
+  static ModelWork model_work(const Call& call) { return {work(call), {}}; }
+
+  static void reference(const Call& call, Inputs64 in, Outputs64 out) {
+    int64_t vocabulary = call.inputs[0].shape[1], recent = call.inputs[2].shape[1];
+    out[0].data = in[1]->data;
+    out[1].data = in[2]->data;
+    for (int64_t s = 0; s < call.inputs[0].shape[0]; ++s) {
+      size_t slot = static_cast<size_t>(s);
+      int64_t position = static_cast<int64_t>(in[3]->data[slot]);
+      if (position < 0) continue;
+      std::vector<double> logits(in[0]->data.begin() + s * vocabulary,
+                                 in[0]->data.begin() + (s + 1) * vocabulary);
+      for (double& logit : logits)
+        if (std::isnan(logit)) logit = -std::numeric_limits<double>::infinity();
+      const double* settings = &in[4]->data[static_cast<size_t>(s * kSettings)];
+      if (settings[4] > 0)
+        penalize(logits, &in[2]->data[static_cast<size_t>(s * recent)], recent, settings[4]);
+      double draw = uniform_at(static_cast<uint32_t>(static_cast<int32_t>(in[5]->data[slot])),
+                               static_cast<uint32_t>(position));
+      double token = static_cast<double>(choose(logits, settings, draw));
+      out[0].data[slot] = token;
+      out[1].data[static_cast<size_t>(s * recent + position % recent)] = token;
+    }
+  }
+
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    struct Row {
+      const char* name;
+      int64_t slots, vocabulary, recent;
+      double setting;
+    };
+    // All settings have one value: 0 is greedy; at 0.9 few
+    // tokens stay; at 2 top-k keeps two, with a penalty.
+    for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
+                         Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
+      CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};
+      auto ids = [](const Shape& shape, int64_t bound) {
+        return CaseInput{i32(shape), {Fill::kIds, static_cast<double>(bound), false}, false};
+      };
+      cases.push_back({r.name,
+                       {logits,
+                        ids({r.slots}, r.vocabulary),
+                        ids({r.slots, r.recent}, r.vocabulary),
+                        ids({r.slots}, 50),
+                        {f32({r.slots, kSettings}), {Fill::kConstant, r.setting, false}, false},
+                        ids({r.slots}, 1000)},
+                       {}});
+    }
+    return cases;
+  }
+};
 
 }  // namespace
 
-const Op& sample_op() {
-  static const Op op{.name = "sample",
-                     .min_inputs = 6,
-                     .max_inputs = 6,
-                     .formula = "1 FLOP a logit",
-                     .infer = infer,
-                     .work = work,
-                     .model_work = model_work,
-                     .aliases = aliases,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& sample_op() { return op_from<SampleOp>(); }
 
 }  // namespace ridge::ops

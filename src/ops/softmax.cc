@@ -8,104 +8,96 @@
 
 #include "ops/build.h"
 #include "ops/infer.h"
+#include "ops/op_from.h"
 
 namespace ridge::ops {
 namespace {
 
-std::vector<Type> infer(const Call& call) {
-  expect_float("softmax", call.inputs[0], "the operand");
-  if (call.inputs[0].shape.rank() == 0) throw usage_error("[softmax] expected a rank of 1 or more");
-  return {call.inputs[0]};
-}
+struct SoftmaxOp {
+  static Op declaration() {
+    return {.name = "softmax",
+            .attrs = {{"convention", std::string(), false}},
+            .formula = "5 FLOPs an element: max, subtract, exp, sum, divide"};
+  }
 
-// max, subtract, exp, sum, divide.
-Work work(const Call& call) {
-  int64_t elements = call.inputs[0].shape.elements();
-  return arithmetic(5 * elements, 2 * elements);
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_float("softmax", call.inputs[0], "the operand");
+    if (call.inputs[0].shape.rank() == 0)
+      throw usage_error("[softmax] expected a rank of 1 or more");
+    return {call.inputs[0]};
+  }
 
-// `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and writes
-// it twice. One kernel that keeps the row in cache reads and writes once.
-std::optional<Traffic> traffic(const Call& call) {
-  if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
-  int64_t bytes = storage_bytes(call.inputs[0].dtype, call.inputs[0].shape.elements());
-  return Traffic{3 * bytes, 2 * bytes};
-}
+  // max, subtract, exp, sum, divide.
+  static Work work(const Call& call) {
+    int64_t elements = call.inputs[0].shape.elements();
+    return arithmetic(5 * elements, 2 * elements);
+  }
 
-std::vector<ValueId> gradient(const GradientCall& call) {
-  return {call.builder.call("softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
-}
+  // `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and
+  // writes it twice. One kernel that keeps the row in cache reads and writes once.
+  static std::optional<Traffic> traffic(const Call& call) {
+    if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
+    int64_t bytes = bytes_of(call.inputs[0]);
+    return Traffic{3 * bytes, 2 * bytes};
+  }
 
-void reference(const Call& call,
-               std::span<const Tensor64* const> inputs,
-               std::span<Tensor64> outputs) {
-  RowExtents rows = rows_of(call.inputs[0].shape);
-  for_each_row(rows, [&](size_t at) {
-    const double* x = &inputs[0]->data[at];
-    double* y = &outputs[0].data[at];
-    double top = *std::max_element(x, x + rows.width), sum = 0;
-    for (int64_t i = 0; i < rows.width; ++i)
-      sum += y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
-    for (int64_t i = 0; sum > 0 && i < rows.width; ++i) y[i] /= sum;
-  });
-}
+  static std::vector<ValueId> gradient(const GradientCall& call) {
+    return {
+        call.builder.call("softmax_backward", {call.node.outputs[0], call.output_gradients[0]})};
+  }
 
-std::vector<Case> cases() {
-  std::vector<Case> cases;
-  for (const Shape& shape : {Shape{1, 1}, Shape{3, 17}, Shape{2, 3, 5, 67}, Shape{4, 256}})
-    cases.push_back({shape.str(), {{f32(shape)}}, {}});
-  return cases;
-}
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    RowExtents rows = rows_of(call.inputs[0].shape);
+    for_each_row(rows, [&](size_t at) {
+      const double* x = &inputs[0]->data[at];
+      double* y = &outputs[0].data[at];
+      double top = *std::max_element(x, x + rows.width), sum = 0;
+      for (int64_t i = 0; i < rows.width; ++i)
+        sum += y[i] = std::isinf(top) ? 0 : std::exp(x[i] - top);
+      for (int64_t i = 0; sum > 0 && i < rows.width; ++i) y[i] /= sum;
+    });
+  }
 
-std::vector<Type> infer_backward(const Call& call) {
-  expect_same("softmax_backward", call.inputs[0], call.inputs[1], "the result and its gradient");
-  return {call.inputs[0]};
-}
+  static std::vector<Case> cases() {
+    std::vector<Case> cases;
+    for (const Shape& shape : {Shape{1, 1}, Shape{3, 17}, Shape{2, 3, 5, 67}, Shape{4, 256}})
+      cases.push_back({shape.str(), {{f32(shape)}}, {}});
+    return cases;
+  }
+};
 
-// dy * y, sum, subtract, multiply.
-Work work_backward(const Call& call) { return arithmetic(4 * call.inputs[0].shape.elements()); }
+struct SoftmaxBackwardOp {
+  static Op declaration() {
+    return {.name = "softmax_backward", .operands = {2}, .formula = "4 FLOPs an element"};
+  }
 
-void reference_backward(const Call& call,
-                        std::span<const Tensor64* const> inputs,
-                        std::span<Tensor64> outputs) {
-  RowExtents rows = rows_of(call.inputs[0].shape);
-  for_each_row(rows, [&](size_t at) {
-    const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
-    double dot = std::inner_product(y, y + rows.width, dy, 0.0);
-    for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = y[i] * (dy[i] - dot);
-  });
-}
+  static std::vector<Type> infer(const Call& call) {
+    expect_same("softmax_backward", call.inputs[0], call.inputs[1], "the result and its gradient");
+    return {call.inputs[0]};
+  }
 
-std::vector<Case> cases_backward() {
-  return {{"rows", {{f32({5, 67}), {Fill::kPositive}}, {f32({5, 67})}}, {}},
-          {"one", {{f32({1, 1})}, {f32({1, 1})}}, {}}};
-}
+  // dy * y, sum, subtract, multiply.
+  static Work work(const Call& call) { return arithmetic(4 * call.inputs[0].shape.elements()); }
+
+  static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
+    RowExtents rows = rows_of(call.inputs[0].shape);
+    for_each_row(rows, [&](size_t at) {
+      const double *y = &inputs[0]->data[at], *dy = &inputs[1]->data[at];
+      double dot = std::inner_product(y, y + rows.width, dy, 0.0);
+      for (int64_t i = 0; i < rows.width; ++i) outputs[0].data[at++] = y[i] * (dy[i] - dot);
+    });
+  }
+
+  static std::vector<Case> cases() {
+    return {{"rows", {{f32({5, 67}), {Fill::kPositive}}, {f32({5, 67})}}, {}},
+            {"one", {{f32({1, 1})}, {f32({1, 1})}}, {}}};
+  }
+};
 
 }  // namespace
 
-const Op& softmax_op() {
-  static const Op op{.name = "softmax",
-                     .attrs = {{"convention", std::string(), false}},
-                     .formula = "5 FLOPs an element: max, subtract, exp, sum, divide",
-                     .infer = infer,
-                     .work = work,
-                     .traffic = traffic,
-                     .gradient = gradient,
-                     .reference = reference,
-                     .cases = cases};
-  return op;
-}
+const Op& softmax_op() { return op_from<SoftmaxOp>(); }
 
-const Op& softmax_backward_op() {
-  static const Op op{.name = "softmax_backward",
-                     .min_inputs = 2,
-                     .max_inputs = 2,
-                     .formula = "4 FLOPs an element",
-                     .infer = infer_backward,
-                     .work = work_backward,
-                     .reference = reference_backward,
-                     .cases = cases_backward};
-  return op;
-}
+const Op& softmax_backward_op() { return op_from<SoftmaxBackwardOp>(); }
 
 }  // namespace ridge::ops

@@ -2,6 +2,7 @@
 // autocast_bf16: activations and GEMMs in bf16 with fp32 masters. Weights of GEMMs are cast
 // once a step; norms keep fp32 weights and statistics, the loss and logits that are sampled from
 // are fp32. What a KV cache holds is bf16 too.
+#include <functional>
 #include <map>
 
 #include "graph/rewriter.h"
@@ -16,7 +17,7 @@ class Autocast {
  public:
   explicit Autocast(const Graph& graph) : graph_(graph), users_(graph.users()) {}
 
-  bool visit(Rewriter& rewriter, NodeId id) {
+  bool operator()(Rewriter& rewriter, NodeId id) {
     Node node = graph_.node(id);
     Builder& b = rewriter.builder();
     auto derive = b.derive(node);
@@ -66,20 +67,15 @@ Graph with_narrow_caches(const Graph& graph) {
 Graph run(const Graph& graph, PassContext& context) {
   Graph narrow = with_narrow_caches(graph);
   Autocast autocast(narrow);
-  return Rewriter(narrow, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return autocast.visit(rewriter, id);
-  });
+  return Rewriter(narrow, context.ops).run(std::ref(autocast));
 }
 
 }  // namespace
 
 const Pass& autocast_bf16_pass() {
-  static const Pass pass{"autocast_bf16",
-                         Stage::kForward,
-                         Serves::kBoth,
+  static const Pass pass("autocast_bf16", Stage::kForward, Serves::kBoth,
                          "run activations and GEMMs in bf16 with fp32 master weights",
-                         "lower precision; the loss stays within 0.02 of fp32",
-                         run};
+                         "lower precision; the loss stays within 0.02 of fp32", run);
   return pass;
 }
 

@@ -29,12 +29,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& expand_pass() {
-  static const Pass pass{"expand",
-                         Stage::kForward,
-                         Serves::kBoth,
+  static const Pass pass("expand", Stage::kForward, Serves::kBoth,
                          "expand the remaining composites into primitives",
-                         "primitives are the baseline that every other form must beat",
-                         run};
+                         "primitives are the baseline that every other form must beat", run);
   return pass;
 }
 

@@ -12,12 +12,8 @@ Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, ops::glu_
 }  // namespace
 
 const Pass& fuse_glu_pass() {
-  static const Pass pass{"fuse_glu",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "fuse the activation and the multiplication of the gated MLP",
-                         "",
-                         run};
+  static const Pass pass("fuse_glu", Stage::kForward, Serves::kBoth,
+                         "fuse the activation and the multiplication of the gated MLP", "", run);
   return pass;
 }
 

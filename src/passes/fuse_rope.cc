@@ -57,12 +57,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& fuse_rope_pass() {
-  static const Pass pass{"fuse_rope",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "split and rotate q, k and v of a merged projection in one kernel",
-                         "",
-                         run};
+  static const Pass pass("fuse_rope", Stage::kForward, Serves::kBoth,
+                         "split and rotate q, k and v of a merged projection in one kernel", "",
+                         run);
   return pass;
 }
 

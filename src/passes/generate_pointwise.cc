@@ -108,7 +108,7 @@ class Generator {
     NestedGraph program = std::make_shared<const Graph>(std::move(program_));
     std::vector<ValueId> made =
         rewriter_.builder().call_all("generated_pointwise", inputs_, {{"program", program}});
-    for (size_t i = 0; i < made.size(); ++i) rewriter_.replace(leaving[i], made[i]);
+    rewriter_.replace_all(leaving, made);
   }
 
  private:
@@ -155,12 +155,8 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& generate_pointwise_pass() {
-  static const Pass pass{"generate_pointwise",
-                         Stage::kStep,
-                         Serves::kBoth,
-                         "generate one kernel per cluster of pointwise nodes",
-                         "",
-                         run};
+  static const Pass pass("generate_pointwise", Stage::kStep, Serves::kBoth,
+                         "generate one kernel per cluster of pointwise nodes", "", run);
   return pass;
 }
 

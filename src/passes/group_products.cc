@@ -5,6 +5,7 @@
 #include <map>
 
 #include "graph/rewriter.h"
+#include "passes/new_node.h"
 #include "passes/passes.h"
 #include "passes/stored_product.h"
 
@@ -30,17 +31,17 @@ Graph run(const Graph& graph, PassContext& context) {
     if (rewriter.is_mapped(node.outputs[0])) return true;  // with the first of its group
     auto found = groups.find(id);
     if (found == groups.end()) return false;
-    std::vector<ValueId> inputs{node.inputs[0]};
+    NewNode group{"matmul_group", {node.inputs[0]}};
+    std::vector<ValueId> replaced;
     std::vector<Origin> from;
     for (NodeId member : found->second) {
-      inputs.push_back(graph.node(member).inputs[1]);
+      group.inputs.push_back(graph.node(member).inputs[1]);
+      replaced.push_back(graph.node(member).outputs[0]);
       from = merge_origins(from, graph.node(member).from);
     }
-    if (!runs_group(context, graph, inputs, "f32")) return false;
+    if (!runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(from, node.scope, node.phase);
-    std::vector<ValueId> made = rewriter.builder().call_all("matmul_group", rewriter.map(inputs));
-    for (size_t i = 0; i < made.size(); ++i)
-      rewriter.replace(graph.node(found->second[i]).outputs[0], made[i]);
+    rewriter.replace_all(replaced, append(rewriter, group));
     return true;
   });
 }
@@ -48,12 +49,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& group_products_pass() {
-  static const Pass pass{"group_products",
-                         Stage::kForward,
-                         Serves::kInference,
-                         "run all GEMMs of one input with weights as stored in one launch",
-                         "",
-                         run};
+  static const Pass pass("group_products", Stage::kForward, Serves::kInference,
+                         "run all GEMMs of one input with weights as stored in one launch", "",
+                         run);
   return pass;
 }
 

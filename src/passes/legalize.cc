@@ -69,8 +69,8 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
       inputs.push_back(mapped);
     }
     auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> outputs = rewriter.builder().call_all(node.op->name, inputs, node.attrs);
-    for (size_t i = 0; i < outputs.size(); ++i) rewriter.replace(node.outputs[i], outputs[i]);
+    rewriter.replace_all(node.outputs,
+                         rewriter.builder().call_all(node.op->name, inputs, node.attrs));
     return true;
   });
 }
@@ -110,12 +110,9 @@ Graph run(const Graph& graph, PassContext& context) {
 }  // namespace
 
 const Pass& legalize_pass() {
-  static const Pass pass{"legalize",
-                         Stage::kTarget,
-                         Serves::kBoth,
+  static const Pass pass("legalize", Stage::kTarget, Serves::kBoth,
                          "insert a copy where a kernel does not support a view",
-                         "copies cost bytes, but some kernels cannot run without them",
-                         run};
+                         "copies cost bytes, but some kernels cannot run without them", run);
   return pass;
 }
 

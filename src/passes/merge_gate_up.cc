@@ -10,18 +10,14 @@ namespace {
 Graph run(const Graph& graph, PassContext& context) {
   const Pattern pattern =
       node_of(ops::glu_op(), {projection_behind("gate"), projection_behind("up")});
-  return merge_products(graph, context, pattern, {"gate", "up"}, "gate_up_proj");
+  return merge_products(graph, context, {pattern, {"gate", "up"}, "gate_up_proj"});
 }
 
 }  // namespace
 
 const Pass& merge_gate_up_pass() {
-  static const Pass pass{"merge_gate_up",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "merge the gate and up projections into one GEMM",
-                         "",
-                         run};
+  static const Pass pass("merge_gate_up", Stage::kForward, Serves::kBoth,
+                         "merge the gate and up projections into one GEMM", "", run);
   return pass;
 }
 

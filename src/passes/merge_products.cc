@@ -84,21 +84,17 @@ Pattern projection_behind(const std::string& name) {
               node_of(ops::matmul_op(), {any("x"), any("")}).where(is_projection).as(name));
 }
 
-Graph merge_products(const Graph& graph,
-                     PassContext& context,
-                     const Pattern& pattern,
-                     std::initializer_list<std::string_view> names,
-                     const std::string& stem) {
+Graph merge_products(const Graph& graph, PassContext& context, const MergeableProducts& products) {
   const Users users(graph);
   std::map<const Node*, std::vector<const Node*>> group_of;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
-    for (const Match& match : pattern.matches(users, static_cast<NodeId>(i))) {
+    for (const Match& match : products.pattern.matches(users, static_cast<NodeId>(i))) {
       std::vector<const Node*> group;
-      for (std::string_view name : names) group.push_back(&match.node(name));
+      for (std::string_view name : products.names) group.push_back(&match.node(name));
       if (!fits(users, group)) continue;
       for (const Node* node : group) group_of[node] = group;
     }
-  Merger merger(graph, context, stem);
+  Merger merger(graph, context, products.stem);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node* node = &graph.node(id);
     auto found = group_of.find(node);

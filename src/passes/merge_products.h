@@ -4,9 +4,9 @@
 // weight comes from.
 #pragma once
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/pattern.h"
 #include "passes/pass.h"
@@ -17,13 +17,15 @@ namespace ridge::passes {
 // reshapes, rotations and norms of heads.
 Pattern projection_behind(const std::string& name);
 
-// Merges the GEMMs that each match captured under the names, where nothing else reads their
-// parameters. `stem` names the stacked weight: of a group whose first weight is "a.b.q_proj.weight"
-// it is "a.b.<stem>.weight". Groups that do not fit are left alone.
-Graph merge_products(const Graph& graph,
-                     PassContext& context,
-                     const Pattern& pattern,
-                     std::initializer_list<std::string_view> names,
-                     const std::string& stem);
+// The GEMMs that each match of the pattern captured under the names. `stem` names the stacked
+// weight: of a group whose first weight is "a.b.q_proj.weight" it is "a.b.<stem>.weight".
+struct MergeableProducts {
+  Pattern pattern;
+  std::vector<std::string_view> names;
+  std::string stem;
+};
+
+// Merges them where nothing else reads their parameters. Groups that do not fit are left alone.
+Graph merge_products(const Graph& graph, PassContext& context, const MergeableProducts& products);
 
 }  // namespace ridge::passes

@@ -13,18 +13,14 @@ Graph run(const Graph& graph, PassContext& context) {
   Pattern q = projection_behind("q"), k = projection_behind("k"), v = projection_behind("v");
   std::vector<Pattern> kinds{attention_of(q, k, v)};
   if (context.target.owns_weights()) kinds.push_back(cached_attention_of(q, k, v));
-  return merge_products(graph, context, either(std::move(kinds)), {"q", "k", "v"}, "qkv_proj");
+  return merge_products(graph, context, {either(std::move(kinds)), {"q", "k", "v"}, "qkv_proj"});
 }
 
 }  // namespace
 
 const Pass& merge_qkv_pass() {
-  static const Pass pass{"merge_qkv",
-                         Stage::kForward,
-                         Serves::kBoth,
-                         "merge the q, k and v projections into one GEMM",
-                         "",
-                         run};
+  static const Pass pass("merge_qkv", Stage::kForward, Serves::kBoth,
+                         "merge the q, k and v projections into one GEMM", "", run);
   return pass;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // recompute: each layer keeps only what enters it; its
 // backward pass computes the layer's activations again.
+#include <functional>
 #include <map>
 #include <set>
 
@@ -20,7 +21,7 @@ class Recomputer {
  public:
   explicit Recomputer(const Graph& graph) : graph_(graph) {}
 
-  bool visit(Rewriter& rewriter, NodeId id) {
+  bool operator()(Rewriter& rewriter, NodeId id) {
     const Node& node = graph_.node(id);
     if (node.phase != Phase::kBackward) return false;
     Node copy = node;
@@ -32,8 +33,8 @@ class Recomputer {
     }
     if (!any) return false;
     auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> made = rewriter.builder().call_all(node.op->name, inputs, node.attrs);
-    for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
+    rewriter.replace_all(node.outputs,
+                         rewriter.builder().call_all(node.op->name, inputs, node.attrs));
     return true;
   }
 
@@ -63,21 +64,16 @@ class Recomputer {
 
 Graph run(const Graph& graph, PassContext& context) {
   Recomputer recomputer(graph);
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return recomputer.visit(rewriter, id);
-  });
+  return Rewriter(graph, context.ops).run(std::ref(recomputer));
 }
 
 }  // namespace
 
 const Pass& recompute_pass() {
-  static const Pass pass{
-      "recompute",
-      Stage::kStep,
-      Serves::kTraining,
+  static const Pass pass(
+      "recompute", Stage::kStep, Serves::kTraining,
       "keep only the input of each layer and recompute the rest for the gradient",
-      "about a third more FLOPs for less memory",
-      run};
+      "about a third more FLOPs for less memory", run);
   return pass;
 }
 

@@ -8,9 +8,9 @@
 #include <limits>
 #include <memory>
 
-#include "backends/array_tiles.h"
 #include "backends/cpu/kernels/quantized/tiles-inl.h"
 #include "backends/quantized_samples.h"
+#include "backends/tile_registers.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -36,25 +36,16 @@ void array_product(std::span<const QuantizedProduct> products, const ActivationT
       multiply_rows<ArrayTiles>(product, row, x, {0, x.tokens});
 }
 
-enum class Registers { kArrays, kAmx };
-
-class CpuQuantizedTiles : public testing::TestWithParam<Registers> {
+class CpuQuantizedTiles : public TileKernel {
  protected:
-  void SetUp() override {
-    if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "this machine has no AVX-512 BF16";
-    if (GetParam() == Registers::kAmx && !__builtin_cpu_supports("amx-bf16"))
-      GTEST_SKIP() << "this machine has no AMX";
-  }
   void multiply(const QuantizedProduct& product, const ActivationTiles& x) {
-    (GetParam() == Registers::kAmx ? quantized_gemm_tiles : array_product)({&product, 1}, x);
+    (has_amx_registers() ? quantized_gemm_tiles : array_product)({&product, 1}, x);
   }
 };
 INSTANTIATE_TEST_SUITE_P(All,
                          CpuQuantizedTiles,
                          testing::Values(Registers::kArrays, Registers::kAmx),
-                         [](const testing::TestParamInfo<Registers>& each) {
-                           return each.param == Registers::kAmx ? "amx" : "arrays";
-                         });
+                         registers_name);
 
 std::vector<float> rounded_to_bf16(std::vector<float> values) {
   for (float& value : values) value = bf16_to_float(float_to_bf16(value));

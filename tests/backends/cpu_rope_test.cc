@@ -128,30 +128,18 @@ TEST_P(CpuRope, InverseIsTheGradient) {
               .positions = positions.data(),
               .cos = cos.data(),
               .sin = sin.data()});
+  auto rotate = [&](const std::vector<float>& from, std::vector<float>& to, RopePairs pairs,
+                    bool inverse) {
+    const TokenHeads<const float> heads{from.data(), size, size};
+    rope<float>(
+        {1, 1, 1, size, heads, cos.data(), sin.data(), {to.data(), size, size}, pairs, inverse});
+  };
   for (RopePairs pairs : {RopePairs::kInterleaved, RopePairs::kHalves}) {
-    rope<float>({1,
-                 1,
-                 1,
-                 size,
-                 {g.data(), size, size},
-                 cos.data(),
-                 sin.data(),
-                 {dx.data(), size, size},
-                 pairs,
-                 true});
+    rotate(g, dx, pairs, true);
     for (int64_t i = 0; i < size; ++i) {
       auto unit = std::vector<float>(size, 0.0f);
       unit[i] = 1.0f;
-      rope<float>({1,
-                   1,
-                   1,
-                   size,
-                   {unit.data(), size, size},
-                   cos.data(),
-                   sin.data(),
-                   {y.data(), size, size},
-                   pairs,
-                   false});
+      rotate(unit, y, pairs, false);
       double want = 0.0;
       for (int64_t j = 0; j < size; ++j) want += static_cast<double>(g[j]) * y[j];
       expect_close(dx[i], want, 1e-6);

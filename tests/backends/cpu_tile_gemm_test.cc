@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "backends/array_tiles.h"
 #include "backends/cpu/kernels/tile_gemm/tile_gemm-inl.h"
+#include "backends/tile_registers.h"
 #include "base/arena.h"
 #include "base/bf16.h"
 #include "base/random.h"
@@ -17,21 +17,14 @@
 namespace ridge::backends::cpu {
 namespace {
 
-enum class Registers { kArrays, kAmx };
-
-class CpuTileGemm : public testing::TestWithParam<Registers> {
+class CpuTileGemm : public TileKernel {
  protected:
-  void SetUp() override {
-    if (!__builtin_cpu_supports("avx512bf16")) GTEST_SKIP() << "this machine has no AVX-512 BF16";
-    if (GetParam() == Registers::kAmx && !__builtin_cpu_supports("amx-bf16"))
-      GTEST_SKIP() << "this machine has no AMX";
-  }
   void multiply(const TileGemm& call, int threads) {
     const Arena workspace(
         round_up(tile_gemm_workspace_bytes(call.m, call.n, call.k, threads), kAlignmentBytes),
         "workspace");
     std::fill_n(workspace.data(), workspace.bytes(), std::byte{0xff});  // NaN where none is written
-    if (GetParam() == Registers::kAmx) {
+    if (has_amx_registers()) {
       tile_gemm(call, workspace.data(), threads);
     } else {
       tile_gemm_by<ArrayTiles>(call, workspace.data(), threads);
@@ -41,9 +34,7 @@ class CpuTileGemm : public testing::TestWithParam<Registers> {
 INSTANTIATE_TEST_SUITE_P(All,
                          CpuTileGemm,
                          testing::Values(Registers::kArrays, Registers::kAmx),
-                         [](const testing::TestParamInfo<Registers>& each) {
-                           return each.param == Registers::kAmx ? "amx" : "arrays";
-                         });
+                         registers_name);
 
 // bf16 [rows, depth] either way, its rows (or columns)
 // some elements apart; what lies between is NaN.

@@ -56,7 +56,7 @@ TEST(OpTable, EachOpIsDescribed) {
     // What costs says how much; a view costs nothing.
     EXPECT_EQ(op->formula.empty(), op->kind == OpKind::kView) << op->name;
     EXPECT_FALSE(op->kind == OpKind::kView && op->work != nullptr) << op->name;
-    EXPECT_TRUE(op->max_inputs < 0 || op->min_inputs <= op->max_inputs) << op->name;
+    EXPECT_TRUE(op->operands.most < 0 || op->operands.least <= op->operands.most) << op->name;
   }
 }
 

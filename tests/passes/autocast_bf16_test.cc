@@ -6,8 +6,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(AutocastBf16, NarrowsActivationsAndProducts) {
-  models::ForwardGraph forward = one_layer_forward();
-  Graph after = try_pass(autocast_bf16_pass(), forward.graph, forward.load);
+  Graph after = try_pass(autocast_bf16_pass());
   for (const Node& node : after.nodes) {
     if (node.op->name != "matmul") continue;
     for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, DType::kBF16);

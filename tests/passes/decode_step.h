@@ -72,6 +72,8 @@ class DecodeStep {
   }
 
   const Graph& graph() const { return graph_; }
+  // As fuse_rope_append leaves it.
+  Graph appended() { return run(backends::cuda::fuse_rope_append_pass(), graph_); }
   Graph run(const Pass& pass, const Graph& graph) {
     PassContext context{ops::table(), target_, load_};
     Graph made = pass.run(graph, context);
@@ -90,6 +92,12 @@ class DecodeStep {
     EXPECT_LT(is.launches, was.launches);
     EXPECT_LT(is.bytes, was.bytes);
     return made;
+  }
+  // A target without the fused kernel keeps the graph as it is.
+  static void expect_asks_target(const Pass& pass, const Graph& before) {
+    LoadGraph load;
+    PassContext context{ops::table(), target(), load};
+    EXPECT_EQ(print(pass.run(before, context)), print(before));
   }
   // The largest distance of what the graphs leave behind: logits, caches and tokens.
   static double distance(const Graph& a, const Graph& b) {

@@ -12,6 +12,18 @@
 namespace ridge::passes {
 namespace {
 
+// d loss / dx by central differences; `x` is an element of `named`, on which the graph runs.
+double slope(const Graph& graph, const ops::NamedTensors& named, double& x) {
+  const double at = x, step = 1e-5;
+  auto loss_at = [&](double moved) {
+    x = moved;
+    return ops::ReferenceRun(graph, named)[graph.outputs[0]][0];
+  };
+  const double above = loss_at(at + step), below = loss_at(at - step);
+  x = at;
+  return (above - below) / (2 * step);
+}
+
 class DifferentiateTest : public testing::Test {
  protected:
   ValueId parameter(const char* name, Shape shape = {4, 6}) {
@@ -44,13 +56,7 @@ class DifferentiateTest : public testing::Test {
       EXPECT_EQ(graph.type(gradients[w]), graph.type(wanted[w]));
       std::vector<double>& x = named.at(forward.value(wanted[w]).name).data;
       for (size_t i = 0; i < x.size(); ++i) {
-        double at = x[i], step = 1e-5;
-        x[i] = at + step;
-        double above = ops::ReferenceRun(forward, named)[forward.outputs[0]][0];
-        x[i] = at - step;
-        double below = ops::ReferenceRun(forward, named)[forward.outputs[0]][0];
-        x[i] = at;
-        double want = (above - below) / (2 * step);
+        double want = slope(forward, named, x[i]);
         ASSERT_NEAR(run[gradients[w]][i], want, 1e-6 * std::max(1.0, std::abs(want)))
             << forward.value(wanted[w]).name << " element " << i;
       }
@@ -239,13 +245,7 @@ TEST(Differentiate, MatchesDifferencesOnAWholeModel) {
     std::vector<double>& x = named.at(graph.value(wanted[w]).name).data;
     for (int k = 0; k < 6; ++k) {
       size_t i = random.below(static_cast<uint32_t>(x.size()));
-      double at = x[i], step = 1e-5;
-      x[i] = at + step;
-      double above = ops::ReferenceRun(expanded, named)[expanded.outputs[0]][0];
-      x[i] = at - step;
-      double below = ops::ReferenceRun(expanded, named)[expanded.outputs[0]][0];
-      x[i] = at;
-      double want = (above - below) / (2 * step);
+      double want = slope(expanded, named, x[i]);
       EXPECT_NEAR(run[gradients[w]][i], want, 1e-6 * std::max(1.0, std::abs(want)))
           << graph.value(wanted[w]).name;
     }

@@ -6,8 +6,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(Expand, LeavesNoComposite) {
-  models::ForwardGraph forward = one_layer_forward();
-  Graph after = try_pass(expand_pass(), forward.graph, forward.load);
+  Graph after = try_pass(expand_pass());
   for (const Node& node : after.nodes)
     EXPECT_NE(node.op->kind, OpKind::kComposite) << node.op->name;
   EXPECT_FALSE(expand_pass().trade.empty());

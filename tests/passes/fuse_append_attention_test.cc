@@ -13,8 +13,7 @@ namespace cuda = backends::cuda;
 TEST(FuseAppendAttention, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph appended = step.run(cuda::fuse_rope_append_pass(), step.graph());
-    Graph made = step.run(cuda::fuse_append_attention_pass(), appended);
+    Graph made = step.run(cuda::fuse_append_attention_pass(), step.appended());
     EXPECT_EQ(count(made, "append_attention"), 2);
     for (const char* op : {"rope_append", "cached_attention"}) EXPECT_EQ(count(made, op), 0) << op;
     EXPECT_LE(DecodeStep::distance(step.graph(), made), 1e-10);
@@ -29,16 +28,12 @@ TEST(FuseAppendAttention, LeavesWhatIsExpanded) {
 
 TEST(FuseAppendAttention, CostsLess) {
   DecodeStep step(models::Family::kGemma3);
-  step.try_pass(cuda::fuse_append_attention_pass(),
-                step.run(cuda::fuse_rope_append_pass(), step.graph()));
+  step.try_pass(cuda::fuse_append_attention_pass(), step.appended());
 }
 
 TEST(FuseAppendAttention, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
-  Graph appended = step.run(cuda::fuse_rope_append_pass(), step.graph());
-  LoadGraph load;
-  PassContext context{ops::table(), target(), load};
-  EXPECT_EQ(print(cuda::fuse_append_attention_pass().run(appended, context)), print(appended));
+  DecodeStep::expect_asks_target(cuda::fuse_append_attention_pass(), step.appended());
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace cuda = backends::cuda;
 TEST(FuseRopeAppend, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made = step.run(cuda::fuse_rope_append_pass(), step.graph());
+    Graph made = step.appended();
     EXPECT_EQ(count(made, "rope_append"), 2);
     for (const char* op : {"kv_append", "rope", "rope_qkv"}) EXPECT_EQ(count(made, op), 0) << op;
     bool is_gemma = family == models::Family::kGemma3;
@@ -30,10 +30,7 @@ TEST(FuseRopeAppend, CostsLess) {
 
 TEST(FuseRopeAppend, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
-  LoadGraph load;
-  PassContext context{ops::table(), target(), load};
-  Graph made = cuda::fuse_rope_append_pass().run(step.graph(), context);
-  EXPECT_EQ(print(made), print(step.graph()));
+  DecodeStep::expect_asks_target(cuda::fuse_rope_append_pass(), step.graph());
 }
 
 }  // namespace

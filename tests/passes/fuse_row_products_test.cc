@@ -14,8 +14,7 @@ constexpr double kRounding = 1e-10;  // of sums in double, in another order
 TEST(FuseRowProducts, LeavesSixKernelsOfALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made = step.run(cuda::fuse_row_products_pass(),
-                          step.run(cuda::fuse_rope_append_pass(), step.graph()));
+    Graph made = step.run(cuda::fuse_row_products_pass(), step.appended());
     bool is_gemma = family == models::Family::kGemma3;
     // Gemma norms what o and down give before it is added: they stay plain.
     EXPECT_EQ(count(made, "row_product"), is_gemma ? 2 * 2 + 1 : 4 * 2 + 1);
@@ -49,10 +48,7 @@ TEST(FuseRowProducts, CostsLess) {
 
 TEST(FuseRowProducts, AsksTheTarget) {
   DecodeStep step(models::Family::kLlama);
-  LoadGraph load;
-  PassContext context{ops::table(), target(), load};
-  Graph made = cuda::fuse_row_products_pass().run(step.graph(), context);
-  EXPECT_EQ(print(made), print(step.graph()));
+  DecodeStep::expect_asks_target(cuda::fuse_row_products_pass(), step.graph());
 }
 
 }  // namespace

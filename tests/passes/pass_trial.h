@@ -219,6 +219,15 @@ inline PlannedCost planned_step(std::string_view level, std::string_view switche
           .graph);
 }
 
+// One pass beside the primitives makes that step fewer launches and bytes; what it planned with it.
+inline PlannedCost expect_lower_step(std::string_view pass) {
+  PlannedCost before = planned_step("baseline", ""),
+              after = planned_step("baseline", fmt::format("+{}", pass));
+  EXPECT_LT(after.launches, before.launches);
+  EXPECT_LT(after.bytes, before.bytes);
+  return after;
+}
+
 // --- The trial. ---
 
 // Holds a pass to its texts, its meaning and its end on a graph; returns what it made.
@@ -245,6 +254,12 @@ inline Graph try_pass(const Pass& pass,
 
 inline Graph try_pass(const Pass& pass, const Graph& built) {
   return try_pass(pass, built, identity_load(built));
+}
+
+// On the forward graph of one layer.
+inline Graph try_pass(const Pass& pass) {
+  models::ForwardGraph forward = one_layer_forward();
+  return try_pass(pass, forward.graph, forward.load);
 }
 
 inline int64_t count(const Graph& graph, std::string_view op) {

@@ -49,17 +49,20 @@ CachedMask<T> mask_call(const BindCall& call) {
           call.outputs[0].as<T>()};
 }
 
+std::function<int64_t(const Call&)> workspace(CachedWorkspace bytes,
+                                              int64_t (*columns)(const Call&)) {
+  if (bytes == nullptr) return nullptr;
+  return [=](const Call& call) { return bytes(call.inputs[1].shape[3], columns(call)); };
+}
+
 }  // namespace
 
 Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes) {
-  Kernel kernel{.op = "cached_scores",
-                .bind = bind_typed(std::move(launchers), scores_call<float>, scores_call<uint16_t>),
-                .takes_input = first_lies_in_heads};
-  if (workspace_bytes != nullptr)
-    kernel.workspace_bytes = [workspace_bytes](const Call& call) {
-      return workspace_bytes(call.inputs[1].shape[3], call.attrs.integer("columns"));
-    };
-  return kernel;
+  auto columns = [](const Call& call) { return call.attrs.integer("columns"); };
+  return {.op = "cached_scores",
+          .bind = bind_typed(std::move(launchers), scores_call<float>, scores_call<uint16_t>),
+          .takes_input = first_lies_in_heads,
+          .workspace_bytes = workspace(workspace_bytes, columns)};
 }
 
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
@@ -68,14 +71,11 @@ Kernel cached_mask(TypedLaunchers<CachedMask> launchers) {
 }
 
 Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace_bytes) {
-  Kernel kernel{.op = "cached_mix",
-                .bind = bind_typed(std::move(launchers), mix_call<float>, mix_call<uint16_t>),
-                .takes_output = output_lies_in_heads};
-  if (workspace_bytes != nullptr)
-    kernel.workspace_bytes = [workspace_bytes](const Call& call) {
-      return workspace_bytes(call.inputs[1].shape[3], call.inputs[0].shape[2]);
-    };
-  return kernel;
+  auto columns = [](const Call& call) { return call.inputs[0].shape[2]; };
+  return {.op = "cached_mix",
+          .bind = bind_typed(std::move(launchers), mix_call<float>, mix_call<uint16_t>),
+          .takes_output = output_lies_in_heads,
+          .workspace_bytes = workspace(workspace_bytes, columns)};
 }
 
 }  // namespace ridge::backends::bind

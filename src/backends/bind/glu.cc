@@ -10,28 +10,33 @@ GluActivation activation(const Attrs& attrs) {
   return attrs.text("activation") == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
 }
 
+// What either direction's kernel is given; gate and up are inputs from `gate` on.
+template <typename T, template <typename> typename Given>
+Given<T> given_gate(const BindCall& call, size_t gate) {
+  const Shape& shape = call.inputs[gate].type.shape;
+  Given<T> given;
+  given.tokens = shape[0];
+  given.width = shape[1];
+  given.activation = activation(call.attrs());
+  given.gate = rows<const T>(call.inputs[gate]);
+  given.up = rows<const T>(call.inputs[gate + 1]);
+  return given;
+}
+
 template <typename T>
 Glu<T> glu_call(const BindCall& call) {
-  const Shape& shape = call.inputs[0].type.shape;
-  return {shape[0],
-          shape[1],
-          activation(call.attrs()),
-          rows<const T>(call.inputs[0]),
-          rows<const T>(call.inputs[1]),
-          rows<T>(call.outputs[0])};
+  auto glu = given_gate<T, Glu>(call, 0);
+  glu.y = rows<T>(call.outputs[0]);
+  return glu;
 }
 
 template <typename T>
 GluBackward<T> backward_call(const BindCall& call) {
-  const Shape& shape = call.inputs[0].type.shape;
-  return {shape[0],
-          shape[1],
-          activation(call.attrs()),
-          rows<const T>(call.inputs[0]),
-          rows<const T>(call.inputs[1]),
-          rows<const T>(call.inputs[2]),
-          rows<T>(call.outputs[0]),
-          rows<T>(call.outputs[1])};
+  auto glu = given_gate<T, GluBackward>(call, 1);
+  glu.dy = rows<const T>(call.inputs[0]);
+  glu.d_gate = rows<T>(call.outputs[0]);
+  glu.d_up = rows<T>(call.outputs[1]);
+  return glu;
 }
 
 }  // namespace

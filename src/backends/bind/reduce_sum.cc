@@ -80,13 +80,14 @@ int launches(const SumKernels& kernels, const SumSplit& s) {
           (s.sums_columns() ? kernels.columns_launches(s.outer, s.kept) : 0));
 }
 
-// The sum of [outer, kept, inner] at x to [kept] at y.
+// One of the repeats: the sum of [outer, kept, inner] at x to [kept] at y.
 template <typename T>
 Launch bind_sum(const SumKernels& kernels,
+                const BindCall& call,
                 const SumSplit& s,
-                const T* x,
-                T* y,
-                const BindCall& call) {
+                int64_t repeat) {
+  const T* x = call.inputs[0].as<const T>() + repeat * s.outer * s.kept * s.inner;
+  T* y = call.outputs[0].as<T>() + repeat * s.kept;
   const char* op = op_of(call);
   if (!s.sums_columns())
     return kernels.rows(ReduceRows<T, T>{s.kept, s.inner, Reduction::kSum, {x, s.inner}, y}, op);
@@ -104,10 +105,7 @@ Launch bind_repeats(const SumKernels& kernels, const BindCall& call) {
     using T = decltype(element);
     const SumSplit s = sum_split(call.call());
     std::vector<Launch> sums;
-    for (int64_t i = 0; i < s.repeats; ++i)
-      sums.push_back(bind_sum(kernels, s,
-                              call.inputs[0].as<const T>() + i * s.outer * s.kept * s.inner,
-                              call.outputs[0].as<T>() + i * s.kept, call));
+    for (int64_t i = 0; i < s.repeats; ++i) sums.push_back(bind_sum<T>(kernels, call, s, i));
     return in_order(std::move(sums));
   });
 }

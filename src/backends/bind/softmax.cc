@@ -7,12 +7,19 @@
 namespace ridge::backends::bind {
 namespace {
 
+// What either direction's kernel is given, with its extents.
+template <typename Given>
+Given given_rows(const BindCall& call) {
+  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
+  Given given;
+  given.rows = extents.count;
+  given.columns = extents.width;
+  return given;
+}
+
 template <typename T>
 Softmax<T> softmax_call(const BindCall& call) {
-  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
-  Softmax<T> s;
-  s.rows = extents.count;
-  s.columns = extents.width;
+  auto s = given_rows<Softmax<T>>(call);
   s.x = rows<const T>(call.inputs[0]);
   s.y = rows<T>(call.outputs[0]);
   return s;
@@ -20,10 +27,7 @@ Softmax<T> softmax_call(const BindCall& call) {
 
 template <typename T>
 SoftmaxBackward<T> backward_call(const BindCall& call) {
-  ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);
-  SoftmaxBackward<T> s;
-  s.rows = extents.count;
-  s.columns = extents.width;
+  auto s = given_rows<SoftmaxBackward<T>>(call);
   s.y = rows<const T>(call.inputs[0]);
   s.dy = rows<const T>(call.inputs[1]);
   s.dx = rows<T>(call.outputs[0]);

@@ -6,13 +6,20 @@
 namespace ridge::backends::bind {
 namespace {
 
+// What either direction's kernel is given, with logits and labels, its first inputs.
+template <typename T, template <typename> typename Given>
+Given<T> given_logits(const BindCall& call) {
+  Given<T> given;
+  given.tokens = call.inputs[0].type.shape[0];
+  given.vocabulary = call.inputs[0].type.shape[1];
+  given.logits = rows<const T>(call.inputs[0]);
+  given.labels = call.inputs[1].as<const int32_t>();
+  return given;
+}
+
 template <typename T>
 SoftmaxCrossEntropy<T> loss_call(const BindCall& call) {
-  SoftmaxCrossEntropy<T> s;
-  s.tokens = call.inputs[0].type.shape[0];
-  s.vocabulary = call.inputs[0].type.shape[1];
-  s.logits = rows<const T>(call.inputs[0]);
-  s.labels = call.inputs[1].as<const int32_t>();
+  auto s = given_logits<T, SoftmaxCrossEntropy>(call);
   s.loss = call.outputs[0].as<float>();
   s.lse = call.outputs[1].as<float>();
   s.count = call.outputs[2].as<int32_t>();
@@ -23,11 +30,7 @@ SoftmaxCrossEntropy<T> loss_call(const BindCall& call) {
 // Inputs logits, labels, lse, the count, the loss's gradient.
 template <typename T>
 SoftmaxCrossEntropyBackward<T> backward_call(const BindCall& call) {
-  SoftmaxCrossEntropyBackward<T> s;
-  s.tokens = call.inputs[0].type.shape[0];
-  s.vocabulary = call.inputs[0].type.shape[1];
-  s.logits = rows<const T>(call.inputs[0]);
-  s.labels = call.inputs[1].as<const int32_t>();
+  auto s = given_logits<T, SoftmaxCrossEntropyBackward>(call);
   s.lse = call.inputs[2].as<const float>();
   s.count = call.inputs[3].as<const int32_t>();
   s.d_loss = call.inputs[4].as<const float>();

@@ -163,17 +163,19 @@ std::vector<Sample> norm_gradients() {
           norm_gradient("two_vectors", {2051, 2048}, false)};
 }
 
-class GpuNorms : public testing::TestWithParam<Sample> {};
-
-TEST_P(GpuNorms, GradientMatchesTheReference) {
-  const auto& [op, sample] = GetParam();
+void expect_reference_values(const Sample& tried, bool fused) {
+  const auto& [op, sample] = tried;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
-    Variant variant{Feed::kPlain, dtype, false, false};
+    Variant variant{Feed::kPlain, dtype, fused, false};
     SCOPED_TRACE(variant.str());
     EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(),
                                precision_of(*op, sample, variant)));
   }
 }
+
+class GpuNorms : public testing::TestWithParam<Sample> {};
+
+TEST_P(GpuNorms, GradientMatchesTheReference) { expect_reference_values(GetParam(), false); }
 
 // Rows that a warp holds in one to four vectors a lane, one or several of them or more than it has
 // lanes; and longer ones.
@@ -191,15 +193,7 @@ std::vector<Sample> losses() {
 
 class GpuLosses : public testing::TestWithParam<Sample> {};
 
-TEST_P(GpuLosses, MatchTheReference) {
-  const auto& [op, sample] = GetParam();
-  for (DType dtype : {DType::kF32, DType::kBF16}) {
-    Variant variant{Feed::kPlain, dtype, true, false};
-    SCOPED_TRACE(variant.str());
-    EXPECT_EQ("", check_values(*op, sample, ops::table(), variant, tested_backend(),
-                               precision_of(*op, sample, variant)));
-  }
-}
+TEST_P(GpuLosses, MatchTheReference) { expect_reference_values(GetParam(), true); }
 
 TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
   const auto& [op, sample] = GetParam();

@@ -4,28 +4,22 @@
 #include "backends/cpu/native_gemm.h"
 
 #include "backends/cpu/passes/passes.h"
-#include "ops/registry.h"
+#include "passes/native_gemm.h"
 
 namespace ridge::backends::cpu {
 namespace {
 
 Graph run(const Graph& graph, passes::PassContext&) {
-  Graph result = graph;
-  for (Node& node : result.nodes)
-    if (is_a(node, ops::matmul_op()) && has_native_gemm(CallTypes(graph, node).call()))
-      node.attrs.set("native", true);
-  return result;
+  return passes::allow_native_gemms(graph, has_native_gemm);
 }
 
 }  // namespace
 
 const passes::Pass& native_gemm_pass() {
-  static const passes::Pass pass{"native_gemm",
-                                 passes::Stage::kStep,
-                                 passes::Serves::kBoth,
+  static const passes::Pass pass("native_gemm", passes::Stage::kStep, passes::Serves::kBoth,
                                  "run bf16 GEMMs on native AMX tile kernels",
                                  "the last bits differ from the library's; the error is the same",
-                                 run};
+                                 run);
   return pass;
 }
 

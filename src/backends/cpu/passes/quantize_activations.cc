@@ -10,6 +10,7 @@
 #include "backends/cpu/passes/passes.h"
 #include "graph/rewriter.h"
 #include "ops/registry.h"
+#include "passes/new_node.h"
 #include "passes/stored_product.h"
 
 namespace ridge::backends::cpu {
@@ -36,13 +37,11 @@ Graph run(const Graph& graph, passes::PassContext& context) {
     if (is_group(node) ? node.attrs.text("activations") != "f32"
                        : !passes::is_stored_product(graph, node))
       return false;
-    const std::string activations = rounded_to(graph.shape(node.inputs[0])[0]);
-    if (!has_blocks(graph, node) || !passes::runs_group(context, graph, node.inputs, activations))
-      return false;
+    const passes::NewNode group{
+        "matmul_group", node.inputs, {{"activations", rounded_to(graph.shape(node.inputs[0])[0])}}};
+    if (!has_blocks(graph, node) || !passes::runs_on_target(context, graph, group)) return false;
     auto derive = rewriter.builder().derive(node);
-    std::vector<ValueId> made = rewriter.builder().call_all(
-        "matmul_group", rewriter.map(node.inputs), {{"activations", activations}});
-    for (size_t i = 0; i < made.size(); ++i) rewriter.replace(node.outputs[i], made[i]);
+    rewriter.replace_all(node.outputs, append(rewriter, group));
     return true;
   });
 }
@@ -50,14 +49,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 }  // namespace
 
 const passes::Pass& quantize_activations_pass() {
-  static const passes::Pass pass{
-      "quantize_activations",
-      passes::Stage::kForward,
-      passes::Serves::kInference,
+  static const passes::Pass pass(
+      "quantize_activations", passes::Stage::kForward, passes::Serves::kInference,
       "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or bf16)",
       "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 "
       "1/512 of each value)",
-      run};
+      run);
   return pass;
 }
 

@@ -6,7 +6,7 @@
 #include "backends/cuda/passes/passes.h"
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
-#include "passes/target_call.h"
+#include "passes/new_node.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -23,27 +23,25 @@ Pattern attention_behind_append() {
       .where([](const Graph&, const Node& attention) { return attention.attrs.flag("fused"); });
 }
 
-Attrs attrs_of(const Node& append, const Node& attention) {
-  Attrs attrs = append.attrs;
-  for (const char* name : {"window", "context"}) attrs.set(name, attention.attrs.integer(name));
-  attrs.set("scale", attention.attrs.real("scale"));
-  return attrs;
+passes::NewNode append_attention_of(const Match& match) {
+  const Node &append = match.node("q"), &attention = match.root();
+  passes::NewNode made{"append_attention", append.inputs, append.attrs};
+  for (const char* name : {"window", "context"})
+    made.attrs.set(name, attention.attrs.integer(name));
+  made.attrs.set("scale", attention.attrs.real("scale"));
+  return made;
 }
 
 void replace_both(Rewriter& rewriter, const Match& match) {
   const Node &append = match.node("q"), &attention = match.root();
   auto derive = rewriter.builder().derive(match.from(), attention.scope, attention.phase);
-  std::vector<ValueId> made = rewriter.builder().call_all(
-      "append_attention", rewriter.map(append.inputs), attrs_of(append, attention));
   rewriter.replace_all(std::array{append.outputs[0], append.outputs[1], attention.outputs[0]},
-                       made);
+                       passes::append(rewriter, append_attention_of(match)));
 }
 
 Graph run(const Graph& graph, passes::PassContext& context) {
   auto runs = [&](const Match& match) {
-    const Node& append = match.node("q");
-    return passes::runs_on_target(context, graph, "append_attention", append.inputs,
-                                  attrs_of(append, match.root()));
+    return passes::runs_on_target(context, graph, append_attention_of(match));
   };
   return rewrite(graph, context.ops,
                  std::array{RewriteRule{attention_behind_append(), runs, replace_both, "q"}});
@@ -52,12 +50,9 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 }  // namespace
 
 const passes::Pass& fuse_append_attention_pass() {
-  static const passes::Pass pass{"fuse_append_attention",
-                                 passes::Stage::kStep,
-                                 passes::Serves::kInference,
-                                 "rotate heads, append to the KV cache and attend in one kernel",
-                                 "",
-                                 run};
+  static const passes::Pass pass(
+      "fuse_append_attention", passes::Stage::kStep, passes::Serves::kInference,
+      "rotate heads, append to the KV cache and attend in one kernel", "", run);
   return pass;
 }
 

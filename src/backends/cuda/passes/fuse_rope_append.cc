@@ -8,7 +8,7 @@
 #include "graph/rewrite_rule.h"
 #include "ops/registry.h"
 #include "passes/attention_pattern.h"
-#include "passes/target_call.h"
+#include "passes/new_node.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -50,17 +50,13 @@ bool are_alike(const Match& match) {
   return q.real("eps") == k.real("eps") && q.real("offset") == k.real("offset");
 }
 
-struct RopeAppend {
-  std::vector<ValueId> inputs;
-  Attrs attrs;
-};
-
-RopeAppend rope_append_of(const Match& match) {
+passes::NewNode rope_append_of(const Match& match) {
   const std::vector<ValueId>& append = match.node("append").inputs;
-  RopeAppend made{{append[0], append[1], match.value("merged"), match.value("cos"),
-                   match.value("sin"), append[4], append[5], append[6]},
-                  {{"heads", match.graph().shape(match.value("q"))[1]},
-                   {"interleaved", match.node("q_rope").attrs.flag("interleaved")}}};
+  passes::NewNode made{"rope_append",
+                       {append[0], append[1], match.value("merged"), match.value("cos"),
+                        match.value("sin"), append[4], append[5], append[6]},
+                       {{"heads", match.graph().shape(match.value("q"))[1]},
+                        {"interleaved", match.node("q_rope").attrs.flag("interleaved")}}};
   if (!match.has("q_norm")) return made;
   const Attrs& norm = match.node("q_norm").attrs;
   made.inputs.insert(made.inputs.end(), {match.value("q_weight"), match.value("k_weight")});
@@ -72,18 +68,14 @@ RopeAppend rope_append_of(const Match& match) {
 
 void replace_append(Rewriter& rewriter, const Match& match) {
   const Node& append = match.node("append");
-  const RopeAppend fused = rope_append_of(match);
   auto derive = rewriter.builder().derive(match.from_behind(), append.scope, append.phase);
-  std::vector<ValueId> made =
-      rewriter.builder().call_all("rope_append", rewriter.map(fused.inputs), fused.attrs);
-  rewriter.replace_all(std::array{append.outputs[0], append.outputs[1], match.value("q")}, made);
+  rewriter.replace_all(std::array{append.outputs[0], append.outputs[1], match.value("q")},
+                       passes::append(rewriter, rope_append_of(match)));
 }
 
 Graph run(const Graph& graph, passes::PassContext& context) {
   auto holds = [&](const Match& match) {
-    if (!are_alike(match)) return false;
-    const RopeAppend fused = rope_append_of(match);
-    return passes::runs_on_target(context, graph, "rope_append", fused.inputs, fused.attrs);
+    return are_alike(match) && passes::runs_on_target(context, graph, rope_append_of(match));
   };
   const std::array rules = {
       RewriteRule{attention_on_rotated(), holds, replace_append, "append"},
@@ -94,13 +86,9 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 }  // namespace
 
 const passes::Pass& fuse_rope_append_pass() {
-  static const passes::Pass pass{
-      "fuse_rope_append",
-      passes::Stage::kStep,
-      passes::Serves::kInference,
-      "norm and rotate heads and append them to the KV cache in one kernel",
-      "",
-      run};
+  static const passes::Pass pass(
+      "fuse_rope_append", passes::Stage::kStep, passes::Serves::kInference,
+      "norm and rotate heads and append them to the KV cache in one kernel", "", run);
   return pass;
 }
 

@@ -8,8 +8,8 @@
 #include "graph/rewrite_rule.h"
 #include "ops/pointwise.h"
 #include "ops/registry.h"
+#include "passes/new_node.h"
 #include "passes/projection.h"
-#include "passes/target_call.h"
 
 namespace ridge::backends::cuda {
 namespace {
@@ -62,13 +62,8 @@ Pattern residual_sum() {
 
 // --- What it becomes. ---
 
-struct RowProduct {
-  std::vector<ValueId> inputs;
-  Attrs attrs;
-};
-
-RowProduct row_product_of(const Match& match) {
-  RowProduct made;
+passes::NewNode row_product_of(const Match& match) {
+  passes::NewNode made{"row_product", {}};
   made.attrs.set("dtype", match.node("product").attrs.text("dtype"));
   // Of a sum that is only normed here the product reads what it left.
   made.inputs = {match.has("x") ? match.value("x") : match.node("normed").outputs[0],
@@ -116,10 +111,8 @@ bool is_residual(const Match& match) {
 
 // The root's first output is the product; a sum that was made on the way has its readers too.
 ValueId replace_root(Rewriter& rewriter, const Match& match) {
-  const RowProduct fused = row_product_of(match);
   auto derive = rewriter.builder().derive(match.from(), match.root().scope, match.root().phase);
-  std::vector<ValueId> made =
-      rewriter.builder().call_all("row_product", rewriter.map(fused.inputs), fused.attrs);
+  std::vector<ValueId> made = passes::append(rewriter, row_product_of(match));
   if (match.has("delta")) rewriter.replace(match.node("normed").outputs[0], made[1]);
   rewriter.replace(match.root().outputs[0], made[0]);
   return made[0];
@@ -140,8 +133,7 @@ Graph run(const Graph& graph, passes::PassContext& context) {
   auto where = [&](bool (*also)(const Match&)) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
-      const RowProduct fused = row_product_of(match);
-      return passes::runs_on_target(context, graph, "row_product", fused.inputs, fused.attrs);
+      return passes::runs_on_target(context, graph, row_product_of(match));
     };
   };
   const std::array rules = {
@@ -155,12 +147,9 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 }  // namespace
 
 const passes::Pass& fuse_row_products_pass() {
-  static const passes::Pass pass{"fuse_row_products",
-                                 passes::Stage::kStep,
-                                 passes::Serves::kInference,
-                                 "fuse norms, gates and residual adds into GEMMs of a few rows",
-                                 "",
-                                 run};
+  static const passes::Pass pass(
+      "fuse_row_products", passes::Stage::kStep, passes::Serves::kInference,
+      "fuse norms, gates and residual adds into GEMMs of a few rows", "", run);
   return pass;
 }
 

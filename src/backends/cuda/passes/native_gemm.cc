@@ -2,32 +2,27 @@
 // native_gemm: GEMMs that the GPU has a native kernel for may be computed by it instead of
 // cuBLAS's. Which one runs in the end is the binding's choice. The CPU's pass of this name asks for
 // other kernels.
+#include "passes/native_gemm.h"
 #include "backends/cuda/passes/gemm_choices.h"
 #include "backends/cuda/passes/passes.h"
-#include "ops/registry.h"
 
 namespace ridge::backends::cuda {
 namespace {
 
 Graph run(const Graph& graph, passes::PassContext& context) {
-  Graph result = graph;
   const GemmChoices* choices = gemm_choices(context.target);
-  if (choices == nullptr) return result;
-  for (Node& node : result.nodes)
-    if (is_a(node, ops::matmul_op()) && choices->has_native_gemm(CallTypes(graph, node).call()))
-      node.attrs.set("native", true);
-  return result;
+  if (choices == nullptr) return graph;
+  return passes::allow_native_gemms(
+      graph, [&](const Call& matmul) { return choices->has_native_gemm(matmul); });
 }
 
 }  // namespace
 
 const passes::Pass& native_gemm_pass() {
-  static const passes::Pass pass{"native_gemm",
-                                 passes::Stage::kStep,
-                                 passes::Serves::kBoth,
+  static const passes::Pass pass("native_gemm", passes::Stage::kStep, passes::Serves::kBoth,
                                  "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels",
                                  "the last bits differ from the library's; the error is the same",
-                                 run};
+                                 run);
   return pass;
 }
 

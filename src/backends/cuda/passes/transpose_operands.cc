@@ -2,6 +2,7 @@
 // transpose_operands: a GEMM that reads both operands across the depth, as a weight's gradient does,
 // gets one of them transposed, where the GPU gains more by that than it takes.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <vector>
 
@@ -25,7 +26,7 @@ class OperandTransposer {
     }
   }
 
-  bool visit(Rewriter& rewriter, NodeId id) {
+  bool operator()(Rewriter& rewriter, NodeId id) {
     if (next_ == products_.size() || products_[next_].node != id) return false;
     Builder& b = rewriter.builder();
     Node node = graph_.node(id);
@@ -76,21 +77,16 @@ class OperandTransposer {
 
 Graph run(const Graph& graph, passes::PassContext& context) {
   OperandTransposer transposer(graph, gemm_choices(context.target));
-  return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
-    return transposer.visit(rewriter, id);
-  });
+  return Rewriter(graph, context.ops).run(std::ref(transposer));
 }
 
 }  // namespace
 
 const passes::Pass& transpose_operands_pass() {
-  static const passes::Pass pass{
-      "transpose_operands",
-      passes::Stage::kStep,
-      passes::Serves::kTraining,
+  static const passes::Pass pass(
+      "transpose_operands", passes::Stage::kStep, passes::Serves::kTraining,
       "transpose an operand of a GEMM if that saves more time than it costs",
-      "more bytes and one more launch for less time",
-      run};
+      "more bytes and one more launch for less time", run);
   return pass;
 }
 

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rope_append shares with append_attention, which starts as it does: its attributes and cases.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace ridge::ops {
+
+std::vector<AttrSpec> rope_append_attrs();
+
+struct RopeAppendSample {
+  int64_t tokens, slots, per_slot, block, heads, kv_heads, head_size;
+  bool norms, interleaved;
+};
+// `activation` makes an input of the activations' type.
+Case rope_append_case(std::string name,
+                      const RopeAppendSample& sample,
+                      CaseInput (*activation)(const Shape&),
+                      const CaseInput& positions);
+
+}  // namespace ridge::ops
