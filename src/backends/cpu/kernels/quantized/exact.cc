@@ -44,7 +44,7 @@ void gemv_exact_rows(const QuantizedProduct& product,
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t column = 0; column < weight.in; column += kExactRowDepth) {
       const int64_t depth = std::min(kExactRowDepth, weight.in - column);
-      unpack_floats(weight, row, column, depth, part);
+      unpack_floats({weight, row, column, depth}, part);
       for (int64_t n = 0; n < tokens; ++n) {
         const float* token = x[n] + column;
         const float dot = sum_lanes(depth, [&](auto lanes_part, int64_t i, V32& total) HWY_ATTR {
@@ -100,7 +100,7 @@ HWY_INLINE void unpack_float_panel(const QuantizedMatrix& weight,
   alignas(64) float part[kExactPanelDepth];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
-      unpack_floats(weight, row + r, column, depth, part);
+      unpack_floats({weight, row + r, column, depth}, part);
     } else {
       std::fill_n(part, depth, 0.0f);
     }

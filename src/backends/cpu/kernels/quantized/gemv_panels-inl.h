@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the products of few tokens with panels of 16 rows share: the walk over the
+// What the GEMMs of few tokens with panels of 16 rows share: the walk over the
 // strips of panels and the vectors that are multiplied at once. The inner loops
 // are gemv_panels_avx2.cc's and gemv_panels_avx512.cc's.
 #pragma once
