@@ -147,14 +147,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(squares_f32);
-HWY_EXPORT(squares_bf16);
-
-double block_squares(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n); }
-double block_squares(const uint16_t* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
-}
-
 // Two bytes an element is the least that In can hold;
 // parts must not depend on In, or the workspace would.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
@@ -199,6 +191,14 @@ int64_t sum_squares_workspace_bytes(int64_t elements) {
   return bytes_of<double>(blocks);
 }
 
+HWY_EXPORT(squares_f32);
+HWY_EXPORT(squares_bf16);
+static double block_squares(const float* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n);
+}
+static double block_squares(const uint16_t* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
+}
 // Mapping: blocks of 16 Ki elements in static ranges over
 // threads. Bound: memory, sizeof(In) read an element.
 template <typename In>

@@ -236,10 +236,6 @@ HWY_AFTER_NAMESPACE();
 
 namespace ridge::backends::cpu {
 
-HWY_EXPORT(apply);
-HWY_EXPORT(gather_tile);
-HWY_EXPORT(scatter_tile);
-
 namespace {
 
 // All registers of a tile together: half of a 32 KiB L1.
@@ -322,6 +318,9 @@ bool TileKernel::may_compute_in_place(size_t output) const {
   return true;
 }
 
+HWY_EXPORT(apply);
+HWY_EXPORT(gather_tile);
+HWY_EXPORT(scatter_tile);
 void TileKernel::run() const {
   auto* apply = &HWY_DYNAMIC_DISPATCH(apply);
   auto* gather = &HWY_DYNAMIC_DISPATCH(gather_tile);

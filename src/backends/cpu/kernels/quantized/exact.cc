@@ -145,9 +145,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(gemv_exact_rows);
-HWY_EXPORT(gemm_exact_task);
-
 void check(std::span<const QuantizedProduct> products) {
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(supports_quantized(product.weight.dtype), "no exact product for {}",
@@ -159,6 +156,7 @@ void check(std::span<const QuantizedProduct> products) {
 
 }  // namespace
 
+HWY_EXPORT(gemv_exact_rows);
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {
@@ -176,6 +174,7 @@ void quantized_gemv_exact(std::span<const QuantizedProduct> products,
   });
 }
 
+HWY_EXPORT(gemm_exact_task);
 void quantized_gemm_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {

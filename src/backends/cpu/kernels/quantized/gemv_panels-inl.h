@@ -106,5 +106,12 @@ void multiply_strips(const RowsProduct& call) {
   }
 }
 
+// Form<Panel> with the panel of the weight's format.
+template <template <typename> typename Form>
+void multiply_panels(const RowsProduct& call) {
+  with_panel(call.weight.dtype,
+             [&](auto type) { multiply_strips<Form<typename decltype(type)::type>>(call); });
+}
+
 }  // namespace
 }  // namespace ridge::backends::cpu

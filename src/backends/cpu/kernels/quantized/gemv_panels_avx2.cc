@@ -282,10 +282,7 @@ struct PanelForm {
 // Bound: memory for one token. 16 rows of 64 columns take 170 vector instructions for 576 bytes
 // (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0), 162 for 1088 (Q8_0), 194 for 576 (Q4_K) and 320
 // for 840 (Q6_K), in two parts 262, 276, 377, 383, 292 and 446, some three a cycle.
-void gemv_panels_avx2(const RowsProduct& call) {
-  with_panel(call.weight.dtype,
-             [&](auto type) { multiply_strips<PanelForm<typename decltype(type)::type>>(call); });
-}
+void gemv_panels_avx2(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu
 #pragma GCC pop_options

@@ -118,10 +118,7 @@ struct PanelForm {
 // Bound: memory for one token. 16 rows of 64 columns take 70 instructions of 512 bits for 576 bytes
 // (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0), 62 for 1088 (Q8_0), 80 for 576 (Q4_K) and 128 for 840
 // (Q6_K), in two parts 110, 148, 102, 120 and 176, two a cycle.
-void gemv_panels_avx512(const RowsProduct& call) {
-  with_panel(call.weight.dtype,
-             [&](auto type) { multiply_strips<PanelForm<typename decltype(type)::type>>(call); });
-}
+void gemv_panels_avx512(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu
 #pragma GCC pop_options

@@ -234,11 +234,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-HWY_EXPORT(unpack_row_codes);
-HWY_EXPORT(unpack_word_panel);
-HWY_EXPORT(unpack_panels);
-HWY_EXPORT(unpack_row_floats);
-
 CodeFormat code_format(DType dtype) {
   switch (dtype) {
     case DType::kQ4_0:
@@ -275,6 +270,8 @@ bool supports_quantized(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
+HWY_EXPORT(unpack_word_panel);
+HWY_EXPORT(unpack_panels);
 void unpack_words(const WeightPart& part, WordPanel& panel) {
   if (is_panels(part.weight.dtype))
     HWY_DYNAMIC_DISPATCH(unpack_panels)(part, panel);
@@ -282,10 +279,12 @@ void unpack_words(const WeightPart& part, WordPanel& panel) {
     HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
 }
 
+HWY_EXPORT(unpack_row_codes);
 void unpack_codes(const WeightPart& part, const UnpackedCodes& codes) {
   HWY_DYNAMIC_DISPATCH(unpack_row_codes)(part, codes);
 }
 
+HWY_EXPORT(unpack_row_floats);
 void unpack_floats(const WeightPart& part, float* floats) {
   HWY_DYNAMIC_DISPATCH(unpack_row_floats)(part, floats);
 }
