@@ -158,11 +158,15 @@ float f8_e4m3_to_float(uint8_t bits) {
 // Five exponent bits with half's bias: the same number as the half whose upper byte this is.
 float f8_e5m2_to_float(uint8_t bits) { return f16_to_float(static_cast<uint16_t>(bits << 8)); }
 
-void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
-  const int64_t expected_bytes = storage_bytes(dtype, static_cast<int64_t>(out.size()));
+void check_storage(DType dtype, size_t elements, std::span<const std::byte> bytes) {
+  const int64_t expected_bytes = storage_bytes(dtype, static_cast<int64_t>(elements));
   RIDGE_CHECK(static_cast<int64_t>(bytes.size()) == expected_bytes,
-              "{} elements of {} are {} bytes, got {}", out.size(), name(dtype), expected_bytes,
+              "{} elements of {} are {} bytes, got {}", elements, name(dtype), expected_bytes,
               bytes.size());
+}
+
+void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> out) {
+  check_storage(dtype, out.size(), bytes);
   switch (dtype) {
     case DType::kF32:
       return cast_plain<float>(bytes, out);

@@ -135,6 +135,9 @@ inline int q3_k_scale(const uint8_t* packed, int s) {
   return (low | (high << 4)) - 32;
 }
 
+// An internal error unless `bytes` are what so many elements of a dtype take.
+void check_storage(DType dtype, size_t elements, std::span<const std::byte> bytes);
+
 // Any element type to float; integers are rounded to nearest, bool is 0 or 1. `bytes` may be
 // unaligned and must be exactly the storage of out.size() elements (checked). Bit for bit what the
 // formulas above give in fp32: every product is exact there, so only the last addition rounds.

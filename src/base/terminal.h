@@ -51,6 +51,12 @@ class Table {
     int spare = 0;  // where lines are too short the highest goes first; 0 always stays
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // All columns as numbers are set: to the right.
+  static Table of_numbers(const std::vector<std::string>& headers) {
+    std::vector<Column> columns;
+    for (const std::string& header : headers) columns.push_back({header});
+    return Table(std::move(columns));
+  }
 
   // At most one cell a column; the missing ones are empty.
   void add(std::vector<std::string> cells);

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "cost/ceilings_numbers.h"
 
 namespace ridge::cost {
 namespace {
@@ -20,16 +21,37 @@ constexpr int64_t kMostExtent = int64_t{1} << 32;
   throw file_error("[ceilings] {} {}", field, found);
 }
 
-void expect_rate(const std::string& field, double value, bool may_be_unknown) {
-  bool fits =
-      std::isfinite(value) && value <= kMostRate && (value > 0 || (may_be_unknown && value == 0));
-  if (!fits)
-    refuse(field, fmt::format("expects a rate up to {:g} per ns, got {:g}", kMostRate, value));
+std::string range_text(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::kRate:
+    case NumberKind::kRateOrUnknown:
+      return fmt::format("a rate up to {:g} per ns", kMostRate);
+    case NumberKind::kNs:
+      return fmt::format("nanoseconds up to {:g}", kMostNs);
+    case NumberKind::kShare:
+      return "0 to 1";
+    case NumberKind::kSlowdown:
+      return "1 to 100";
+  }
+  return "";
 }
 
-void expect_ns(const std::string& field, double value) {
-  if (!std::isfinite(value) || value < 0 || value > kMostNs)
-    refuse(field, fmt::format("expects nanoseconds up to {:g}, got {:g}", kMostNs, value));
+void expect_number(const std::string& field, double value, NumberKind kind) {
+  const bool is_rate = kind == NumberKind::kRate || kind == NumberKind::kRateOrUnknown;
+  const double least = kind == NumberKind::kSlowdown ? 1 : 0;
+  const double most = is_rate                         ? kMostRate
+                      : kind == NumberKind::kNs       ? kMostNs
+                      : kind == NumberKind::kSlowdown ? 100
+                                                      : 1;
+  const bool fits = value >= least && value <= most && !(kind == NumberKind::kRate && value == 0);
+  if (!fits) refuse(field, fmt::format("expects {}, got {:g}", range_text(kind), value));
+}
+
+// All of a record's; `place` is what their names follow.
+template <typename Record>
+void expect_numbers(const std::string& place, const Record& record) {
+  for (const auto& field : kNumbers<Record>)
+    expect_number(place + field.name, record.*field.value, field.kind);
 }
 
 void expect_count(const std::string& field, size_t found, size_t least) {
@@ -45,17 +67,12 @@ void check_bandwidth(const Ceilings& ceilings) {
       refuse("bandwidth.footprint_bytes", fmt::format("expects ascending sizes, got {} after {}",
                                                       point.footprint_bytes, previous));
     previous = point.footprint_bytes;
-    expect_rate("bandwidth.read_bytes_per_ns", point.read_bytes_per_ns, false);
-    expect_rate("bandwidth.copy_bytes_per_ns", point.copy_bytes_per_ns, false);
-    expect_rate("bandwidth.update_bytes_per_ns", point.update_bytes_per_ns, false);
+    expect_numbers("bandwidth.", point);
   }
   expect_count("levels", ceilings.levels.size(), 0);
   for (const MemoryLevel& level : ceilings.levels) {
     if (level.capacity_bytes < 0) refuse("levels.capacity_bytes", "expects a size >= 0");
-    expect_rate("levels.read_bytes_per_ns", level.read_bytes_per_ns, false);
-    expect_rate("levels.copy_bytes_per_ns", level.copy_bytes_per_ns, false);
-    expect_rate("levels.theoretical_bytes_per_ns", level.theoretical_bytes_per_ns, true);
-    expect_ns("levels.lifetime_ns", level.lifetime_ns);
+    expect_numbers("levels.", level);
   }
 }
 
@@ -64,22 +81,14 @@ void check_products(const Ceilings& ceilings) {
   bool has_f32 = false;
   for (const ProductRates& rates : ceilings.products) {
     has_f32 = has_f32 || (rates.dtype == DType::kF32 && !rates.is_native);
-    expect_rate("gemms.peak_flops_per_ns", rates.peak_flops_per_ns, false);
-    expect_rate("gemms.theoretical_flops_per_ns", rates.theoretical_flops_per_ns, true);
-    if (!(rates.exposed_memory_share >= 0 && rates.exposed_memory_share <= 1))
-      refuse("gemms.exposed_memory_share",
-             fmt::format("expects 0 to 1, got {:g}", rates.exposed_memory_share));
-    if (!(rates.power_of_two_slowdown >= 1 && rates.power_of_two_slowdown <= 100))
-      refuse("gemms.power_of_two_slowdown",
-             fmt::format("expects 1 to 100, got {:g}", rates.power_of_two_slowdown));
-    expect_ns("gemms.stream_call_ns", rates.stream_call_ns);
+    expect_numbers("gemms.", rates);
     expect_count("gemms.samples", rates.samples.size(), 0);
     for (const ProductSample& sample : rates.samples) {
       for (int64_t extent :
            {sample.extents.batch, sample.extents.m, sample.extents.n, sample.extents.k})
         if (extent < 1 || extent > kMostExtent)
           refuse("gemms.samples", fmt::format("expects extents from 1 to 2^32, got {}", extent));
-      expect_ns("gemms.samples.ns", sample.ns);
+      expect_number("gemms.samples.ns", sample.ns, NumberKind::kNs);
       if (sample.ns == 0) refuse("gemms.samples.ns", "expects more than 0");
     }
   }
@@ -88,14 +97,7 @@ void check_products(const Ceilings& ceilings) {
 
 void check_attention(const Ceilings& ceilings) {
   expect_count("attention", ceilings.attention.size(), 0);
-  for (const AttentionRates& rates : ceilings.attention) {
-    expect_rate("attention.forward_flops_per_ns", rates.forward_flops_per_ns, false);
-    expect_rate("attention.forward_scores_per_ns", rates.forward_scores_per_ns, false);
-    expect_rate("attention.backward_flops_per_ns", rates.backward_flops_per_ns, false);
-    expect_rate("attention.backward_scores_per_ns", rates.backward_scores_per_ns, false);
-    expect_ns("attention.forward_call_ns", rates.forward_call_ns);
-    expect_ns("attention.backward_call_ns", rates.backward_call_ns);
-  }
+  for (const AttentionRates& rates : ceilings.attention) expect_numbers("attention.", rates);
 }
 
 // FNV-1a: the name of a cache file, stable between runs and builds.
@@ -158,21 +160,8 @@ void validate(const Ceilings& ceilings) {
   check_bandwidth(ceilings);
   check_products(ceilings);
   check_attention(ceilings);
-  expect_rate("arithmetic_flops_per_ns", ceilings.arithmetic_flops_per_ns, false);
-  expect_rate("fused_flops_per_ns", ceilings.fused_flops_per_ns, false);
-  expect_rate("transcendentals_per_ns", ceilings.transcendentals_per_ns, false);
-  expect_rate("staged_elements_per_ns", ceilings.staged_elements_per_ns, true);
-  expect_rate("strided_reads_per_ns", ceilings.strided_reads_per_ns, true);
-  expect_rate("strided_writes_per_ns", ceilings.strided_writes_per_ns, true);
-  expect_rate("runs_per_ns", ceilings.runs_per_ns, true);
-  expect_ns("launch_ns", ceilings.launch_ns);
-  expect_ns("round_ns", ceilings.round_ns);
-  expect_ns("stream_launch_ns", ceilings.stream_launch_ns);
-  expect_ns("stream_gap_ns", ceilings.stream_gap_ns);
-  expect_ns("empty_step_ns", ceilings.empty_step_ns);
-  expect_ns("parallel_ns", ceilings.parallel_ns);
-  if (!(ceilings.others_share >= 0 && ceilings.others_share <= 1))
-    refuse("others_share", fmt::format("expects 0 to 1, got {:g}", ceilings.others_share));
+  expect_numbers("", ceilings);
+  expect_number("others_share", ceilings.others_share, NumberKind::kShare);
   if (ceilings.parallel_threshold_bytes < 0)
     refuse("parallel_threshold_bytes", "expects a size >= 0");
   if (ceilings.machine.threads < 0 || ceilings.machine.cores < 0 ||

@@ -55,7 +55,7 @@ enum class ProductForm : uint8_t {
   kNN,  // A rows of k, B rows of n
   kNT,  // A rows of k, B columns of k: x W^T
   kTN,  // A columns of m, B rows of n: dY^T X
-  kTT,  // A columns of m, B columns of k: dY^T X of an X that was turned
+  kTT,  // A columns of m, B columns of k: dY^T X of an X that was transposed
 };
 std::string_view name(ProductForm form);
 
@@ -139,7 +139,7 @@ struct Ceilings {
   int64_t parallel_threshold_bytes = 0;
   std::vector<std::string> notes;  // assumptions, in words
 
-  // The products of a type; a type that the machine lacks falls back to f32's, and own
+  // The products of a type; a type that the machine lacks falls back to f32's, and native
   // kernels to the library's.
   const ProductRates& product(DType dtype, bool is_native = false) const;
   double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "cost/ceilings.h"
+#include "cost/ceilings_numbers.h"
 #include "files/json.h"
 #include "files/json_field.h"
 
@@ -15,6 +16,16 @@ using files::JsonField;
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 14;
+
+template <typename Record>
+void write_numbers(const Record& record, Json& to) {
+  for (const auto& field : kNumbers<Record>) to[field.name] = record.*field.value;
+}
+
+template <typename Record>
+void read_numbers(const JsonField& from, Record& record) {
+  for (const auto& field : kNumbers<Record>) record.*field.value = from.at(field.name).real();
+}
 
 Json machine_json(const Machine& machine) {
   return {{"device", machine.device},
@@ -36,30 +47,19 @@ Json product_json(const ProductRates& rates) {
                        {"n", s.extents.n},
                        {"k", s.extents.k},
                        {"ns", s.ns}});
-  return {{"dtype", name(rates.dtype)},
-          {"is_native", rates.is_native},
-          {"peak_flops_per_ns", rates.peak_flops_per_ns},
-          {"theoretical_flops_per_ns", rates.theoretical_flops_per_ns},
-          {"exposed_memory_share", rates.exposed_memory_share},
-          {"power_of_two_slowdown", rates.power_of_two_slowdown},
-          {"stream_call_ns", rates.stream_call_ns},
-          {"samples", samples}};
+  Json json{{"dtype", name(rates.dtype)}, {"is_native", rates.is_native}};
+  write_numbers(rates, json);
+  json["samples"] = std::move(samples);
+  return json;
 }
 
 Json memory_json(const Ceilings& ceilings) {
   Json points = Json::array(), levels = Json::array();
   for (const BandwidthPoint& p : ceilings.bandwidth)
-    points.push_back({{"footprint_bytes", p.footprint_bytes},
-                      {"read_bytes_per_ns", p.read_bytes_per_ns},
-                      {"copy_bytes_per_ns", p.copy_bytes_per_ns},
-                      {"update_bytes_per_ns", p.update_bytes_per_ns}});
+    write_numbers(p, points.emplace_back(Json{{"footprint_bytes", p.footprint_bytes}}));
   for (const MemoryLevel& l : ceilings.levels)
-    levels.push_back({{"name", l.name},
-                      {"capacity_bytes", l.capacity_bytes},
-                      {"read_bytes_per_ns", l.read_bytes_per_ns},
-                      {"copy_bytes_per_ns", l.copy_bytes_per_ns},
-                      {"theoretical_bytes_per_ns", l.theoretical_bytes_per_ns},
-                      {"residency_ns", l.lifetime_ns}});
+    write_numbers(
+        l, levels.emplace_back(Json{{"name", l.name}, {"capacity_bytes", l.capacity_bytes}}));
   return {{"points", points}, {"levels", levels}};
 }
 
@@ -101,11 +101,7 @@ ProductRates read_product(const JsonField& r) {
   ProductRates rates;
   rates.dtype = read_dtype(r.at("dtype"));
   rates.is_native = r.at("is_native").flag();
-  rates.peak_flops_per_ns = r.at("peak_flops_per_ns").real();
-  rates.theoretical_flops_per_ns = r.at("theoretical_flops_per_ns").real();
-  rates.exposed_memory_share = r.at("exposed_memory_share").real();
-  rates.power_of_two_slowdown = r.at("power_of_two_slowdown").real();
-  rates.stream_call_ns = r.at("stream_call_ns").real();
+  read_numbers(r, rates);
   for (const JsonField& s : r.at("samples").items())
     rates.samples.push_back(
         {{s.at("batch").integer(), s.at("m").integer(), s.at("n").integer(), s.at("k").integer()},
@@ -116,31 +112,11 @@ ProductRates read_product(const JsonField& r) {
 
 void read_memory(const JsonField& r, Ceilings& ceilings) {
   for (const JsonField& p : r.at("points").items())
-    ceilings.bandwidth.push_back(
-        {p.at("footprint_bytes").integer(), p.at("read_bytes_per_ns").real(),
-         p.at("copy_bytes_per_ns").real(), p.at("update_bytes_per_ns").real()});
+    read_numbers(
+        p, ceilings.bandwidth.emplace_back(BandwidthPoint{p.at("footprint_bytes").integer()}));
   for (const JsonField& l : r.at("levels").items())
-    ceilings.levels.push_back({l.at("name").text(), l.at("capacity_bytes").integer(),
-                               l.at("read_bytes_per_ns").real(), l.at("copy_bytes_per_ns").real(),
-                               l.at("theoretical_bytes_per_ns").real(),
-                               l.at("residency_ns").real()});
-}
-
-void read_rates(const JsonField& r, Ceilings& c) {
-  c.arithmetic_flops_per_ns = r.at("arithmetic_flops_per_ns").real();
-  c.fused_flops_per_ns = r.at("fused_flops_per_ns").real();
-  c.transcendentals_per_ns = r.at("transcendentals_per_ns").real();
-  c.staged_elements_per_ns = r.at("staged_elements_per_ns").real();
-  c.strided_reads_per_ns = r.at("strided_reads_per_ns").real();
-  c.strided_writes_per_ns = r.at("strided_writes_per_ns").real();
-  c.runs_per_ns = r.at("runs_per_ns").real();
-  c.launch_ns = r.at("launch_ns").real();
-  c.round_ns = r.at("round_ns").real();
-  c.stream_launch_ns = r.at("stream_launch_ns").real();
-  c.stream_gap_ns = r.at("stream_gap_ns").real();
-  c.empty_step_ns = r.at("empty_step_ns").real();
-  c.parallel_ns = r.at("parallel_ns").real();
-  c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
+    read_numbers(l, ceilings.levels.emplace_back(
+                        MemoryLevel{l.at("name").text(), l.at("capacity_bytes").integer()}));
 }
 
 Ceilings read(const JsonField& r) {
@@ -154,12 +130,9 @@ Ceilings read(const JsonField& r) {
   read_memory(r.at("memory"), c);
   for (const JsonField& p : r.at("gemms").items()) c.products.push_back(read_product(p));
   for (const JsonField& a : r.at("attention").items())
-    c.attention.push_back({read_dtype(a.at("dtype")), a.at("forward_flops_per_ns").real(),
-                           a.at("forward_scores_per_ns").real(),
-                           a.at("backward_flops_per_ns").real(),
-                           a.at("backward_scores_per_ns").real(), a.at("forward_call_ns").real(),
-                           a.at("backward_call_ns").real()});
-  read_rates(r, c);
+    read_numbers(a, c.attention.emplace_back(AttentionRates{read_dtype(a.at("dtype"))}));
+  read_numbers(r, c);
+  c.parallel_threshold_bytes = r.at("parallel_threshold_bytes").integer();
   c.notes = read_texts(r.at("notes"));
   return c;
 }
@@ -174,31 +147,13 @@ std::string to_json(const Ceilings& c) {
             {"others_share", c.others_share},
             {"memory", memory_json(c)},
             {"gemms", Json::array()},
-            {"attention", Json::array()},
-            {"arithmetic_flops_per_ns", c.arithmetic_flops_per_ns},
-            {"fused_flops_per_ns", c.fused_flops_per_ns},
-            {"transcendentals_per_ns", c.transcendentals_per_ns},
-            {"staged_elements_per_ns", c.staged_elements_per_ns},
-            {"strided_reads_per_ns", c.strided_reads_per_ns},
-            {"strided_writes_per_ns", c.strided_writes_per_ns},
-            {"runs_per_ns", c.runs_per_ns},
-            {"launch_ns", c.launch_ns},
-            {"round_ns", c.round_ns},
-            {"stream_launch_ns", c.stream_launch_ns},
-            {"stream_gap_ns", c.stream_gap_ns},
-            {"empty_step_ns", c.empty_step_ns},
-            {"parallel_ns", c.parallel_ns},
-            {"parallel_threshold_bytes", c.parallel_threshold_bytes},
-            {"notes", c.notes}};
+            {"attention", Json::array()}};
   for (const ProductRates& rates : c.products) json["gemms"].push_back(product_json(rates));
   for (const AttentionRates& a : c.attention)
-    json["attention"].push_back({{"dtype", name(a.dtype)},
-                                 {"forward_flops_per_ns", a.forward_flops_per_ns},
-                                 {"forward_scores_per_ns", a.forward_scores_per_ns},
-                                 {"backward_flops_per_ns", a.backward_flops_per_ns},
-                                 {"backward_scores_per_ns", a.backward_scores_per_ns},
-                                 {"forward_call_ns", a.forward_call_ns},
-                                 {"backward_call_ns", a.backward_call_ns}});
+    write_numbers(a, json["attention"].emplace_back(Json{{"dtype", name(a.dtype)}}));
+  write_numbers(c, json);
+  json["parallel_threshold_bytes"] = c.parallel_threshold_bytes;
+  json["notes"] = c.notes;
   return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

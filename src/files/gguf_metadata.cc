@@ -115,6 +115,16 @@ std::string_view string_value(std::span<const std::byte> payload) {
           payload.size() - kMinStringBytes};
 }
 
+// Of an array's elements, all of one size: convert(i, the i-th element's bytes).
+template <typename T, typename Convert>
+std::vector<T> converted(const GgufEntry& array, const Convert& convert) {
+  std::vector<T> values(array.count);
+  const uint64_t size = fixed_bytes(array.element_type);
+  for (uint64_t i = 0; i < array.count; ++i)
+    values[i] = convert(i, array.payload.subspan(i * size, size));
+  return values;
+}
+
 }  // namespace
 
 template <typename... Args>
@@ -221,28 +231,21 @@ std::vector<int64_t> GgufMetadata::integers(std::string_view key) const {
   const GgufEntry& list = require_list(key);
   if (!is_integer_type(list.element_type))
     throw fault(key, "expected an array of integers, found {}", name(list.element_type));
-  std::vector<int64_t> values(list.count);
-  const uint64_t size = fixed_bytes(list.element_type);
-  for (uint64_t i = 0; i < list.count; ++i) {
-    const auto value = integer_value(list.element_type, list.payload.subspan(i * size, size));
-    if (!value) throw fault(key, "element {} exceeds 63 bits", i);
-    values[i] = *value;
-  }
-  return values;
+  return converted<int64_t>(list, [&](uint64_t i, std::span<const std::byte> bytes) {
+    if (const auto value = integer_value(list.element_type, bytes)) return *value;
+    throw fault(key, "element {} exceeds 63 bits", i);
+  });
 }
 
 std::vector<float> GgufMetadata::reals(std::string_view key) const {
   const GgufEntry& list = require_list(key);
   if (!is_real_type(list.element_type))
     throw fault(key, "expected an array of f32 or f64, found {}", name(list.element_type));
-  std::vector<float> values(list.count);
-  const uint64_t size = fixed_bytes(list.element_type);
-  for (uint64_t i = 0; i < list.count; ++i) {
-    values[i] =
-        static_cast<float>(*real_value(list.element_type, list.payload.subspan(i * size, size)));
-    if (std::isnan(values[i])) throw fault(key, "element {} is not a number", i);
-  }
-  return values;
+  return converted<float>(list, [&](uint64_t i, std::span<const std::byte> bytes) {
+    const double value = *real_value(list.element_type, bytes);
+    if (std::isnan(value)) throw fault(key, "element {} is not a number", i);
+    return static_cast<float>(value);
+  });
 }
 
 std::vector<GgufEntry> GgufMetadata::elements(const GgufEntry& array) const {

@@ -221,10 +221,7 @@ void encode_halves(std::span<const float> values, std::span<std::byte> out) {
 bool can_quantize(DType dtype) { return is_float(dtype) || is_block(dtype); }
 
 void quantize(DType dtype, std::span<const float> values, std::span<std::byte> out) {
-  const int64_t expected_bytes = storage_bytes(dtype, static_cast<int64_t>(values.size()));
-  RIDGE_CHECK(static_cast<int64_t>(out.size()) == expected_bytes,
-              "{} elements of {} are {} bytes, got {}", values.size(), name(dtype), expected_bytes,
-              out.size());
+  check_storage(dtype, values.size(), out);
   switch (dtype) {
     case DType::kF32:
       return encode_plain<float>(values, out, [](float value) { return value; });

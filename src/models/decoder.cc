@@ -59,6 +59,13 @@ ValueId Decoder::project_heads(ValueId x, const std::string& name, int64_t heads
   return ops::reshape(b, projected, {b.shape(x)[0], heads, config.head_size});
 }
 
+Decoder::Qkv Decoder::project_qkv(ValueId x, const std::string& prefix) {
+  ValueId normed = norm(x, prefix + "input_layernorm.weight");
+  return {project_heads(normed, prefix + "self_attn.q_proj", config.heads),
+          project_heads(normed, prefix + "self_attn.k_proj", config.kv_heads),
+          project_heads(normed, prefix + "self_attn.v_proj", config.kv_heads)};
+}
+
 Decoder::Rotation Decoder::rotation(ValueId positions, double theta, const RopeScaling& s) {
   std::vector<ValueId> table = b.call_all("rope_table", {positions},
                                           {{"head_size", config.head_size},

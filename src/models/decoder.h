@@ -49,6 +49,12 @@ class Decoder {
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
   ValueId project(ValueId x, const std::string& name, int64_t out, bool bias);  // [N,D] -> [N,out]
   ValueId project_heads(ValueId x, const std::string& name, int64_t heads);  // [N,D] -> [N,heads,E]
+  // Queries, keys and values, each [N,heads,E].
+  struct Qkv {
+    ValueId q, k, v;
+  };
+  // Of a layer whose input is x; the norm before them included.
+  Qkv project_qkv(ValueId x, const std::string& prefix);
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
   // What goes on behind the attention of a layer: of the

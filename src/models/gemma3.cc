@@ -12,10 +12,7 @@ namespace {
 
 ValueId build_attention(Decoder& d, ValueId x, const std::string& prefix, int64_t layer) {
   auto scope = d.b.scope("attention");
-  ValueId normed = d.norm(x, prefix + "input_layernorm.weight");
-  ValueId q = d.project_heads(normed, prefix + "self_attn.q_proj", d.config.heads);
-  ValueId k = d.project_heads(normed, prefix + "self_attn.k_proj", d.config.kv_heads);
-  ValueId v = d.project_heads(normed, prefix + "self_attn.v_proj", d.config.kv_heads);
+  auto [q, k, v] = d.project_qkv(x, prefix);
   ValueId rotated_q = d.rotate(d.norm(q, prefix + "self_attn.q_norm.weight"), layer);
   ValueId rotated_k = d.rotate(d.norm(k, prefix + "self_attn.k_norm.weight"), layer);
   ValueId mixed = d.gather_last_tokens(d.attend(rotated_q, rotated_k, v, layer), layer);

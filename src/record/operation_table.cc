@@ -28,13 +28,7 @@ struct Sum {
 
   void add(const NodeRecord& node) {
     ++row.nodes;
-    row.calls += node.calls;
-    row.time_ns += node.time_ns;
-    row.exclusive_ns += node.exclusive_ns;
-    row.work += node.work;
-    row.read_bytes += node.read_bytes;
-    row.written_bytes += node.written_bytes;
-    row.predicted_ns += node.predicted_ns;
+    row.add_amounts(node);
     bound_ns[static_cast<size_t>(node.bound)] += node.predicted_ns;
     samples_ns.resize(std::max(samples_ns.size(), node.samples_ns.size()));
     for (size_t i = 0; i < node.samples_ns.size(); ++i) samples_ns[i] += node.samples_ns[i];

@@ -30,6 +30,17 @@ struct OperationRow {
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;  // what most of the predicted time goes to
 
+  // Adds what `more`, a row or a node, has of everything that adds up but nodes and shares.
+  template <typename Measured>
+  void add_amounts(const Measured& more) {
+    calls += more.calls;
+    time_ns += more.time_ns;
+    exclusive_ns += more.exclusive_ns;
+    work += more.work;
+    read_bytes += more.read_bytes;
+    written_bytes += more.written_bytes;
+    predicted_ns += more.predicted_ns;
+  }
   int64_t bytes() const { return read_bytes + written_bytes; }
   double intensity() const;     // FLOPs per planned byte; 0 without bytes
   double flops_per_ns() const;  // GFLOP/s

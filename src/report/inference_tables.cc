@@ -143,14 +143,9 @@ Table module_table(const record::InferenceRecord& study) {
 }
 
 Table cache_gain_table(const record::InferenceRecord& study) {
-  Table table({{"context"},
-               {"TPOT, cache"},
-               {"95% interval"},
-               {"TPOT, no cache"},
-               {"95% interval"},
-               {"gain"},
-               {"cache size"},
-               {"logits, max abs difference"}});
+  Table table =
+      Table::of_numbers({"context", "TPOT, cache", "95% interval", "TPOT, no cache", "95% interval",
+                         "gain", "cache size", "logits, max abs difference"});
   for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
                time_cell(gain.without), interval_cell(gain.without),
@@ -160,18 +155,9 @@ Table cache_gain_table(const record::InferenceRecord& study) {
 }
 
 Table latency_table(const record::InferenceRecord& study) {
-  Table table({{"batch"},
-               {"prompt"},
-               {"tokens"},
-               {"session"},
-               {"first generation"},
-               {"TTFT"},
-               {"TPOT"},
-               {"95% interval"},
-               {"TTFT + TPOT x (n - 1)"},
-               {"wall"},
-               {"error"},
-               {"tokens/s"}});
+  Table table =
+      Table::of_numbers({"batch", "prompt", "tokens", "session", "first generation", "TTFT", "TPOT",
+                         "95% interval", "TTFT + TPOT x (n - 1)", "wall", "error", "tokens/s"});
   for (const record::LatencyRecord& each : study.latencies)
     table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),
                format_ns(each.open_ns), format_ns(each.first_ns), format_ns(each.ttft_ns),
@@ -182,17 +168,9 @@ Table latency_table(const record::InferenceRecord& study) {
 }
 
 Table attention_table(const record::InferenceRecord& study) {
-  Table table({{"head size"},
-               {"length"},
-               {"standard"},
-               {"flash"},
-               {"speed-up"},
-               {"standard: temporaries"},
-               {"memory growth"},
-               {"flash: temporaries"},
-               {"memory growth"},
-               {"launches saved"},
-               {"bytes saved"}});
+  Table table = Table::of_numbers({"head size", "length", "standard", "flash", "speed-up",
+                                   "standard: temporaries", "memory growth", "flash: temporaries",
+                                   "memory growth", "launches saved", "bytes saved"});
   const record::AttentionRecord* last = nullptr;
   for (const record::AttentionRecord& a : study.attention) {
     if (last != nullptr && last->head_size != a.head_size) table.add_rule();

@@ -53,15 +53,8 @@ record::OperationRow rest(const record::OperationTable& table, size_t most) {
   record::OperationRow sum;
   sum.key = fmt::format("({} more)", table.rows.size() - most);
   for (size_t i = most; i < table.rows.size(); ++i) {
-    const record::OperationRow& row = table.rows[i];
-    sum.calls += row.calls;
-    sum.time_ns += row.time_ns;
-    sum.exclusive_ns += row.exclusive_ns;
-    sum.share += row.share;
-    sum.work += row.work;
-    sum.read_bytes += row.read_bytes;
-    sum.written_bytes += row.written_bytes;
-    sum.predicted_ns += row.predicted_ns;
+    sum.add_amounts(table.rows[i]);
+    sum.share += table.rows[i].share;
   }
   return sum;
 }

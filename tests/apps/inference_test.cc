@@ -31,13 +31,7 @@ std::string joined(const json& ids) {
 
 // SmolLM2 where this machine has it, else empty.
 std::string published() {
-  const char* folder = std::getenv("RIDGE_MODELS");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path path =
-      folder != nullptr
-          ? std::filesystem::path(folder)
-          : std::filesystem::path(home != nullptr ? home : "") / ".cache/ridge/models";
-  path /= "SmolLM2-135M-Instruct.Q4_1.gguf";
+  const auto path = files::fetched_model("SmolLM2-135M-Instruct.Q4_1.gguf");
   return std::filesystem::exists(path) ? path.string() : "";
 }
 

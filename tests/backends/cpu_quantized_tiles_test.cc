@@ -108,8 +108,8 @@ TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
       for (int64_t row = 0; row < out; row += kTilePanelRows) {
         for (const auto& [column, depth] : {std::pair<int64_t, int64_t>{0, 768}, {768, 512}}) {
           auto want = std::make_unique<WeightTiles>(), got = std::make_unique<WeightTiles>();
-          unpack_tiles(rows, row, column, depth, *want);
-          unpack_tiles(packed.matrix, row, column, depth, *got);
+          unpack_tiles({rows, row, column, depth}, *want);
+          unpack_tiles({packed.matrix, row, column, depth}, *got);
           ASSERT_EQ(got->depth_tiles, want->depth_tiles);
           const int64_t tiles = (row + kTileRows < out ? 2 : 1) * want->depth_tiles;
           ASSERT_EQ(std::memcmp(got->values, want->values,

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "base/error.h"
+#include "files/scratch.h"
 
 namespace ridge {
 namespace {
@@ -93,24 +93,14 @@ TEST(DenseStrides, AreRowMajor) {
 
 TEST(CheckedProduct, NamesWhatIsTooLarge) {
   EXPECT_EQ(checked_product(1LL << 31, 1LL << 31, "cache"), 1LL << 62);
-  try {
-    checked_product(1LL << 32, 1LL << 31, "cache");
-    FAIL() << "no overflow seen";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kOutOfMemory);
-    EXPECT_NE(std::string(error.what()).find("[cache]"), std::string::npos);
-  }
+  files::expect_error([] { checked_product(1LL << 32, 1LL << 31, "cache"); },
+                      ExitCode::kOutOfMemory, "[cache]");
 }
 
 TEST(CheckedSum, NamesWhatIsTooLarge) {
   EXPECT_EQ(checked_sum((1LL << 62) - 1, 1LL << 62, "FLOPs"), std::numeric_limits<int64_t>::max());
-  try {
-    checked_sum(1LL << 62, 1LL << 62, "FLOPs");
-    FAIL() << "no overflow seen";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kOutOfMemory);
-    EXPECT_NE(std::string(error.what()).find("[FLOPs]"), std::string::npos);
-  }
+  files::expect_error([] { checked_sum(1LL << 62, 1LL << 62, "FLOPs"); }, ExitCode::kOutOfMemory,
+                      "[FLOPs]");
 }
 
 TEST(Rounding, CeilDivAndRoundUp) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "cost/made_up_ceilings.h"
 #include "train/small_run.h"
 
 namespace ridge::bench {
@@ -14,14 +15,8 @@ namespace {
 // A machine with endless arithmetic, slow memory and
 // dear launches: what saves bytes and calls pays.
 cost::Ceilings slow_memory() {
-  cost::Ceilings c;
-  c.machine.device = "test";
-  c.machine.threads = c.machine.cores = 1;
-  c.source = "made up";
-  c.bandwidth = {{1, 0.5, 0.5}, {1 << 30, 0.5, 0.5}};
-  c.levels = {{"memory", int64_t{1} << 34, 0.5, 0.5, 0}};
-  c.products.resize(1);
-  c.products[0].peak_flops_per_ns = 1e6;
+  cost::Ceilings c = cost::made_up_ceilings({{1, 0.5, 0.5}, {1 << 30, 0.5, 0.5}}, 1e6);
+  c.levels[0].capacity_bytes = int64_t{1} << 34;
   c.arithmetic_flops_per_ns = 1e6;
   c.fused_flops_per_ns = 1e6;
   c.transcendentals_per_ns = 1e6;

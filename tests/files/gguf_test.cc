@@ -136,27 +136,13 @@ TEST(Gguf, RefusesNumbersThatAreNone) {
 
 TEST(Gguf, ReadsEveryTensorTypeOfTheReference) {
   const auto file = GgufFile::open(test_data("files/all_types.gguf_sample"));
-  for (const auto& [name, dtype] :
-       std::vector<std::pair<std::string, DType>>{{"F32", DType::kF32},
-                                                  {"F16", DType::kF16},
-                                                  {"BF16", DType::kBF16},
-                                                  {"F64", DType::kF64},
-                                                  {"I8", DType::kI8},
-                                                  {"I16", DType::kI16},
-                                                  {"I32", DType::kI32},
-                                                  {"I64", DType::kI64}})
-    EXPECT_EQ(file.tensors().at("plain." + name, Shape{2, 3}).dtype, dtype);
-  for (const auto& [name, dtype] :
-       std::vector<std::pair<std::string, DType>>{{"Q4_0", DType::kQ4_0},
-                                                  {"Q4_1", DType::kQ4_1},
-                                                  {"Q5_0", DType::kQ5_0},
-                                                  {"Q5_1", DType::kQ5_1},
-                                                  {"Q8_0", DType::kQ8_0},
-                                                  {"Q2_K", DType::kQ2_K},
-                                                  {"Q3_K", DType::kQ3_K},
-                                                  {"Q4_K", DType::kQ4_K},
-                                                  {"Q5_K", DType::kQ5_K},
-                                                  {"Q6_K", DType::kQ6_K}}) {
+  const auto name_of = [](DType dtype) { return ggml_type_name(*ggml_number(dtype)); };
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF64, DType::kI8, DType::kI16,
+                      DType::kI32, DType::kI64})
+    EXPECT_EQ(file.tensors().at("plain." + name_of(dtype), Shape{2, 3}).dtype, dtype);
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0,
+                      DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ5_K, DType::kQ6_K}) {
+    const std::string name = name_of(dtype);
     const FileTensor& tensor =
         file.tensors().at("block." + name, Shape{3, info(dtype).elements_per_block});
     EXPECT_EQ(tensor.dtype, dtype);

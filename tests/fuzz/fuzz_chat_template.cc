@@ -8,31 +8,19 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
+#include "fuzz/refusal.h"
 #include "text/chat_template.h"
 
 namespace {
 
-using ridge::Error;
 using ridge::ExitCode;
+using ridge::fuzz::allow_refusal;
+using ridge::fuzz::expect;
 using ridge::text::ChatMessage;
 using ridge::text::ChatOptions;
 using ridge::text::ChatTemplate;
 
 constexpr size_t kMostAdded = 256;  // what a format adds per message, and to the whole
-
-void expect(bool condition) {
-  if (!condition) __builtin_trap();
-}
-
-template <typename Act>
-void allow_refusal(Act act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kUsage) throw;
-  }
-}
 
 // Fields end with a zero byte; the first letter of a field is its role.
 std::vector<ChatMessage> conversation(std::string_view bytes) {
@@ -69,8 +57,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
   size_t split = std::min(bytes.find('\0'), size);
   std::vector<ChatMessage> messages = conversation(bytes.substr(std::min(split + 1, size)));
-  allow_refusal([&] { render(ChatTemplate::recognise(bytes.substr(0, split)), messages); });
+  allow_refusal([&] { render(ChatTemplate::recognise(bytes.substr(0, split)), messages); },
+                ExitCode::kUsage);
   for (std::string_view name : ChatTemplate::names())
-    allow_refusal([&] { render(ChatTemplate::named(name), messages); });
+    allow_refusal([&] { render(ChatTemplate::named(name), messages); }, ExitCode::kUsage);
   return 0;
 }

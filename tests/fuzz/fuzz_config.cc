@@ -7,9 +7,9 @@
 #include <span>
 #include <string_view>
 
-#include "base/error.h"
 #include "files/gguf_file.h"
 #include "files/json.h"
+#include "fuzz/refusal.h"
 #include "models/config_gguf.h"
 #include "models/config_json.h"
 #include "models/tokenizer_file.h"
@@ -17,19 +17,8 @@
 namespace {
 
 using namespace ridge;  // NOLINT: a program of one file
-
-template <typename Act>
-void allow_refusal(Act act) {
-  try {
-    act();
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::kBadFile) throw;
-  }
-}
-
-void expect(bool condition) {
-  if (!condition) __builtin_trap();
-}
+using fuzz::allow_refusal;
+using fuzz::expect;
 
 void use(models::TokenizerFile file) {
   const text::Tokenizer tokenizer = models::make_tokenizer(std::move(file));

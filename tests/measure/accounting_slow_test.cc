@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "measure/training_run.h"
 #include "models/config.h"
+#include "train/small_run.h"
 
 namespace ridge::measure {
 namespace {
@@ -47,8 +48,8 @@ TEST_P(SmallRun, AccountsForItsTimeAndMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Levels,
                          SmallRun,
-                         testing::Values("baseline", "fused", "kernels", "compiled"),
-                         [](const auto& each) { return each.param; });
+                         train::every_level(),
+                         train::level_name<SmallRun::ParamType>);
 
 }  // namespace
 }  // namespace ridge::measure

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cost/made_up_ceilings.h"
 #include "train/small_run.h"
 
 namespace ridge::measure {
@@ -16,14 +17,7 @@ using train::small_step;
 using train::TrainingStep;
 
 cost::Ceilings ceilings() {
-  cost::Ceilings c;
-  c.machine.device = "test";
-  c.machine.threads = c.machine.cores = 1;
-  c.source = "made up";
-  c.bandwidth = {{1 << 16, 80, 80}, {1 << 30, 8, 8}};
-  c.levels = {{"memory", int64_t{1} << 30, 8, 8, 0}};
-  c.products.resize(1);
-  c.products[0].peak_flops_per_ns = 50;
+  cost::Ceilings c = cost::made_up_ceilings({{1 << 16, 80, 80}, {1 << 30, 8, 8}}, 50);
   c.arithmetic_flops_per_ns = 10;
   c.transcendentals_per_ns = 1;
   c.launch_ns = 500;

@@ -24,11 +24,7 @@ void expect_adds_up(const OperationTable& table) {
   for (const OperationRow& row : table.rows) {
     if (!row.is_leaf) continue;
     sum.nodes += row.nodes;
-    sum.calls += row.calls;
-    sum.time_ns += row.time_ns;
-    sum.work += row.work;
-    sum.read_bytes += row.read_bytes;
-    sum.written_bytes += row.written_bytes;
+    sum.add_amounts(row);
     share += row.share;
   }
   EXPECT_EQ(sum.nodes, table.total.nodes) << table.title;

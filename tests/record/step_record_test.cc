@@ -81,6 +81,14 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   EXPECT_EQ(record.timeline[2].graph, 1);
 }
 
+// Of a graph's nodes.
+std::map<NodeId, int64_t> exclusive_times(const StepRecord& record, const std::string& graph) {
+  std::map<NodeId, int64_t> times;
+  for (const NodeRecord& node : record.nodes)
+    if (node.graph == graph) times[node.node] = node.exclusive_ns;
+  return times;
+}
+
 // Two kernels, then three, then one: by hand.
 TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   MeasuredStep program(1);
@@ -95,12 +103,10 @@ TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   one.runs[0].wall_ns = 1000;
   one.runs[1].spans.clear();
   StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(5, one));
-  std::map<NodeId, int64_t> own;
-  for (const NodeRecord& node : record.nodes)
-    if (node.graph == "accumulate") own[node.node] = node.exclusive_ns;
-  EXPECT_EQ(own.at(spans[0].node), 100 + 50 + 33);
-  EXPECT_EQ(own.at(spans[1].node), 50 + 33 + 50);
-  EXPECT_EQ(own.at(spans[2].node), 33 + 50 + 400);
+  const auto exclusive_ns = exclusive_times(record, "accumulate");
+  EXPECT_EQ(exclusive_ns.at(spans[0].node), 100 + 50 + 33);
+  EXPECT_EQ(exclusive_ns.at(spans[1].node), 50 + 33 + 50);
+  EXPECT_EQ(exclusive_ns.at(spans[2].node), 33 + 50 + 400);
   EXPECT_EQ(record.busy_ns(), 800);
   EXPECT_EQ(record.idle_before_first_ns, 100);
 }
@@ -119,12 +125,10 @@ TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
   one.runs[0].wall_ns = 4000;
   one.runs[1].spans.clear();
   StepRecord record = make_step_record(program.graphs, std::vector<InstrumentedStep>(3, one));
-  std::map<NodeId, int64_t> own;
-  for (const NodeRecord& node : record.nodes)
-    if (node.graph == "accumulate") own[node.node] = node.exclusive_ns;
-  EXPECT_EQ(own.at(first.node), 100);
-  EXPECT_EQ(own.at(empty.node), 0);
-  EXPECT_EQ(own.at(last.node), 3900);
+  const auto exclusive_ns = exclusive_times(record, "accumulate");
+  EXPECT_EQ(exclusive_ns.at(first.node), 100);
+  EXPECT_EQ(exclusive_ns.at(empty.node), 0);
+  EXPECT_EQ(exclusive_ns.at(last.node), 3900);
 }
 
 // Of every run of every step, the outlying ones too.

@@ -5,6 +5,7 @@
 
 #include "backends/null/null_backend.h"
 #include "models/forward_graph.h"
+#include "models/llama_shape.h"
 #include "ops/registry.h"
 #include "passes/pipeline.h"
 #include "record/run_counts.h"
@@ -13,18 +14,7 @@
 namespace ridge::serve {
 namespace {
 
-models::ModelConfig llama() {
-  models::ModelConfig c;
-  c.vocabulary = 1000;
-  c.hidden = 256;
-  c.layers = 2;
-  c.heads = 8;
-  c.kv_heads = 2;
-  c.head_size = 32;
-  c.feed_forward = 640;
-  c.context = 4096;
-  return c;
-}
+models::ModelConfig llama() { return models::llama_shape("", {1000, 256, 2, 8, 2, 32, 640, 4096}); }
 
 struct Modules {
   record::ModuleRecord attention, mlp;

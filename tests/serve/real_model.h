@@ -15,6 +15,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "files/json.h"
+#include "files/scratch.h"
 #include "models/model_file.h"
 #include "serve/session.h"
 
@@ -28,13 +29,8 @@ inline std::string data_folder() {
 
 // ${RIDGE_MODELS:-$HOME/.cache/ridge/models}/NAME; empty where it is not.
 inline std::string published_model(const std::string& name) {
-  const char* folder = std::getenv("RIDGE_MODELS");
-  const char* home = std::getenv("HOME");
-  std::filesystem::path path =
-      folder != nullptr
-          ? std::filesystem::path(folder)
-          : std::filesystem::path(home != nullptr ? home : "") / ".cache/ridge/models";
-  return std::filesystem::exists(path / name) ? (path / name).string() : "";
+  const std::filesystem::path path = files::fetched_model(name);
+  return std::filesystem::exists(path) ? path.string() : "";
 }
 
 // Bounds against the expectations of published models. In fp32: sums of a thousand products, in

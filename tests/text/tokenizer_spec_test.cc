@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "text/text_fixtures.h"
 #include "text/tokenizer.h"
@@ -95,19 +96,15 @@ TEST(TokenizerSpec, ScoresMustBeFinite) {
 TEST(TokenizerSpec, IdsAreChecked) {
   for (int32_t wrong :
        {-2, 4, std::numeric_limits<int32_t>::max(), std::numeric_limits<int32_t>::min()}) {
+    for (const auto& [id, what] : {std::pair(&TokenizerSpec::bos, "bos token"),
+                                   {&TokenizerSpec::eos, "eos token"},
+                                   {&TokenizerSpec::unknown, "unknown token"},
+                                   {&TokenizerSpec::padding, "padding token"}}) {
+      TokenizerSpec spec = small_byte_level();
+      spec.*id = wrong;
+      expect_refused(spec, what);
+    }
     TokenizerSpec spec = small_byte_level();
-    spec.bos = wrong;
-    expect_refused(spec, "bos token");
-    spec = small_byte_level();
-    spec.eos = wrong;
-    expect_refused(spec, "eos token");
-    spec = small_byte_level();
-    spec.unknown = wrong;
-    expect_refused(spec, "unknown token");
-    spec = small_byte_level();
-    spec.padding = wrong;
-    expect_refused(spec, "padding token");
-    spec = small_byte_level();
     spec.end_of_generation = {3, wrong};
     expect_refused(spec, "end-of-generation token");
   }

@@ -61,10 +61,7 @@ TEST_P(Oracle, TinyIsTheSameTwice) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels,
-                         Oracle,
-                         testing::Values("baseline", "fused", "kernels", "compiled"),
-                         [](const auto& each) { return each.param; });
+INSTANTIATE_TEST_SUITE_P(Levels, Oracle, every_level(), level_name<Oracle::ParamType>);
 
 }  // namespace
 }  // namespace ridge::train

@@ -3,6 +3,8 @@
 // heads, a tied head.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <map>
 #include <memory>
@@ -12,6 +14,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
+#include "models/llama_shape.h"
 #include "ops/registry.h"
 #include "runtime/load.h"
 #include "train/trainer.h"
@@ -19,17 +22,15 @@
 
 namespace ridge::train {
 
+// For INSTANTIATE_TEST_SUITE_P over the levels of optimisation.
+inline auto every_level() { return testing::Values("baseline", "fused", "kernels", "compiled"); }
+template <typename Level>
+std::string level_name(const testing::TestParamInfo<Level>& level) {
+  return level.param;
+}
+
 inline models::ModelConfig small_config() {
-  models::ModelConfig config;
-  config.name = "test";
-  config.vocabulary = 64;
-  config.hidden = 32;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_size = 8;
-  config.feed_forward = 48;
-  config.context = 16;
+  models::ModelConfig config = models::llama_shape("test", {64, 32, 2, 4, 2, 8, 48, 16});
   config.rope_interleaved = true;
   return config;
 }

@@ -79,8 +79,8 @@ TEST_P(StepReference, Bf16MovesNoGradientByATenth) {
 
 INSTANTIATE_TEST_SUITE_P(Levels,
                          StepReference,
-                         testing::Values("baseline", "fused", "kernels", "compiled"),
-                         [](const auto& each) { return each.param; });
+                         every_level(),
+                         level_name<StepReference::ParamType>);
 
 }  // namespace
 }  // namespace ridge::train

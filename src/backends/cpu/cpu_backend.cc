@@ -76,7 +76,7 @@ class CpuBackend final : public TableBackend {
   void synchronize() override {}
   int64_t available_bytes() const override { return available_memory_bytes(); }
 
-  // oneDNN's products, and tiles', which wait for each other within one.
+  // oneDNN's GEMMs, and tiles', which wait for each other within one.
   bool brings_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_stored_weight(call.call());
   }

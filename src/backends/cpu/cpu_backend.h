@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend: kernels of backends/cpu/kernels and oneDNN products on the host's memory.
+// The CPU backend: kernels of backends/cpu/kernels and oneDNN's GEMMs on the host's memory.
 #pragma once
 
 #include <memory>

@@ -16,13 +16,13 @@ namespace ridge::backends::cpu {
 // Whether oneDNN takes the strides: one of the two axes of each matrix contiguous.
 bool is_supported(const GemmShape& shape);
 
-// Ways to compute the same product; tune_gemm chooses among them by measuring. Each computes in
-// fp32 (bf16 operands in their own product instructions) but may sum in another order.
+// Ways to compute the same GEMM; tune_gemm chooses among them by measuring. Each computes in
+// fp32 (bf16 operands by bf16 instructions) but may sum in another order.
 enum class GemmForm : uint8_t {
   kMatmul,   // a matmul primitive on the strided operands as they lie
   kSgemm,    // the BLAS-like call, fp32 without batch
   kWidened,  // bf16 operands widened to fp32 in the workspace
-             // first: for machines without bf16 products
+             // first: for machines without bf16 instructions
   kTiles,    // not oneDNN's: kernels/tile_gemm/tile_gemm.h, bf16 without batch on machines with AMX
 };
 std::string_view name(GemmForm form);
@@ -33,12 +33,12 @@ bool takes(GemmForm form, const GemmShape& shape);
 // kMatmul; kTiles before them where it is taken and `native` allows it.
 GemmForm default_form(const GemmShape& shape, bool native);
 
-// Scratch that a product needs in its form; the library's own depends on the number of threads.
+// Scratch that a GEMM needs in its form; the library's depends on the number of threads.
 int64_t gemm_workspace_bytes(GemmForm form, const GemmShape& shape);
 
-// A product bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed
+// A GEMM bound to its pointers. Where only C's columns are contiguous, C^T = B^T A^T is computed
 // instead: oneDNN writes rows (its fallback for columns is a scalar loop). A workspace too small is
-// not used: the product brings its own.
+// not used: the GEMM brings its own.
 using GemmLaunch = std::function<void()>;
 GemmLaunch bind_gemm(GemmForm form,
                      const GemmShape& shape,

@@ -25,7 +25,7 @@ namespace {
 constexpr double kMargin = 0.03;
 constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
-constexpr double kEnoughNs = 3e6;  // short products are repeated until a run lasts this long
+constexpr double kEnoughNs = 3e6;  // short GEMMs are repeated until a run lasts this long
 
 int64_t operand_bytes(const std::vector<int64_t>& batch,
                       const std::vector<int64_t>& strides,

@@ -18,7 +18,7 @@ std::string isa_name();
 // The processor's model name, as the system tells it.
 std::string cpu_model();
 
-// Whether products of bf16 operands have instructions of their own here (AVX-512 BF16 or AMX).
+// Whether there are instructions that multiply bf16 operands here (AVX-512 BF16 or AMX).
 bool has_bf16_products();
 
 // Whether there are tiles of bf16 (AMX).

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the CPU backend, and the bindings that are the CPU's own.
+// The kernels of the CPU backend, and the bindings that only the CPU has.
 #pragma once
 
 #include <vector>

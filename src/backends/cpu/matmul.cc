@@ -75,7 +75,7 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   return in_order(std::move(gemms));
 }
 
-// oneDNN wants one of the two inner axes of each matrix contiguous, and enough axes for the batch.
+// oneDNN needs one of the two inner axes of each matrix contiguous, and enough axes for the batch.
 bool fits(const Call& call, int operand, const Layout& layout) {
   ProductLayouts layouts = dense_layouts(call);
   (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;

@@ -48,8 +48,8 @@ void read_row(const StoredEmbedding& e, int32_t id, std::span<float> y) {
 int64_t read_rows(const StoredEmbedding& e) {
   const int64_t bad_row = first_bad_row(e.ids, e.tokens, e.vocabulary);
   if (bad_row != kNoBadRow) return bad_row;
-  for_each_range(e.tokens, parts_for(8 * e.tokens * e.width), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
+  for_each_range(e.tokens, parts_for(8 * e.tokens * e.width), [&](Range range) {
+    for (int64_t n = range.begin; n < range.end; ++n)
       read_row(e, e.ids[n], {e.y[n], static_cast<size_t>(e.width)});
   });
   return kNoBadRow;

@@ -15,7 +15,7 @@ struct AdamwTensor {
   const uint16_t* bf16_gradient = nullptr;
   float* m = nullptr;                  // running mean of the gradient
   float* v = nullptr;                  // running mean of its square
-  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; null: not wanted
+  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; null: not written
   double weight_decay = 0.0;
 };
 

@@ -88,8 +88,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(update);
-
 AdamwScalars scalars_of(const AdamwStep& step, double weight_decay) {
   const double rate = *step.learning_rate, count = *step.step;
   const double correction1 = 1.0 - std::pow(step.beta1, count);
@@ -110,6 +108,7 @@ void adamw(const AdamwTensor& tensor, const AdamwStep& step) {
   adamw_multi(std::span(&tensor, 1), step);
 }
 
+HWY_EXPORT(update);
 // Mapping: the tensors laid end to end, cut into equal parts of whole cache lines, one a thread; a
 // part walks the pieces of tensors that it covers.
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {

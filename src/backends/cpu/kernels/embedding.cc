@@ -14,6 +14,19 @@
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
+#ifndef RIDGE_CPU_EMBEDDING_TABLE_TILE_
+#define RIDGE_CPU_EMBEDDING_TABLE_TILE_
+namespace ridge::backends::cpu {
+
+// One thread's part of the table.
+struct TableTile {
+  Range ids;      // of the vocabulary
+  Range columns;  // of D
+};
+
+}  // namespace ridge::backends::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
@@ -21,7 +34,7 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // less what tokens that repeat find in cache.
 template <typename Table, typename T>
 HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
-  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
   const V32 scale = hn::Set(F32(), call.scale);
   for (int64_t n = range.begin; n < range.end; ++n) {
     const int32_t id = call.ids[n];
@@ -40,11 +53,12 @@ HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   }
   if (large) hwy::FlushStream();
 }
+RIDGE_PAIR_TARGETS(gather_rows, Embedding, Range)
 
-// One thread's tile of the table: `ids` of the vocabulary and `columns` of D. All tokens are
-// scanned in order.
+// All tokens are scanned in order.
 template <typename T>
-HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range columns) {
+HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, const TableTile& tile) {
+  const Range ids = tile.ids, columns = tile.columns;
   const V32 scale = hn::Set(F32(), call.scale);
   const int64_t width = columns.end - columns.begin;
   if (!call.accumulate) {
@@ -64,48 +78,27 @@ HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, Range ids, Range 
     });
   }
 }
-
-void scatter_f32(const EmbeddingBackward<float>& call, Range ids, Range columns) {
-  scatter_tile(call, ids, columns);
-}
-void scatter_bf16(const EmbeddingBackward<uint16_t>& call, Range ids, Range columns) {
-  scatter_tile(call, ids, columns);
-}
-
-RIDGE_PAIR_TARGETS(gather_rows, Embedding, Range)
+RIDGE_TYPED_TARGETS(scatter_tile, EmbeddingBackward, const TableTile&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
 
 RIDGE_PAIR_DISPATCH(run_range, gather_rows, Embedding, Range)
-
-HWY_EXPORT(scatter_f32);
-HWY_EXPORT(scatter_bf16);
-
-void scatter(const EmbeddingBackward<float>& call, Range ids, Range columns) {
-  HWY_DYNAMIC_DISPATCH(scatter_f32)(call, ids, columns);
-}
-void scatter(const EmbeddingBackward<uint16_t>& call, Range ids, Range columns) {
-  HWY_DYNAMIC_DISPATCH(scatter_bf16)(call, ids, columns);
-}
-
-}  // namespace
-
 template <typename Table, typename T>
 int64_t embedding(const Embedding<Table, T>& call) {
   const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
-  const int64_t bytes = call.tokens * call.width * static_cast<int64_t>(sizeof(Table) + sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t elements = call.tokens * call.width;
+  const int64_t bytes = bytes_of<Table>(elements) + bytes_of<T>(elements);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
   return kNoBadRow;
 }
+RIDGE_PAIR_INSTANCES(int64_t, embedding, Embedding)
 
+RIDGE_TYPED_DISPATCH(scatter, scatter_tile, EmbeddingBackward, const TableTile&)
 // Mapping: the table in tiles of vocabulary x columns, one a thread; no two threads write one
 // element and each tile adds in token order. Columns are split first, because text uses few ids
 // often and a split of the vocabulary alone would leave most threads idle; a column tile of 64
@@ -123,17 +116,11 @@ int64_t embedding_backward(const EmbeddingBackward<T>& call) {
   for_each_part(parts, [&](int64_t index) {
     if (index >= across * down) return;
     const Range columns = part_of(call.width, across, index % across, kColumns);
-    scatter(call, part_of(call.vocabulary, down, index / across), columns);
+    scatter(call, {part_of(call.vocabulary, down, index / across), columns});
   });
   return kNoBadRow;
 }
-
-template int64_t embedding(const Embedding<float, float>&);
-template int64_t embedding(const Embedding<float, uint16_t>&);
-template int64_t embedding(const Embedding<uint16_t, float>&);
-template int64_t embedding(const Embedding<uint16_t, uint16_t>&);
-template int64_t embedding_backward(const EmbeddingBackward<float>&);
-template int64_t embedding_backward(const EmbeddingBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(int64_t, embedding_backward, EmbeddingBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -27,6 +27,12 @@ inline constexpr int64_t kParallelBytes = 128 << 10;
 // at 32 MiB streaming did (5.0 against 5.7), at 128 MiB by a third.
 inline constexpr int64_t kStreamBytes = 32 << 20;
 
+// Of elements of T.
+template <typename T>
+constexpr int64_t bytes_of(int64_t elements) {
+  return elements * static_cast<int64_t>(sizeof(T));
+}
+
 // Parts that work of `bytes` is split into: 1 or all
 // threads (a team that changes its size is built anew).
 inline int64_t parts_for(int64_t bytes) {
@@ -60,13 +66,12 @@ void for_each_part(int64_t parts, const Body& body) {
   for (int64_t index = 0; index < parts; ++index) body(index);
 }
 
-// Calls body(begin, end) for `parts` near-equal ranges
-// of [0, count), in parallel, empty ones left out.
+// Calls body(range) for `parts` near-equal ranges of [0, count), in parallel, empty ones left out.
 template <typename Body>
 void for_each_range(int64_t count, int64_t parts, const Body& body) {
   for_each_part(parts, [&](int64_t index) {
-    Range range = part_of(count, parts, index);
-    if (range.begin < range.end) body(range.begin, range.end);
+    const Range range = part_of(count, parts, index);
+    if (range.begin < range.end) body(range);
   });
 }
 

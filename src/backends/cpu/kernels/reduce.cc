@@ -16,6 +16,19 @@
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
+#ifndef RIDGE_CPU_REDUCE_COLUMNS_BLOCK_
+#define RIDGE_CPU_REDUCE_COLUMNS_BLOCK_
+namespace ridge::backends::cpu {
+
+struct ColumnsBlock {
+  Range rows;
+  Range columns;
+  float* total;  // of each column
+};
+
+}  // namespace ridge::backends::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
@@ -64,11 +77,15 @@ HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
     store(Partial{1}, hn::Set(F32(), value), call.y + r);
   }
 }
+RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
 
-// total[c] = the sum of rows [range) of columns [columns): four rows at a time, so that the running
-// total is loaded and stored once for four and its rounding error grows a quarter as fast.
-template <typename In>
-HWY_INLINE void add_rows(StridedRows<const In> x, Range range, Range columns, float* total) {
+// The sum of a block's rows: four rows at a time, so that the running total is loaded and stored
+// once for four and its rounding error grows a quarter as fast.
+template <typename In, typename Out>
+HWY_INLINE void add_rows(const SumColumns<In, Out>& call, const ColumnsBlock& block) {
+  const StridedRows<const In> x = call.x;
+  const Range range = block.rows, columns = block.columns;
+  float* total = block.total;
   const int64_t width = columns.end - columns.begin;
   for_lanes(width, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), total + i); });
   int64_t r = range.begin;
@@ -95,31 +112,22 @@ HWY_INLINE void add_rows(StridedRows<const In> x, Range range, Range columns, fl
     });
   }
 }
+RIDGE_PAIR_TARGETS(add_rows, SumColumns, const ColumnsBlock&)
 
-template <typename Out>
-HWY_INLINE void add_partials(const float* partials, int64_t count, int64_t columns, Out* y) {
-  for_lanes(columns, [&](auto part, int64_t i) HWY_ATTR {
+// Adds up the partial sums in the workspace.
+template <typename In, typename Out>
+HWY_INLINE void add_partials(const SumColumns<In, Out>& call, int64_t count) {
+  const float* partials = call.workspace;
+  for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
     V32 total = load(part, partials + i);
     for (int64_t p = 1; p < count; ++p) {
-      total = hn::Add(total, load(part, partials + p * columns + i));
+      total = hn::Add(total, load(part, partials + p * call.columns + i));
     }
-    store(part, total, y + i);
+    store(part, total, call.y + i);
   });
 }
+RIDGE_PAIR_TARGETS(add_partials, SumColumns, int64_t)
 
-RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
-void columns_f32(StridedRows<const float> x, Range rows, Range columns, float* total) {
-  add_rows(x, rows, columns, total);
-}
-void columns_bf16(StridedRows<const uint16_t> x, Range rows, Range columns, float* total) {
-  add_rows(x, rows, columns, total);
-}
-void partials_f32(const float* partials, int64_t count, int64_t columns, float* y) {
-  add_partials(partials, count, columns, y);
-}
-void partials_bf16(const float* partials, int64_t count, int64_t columns, uint16_t* y) {
-  add_partials(partials, count, columns, y);
-}
 // In double between runs of 1024 elements, whose fp32 sum in four vectors loses less than 1e-7.
 template <typename In>
 HWY_INLINE double squares_in_double(const In* x, int64_t n) {
@@ -139,32 +147,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-RIDGE_PAIR_DISPATCH(run_range, rows_to_values, ReduceRows, Range)
-
-HWY_EXPORT(columns_f32);
-HWY_EXPORT(columns_bf16);
-HWY_EXPORT(partials_f32);
-HWY_EXPORT(partials_bf16);
-HWY_EXPORT(squares_f32);
-HWY_EXPORT(squares_bf16);
-
-void add_rows(StridedRows<const float> x, Range rows, Range columns, float* total) {
-  HWY_DYNAMIC_DISPATCH(columns_f32)(x, rows, columns, total);
-}
-void add_rows(StridedRows<const uint16_t> x, Range rows, Range columns, float* total) {
-  HWY_DYNAMIC_DISPATCH(columns_bf16)(x, rows, columns, total);
-}
-void add_partials(const float* partials, int64_t count, int64_t columns, float* y) {
-  HWY_DYNAMIC_DISPATCH(partials_f32)(partials, count, columns, y);
-}
-void add_partials(const float* partials, int64_t count, int64_t columns, uint16_t* y) {
-  HWY_DYNAMIC_DISPATCH(partials_bf16)(partials, count, columns, y);
-}
-double block_squares(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n); }
-double block_squares(const uint16_t* x, int64_t n) {
-  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
-}
-
 // Two bytes an element is the least that In can hold;
 // parts must not depend on In, or the workspace would.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
@@ -173,18 +155,20 @@ constexpr int64_t kSquaresBlock = 16 << 10;
 
 }  // namespace
 
+RIDGE_PAIR_DISPATCH(run_range, rows_to_values, ReduceRows, Range)
 template <typename In, typename Out>
 void reduce_rows(const ReduceRows<In, Out>& call) {
-  const int64_t bytes = call.rows * call.columns * static_cast<int64_t>(sizeof(In));
-  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  for_each_range(call.rows, parts_for(bytes_of<In>(call.rows * call.columns)),
+                 [&](Range range) { run_range(call, range); });
 }
+RIDGE_PAIR_INSTANCES(void, reduce_rows, ReduceRows)
 
 int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns) {
-  return column_parts(rows, columns) * columns * static_cast<int64_t>(sizeof(float));
+  return bytes_of<float>(column_parts(rows, columns) * columns);
 }
 
+RIDGE_PAIR_DISPATCH(run_add_rows, add_rows, SumColumns, const ColumnsBlock&)
+RIDGE_PAIR_DISPATCH(run_add_partials, add_partials, SumColumns, int64_t)
 // Mapping: rows in static ranges over threads into one partial each, wide rows in blocks of columns
 // whose total stays in L1; then the partials in order. Bound: memory, R C sizeof(In) read.
 template <typename In, typename Out>
@@ -195,43 +179,42 @@ void sum_columns(const SumColumns<In, Out>& call) {
     const Range rows = part_of(call.rows, parts, index);
     for (int64_t begin = 0; begin < call.columns; begin += kBlock) {
       const Range columns{begin, std::min(begin + kBlock, call.columns)};
-      add_rows(call.x, rows, columns, call.workspace + index * call.columns + begin);
+      run_add_rows(call, {rows, columns, call.workspace + index * call.columns + begin});
     }
   });
-  add_partials(call.workspace, parts, call.columns, call.y);
+  run_add_partials(call, parts);
 }
+RIDGE_PAIR_INSTANCES(void, sum_columns, SumColumns)
 
 int64_t sum_squares_workspace_bytes(int64_t elements) {
   const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
-  return blocks * static_cast<int64_t>(sizeof(double));
+  return bytes_of<double>(blocks);
 }
 
+HWY_EXPORT(squares_f32);
+HWY_EXPORT(squares_bf16);
+static double block_squares(const float* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_f32)(x, n);
+}
+static double block_squares(const uint16_t* x, int64_t n) {
+  return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
+}
 // Mapping: blocks of 16 Ki elements in static ranges over
 // threads. Bound: memory, sizeof(In) read an element.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace) {
   const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;
-  for_each_range(blocks, parts_for(elements * static_cast<int64_t>(sizeof(In))),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t b = begin; b < end; ++b) {
-                     const int64_t first = b * kSquaresBlock;
-                     workspace[b] =
-                         block_squares(x + first, std::min(kSquaresBlock, elements - first));
-                   }
-                 });
+  for_each_range(blocks, parts_for(bytes_of<In>(elements)), [&](Range range) {
+    for (int64_t b = range.begin; b < range.end; ++b) {
+      const int64_t first = b * kSquaresBlock;
+      workspace[b] = block_squares(x + first, std::min(kSquaresBlock, elements - first));
+    }
+  });
   double sum = 0.0;
   for (int64_t b = 0; b < blocks; ++b) sum += workspace[b];
   return sum;
 }
 
-template void reduce_rows(const ReduceRows<float, float>&);
-template void reduce_rows(const ReduceRows<float, uint16_t>&);
-template void reduce_rows(const ReduceRows<uint16_t, float>&);
-template void reduce_rows(const ReduceRows<uint16_t, uint16_t>&);
-template void sum_columns(const SumColumns<float, float>&);
-template void sum_columns(const SumColumns<float, uint16_t>&);
-template void sum_columns(const SumColumns<uint16_t, float>&);
-template void sum_columns(const SumColumns<uint16_t, uint16_t>&);
 template double sum_squares(const float*, int64_t, double*);
 template double sum_squares(const uint16_t*, int64_t, double*);
 

@@ -16,6 +16,18 @@
 #include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
+#ifndef RIDGE_CPU_RMS_NORM_BACKWARD_PART_
+#define RIDGE_CPU_RMS_NORM_BACKWARD_PART_
+namespace ridge::backends::cpu {
+
+struct BackwardPart {
+  Range rows;
+  float* d_weight;  // [D], what the rows add to it
+};
+
+}  // namespace ridge::backends::cpu
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
@@ -29,20 +41,20 @@ HWY_INLINE float row_rstd(const T* x, int64_t width, float eps) {
   return 1.0f / std::sqrt(squares / static_cast<float>(width) + eps);
 }
 
-// y = x rstd (offset + weight). Fetches `next` if it is not null.
+// y = x rstd (offset + weight).
 template <typename T>
 HWY_INLINE void scale_row(const T* x,
                           const RmsNorm<T>& call,
                           float rstd,
                           T* y,
                           bool streamed,
-                          const T* next) {
+                          const NextRows<T, 1>& next) {
   const F32 d;
   const V32 scale = hn::Set(d, rstd);
   const V32 offset = hn::Set(d, call.weight_offset);
   const float* weight = call.weight;
   for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-    if (next != nullptr) prefetch_to_l2(next + i);
+    next.prefetch(i);
     V32 w = hn::Add(load(part, weight + i), offset);
     store(part, hn::Mul(hn::Mul(load(part, x + i), scale), w), y + i, streamed);
   });
@@ -61,8 +73,7 @@ HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, b
 template <typename T>
 HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
   const RmsNorm<T>& call = given.norm;
-  const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
-  const bool large = call.tokens * row_bytes >= kStreamBytes;
+  const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* x = call.x[n];
     if (given.sum) {
@@ -73,21 +84,23 @@ HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
     const float rstd = row_rstd(x, call.width, call.eps);
     if (call.rstd != nullptr) call.rstd[n] = rstd;
     T* y = call.y[n];
-    const T* next = row_after(call.x, n, range, call.tokens, call.width);
+    const auto next = rows_after(n, range, call.tokens, call.width, call.x);
     scale_row(x, call, rstd, y, large && y != x && is_aligned(y), next);
   }
   if (large) hwy::FlushStream();
 }
+RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
 
 // Mapping: rows in static ranges; each part adds its rows' d_weight into its own partial, in row
 // order. With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)),
 // d_weight = sum dy xhat. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials stay
 // in L1 or L2.
 template <typename T>
-HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weight, Range range) {
+HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, const BackwardPart& task) {
   const F32 d;
-  const int64_t row_bytes = call.width * static_cast<int64_t>(sizeof(T));
-  const bool large = call.tokens * row_bytes >= kStreamBytes;
+  const Range range = task.rows;
+  float* d_weight = task.d_weight;
+  const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
   const V32 offset = hn::Set(d, call.weight_offset);
   const float* weight = call.weight;
   for_lanes(call.width,
@@ -104,16 +117,10 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
       total = hn::MulAdd(g, hn::Mul(load(part, x + i), rstd), total);
     });
     const V32 mean = hn::Set(d, dot / static_cast<float>(call.width));
-    const T* next_dy = row_after(call.dy, n, range, call.tokens, call.width);
-    const T* next_x = row_after(call.x, n, range, call.tokens, call.width);
-    const T* next_more =
-        more != nullptr ? row_after(call.d_residual, n, range, call.tokens, call.width) : next_x;
+    const auto next =
+        rows_after(n, range, call.tokens, call.width, call.dy, call.x, call.d_residual);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-      if (next_x != nullptr) {
-        prefetch_to_l2(next_dy + i);
-        prefetch_to_l2(next_x + i);
-        prefetch_to_l2(next_more + i);
-      }
+      next.prefetch(i);
       V32 given = load(part, dy + i);
       V32 xhat = hn::Mul(load(part, x + i), rstd);
       V32 g = hn::Mul(given, hn::Add(load(part, weight + i), offset));
@@ -125,15 +132,7 @@ HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, float* d_weig
   }
   if (large) hwy::FlushStream();
 }
-
-void norm_backward_rows_f32(const RmsNormBackward<float>& call, float* d_weight, Range range) {
-  norm_backward_rows(call, d_weight, range);
-}
-void norm_backward_rows_bf16(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
-  norm_backward_rows(call, d_weight, range);
-}
-
-RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
+RIDGE_TYPED_TARGETS(norm_backward_rows, RmsNormBackward, const BackwardPart&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -141,18 +140,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 namespace {
-
-RIDGE_TYPED_DISPATCH(run_range, norm_rows, AddRmsNorm, Range)
-
-HWY_EXPORT(norm_backward_rows_f32);
-HWY_EXPORT(norm_backward_rows_bf16);
-
-void backward_range(const RmsNormBackward<float>& call, float* d_weight, Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_backward_rows_f32)(call, d_weight, range);
-}
-void backward_range(const RmsNormBackward<uint16_t>& call, float* d_weight, Range range) {
-  HWY_DYNAMIC_DISPATCH(norm_backward_rows_bf16)(call, d_weight, range);
-}
 
 // Two bytes an element is the least that T can hold;
 // parts must not depend on T, or the workspace would.
@@ -164,25 +151,27 @@ template <typename T>
 void rms_norm(const RmsNorm<T>& call) {
   add_rms_norm(AddRmsNorm<T>{call, {}, {}});
 }
+RIDGE_TYPED_INSTANCES(void, rms_norm, RmsNorm)
 
+RIDGE_TYPED_DISPATCH(run_range, norm_rows, AddRmsNorm, Range)
 template <typename T>
 void add_rms_norm(const AddRmsNorm<T>& call) {
   const int64_t tokens = call.norm.tokens, operands = call.sum ? 4 : 2;
-  const int64_t bytes = operands * tokens * call.norm.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(operands * tokens * call.norm.width);
+  for_each_range(tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
+RIDGE_TYPED_INSTANCES(void, add_rms_norm, AddRmsNorm)
 
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width) {
-  return backward_parts(tokens, width) * width * static_cast<int64_t>(sizeof(float));
+  return bytes_of<float>(backward_parts(tokens, width) * width);
 }
 
+RIDGE_TYPED_DISPATCH(run_part, norm_backward_rows, RmsNormBackward, const BackwardPart&)
 template <typename T>
 void rms_norm_backward(const RmsNormBackward<T>& call) {
   const int64_t parts = backward_parts(call.tokens, call.width);
   for_each_part(parts, [&](int64_t index) {
-    backward_range(call, call.workspace + index * call.width, part_of(call.tokens, parts, index));
+    run_part(call, {part_of(call.tokens, parts, index), call.workspace + index * call.width});
   });
   for (int64_t i = 0; i < call.width; ++i) {
     float total = call.workspace[i];
@@ -190,13 +179,7 @@ void rms_norm_backward(const RmsNormBackward<T>& call) {
     call.d_weight[i] = total;
   }
 }
-
-template void rms_norm(const RmsNorm<float>&);
-template void rms_norm(const RmsNorm<uint16_t>&);
-template void add_rms_norm(const AddRmsNorm<float>&);
-template void add_rms_norm(const AddRmsNorm<uint16_t>&);
-template void rms_norm_backward(const RmsNormBackward<float>&);
-template void rms_norm_backward(const RmsNormBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, rms_norm_backward, RmsNormBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -21,8 +21,18 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// One vector of pairs: (a, b) rotated by the angle of (cos, sin).
-HWY_INLINE void rotate(V32& a, V32& b, V32 cos, V32 sin) {
+// The angles of a token's pairs; a sign of -1 rotates back.
+struct Angles {
+  const float* cos;
+  const float* sin;
+  float sign;
+};
+
+// One vector of pairs, those from i on: (a, b) rotated by their angles.
+template <typename Part>
+HWY_INLINE void rotate(Part part, const Angles& angles, int64_t i, V32& a, V32& b) {
+  const V32 cos = load(part, angles.cos + i);
+  const V32 sin = hn::Mul(hn::Set(F32(), angles.sign), load(part, angles.sin + i));
   const V32 rotated = hn::NegMulAdd(b, sin, hn::Mul(a, cos));
   b = hn::MulAdd(a, sin, hn::Mul(b, cos));
   a = rotated;
@@ -54,9 +64,7 @@ HWY_INLINE void store_pairs(V32 a, V32 b, uint16_t* to, bool streamed) {
 
 template <typename T>
 HWY_INLINE void rotate_interleaved(const T* x,
-                                   const float* cos,
-                                   const float* sin,
-                                   V32 sign,
+                                   const Angles& angles,
                                    int64_t pairs,
                                    T* y,
                                    bool streamed) {
@@ -65,7 +73,7 @@ HWY_INLINE void rotate_interleaved(const T* x,
   V32 a, b;
   for (; i + step <= pairs; i += step) {
     load_pairs(x + 2 * i, a, b);
-    rotate(a, b, load(Whole(), cos + i), hn::Mul(sign, load(Whole(), sin + i)));
+    rotate(Whole(), angles, i, a, b);
     store_pairs(a, b, y + 2 * i, streamed);
   }
   if (i == pairs) return;
@@ -74,23 +82,21 @@ HWY_INLINE void rotate_interleaved(const T* x,
   const size_t bytes = 2 * static_cast<size_t>(part.count) * sizeof(T);
   std::memcpy(buffer, x + 2 * i, bytes);
   load_pairs(buffer, a, b);
-  rotate(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+  rotate(part, angles, i, a, b);
   store_pairs(a, b, buffer, false);
   std::memcpy(y + 2 * i, buffer, bytes);
 }
 
 template <typename T>
 HWY_INLINE void rotate_halves(const T* x,
-                              const float* cos,
-                              const float* sin,
-                              V32 sign,
+                              const Angles& angles,
                               int64_t pairs,
                               T* y,
                               bool streamed) {
   for_lanes(pairs, [&](auto part, int64_t i) HWY_ATTR {
     V32 a = load(part, x + i);
     V32 b = load(part, x + pairs + i);
-    rotate(a, b, load(part, cos + i), hn::Mul(sign, load(part, sin + i)));
+    rotate(part, angles, i, a, b);
     store(part, a, y + i, streamed);
     store(part, b, y + pairs + i, streamed);
   });
@@ -103,31 +109,27 @@ HWY_INLINE void rope_tokens(const Rope<T>& call, Range range) {
   const int64_t pairs = call.head_size / 2;
   const bool in_place = call.x.data == call.y.data;
   const bool large =
-      !in_place &&
-      call.tokens * call.heads * call.head_size * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
-  const V32 sign = hn::Set(F32(), call.inverse ? -1.0f : 1.0f);
+      !in_place && bytes_of<T>(call.tokens * call.heads * call.head_size) >= kStreamBytes;
   const int64_t touched = in_place ? call.rotated_heads : call.heads;
   for (int64_t n = range.begin; n < range.end; ++n) {
-    const float* cos = call.cos + n * pairs;
-    const float* sin = call.sin + n * pairs;
+    const Angles angles{call.cos + n * pairs, call.sin + n * pairs, call.inverse ? -1.0f : 1.0f};
     for (int64_t h = 0; h < touched; ++h) {
-      const T* x = call.x.data + n * call.x.token_stride + h * call.x.head_stride;
-      T* y = call.y.data + n * call.y.token_stride + h * call.y.head_stride;
+      const T* x = call.x.head(n, h);
+      T* y = call.y.head(n, h);
       const bool streamed = large && is_aligned(y) && is_aligned(y + pairs);
       if (h >= call.rotated_heads) {
         for_lanes(call.head_size, [&](auto part, int64_t i) HWY_ATTR {
           store(part, load(part, x + i), y + i, streamed);
         });
       } else if (call.pairs == RopePairs::kHalves) {
-        rotate_halves(x, cos, sin, sign, pairs, y, streamed);
+        rotate_halves(x, angles, pairs, y, streamed);
       } else {
-        rotate_interleaved(x, cos, sin, sign, pairs, y, streamed);
+        rotate_interleaved(x, angles, pairs, y, streamed);
       }
     }
   }
   if (large) hwy::FlushStream();
 }
-
 RIDGE_TYPED_TARGETS(rope_tokens, Rope, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -136,8 +138,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 namespace {
-
-RIDGE_TYPED_DISPATCH(run_range, rope_tokens, Rope, Range)
 
 // Radians that pair i rotates by from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
@@ -156,36 +156,31 @@ double frequency(const RopeTable& call, int64_t i) {
 
 }  // namespace
 
+RIDGE_TYPED_DISPATCH(run_range, rope_tokens, Rope, Range)
 template <typename T>
 void rope(const Rope<T>& call) {
   RIDGE_CHECK(call.head_size % 2 == 0, "[rope] expected an even head size, got {}", call.head_size);
-  const int64_t elements = call.tokens * call.heads * call.head_size;
-  const int64_t bytes = 2 * elements * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(2 * call.tokens * call.heads * call.head_size);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
+RIDGE_TYPED_INSTANCES(void, rope, Rope)
 
 // Mapping: pairs outside, tokens inside and in static ranges; a position's cos and sin cost about
 // 30 ns in double and are shared by all heads and layers of a step. Bound: those 30 ns, not memory.
 void rope_table(const RopeTable& call) {
   const int64_t pairs = call.head_size / 2;
   constexpr int64_t kSineBytes = 1024;  // what memory moves in the 30 ns
-  for_each_range(call.tokens, parts_for(call.tokens * pairs * kSineBytes),
-                 [&](int64_t begin, int64_t end) {
-                   for (int64_t i = 0; i < pairs; ++i) {
-                     const double step = frequency(call, i);
-                     for (int64_t n = begin; n < end; ++n) {
-                       const double angle = call.positions[n] < 0 ? 0.0 : call.positions[n] * step;
-                       call.cos[n * pairs + i] = static_cast<float>(std::cos(angle));
-                       call.sin[n * pairs + i] = static_cast<float>(std::sin(angle));
-                     }
-                   }
-                 });
+  for_each_range(call.tokens, parts_for(call.tokens * pairs * kSineBytes), [&](Range range) {
+    for (int64_t i = 0; i < pairs; ++i) {
+      const double step = frequency(call, i);
+      for (int64_t n = range.begin; n < range.end; ++n) {
+        const double angle = call.positions[n] < 0 ? 0.0 : call.positions[n] * step;
+        call.cos[n * pairs + i] = static_cast<float>(std::cos(angle));
+        call.sin[n * pairs + i] = static_cast<float>(std::sin(angle));
+      }
+    }
+  });
 }
-
-template void rope(const Rope<float>&);
-template void rope(const Rope<uint16_t>&);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

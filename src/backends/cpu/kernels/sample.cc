@@ -75,7 +75,7 @@ class Chooser {
 
   // Each thread looks at the logits that it computed, which its cache has.
   int32_t greedy() const {
-    const int64_t parts = parts_for(call_.vocabulary * static_cast<int64_t>(sizeof(float)));
+    const int64_t parts = parts_for(bytes_of<float>(call_.vocabulary));
     for_each_part(parts, [&](int64_t part) {
       candidates_[part] = largest(part_of(call_.vocabulary, parts, part, kBlock));
     });
@@ -119,10 +119,10 @@ class Chooser {
   void cut_top_p() {
     if (!(settings_.top_p > 0 && settings_.top_p < 1)) return;
     for (int64_t i = 0; i < count_; ++i) sum_ += weight(candidates_[i]);
-    const double wanted = static_cast<double>(settings_.top_p) * sum_;
+    const double needed = static_cast<double>(settings_.top_p) * sum_;
     double covered = 0;
     int64_t sorted = 0, kept = 0;
-    while (kept < count_ && covered < wanted) {
+    while (kept < count_ && covered < needed) {
       if (kept == sorted) {  // a larger part of the order
         sorted = std::min(count_, std::max<int64_t>(64, 8 * sorted));
         std::partial_sort(candidates_ + kept, candidates_ + sorted, candidates_ + count_, before);
@@ -170,9 +170,7 @@ class Chooser {
 
 }  // namespace
 
-int64_t sample_workspace_bytes(int64_t vocabulary) {
-  return vocabulary * static_cast<int64_t>(sizeof(Candidate));
-}
+int64_t sample_workspace_bytes(int64_t vocabulary) { return bytes_of<Candidate>(vocabulary); }
 
 void sample(const Sample& call) {
   for (int64_t s = 0; s < call.slots; ++s) {

@@ -124,20 +124,33 @@ HWY_INLINE bool is_aligned(const void* address) {
 
 HWY_INLINE void prefetch_to_l2(const void* address) { __builtin_prefetch(address, 0, 2); }
 
-// The row after n, to be fetched while n is computed on, or null: the hardware's prefetchers stop
+// Rows of operands of one shape, to be fetched while those before them are computed on, or none.
+template <typename T, size_t kCount>
+struct NextRows {
+  const T* rows[kCount];  // all null: none
+
+  HWY_INLINE void prefetch(int64_t i) const {
+    if (rows[0] == nullptr) return;
+    for (const T* row : rows) prefetch_to_l2(row + i);
+  }
+};
+
+// Row n + 1 of each operand, or none: the hardware's prefetchers stop
 // at the end of a row that is a slice and run too short before kernels that compute much (bf16 RMS
 // norm's backward went from 12.9 to 17.5 GB/s on one thread with this). To L2 and not L1, which the
 // present row fills. Not where the whole operand of `count` rows fits L2 anyhow, nor where a row
-// would take a good part of L2.
-template <typename T>
-HWY_INLINE const T* row_after(StridedRows<const T> rows,
-                              int64_t n,
-                              Range range,
-                              int64_t count,
-                              int64_t width) {
-  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(T));
-  const bool wanted = count * row_bytes >= (1 << 20) && row_bytes <= (64 << 10);
-  return wanted && n + 1 < range.end ? rows[n + 1] : nullptr;
+// would take a good part of L2. The first operand must be there; another may be absent.
+template <typename T, typename... More>
+HWY_INLINE NextRows<T, 1 + sizeof...(More)> rows_after(int64_t n,
+                                                       Range range,
+                                                       int64_t count,
+                                                       int64_t width,
+                                                       StridedRows<const T> first,
+                                                       More... more) {
+  const int64_t row_bytes = bytes_of<T>(width);
+  const bool helps = count * row_bytes >= (1 << 20) && row_bytes <= (64 << 10);
+  if (!helps || n + 1 >= range.end) return {};
+  return {{first[n + 1], (more ? more : first)[n + 1]...}};
 }
 
 // Calls body(Whole or Partial, offset) along n elements.

@@ -46,7 +46,7 @@ HWY_INLINE V32 exp_bounded(V32 x) {
   const V32 n = hn::Sub(shifted, magic);
   const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
 #if HWY_TARGET == HWY_SCALAR
-  // Without a fused product x log2(e) is rounded before n
+  // Without a fused multiply-add x log2(e) is rounded before n
   // cancels most of it, so take n ln 2 off in two limbs.
   const V32 signed_x = hn::Mul(x, hn::Set(d, static_cast<float>(kSign)));
   const V32 less_high = hn::Sub(signed_x, hn::Mul(n, hn::Set(d, 0.693145752f)));
@@ -67,7 +67,7 @@ HWY_INLINE V32 exp(V32 x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), y);
 }
 
-// 2^z for z in [-126, 127], within 2e-7 relative. Fewer products than
+// 2^z for z in [-126, 127], within 2e-7 relative. Fewer multiplications than
 // exp, which takes log2(e) in itself; a caller with a factor of its own
 // at hand passes x log2(e), and that product's rounding (6e-8 |x|).
 HWY_INLINE V32 exp2_bounded(V32 z) {

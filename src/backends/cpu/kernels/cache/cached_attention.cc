@@ -42,6 +42,13 @@ struct AttentionTask {
   float* made = nullptr;    // [parts, G, part_floats]
 };
 
+// One row of the matrix of scores. `scratch` has room for it and for the sums of one head.
+struct ScoresRow {
+  int64_t token;
+  int64_t head;
+  float* scratch;
+};
+
 }  // namespace ridge::backends::cpu
 #endif
 
@@ -50,7 +57,7 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 template <typename T>
 HWY_INLINE void fetch_row(const T* row, int64_t size) {
-  for (int64_t line = 0; line < size * static_cast<int64_t>(sizeof(T)); line += 64)
+  for (int64_t line = 0; line < bytes_of<T>(size); line += 64)
     prefetch_to_l2(reinterpret_cast<const char*>(row) + line);
 }
 
@@ -126,8 +133,8 @@ HWY_INLINE float weigh_row(float* x, int64_t count, float scale, float* top) {
   });
 }
 
-template <typename T>
-HWY_INLINE void narrow_row(const float* from, int64_t count, T* to) {
+template <typename From, typename To>
+HWY_INLINE void convert_row(const From* from, int64_t count, To* to) {
   for_lanes(count,
             [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, from + i), to + i); });
 }
@@ -247,44 +254,42 @@ HWY_INLINE void attend_group(const CachedAttention<T>& call,
   finish_group(call, token, kv_head, made);
 }
 
-// One row of the matrix of scores.
-template <typename T>
-HWY_INLINE void score_columns(const CachedAttention<T>& call,
-                              int64_t token,
-                              int64_t head,
-                              float* scratch,
-                              T* y) {
-  if (call.cells.positions[token] < 0) return zero_row(call.columns, y);
-  const T* q[1] = {call.q.head(token, head)};
-  const int64_t kv_head = head / (call.heads / call.keys.kv_heads);
-  for_each_run(call.cells, call.cells.slots[token], 0, call.columns,
-               [&](const CellRun& run) HWY_ATTR {
-                 const Cache<const T>* none = nullptr;
-                 score_run<1>(q, call.keys, none, kv_head, run, scratch, call.columns);
-               });
-  narrow_row(scratch, call.columns, y);
+// Calls visit(run) for the cells of a token's slot.
+template <typename Step, typename Visit>
+HWY_INLINE void for_each_cell_run(const Step& call, int64_t token, const Visit& visit) {
+  for_each_run(call.cells, call.cells.slots[token], 0, call.columns, visit);
 }
 
 template <typename T>
-HWY_INLINE void mix_columns(const CachedAttention<T>& call,
-                            int64_t token,
-                            int64_t head,
-                            float* scratch,
-                            const T* p) {
-  T* o = call.o.head(token, head);
-  const int64_t size = call.values.head_size;
-  if (call.cells.positions[token] < 0) return zero_row(size, o);
-  const int64_t kv_head = head / (call.heads / call.values.kv_heads);
-  for_lanes(call.columns,
-            [&](auto part, int64_t i) HWY_ATTR { store(part, load(part, p + i), scratch + i); });
-  float* sums = scratch + call.columns;
-  zero_row(size, sums);
-  for_each_run(call.cells, call.cells.slots[token], 0, call.columns,
-               [&](const CellRun& run) HWY_ATTR {
-                 mix_run<1>(scratch, call.columns, call.values, kv_head, run, sums, size);
-               });
-  narrow_row(sums, size, o);
+HWY_INLINE void score_columns(const CachedScores<T>& call, const ScoresRow& row) {
+  T* y = call.scores + (row.token * call.heads + row.head) * call.columns;
+  if (call.cells.positions[row.token] < 0) return zero_row(call.columns, y);
+  const T* q[1] = {call.q.head(row.token, row.head)};
+  const int64_t kv_head = row.head / (call.heads / call.keys.kv_heads);
+  for_each_cell_run(call, row.token, [&](const CellRun& run) HWY_ATTR {
+    const Cache<const T>* none = nullptr;
+    score_run<1>(q, call.keys, none, kv_head, run, row.scratch, call.columns);
+  });
+  convert_row(row.scratch, call.columns, y);
 }
+RIDGE_TYPED_TARGETS(score_columns, CachedScores, const ScoresRow&)
+
+template <typename T>
+HWY_INLINE void mix_columns(const CachedMix<T>& call, const ScoresRow& row) {
+  T* o = call.o.head(row.token, row.head);
+  const int64_t size = call.values.head_size;
+  if (call.cells.positions[row.token] < 0) return zero_row(size, o);
+  const int64_t kv_head = row.head / (call.heads / call.values.kv_heads);
+  const T* p = call.p + (row.token * call.heads + row.head) * call.columns;
+  convert_row(p, call.columns, row.scratch);
+  float* sums = row.scratch + call.columns;
+  zero_row(size, sums);
+  for_each_cell_run(call, row.token, [&](const CellRun& run) HWY_ATTR {
+    mix_run<1>(row.scratch, call.columns, call.values, kv_head, run, sums, size);
+  });
+  convert_row(sums, size, o);
+}
+RIDGE_TYPED_TARGETS(mix_columns, CachedMix, const ScoresRow&)
 
 // What a thread does for one token and KV head: all
 // parts, one part, or the joining of parts done before.
@@ -303,24 +308,6 @@ HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& ta
                 task.made + task.part * floats);
   }
 }
-
-void score_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
-  score_columns(c, n, h, s, y);
-}
-void score_bf16(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* s, uint16_t* y) {
-  score_columns(c, n, h, s, y);
-}
-void mix_f32(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, const float* p) {
-  mix_columns(c, n, h, s, p);
-}
-void mix_bf16(const CachedAttention<uint16_t>& c,
-              int64_t n,
-              int64_t h,
-              float* s,
-              const uint16_t* p) {
-  mix_columns(c, n, h, s, p);
-}
-
 RIDGE_TYPED_TARGETS(run_task, CachedAttention, const AttentionTask&)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -328,47 +315,27 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
 
 RIDGE_TYPED_DISPATCH(run_task, run_task, CachedAttention, const AttentionTask&)
+RIDGE_TYPED_DISPATCH(run_row, score_columns, CachedScores, const ScoresRow&)
+RIDGE_TYPED_DISPATCH(run_row, mix_columns, CachedMix, const ScoresRow&)
 
-HWY_EXPORT(score_f32);
-HWY_EXPORT(score_bf16);
-HWY_EXPORT(mix_f32);
-HWY_EXPORT(mix_bf16);
-
-void score_one(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, float* y) {
-  HWY_DYNAMIC_DISPATCH(score_f32)(c, n, h, s, y);
-}
-void score_one(const CachedAttention<uint16_t>& c, int64_t n, int64_t h, float* s, uint16_t* y) {
-  HWY_DYNAMIC_DISPATCH(score_bf16)(c, n, h, s, y);
-}
-void mix_one(const CachedAttention<float>& c, int64_t n, int64_t h, float* s, const float* p) {
-  HWY_DYNAMIC_DISPATCH(mix_f32)(c, n, h, s, p);
-}
-void mix_one(const CachedAttention<uint16_t>& c,
-             int64_t n,
-             int64_t h,
-             float* s,
-             const uint16_t* p) {
-  HWY_DYNAMIC_DISPATCH(mix_bf16)(c, n, h, s, p);
-}
+namespace {
 
 // Scratch of one thread, in whole cache lines: a row of scores, and the sums of one head.
 int64_t scratch_floats(int64_t columns, int64_t head_size) {
   return (columns + head_size + 15) / 16 * 16;
 }
 
-// Calls body(token, head, thread's scratch) for all tokens and heads.
-template <typename T, typename Body>
-void for_each_head(const CachedAttention<T>& call, int64_t scratch, const Body& body) {
+// A step of attention over all tokens and heads, on the keys or the values of `cache`.
+template <typename T, template <typename> typename Step>
+void run_rows(const Step<T>& call, const Cache<const T>& cache) {
   const int64_t tasks = call.cells.tokens * call.heads;
-  const int64_t size = call.keys.data != nullptr ? call.keys.head_size : call.values.head_size;
-  const int64_t bytes = tasks * call.columns * size * static_cast<int64_t>(sizeof(T));
-  const int64_t parts = parts_for(bytes);
+  const int64_t scratch = scratch_floats(call.columns, cache.head_size);
+  const int64_t parts = parts_for(bytes_of<T>(tasks * call.columns * cache.head_size));
   for_each_part(parts, [&](int64_t index) {
     for (int64_t task = index; task < tasks; task += parts)
-      body(task / call.heads, task % call.heads, call.workspace + index * scratch);
+      run_row(call, {task / call.heads, task % call.heads, call.workspace + index * scratch});
   });
 }
 
@@ -407,7 +374,7 @@ template <typename T>
 int64_t bytes_read(const CachedAttention<T>& call) {
   int64_t keys = 0;
   for (int64_t n = 0; n < call.cells.tokens; ++n) keys += call.seen(n);
-  return 2 * keys * call.keys.kv_heads * call.keys.head_size * static_cast<int64_t>(sizeof(T));
+  return bytes_of<T>(2 * keys * call.keys.kv_heads * call.keys.head_size);
 }
 
 // Keys and values come from memory, 7 GB/s of it to a thread by itself (two cores of an AMD EPYC):
@@ -504,39 +471,19 @@ void cached_attention(const CachedAttention<T>& call) {
   if (alone < call.cells.tokens)
     attend_alone(call.part_of_tokens(alone, call.cells.tokens - alone));
 }
-
-// What the steps of an attention share with it.
-template <typename T, template <typename> typename Step>
-CachedAttention<T> attention_of(const Step<T>& step) {
-  CachedAttention<T> call;
-  call.cells = step.cells;
-  call.heads = step.heads;
-  call.columns = step.columns;
-  call.workspace = step.workspace;
-  return call;
-}
+RIDGE_TYPED_INSTANCES(void, cached_attention, CachedAttention)
 
 template <typename T>
-void cached_scores(const CachedScores<T>& given) {
-  CachedAttention<T> call = attention_of(given);
-  call.q = given.q;
-  call.keys = given.keys;
-  const int64_t scratch = scratch_floats(call.columns, call.keys.head_size);
-  for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
-    score_one(call, token, head, own, given.scores + (token * call.heads + head) * call.columns);
-  });
+void cached_scores(const CachedScores<T>& call) {
+  run_rows(call, call.keys);
 }
+RIDGE_TYPED_INSTANCES(void, cached_scores, CachedScores)
 
 template <typename T>
-void cached_mix(const CachedMix<T>& given) {
-  CachedAttention<T> call = attention_of(given);
-  call.values = given.values;
-  call.o = given.o;
-  const int64_t scratch = scratch_floats(call.columns, call.values.head_size);
-  for_each_head(call, scratch, [&](int64_t token, int64_t head, float* own) {
-    mix_one(call, token, head, own, given.p + (token * call.heads + head) * call.columns);
-  });
+void cached_mix(const CachedMix<T>& call) {
+  run_rows(call, call.values);
 }
+RIDGE_TYPED_INSTANCES(void, cached_mix, CachedMix)
 
 // Which cells a token sees: those of the last `seen` positions, around the ring.
 template <typename T>
@@ -548,9 +495,8 @@ void cached_mask(const CachedMask<T>& call) {
     none = float_to_bf16(-std::numeric_limits<float>::infinity());
   const int64_t reach = call.window > 0 && call.window < call.ring ? call.window : call.ring;
   const int64_t rows = call.tokens * call.heads;
-  const int64_t parts = parts_for(2 * rows * call.columns * static_cast<int64_t>(sizeof(T)));
-  for_each_range(rows, parts, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
+  for_each_range(rows, parts_for(bytes_of<T>(2 * rows * call.columns)), [&](Range range) {
+    for (int64_t r = range.begin; r < range.end; ++r) {
       const int64_t position = call.positions[r / call.heads];
       const int64_t seen = position + 1 < reach ? position + 1 : reach;
       const int64_t last = position < 0 ? 0 : position % call.ring;
@@ -562,15 +508,7 @@ void cached_mask(const CachedMask<T>& call) {
     }
   });
 }
-
-template void cached_attention(const CachedAttention<float>&);
-template void cached_attention(const CachedAttention<uint16_t>&);
-template void cached_scores(const CachedScores<float>&);
-template void cached_scores(const CachedScores<uint16_t>&);
-template void cached_mix(const CachedMix<float>&);
-template void cached_mix(const CachedMix<uint16_t>&);
-template void cached_mask(const CachedMask<float>&);
-template void cached_mask(const CachedMask<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, cached_mask, CachedMask)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

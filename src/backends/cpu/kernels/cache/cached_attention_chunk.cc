@@ -34,32 +34,9 @@ struct ChunkShape : HeadPasses {
     while (query_tile > kScoreBlock && groups * ceil_div(tokens, query_tile) < 4 * threads)
       query_tile /= 2;
   }
+  int64_t rows() const { return heads_per_pass * kQueryTile; }
   int64_t groups;
   int64_t query_tile = kQueryTile;
-};
-
-// Scratch of one thread, in floats; each part a multiple of a cache line.
-struct ChunkScratch {
-  ChunkScratch(int64_t head_size, int64_t heads_per_pass)
-      : columns(round_up(head_size, kScoreBlock)),
-        rows(heads_per_pass * kQueryTile),
-        values(head_size * kKeyTile),
-        queries(values + columns * kKeyTile),
-        outputs(queries + rows * columns),
-        scores(outputs + rows * columns),
-        maxima(scores + kQueryTile * kKeyTile),
-        sums(maxima + rows),
-        floats(sums + rows * kScoreBlock) {}
-  int64_t columns;   // E, padded
-  int64_t rows;      // of all heads
-  int64_t keys = 0;  // transposed [E, 64]
-  int64_t values;    // panels [64, columns]
-  int64_t queries;   // per head: panels [64, columns]
-  int64_t outputs;   // [rows, columns]
-  int64_t scores;    // [64, 64]
-  int64_t maxima;    // [rows]
-  int64_t sums;      // [rows, 16]: partial sums by vector lane
-  int64_t floats;
 };
 
 // What a thread does at once: some tokens' queries for heads of one KV head.
@@ -67,7 +44,7 @@ struct ChunkUnit {
   TileRange tokens;
   int64_t kv_head;
   TileRange heads;
-  const ChunkScratch& at;
+  const AttentionScratch& at;
   float* scratch;
 };
 
@@ -76,8 +53,7 @@ struct ChunkUnit {
 #endif  // RIDGE_CACHED_ATTENTION_CHUNK_ONCE_
 
 HWY_BEFORE_NAMESPACE();
-namespace ridge::backends::cpu {
-namespace HWY_NAMESPACE {
+namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // One head's queries against a tile of `keys` keys and values from position `key` on. Where all
 // see all of it, at once; else in strips of 16, each with the blocks that any of its rows sees.
@@ -86,11 +62,8 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
                               TileRange tokens,
                               int64_t key,
                               int64_t keys,
-                              const float* query_panels,
-                              const float* transposed,
-                              const float* values,
+                              const PackedTiles& tiles,
                               const SoftmaxRows& state) {
-  const int64_t size = call.keys.head_size;
   const auto seen = [&](int64_t row) {
     const int64_t token = tokens.first + row, last = call.cells.positions[token] + 1 - key;
     return TileRange{last - call.seen(token), last};
@@ -104,13 +77,7 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
     const TileRange any = intersect({seen(strip.first).first, seen(strip.last - 1).last}, tile);
     if (any.empty()) continue;
     const TileRange columns{any.first / kScoreBlock * kScoreBlock, round_up(any.last, kScoreBlock)};
-    product_of_panels(query_panels, size, transposed, strip, columns, state.scores);
-    for (int64_t r = strip.first; r < strip.last; ++r)
-      raise_maximum(state, r, columns, intersect(seen(r), columns));
-    for (int64_t r = strip.first; r < strip.last; ++r) weigh_scores(state, r, columns);
-    const Left<false> weights{state.scores + strip.first * kKeyTile + columns.first, kKeyTile};
-    add_product_with_panels(weights, values, size, strip.size(), columns,
-                            state.outputs + strip.first * state.columns);
+    attend_strip(tiles, {strip, columns}, seen, state);
   }
 }
 
@@ -126,34 +93,28 @@ HWY_INLINE void pack_keys(const CachedAttention<T>& call,
   for_each_run(call.cells, call.cells.slots[0], key, keys, [&](const CellRun& run) {
     const bool last = run.index + run.count == keys;
     const int64_t padded = last ? round_up(keys, kScoreBlock) - run.index : run.count;
-    pack_transposed(call.keys.head(run.row, kv_head), stride, run.count, padded, size,
-                    transposed + run.index);
-    pack_panels(call.values.head(run.row, kv_head), stride, run.count, padded, size, 1.0f, values,
-                run.index);
+    pack_transposed<T>({call.keys.head(run.row, kv_head), stride, run.count, padded, size},
+                       transposed + run.index);
+    pack_panels<T>({call.values.head(run.row, kv_head), stride, run.count, padded, size}, 1.0f,
+                   values, run.index);
   });
 }
 
 template <typename T>
 HWY_NOINLINE void attend_unit(const CachedAttention<T>& call, const ChunkUnit& unit) {
-  const ChunkScratch& at = unit.at;
+  const AttentionScratch& at = unit.at;
   float* scratch = unit.scratch;
   const int64_t size = call.keys.head_size, tokens = unit.tokens.size();
   const float factor = static_cast<float>(static_cast<double>(call.scale) * kLog2E);
   const auto queries = [&](int64_t h) {
     return scratch + at.queries + h * kQueryTile * at.columns;
   };
-  const auto state = [&](int64_t h) {
-    const int64_t row = h * kQueryTile;
-    return SoftmaxRows{scratch + at.scores, scratch + at.maxima + row,
-                       scratch + at.sums + row * kScoreBlock,
-                       scratch + at.outputs + row * at.columns, at.columns};
-  };
+  const auto state = [&](int64_t h) HWY_ATTR { return softmax_rows(at, scratch, h * kQueryTile); };
   for (int64_t h = 0; h < unit.heads.size(); ++h)
-    pack_panels(call.q.head(unit.tokens.first, unit.heads.first + h), call.q.token_stride, tokens,
-                tokens, size, factor, queries(h));
-  std::fill_n(scratch + at.outputs, at.rows * at.columns, 0.0f);
-  std::fill_n(scratch + at.sums, at.rows * kScoreBlock, 0.0f);
-  std::fill_n(scratch + at.maxima, at.rows, kNoMaximum);
+    pack_panels<T>({call.q.head(unit.tokens.first, unit.heads.first + h), call.q.token_stride,
+                    tokens, tokens, size},
+                   factor, queries(h));
+  clear_rows(state(0), at.rows);
 
   const int64_t first = call.cells.positions[unit.tokens.first] + 1 - call.seen(unit.tokens.first);
   const int64_t last = call.cells.positions[unit.tokens.last - 1] + 1;
@@ -161,32 +122,21 @@ HWY_NOINLINE void attend_unit(const CachedAttention<T>& call, const ChunkUnit& u
     const int64_t keys = std::min(kKeyTile, last - key);
     pack_keys(call, unit.kv_head, key, keys, scratch + at.keys, scratch + at.values);
     for (int64_t h = 0; h < unit.heads.size(); ++h)
-      attend_keys(call, unit.tokens, key, keys, queries(h), scratch + at.keys, scratch + at.values,
-                  state(h));
+      attend_keys(call, unit.tokens, key, keys,
+                  {queries(h), scratch + at.keys, scratch + at.values, size}, state(h));
   }
   for (int64_t h = 0; h < unit.heads.size(); ++h) {
-    for (int64_t row = 0; row < tokens; ++row) {
-      const float* sums = state(h).sums + row * kScoreBlock;
-      const float sum = hn::GetLane(hn::SumOfLanes(Wide(), hn::LoadU(Wide(), sums)));
-      unpack_rows(state(h).outputs + row * at.columns, 1, size, 1.0f / sum,
-                  call.o.head(unit.tokens.first + row, unit.heads.first + h), 0);
-    }
+    for (int64_t row = 0; row < tokens; ++row)
+      finish_row(state(h), row, size, call.o.head(unit.tokens.first + row, unit.heads.first + h));
   }
 }
-
 RIDGE_TYPED_TARGETS(attend_unit, CachedAttention, const ChunkUnit&)
 
-}  // namespace HWY_NAMESPACE
-}  // namespace ridge::backends::cpu
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
-
-RIDGE_TYPED_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
-
-}  // namespace
 
 bool takes_chunks(int64_t tokens, int64_t head_size) {
   return tokens >= kChunkTokens && head_size % 8 == 0 && head_size <= kMaxHeadSize;
@@ -194,15 +144,16 @@ bool takes_chunks(int64_t tokens, int64_t head_size) {
 
 int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_size) {
   const ChunkShape shape(heads, kv_heads, 1, 1);
-  return omp_get_max_threads() * ChunkScratch(head_size, shape.heads_per_pass).floats;
+  return omp_get_max_threads() * AttentionScratch(head_size, shape.rows()).floats;
 }
 
+RIDGE_TYPED_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
 // Threads go there and back in rounds, since later tokens see more keys.
 template <typename T>
 void attend_chunk(const CachedAttention<T>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;
   const ChunkShape shape(call.heads, call.keys.kv_heads, tokens, threads);
-  const ChunkScratch at(call.keys.head_size, shape.heads_per_pass);
+  const AttentionScratch at(call.keys.head_size, shape.rows());
   const int64_t units = shape.groups * ceil_div(tokens, shape.query_tile);
   for_each_part(threads, [&](int64_t thread) {
     for (int64_t round = 0; round * threads < units; ++round) {
@@ -221,9 +172,7 @@ void attend_chunk(const CachedAttention<T>& call) {
     }
   });
 }
-
-template void attend_chunk(const CachedAttention<float>&);
-template void attend_chunk(const CachedAttention<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, attend_chunk, CachedAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

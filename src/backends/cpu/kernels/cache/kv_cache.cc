@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 
 namespace ridge::backends::cpu {
 
@@ -28,13 +29,13 @@ namespace {
 // cache[cell of token n] = x[n].
 template <typename T>
 void append(const CacheCells& cells, const TokenHeads<const T>& x, const Cache<T>& cache) {
-  const int64_t bytes = cache.head_size * static_cast<int64_t>(sizeof(T));
+  const int64_t bytes = bytes_of<T>(cache.head_size);
   const int64_t parts = parts_for(2 * cells.tokens * cache.kv_heads * bytes);
-  for_each_range(cache.kv_heads, parts, [&](int64_t begin, int64_t end) {
+  for_each_range(cache.kv_heads, parts, [&](Range heads) {
     for (int64_t n = 0; n < cells.tokens; ++n) {
       if (cells.positions[n] < 0) continue;
       const int64_t row = cells.row(cells.slots[n], cells.positions[n] % cells.ring());
-      for (int64_t h = begin; h < end; ++h)
+      for (int64_t h = heads.begin; h < heads.end; ++h)
         std::memcpy(cache.head(row, h), x.head(n, h), static_cast<size_t>(bytes));
     }
   });
@@ -47,8 +48,6 @@ void kv_append(const KvAppend<T>& call) {
   append(call.cells, call.k, call.keys);
   append(call.cells, call.v, call.values);
 }
-
-template void kv_append(const KvAppend<float>&);
-template void kv_append(const KvAppend<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, kv_append, KvAppend)
 
 }  // namespace ridge::backends::cpu

@@ -95,7 +95,7 @@ HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
   const int64_t per_run = pieces(plan.inner, kRunPiece);
   OuterWalk walk(plan, units.begin / per_run);
   int64_t piece = units.begin % per_run;
-  const int64_t run_bytes = plan.inner * static_cast<int64_t>(sizeof(From));
+  const int64_t run_bytes = bytes_of<From>(plan.inner);
   const bool fetch = plan.path == CopyPath::kRuns && run_bytes <= kShortRunBytes;
   OuterWalk ahead(plan, (units.begin + kRunsAhead) % plan.outer_count);
   for (int64_t unit = units.begin; unit < units.end; ++unit) {
@@ -323,7 +323,6 @@ HWY_INLINE void copy_units(const PlannedCopy<From, To>& call, Range units) {
       break;
   }
 }
-
 RIDGE_PAIR_TARGETS(copy_units, PlannedCopy, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -332,8 +331,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 namespace {
-
-RIDGE_PAIR_DISPATCH(run_range, copy_units, PlannedCopy, Range)
 
 int64_t unit_count(const CopyPlan& plan, int64_t tile) {
   switch (plan.path) {
@@ -350,23 +347,19 @@ int64_t unit_count(const CopyPlan& plan, int64_t tile) {
 
 }  // namespace
 
+RIDGE_PAIR_DISPATCH(run_range, copy_units, PlannedCopy, Range)
 template <typename From, typename To>
 void copy(const Copy<From, To>& call) {
   const CopyPlan plan = plan_copy(call.layout);
   if (plan.elements == 0) return;
-  const bool large = plan.elements * static_cast<int64_t>(sizeof(To)) >= kStreamBytes;
+  const bool large = bytes_of<To>(plan.elements) >= kStreamBytes;
   const PlannedCopy<From, To> planned{plan, call.source, call.target, call.accumulate,
                                       large && !call.accumulate};
-  const int64_t bytes = plan.elements * static_cast<int64_t>(sizeof(From) + sizeof(To));
-  for_each_range(unit_count(plan, kTile<From>), parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(planned, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<From>(plan.elements) + bytes_of<To>(plan.elements);
+  for_each_range(unit_count(plan, kTile<From>), parts_for(bytes),
+                 [&](Range range) { run_range(planned, range); });
 }
-
-template void copy(const Copy<float, float>&);
-template void copy(const Copy<float, uint16_t>&);
-template void copy(const Copy<uint16_t, float>&);
-template void copy(const Copy<uint16_t, uint16_t>&);
+RIDGE_PAIR_INSTANCES(void, copy, Copy)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

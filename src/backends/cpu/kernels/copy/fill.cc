@@ -13,6 +13,7 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "backends/cpu/kernels/vector_io-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,7 +60,7 @@ constexpr int64_t kLine = 32;  // parts of one range are cut at whole cache line
 template <typename T>
 void fill(const Fill<T>& call) {
   const int64_t count = call.rows * call.columns;
-  const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+  const int64_t bytes = bytes_of<T>(count);
   const int64_t parts = parts_for(bytes);
   const bool large = bytes >= kStreamBytes;
   const auto value = static_cast<float>(call.value);
@@ -70,19 +71,17 @@ void fill(const Fill<T>& call) {
     });
     return;
   }
-  for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) run(call.y[r], call.columns, value, large);
+  for_each_range(call.rows, parts, [&](Range range) {
+    for (int64_t r = range.begin; r < range.end; ++r) run(call.y[r], call.columns, value, large);
   });
 }
+RIDGE_TYPED_INSTANCES(void, fill, Fill)
 
 template <>
 void fill(const Fill<int32_t>& call) {
   for (int64_t r = 0; r < call.rows; ++r)
     std::fill_n(call.y[r], call.columns, static_cast<int32_t>(call.value));
 }
-
-template void fill(const Fill<float>&);
-template void fill(const Fill<uint16_t>&);
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

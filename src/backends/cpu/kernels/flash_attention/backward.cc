@@ -6,7 +6,7 @@
 //
 // Mapping: a group is one KV head of one sequence with all of its query heads, so that dK and dV
 // need no other thread; a unit of work is a key tile. A group cut between threads leaves a partial
-// dQ per thread, which a second sweep adds up. Expected bound: FMA; five products per score,
+// dQ per thread, which a second sweep adds up. Expected bound: FMA; five GEMMs over the scores,
 // exponentials about 4% of them at E = 64.
 #include <algorithm>
 #include <cmath>
@@ -28,8 +28,6 @@
 #define RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
 namespace ridge::backends::cpu {
 namespace {
-
-constexpr double kLn2 = 0.6931471805599453;
 
 // The workspace, in floats: delta, then each thread's tiles, then each thread's dQ sums. Parts are
 // multiples of a cache line.
@@ -61,7 +59,7 @@ struct BackwardLayout {
 
   // Where `thread` adds up dQ of `group`, [H / K, T, padded E]. The group that it shares with
   // earlier threads is its first and must survive those that follow, so it has slot 1; all others
-  // take turns in slot 0, the one shared with later threads last.
+  // use slot 0 one after the other, the one shared with later threads last.
   float* d_queries_sum(float* workspace,
                        const Schedule& schedule,
                        int64_t group,
@@ -106,8 +104,7 @@ TileRange part_of(int64_t count, int part, int parts) {
 #endif  // RIDGE_FLASH_ATTENTION_BACKWARD_ONCE_
 
 HWY_BEFORE_NAMESPACE();
-namespace ridge::backends::cpu {
-namespace HWY_NAMESPACE {
+namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 template <typename T>
 HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
@@ -117,8 +114,8 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
   const TileRange tokens = part_of(e.batch * e.sequence, thread, call.schedule.threads());
   for (int64_t token = tokens.first; token < tokens.last; ++token) {
     for (int64_t head = 0; head < e.heads; ++head) {
-      const T* o = call.o.data + token * call.o.token_stride + head * call.o.head_stride;
-      const T* d_o = call.d_o.data + token * call.d_o.token_stride + head * call.d_o.head_stride;
+      const T* o = call.o.head(token, head);
+      const T* d_o = call.d_o.head(token, head);
       auto sum = hn::Zero(d);
       for (int64_t i = 0; i < e.head_size; i += lanes) {
         sum = hn::MulAdd(load(d, o + i), load(d, d_o + i), sum);
@@ -127,6 +124,7 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
     }
   }
 }
+RIDGE_TYPED_TARGETS(compute_delta, BackwardCall, int)
 
 // Scores to weights, in place, and their gradients to gradients of the scores, for one row's
 // `range` of columns. Columns outside `visible` become 0 in both.
@@ -157,30 +155,28 @@ HWY_INLINE void weigh_row(float* scores,
   }
 }
 
-// One tile of at most 64 queries from `query` of one head against the packed tile of keys from
-// `key`. `d_queries` is the first of the queries' rows of sums.
+// A tile's queries of one head against its packed keys. `d_queries` is the first of the queries' rows of sums.
 template <typename T>
 HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
                                      float* tiles,
                                      int64_t batch,
                                      int64_t head,
-                                     int64_t query,
-                                     int64_t key,
+                                     const ScoreTile& tile,
                                      float* d_queries) {
   const AttentionExtents& e = call.extents;
   const BackwardLayout& at = call.layout;
-  const int64_t queries = std::min(kQueryTile, e.sequence - query);
-  const int64_t token = batch * e.sequence + query;
+  const int64_t queries = tile.queries;
+  const int64_t token = batch * e.sequence + tile.query;
   const float factor = static_cast<float>(static_cast<double>(e.scale) * kLog2E);
-  pack_panels(call.q.data + token * call.q.token_stride + head * call.q.head_stride,
-              call.q.token_stride, queries, queries, e.head_size, factor, tiles + at.queries);
-  pack_panels(call.d_o.data + token * call.d_o.token_stride + head * call.d_o.head_stride,
-              call.d_o.token_stride, queries, queries, e.head_size, 1.0f, tiles + at.d_outputs);
+  pack_panels<T>({call.q.head(token, head), call.q.token_stride, queries, queries, e.head_size},
+                 factor, tiles + at.queries);
+  pack_panels<T>({call.d_o.head(token, head), call.d_o.token_stride, queries, queries, e.head_size},
+                 1.0f, tiles + at.d_outputs);
   float* weights = tiles + at.weights;
   float* d_weights = tiles + at.d_weights;
 
   ScoreStrip strips[kMaxStrips];
-  int count = query_strips(e, query, queries, key, strips);
+  int count = query_strips(e, tile, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
     const TileRange rows = strip->rows;
     product_of_panels(tiles + at.queries, e.head_size, tiles + at.keys_transposed, rows,
@@ -188,10 +184,10 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
     product_of_panels(tiles + at.d_outputs, e.head_size, tiles + at.values_transposed, rows,
                       strip->columns, d_weights);
     for (int64_t row = rows.first; row < rows.last; ++row) {
-      const TileRange seen = visible_keys(e, query + row);
+      const TileRange seen = visible_keys(e, tile.query + row);
       const int64_t statistic = (token + row) * e.heads + head;
       weigh_row(weights + row * kKeyTile, d_weights + row * kKeyTile, strip->columns,
-                intersect({seen.first - key, seen.last - key}, strip->columns),
+                intersect({seen.first - tile.key, seen.last - tile.key}, strip->columns),
                 static_cast<float>(static_cast<double>(call.lse[statistic]) * kLog2E),
                 call.workspace[statistic]);
     }
@@ -200,7 +196,7 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
         tiles + at.keys, e.head_size, rows.size(), strip->columns,
         d_queries + rows.first * at.padded);
   }
-  count = key_strips(e, query, queries, key, strips);
+  count = key_strips(e, tile, strips);
   for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
     const TileRange rows = strip->rows;
     const int64_t corner = strip->columns.first * kKeyTile + rows.first;
@@ -230,13 +226,13 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
   const int64_t padded_keys = round_up(keys, kScoreBlock);
   const int64_t token = batch * e.sequence + key;
 
-  const T* k = call.k.data + token * call.k.token_stride + kv_head * call.k.head_stride;
-  const T* v = call.v.data + token * call.v.token_stride + kv_head * call.v.head_stride;
-  pack_transposed(k, call.k.token_stride, keys, padded_keys, e.head_size,
-                  tiles + at.keys_transposed);
-  pack_transposed(v, call.v.token_stride, keys, padded_keys, e.head_size,
-                  tiles + at.values_transposed);
-  pack_panels(k, call.k.token_stride, keys, padded_keys, e.head_size, 1.0f, tiles + at.keys);
+  const HeadRows<T> k{call.k.head(token, kv_head), call.k.token_stride, keys, padded_keys,
+                      e.head_size};
+  const HeadRows<T> v{call.v.head(token, kv_head), call.v.token_stride, keys, padded_keys,
+                      e.head_size};
+  pack_transposed(k, tiles + at.keys_transposed);
+  pack_transposed(v, tiles + at.values_transposed);
+  pack_panels(k, 1.0f, tiles + at.keys);
   std::fill_n(tiles + at.d_keys, kKeyTile * at.padded, 0.0f);
   std::fill_n(tiles + at.d_values, kKeyTile * at.padded, 0.0f);
 
@@ -246,16 +242,15 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
                           std::min(blocks.last * kScoreBlock, e.sequence)};
   for (int64_t h = 0; h < heads_per_kv; ++h) {
     for (int64_t query = queries.first; query < queries.last; query += kQueryTile) {
-      differentiate_tile(call, tiles, batch, kv_head * heads_per_kv + h, query, key,
+      differentiate_tile(call, tiles, batch, kv_head * heads_per_kv + h,
+                         {query, std::min(kQueryTile, e.sequence - query), key},
                          d_queries + (h * e.sequence + query) * at.padded);
     }
   }
-  // The packed queries carry scale * log2(e); dK wants scale alone.
+  // The packed queries carry scale * log2(e); dK needs scale alone.
   unpack_rows(tiles + at.d_keys, keys, e.head_size, static_cast<float>(kLn2),
-              call.d_k.data + token * call.d_k.token_stride + kv_head * call.d_k.head_stride,
-              call.d_k.token_stride);
-  unpack_rows(tiles + at.d_values, keys, e.head_size, 1.0f,
-              call.d_v.data + token * call.d_v.token_stride + kv_head * call.d_v.head_stride,
+              call.d_k.head(token, kv_head), call.d_k.token_stride);
+  unpack_rows(tiles + at.d_values, keys, e.head_size, 1.0f, call.d_v.head(token, kv_head),
               call.d_v.token_stride);
 }
 
@@ -274,8 +269,7 @@ HWY_INLINE void write_d_queries(const BackwardCall<T>& call,
     const int64_t token = group / e.kv_heads * e.sequence + t;
     const int64_t head = group % e.kv_heads * heads_per_kv + h;
     unpack_rows(sums + rows.first * call.layout.padded, count, e.head_size, e.scale,
-                call.d_q.data + token * call.d_q.token_stride + head * call.d_q.head_stride,
-                call.d_q.token_stride);
+                call.d_q.head(token, head), call.d_q.token_stride);
     rows.first += count;
   }
 }
@@ -298,6 +292,7 @@ HWY_INLINE void differentiate(const BackwardCall<T>& call, int thread) {
     }
   }
 }
+RIDGE_TYPED_TARGETS(differentiate, BackwardCall, int)
 
 // Adds up the partial dQ of the groups that threads share, in the order of the threads.
 template <typename T>
@@ -324,22 +319,14 @@ HWY_INLINE void add_partial_d_queries(const BackwardCall<T>& call, int thread) {
     write_d_queries(call, group, rows, sums);
   }
 }
-
-RIDGE_TYPED_TARGETS(compute_delta, BackwardCall, int)
-RIDGE_TYPED_TARGETS(differentiate, BackwardCall, int)
 RIDGE_TYPED_TARGETS(add_partial_d_queries, BackwardCall, int)
 
-}  // namespace HWY_NAMESPACE
-}  // namespace ridge::backends::cpu
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 namespace {
-
-RIDGE_TYPED_DISPATCH(find_delta, compute_delta, BackwardCall, int)
-RIDGE_TYPED_DISPATCH(find_gradients, differentiate, BackwardCall, int)
-RIDGE_TYPED_DISPATCH(add_partials, add_partial_d_queries, BackwardCall, int)
 
 Schedule key_schedule(const AttentionExtents& e, int threads) {
   return Schedule(e, Schedule::Axis::kKeys, kKeyTile, e.batch * e.kv_heads, threads);
@@ -350,9 +337,12 @@ Schedule key_schedule(const AttentionExtents& e, int threads) {
 int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents, int threads) {
   check_attention(extents, threads);
   const BackwardLayout layout(extents, key_schedule(extents, threads));
-  return layout.floats * static_cast<int64_t>(sizeof(float));
+  return bytes_of<float>(layout.floats);
 }
 
+RIDGE_TYPED_DISPATCH(find_delta, compute_delta, BackwardCall, int)
+RIDGE_TYPED_DISPATCH(find_gradients, differentiate, BackwardCall, int)
+RIDGE_TYPED_DISPATCH(add_partials, add_partial_d_queries, BackwardCall, int)
 template <typename T>
 void flash_attention_backward(const FlashAttentionBackward<T>& given) {
   check_attention(given.extents, given.threads);
@@ -366,9 +356,7 @@ void flash_attention_backward(const FlashAttentionBackward<T>& given) {
   sweep([&](int thread) { find_gradients(call, thread); });
   if (layout.slots == 2) sweep([&](int thread) { add_partials(call, thread); });
 }
-
-template void flash_attention_backward(const FlashAttentionBackward<float>&);
-template void flash_attention_backward(const FlashAttentionBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, flash_attention_backward, FlashAttentionBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -29,10 +29,10 @@ struct AttentionExtents {
 inline constexpr int64_t kMaxHeadSize = 256;
 
 // Scores exist in blocks of 16 x 16: a block with no visible pair is skipped, any other is computed
-// whole. 16 is one AVX-512 vector and the two AVX2 vectors of the product kernel, so all ISAs
+// whole. 16 is one AVX-512 vector and the two AVX2 vectors of the GEMM kernel, so all ISAs
 // compute the same set.
 inline constexpr int64_t kScoreBlock = 16;
-// One tile of scores. 64 keys x 64 columns of fp32 are 16 KiB: the operand that a product reads
+// One tile of scores. 64 keys x 64 columns of fp32 are 16 KiB: the operand that a GEMM reads
 // again for each block of rows stays in half of a 32 KiB L1, while rows of the two others stream
 // past it. The ten tiles of the backward pass at E = 64 (160 KiB) stay in L2.
 inline constexpr int64_t kKeyTile = 64;
@@ -56,7 +56,7 @@ struct FlashAttention {
   TokenHeads<const T> q, k, v;
   TokenHeads<T> o;
   // [N, H], the natural logarithm of the sum of the exponentials of a row's scaled scores, which
-  // the backward pass needs; null: not wanted.
+  // the backward pass needs; null: not written.
   float* lse = nullptr;
   float* workspace = nullptr;
   int threads = 1;

@@ -4,7 +4,7 @@
 //
 // Mapping: a group is one KV head of one sequence with up to 4 of its query heads; a unit of work
 // is a group's query tile, at most 256 rows in all. Expected bound: FMA; exponentials are about a
-// tenth of the products' time at E = 64, packing keys and values under a twentieth.
+// tenth of the GEMMs' time at E = 64, packing keys and values under a twentieth.
 #include <cmath>
 #include <limits>
 
@@ -30,7 +30,6 @@ namespace {
 // time at E = 64 and a small T (measured; half of it cache misses), and the rows' queries and
 // outputs (128 KiB at E = 64) stay in L2.
 constexpr int64_t kRowsPerPass = 256;
-constexpr float kLn2 = 0.6931471805599453f;
 
 struct ForwardShape : HeadPasses {
   explicit ForwardShape(const AttentionExtents& e, int threads)
@@ -47,27 +46,10 @@ struct ForwardShape : HeadPasses {
   int64_t query_tile;
 };
 
-// Scratch of one thread, in floats; each part a multiple of a cache line.
-struct ForwardScratch {
-  explicit ForwardScratch(const AttentionExtents& e)
-      : keys(0),
-        values(keys + e.head_size * kKeyTile),
-        queries(values + padded(e) * kKeyTile),
-        outputs(queries + kRowsPerPass * padded(e)),
-        scores(outputs + kRowsPerPass * padded(e)),
-        maxima(scores + kQueryTile * kKeyTile),
-        sums(maxima + kRowsPerPass),
-        floats(sums + kRowsPerPass * kScoreBlock) {}
-  static int64_t padded(const AttentionExtents& e) { return round_up(e.head_size, kScoreBlock); }
-  int64_t keys;     // transposed [E, 64]
-  int64_t values;   // panels [64, padded E]
-  int64_t queries;  // per head and 64 rows: panels
-  int64_t outputs;  // [rows, padded E]
-  int64_t scores;   // [64, 64]
-  int64_t maxima;   // [rows]
-  int64_t sums;     // [rows, 16]: partial sums by vector lane
-  int64_t floats;
-};
+// Of one thread.
+inline int64_t scratch_floats(const AttentionExtents& e) {
+  return AttentionScratch(e.head_size, kRowsPerPass).floats;
+}
 
 template <typename T>
 struct ForwardCall : FlashAttention<T> {
@@ -80,56 +62,36 @@ struct ForwardCall : FlashAttention<T> {
 #endif  // RIDGE_FLASH_ATTENTION_FORWARD_ONCE_
 
 HWY_BEFORE_NAMESPACE();
-namespace ridge::backends::cpu {
-namespace HWY_NAMESPACE {
+namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// One tile of at most 64 queries of one head against one tile of keys and values.
+// One tile of queries of one head against one tile of keys and values.
 HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
-                              int64_t query,
-                              int64_t queries,
-                              int64_t key,
-                              const float* query_panels,
-                              const float* keys,
-                              const float* values,
+                              const ScoreTile& at,
+                              const PackedTiles& tiles,
                               const SoftmaxRows& state) {
+  const auto seen = [&](int64_t row) {
+    const TileRange keys = visible_keys(extents, at.query + row);
+    return TileRange{keys.first - at.key, keys.last - at.key};
+  };
   ScoreStrip strips[kMaxStrips];
-  const int count = query_strips(extents, query, queries, key, strips);
-  for (const ScoreStrip* strip = strips; strip < strips + count; ++strip) {
-    product_of_panels(query_panels, extents.head_size, keys, strip->rows, strip->columns,
-                      state.scores);
-    // Two sweeps: each is a run of independent rows,
-    // where one would chain maximum, exponential and sum.
-    for (int64_t row = strip->rows.first; row < strip->rows.last; ++row) {
-      const TileRange seen = visible_keys(extents, query + row);
-      raise_maximum(state, row, strip->columns,
-                    intersect({seen.first - key, seen.last - key}, strip->columns));
-    }
-    for (int64_t row = strip->rows.first; row < strip->rows.last; ++row) {
-      weigh_scores(state, row, strip->columns);
-    }
-    const Left<false> weights{state.scores + strip->rows.first * kKeyTile + strip->columns.first,
-                              kKeyTile};
-    add_product_with_panels(weights, values, extents.head_size, strip->rows.size(), strip->columns,
-                            state.outputs + strip->rows.first * state.columns);
-  }
+  const int count = query_strips(extents, at, strips);
+  for (const ScoreStrip* strip = strips; strip < strips + count; ++strip)
+    attend_strip(tiles, *strip, seen, state);
 }
 
-// Divides by the sums and writes outputs and lse of `queries` rows from `query` of one head.
+// Divides by the sums and writes outputs and lse of `queries` rows from `token` on of one head.
 template <typename T>
 HWY_NOINLINE void finish_rows(const ForwardCall<T>& call,
                               const SoftmaxRows& state,
                               int64_t token,
                               int64_t head,
                               int64_t queries) {
-  const Wide d;
   const AttentionExtents& e = call.extents;
   for (int64_t row = 0; row < queries; ++row) {
-    const float sum = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, state.sums + row * kScoreBlock)));
-    unpack_rows(state.outputs + row * state.columns, 1, e.head_size, 1.0f / sum,
-                call.o.data + (token + row) * call.o.token_stride + head * call.o.head_stride,
-                call.o.token_stride);
+    const float sum = finish_row(state, row, e.head_size, call.o.head(token + row, head));
     if (call.lse != nullptr) {
-      call.lse[(token + row) * e.heads + head] = state.maxima[row] * kLn2 + std::log(sum);
+      call.lse[(token + row) * e.heads + head] =
+          state.maxima[row] * static_cast<float>(kLn2) + std::log(sum);
     }
   }
 }
@@ -142,8 +104,7 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
                               int64_t tile) {
   const AttentionExtents& e = call.extents;
   const ForwardShape& shape = call.shape;
-  const ForwardScratch at(e);
-  const int64_t columns = padded_head_size(e.head_size);
+  const AttentionScratch at(e.head_size, kRowsPerPass);
   const int64_t pass = group % shape.passes;
   const int64_t kv_head = group / shape.passes % e.kv_heads;
   const int64_t batch = group / shape.passes / e.kv_heads;
@@ -154,21 +115,23 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
                        std::min((tile + 1) * shape.query_tile, e.sequence)};
   const int64_t token = batch * e.sequence;
   const int64_t rows_per_head = std::max(shape.query_tile, kQueryTile);
+  // Calls body(head, query, queries, row of the scratch) for each head's tiles of queries.
+  const auto for_each_tile = [&](const auto& body) HWY_ATTR {
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t row = rows.first; row < rows.last; row += kQueryTile) {
+        body(first_head + h, row, std::min(kQueryTile, rows.last - row),
+             h * rows_per_head + row - rows.first);
+      }
+    }
+  };
 
   const float factor = static_cast<float>(static_cast<double>(e.scale) * kLog2E);
-  for (int64_t h = 0; h < heads; ++h) {
-    for (int64_t row = rows.first; row < rows.last; row += kQueryTile) {
-      const int64_t count = std::min(kQueryTile, rows.last - row);
-      pack_panels(
-          call.q.data + (token + row) * call.q.token_stride + (first_head + h) * call.q.head_stride,
-          call.q.token_stride, count, count, e.head_size, factor,
-          scratch + at.queries + (h * rows_per_head + row - rows.first) * columns);
-    }
-  }
-  const int64_t state_rows = heads * rows_per_head;
-  std::fill_n(scratch + at.outputs, state_rows * columns, 0.0f);
-  std::fill_n(scratch + at.sums, state_rows * kScoreBlock, 0.0f);
-  std::fill_n(scratch + at.maxima, state_rows, kNoMaximum);
+  for_each_tile([&](int64_t head, int64_t query, int64_t queries, int64_t row) HWY_ATTR {
+    pack_panels<T>(
+        {call.q.head(token + query, head), call.q.token_stride, queries, queries, e.head_size},
+        factor, scratch + at.queries + row * at.columns);
+  });
+  clear_rows(softmax_rows(at, scratch, 0), heads * rows_per_head);
 
   const TileRange blocks{visible_key_blocks(e, rows.first / kScoreBlock).first,
                          visible_key_blocks(e, (rows.last - 1) / kScoreBlock).last};
@@ -176,36 +139,26 @@ HWY_NOINLINE void attend_unit(const ForwardCall<T>& call,
   const int64_t last_key = std::min(blocks.last * kScoreBlock, e.sequence);
   for (int64_t key = first_key; key < last_key; key += kKeyTile) {
     const int64_t keys = std::min(kKeyTile, last_key - key);
-    const int64_t padded_keys = round_up(keys, kScoreBlock);
-    pack_transposed(
-        call.k.data + (token + key) * call.k.token_stride + kv_head * call.k.head_stride,
-        call.k.token_stride, keys, padded_keys, e.head_size, scratch + at.keys);
-    pack_panels(call.v.data + (token + key) * call.v.token_stride + kv_head * call.v.head_stride,
-                call.v.token_stride, keys, padded_keys, e.head_size, 1.0f, scratch + at.values);
-    for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t row = rows.first; row < rows.last; row += kQueryTile) {
-        const int64_t state_row = h * rows_per_head + row - rows.first;
-        const SoftmaxRows state{scratch + at.scores, scratch + at.maxima + state_row,
-                                scratch + at.sums + state_row * kScoreBlock,
-                                scratch + at.outputs + state_row * columns, columns};
-        attend_tile(e, row, std::min(kQueryTile, rows.last - row), key,
-                    scratch + at.queries + state_row * columns, scratch + at.keys,
-                    scratch + at.values, state);
-      }
-    }
+    const int64_t padded = round_up(keys, kScoreBlock);
+    const T* k = call.k.head(token + key, kv_head);
+    const T* v = call.v.head(token + key, kv_head);
+    pack_transposed<T>({k, call.k.token_stride, keys, padded, e.head_size}, scratch + at.keys);
+    pack_panels<T>({v, call.v.token_stride, keys, padded, e.head_size}, 1.0f, scratch + at.values);
+    for_each_tile([&](int64_t, int64_t query, int64_t queries, int64_t row) HWY_ATTR {
+      const PackedTiles tiles{scratch + at.queries + row * at.columns, scratch + at.keys,
+                              scratch + at.values, e.head_size};
+      attend_tile(e, {query, queries, key}, tiles, softmax_rows(at, scratch, row));
+    });
   }
   for (int64_t h = 0; h < heads; ++h) {
-    const int64_t state_row = h * rows_per_head;
-    const SoftmaxRows state{nullptr, scratch + at.maxima + state_row,
-                            scratch + at.sums + state_row * kScoreBlock,
-                            scratch + at.outputs + state_row * columns, columns};
-    finish_rows(call, state, token + rows.first, first_head + h, rows.size());
+    finish_rows(call, softmax_rows(at, scratch, h * rows_per_head), token + rows.first,
+                first_head + h, rows.size());
   }
 }
 
 template <typename T>
 HWY_INLINE void attend(const ForwardCall<T>& call, int thread) {
-  float* scratch = call.workspace + thread * ForwardScratch(call.extents).floats;
+  float* scratch = call.workspace + thread * scratch_floats(call.extents);
   for (int64_t group = 0; group < call.schedule.groups(); ++group) {
     const TileRange tiles = call.schedule.owned_tiles(group, thread);
     for (int64_t tile = tiles.first; tile < tiles.last; ++tile) {
@@ -213,26 +166,20 @@ HWY_INLINE void attend(const ForwardCall<T>& call, int thread) {
     }
   }
 }
-
 RIDGE_TYPED_TARGETS(attend, ForwardCall, int)
 
-}  // namespace HWY_NAMESPACE
-}  // namespace ridge::backends::cpu
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
-
-RIDGE_TYPED_DISPATCH(run_thread, attend, ForwardCall, int)
-
-}  // namespace
 
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, int threads) {
   check_attention(extents, threads);
-  return threads * ForwardScratch(extents).floats * static_cast<int64_t>(sizeof(float));
+  return bytes_of<float>(threads * scratch_floats(extents));
 }
 
+RIDGE_TYPED_DISPATCH(run_thread, attend, ForwardCall, int)
 template <typename T>
 void flash_attention_forward(const FlashAttention<T>& given) {
   const AttentionExtents& e = given.extents;
@@ -243,9 +190,7 @@ void flash_attention_forward(const FlashAttention<T>& given) {
   const ForwardCall<T> call{given, shape, schedule};
   for_each_part(given.threads, [&](int64_t thread) { run_thread(call, static_cast<int>(thread)); });
 }
-
-template void flash_attention_forward(const FlashAttention<float>&);
-template void flash_attention_forward(const FlashAttention<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, flash_attention_forward, FlashAttention)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -39,6 +39,31 @@ struct HeadPasses {
   int64_t heads_per_pass;
 };
 
+// Scratch of a thread that attends `rows` query rows, in floats; each part a multiple of a cache
+// line.
+struct AttentionScratch {
+  AttentionScratch(int64_t head_size, int64_t query_rows)
+      : columns(round_up(head_size, kScoreBlock)),
+        rows(query_rows),
+        values(head_size * kKeyTile),
+        queries(values + columns * kKeyTile),
+        outputs(queries + rows * columns),
+        scores(outputs + rows * columns),
+        maxima(scores + kQueryTile * kKeyTile),
+        sums(maxima + rows),
+        floats(sums + rows * kScoreBlock) {}
+  int64_t columns;   // E, padded
+  int64_t rows;      // of all heads
+  int64_t keys = 0;  // transposed [E, 64]
+  int64_t values;    // panels [64, columns]
+  int64_t queries;   // per head and 64 rows: panels [64, columns]
+  int64_t outputs;   // [rows, columns]
+  int64_t scores;    // [64, 64]
+  int64_t maxima;    // [rows]
+  int64_t sums;      // [rows, 16]: partial sums by vector lane
+  int64_t floats;
+};
+
 inline int64_t score_blocks(const AttentionExtents& extents) {
   return ceil_div(extents.sequence, kScoreBlock);
 }
@@ -76,20 +101,19 @@ struct ScoreStrip {
 inline constexpr int kMaxStrips = 4;
 static_assert(kKeyTile == kMaxStrips * kScoreBlock && kQueryTile == kMaxStrips * kScoreBlock);
 
-// The visited blocks of the tile of `queries` (at most kQueryTile) from `query` and kKeyTile keys
-// from `key`, both multiples of kScoreBlock, as strips of queries; returns how many. Keys come in
-// whole blocks, those past the sequence included; queries end at the sequence.
-int query_strips(const AttentionExtents& extents,
-                 int64_t query,
-                 int64_t queries,
-                 int64_t key,
-                 ScoreStrip* strips);
+// `queries` (at most kQueryTile) from `query` on and kKeyTile keys from `key` on, both multiples of
+// kScoreBlock.
+struct ScoreTile {
+  int64_t query;
+  int64_t queries;
+  int64_t key;
+};
+
+// The visited blocks of a tile as strips of queries; returns how many. Keys come in whole blocks,
+// those past the sequence included; queries end at the sequence.
+int query_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
 // The same blocks as strips of keys: rows are keys, columns are queries.
-int key_strips(const AttentionExtents& extents,
-               int64_t query,
-               int64_t queries,
-               int64_t key,
-               ScoreStrip* strips);
+int key_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
 
 // Work is a list of groups (a KV head of a sequence, with some of its query heads) that have the
 // same tiles. Each thread owns one contiguous stretch of it, cut so that costs (in score blocks)

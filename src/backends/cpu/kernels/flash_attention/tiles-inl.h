@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What flash attention, forward, backward and over a cache, does to tiles, once per ISA: pack
-// operands, multiply, exponentiate. The order of tiles is each one's own affair. Included again for
+// operands, multiply, exponentiate. The order of tiles is each one's. Included again for
 // each target of Highway's foreach_target.h.
 //
 // Tiles in scratch are fp32. "Panels" hold a tile of at most 64 rows as column panels of 64 (the
-// last one narrower): panel p is [rows, width] with its own row stride, so that a product reads
+// last one narrower): panel p is [rows, width] with its own row stride, so that a GEMM reads
 // consecutive cache lines. The operands themselves are never multiplied in place: their token
 // stride, often a power of two of 4 KiB and more, maps all rows of a tile to the same few L1 sets.
 #if defined(RIDGE_FLASH_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -22,8 +22,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace ridge::backends::cpu {
-namespace HWY_NAMESPACE {
+namespace ridge::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Score blocks are 16 wide, so that longer vectors would gain nothing.
@@ -34,6 +33,7 @@ using Octet = HWY_CAPPED(float, 8);
 using Quad = HWY_CAPPED(float, 4);
 
 inline constexpr double kLog2E = 1.4426950408889634;
+inline constexpr double kLn2 = 0.6931471805599453;
 // A row's maximum before any visible score. Finite, so that masked scores (minus infinity) still
 // weigh 0 against it.
 inline constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
@@ -105,55 +105,55 @@ HWY_INLINE int64_t panel_width(int64_t columns, int64_t panel) {
 }
 HWY_INLINE int64_t panel_offset(int64_t panel) { return panel * kPanelColumns * kTileRows; }
 
-// `rows` rows of `from`, times `factor`, into panels from row `first_row` on; zeros up to
-// `padded_rows` rows more and padded_head_size columns.
+// Rows of a head of an operand that are packed, with zeros up to `padded_rows`.
 template <typename T>
-HWY_NOINLINE void pack_panels(const T* from,
-                              int64_t row_stride,
-                              int64_t rows,
-                              int64_t padded_rows,
-                              int64_t head_size,
+struct HeadRows {
+  const T* data;
+  int64_t stride;
+  int64_t rows;
+  int64_t padded_rows;
+  int64_t head_size;
+};
+
+// `from`, times `factor`, into panels from row `first_row` on, padded to padded_head_size columns.
+template <typename T>
+HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
                               float factor,
                               float* panels,
                               int64_t first_row = 0) {
   const Octet d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const int64_t columns = padded_head_size(head_size);
+  const int64_t columns = padded_head_size(from.head_size);
   const auto scale = hn::Set(d, factor);
   for (int64_t start = 0, panel = 0; start < columns; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(columns, panel);
-    const int64_t valid = std::min(width, head_size - start);
+    const int64_t valid = std::min(width, from.head_size - start);
     float* to = panels + panel_offset(panel) + first_row * width;
-    for (int64_t row = 0; row < rows; ++row, to += width) {
-      const T* source = from + row * row_stride + start;
+    for (int64_t row = 0; row < from.rows; ++row, to += width) {
+      const T* source = from.data + row * from.stride + start;
       int64_t e = 0;
       for (; e < valid; e += lanes) hn::StoreU(hn::Mul(scale, load(d, source + e)), d, to + e);
       for (; e < width; ++e) to[e] = 0.0f;
     }
-    std::fill(to, to + (padded_rows - rows) * width, 0.0f);
+    std::fill(to, to + (from.padded_rows - from.rows) * width, 0.0f);
   }
 }
 
-// `rows` rows of `from` as columns: to[e, row] with row stride kPanelColumns, zeros up to
-// `padded_rows` columns.
+// `from`'s rows as columns: to[e, row] with row stride kPanelColumns.
 template <typename T>
-HWY_NOINLINE void pack_transposed(const T* from,
-                                  int64_t row_stride,
-                                  int64_t rows,
-                                  int64_t padded_rows,
-                                  int64_t head_size,
-                                  float* to) {
+HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
+  const int64_t stride = from.stride, head_size = from.head_size;
   int64_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
   const Quad d;
   const hn::Repartition<double, Quad> pairs;
-  for (; row + 4 <= rows; row += 4) {
-    const T* source = from + row * row_stride;
+  for (; row + 4 <= from.rows; row += 4) {
+    const T* source = from.data + row * stride;
     for (int64_t e = 0; e < head_size; e += 4) {
       const auto r0 = load(d, source + e);
-      const auto r1 = load(d, source + row_stride + e);
-      const auto r2 = load(d, source + 2 * row_stride + e);
-      const auto r3 = load(d, source + 3 * row_stride + e);
+      const auto r1 = load(d, source + stride + e);
+      const auto r2 = load(d, source + 2 * stride + e);
+      const auto r3 = load(d, source + 3 * stride + e);
       const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
       const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
       const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
@@ -170,15 +170,15 @@ HWY_NOINLINE void pack_transposed(const T* from,
   }
 #endif
   const hn::CappedTag<float, 1> one;
-  for (; row < padded_rows; ++row) {
+  for (; row < from.padded_rows; ++row) {
     for (int64_t e = 0; e < head_size; ++e) {
       to[e * kPanelColumns + row] =
-          row < rows ? hn::GetLane(load(one, from + row * row_stride + e)) : 0.0f;
+          row < from.rows ? hn::GetLane(load(one, from.data + row * stride + e)) : 0.0f;
     }
   }
 }
 
-// The left operand of a product: element (row, k) is data[row * stride + k], or data[k * stride +
+// The left operand of a GEMM: element (row, k) is data[row * stride + k], or data[k * stride +
 // row] when transposed. Its elements are broadcast one by one, so either order costs the same.
 template <bool kTransposed>
 struct Left {
@@ -200,10 +200,8 @@ inline constexpr int kRegisterVectors = 2;
 // depth] b[depth, kVectors], in registers; k ascends.
 template <int kRows, int kVectors, bool kTransposed>
 HWY_INLINE void product_in_registers(Left<kTransposed> a,
-                                     const float* HWY_RESTRICT b,
-                                     int64_t b_stride,
-                                     float* HWY_RESTRICT c,
-                                     int64_t c_stride,
+                                     StridedRows<const float> b,
+                                     StridedRows<float> c,
                                      int64_t depth,
                                      bool accumulate) {
   const Wide d;
@@ -213,13 +211,13 @@ HWY_INLINE void product_in_registers(Left<kTransposed> a,
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = accumulate ? hn::LoadU(d, c + r * c_stride + v * lanes) : hn::Zero(d);
+      sum[r][v] = accumulate ? hn::LoadU(d, c[r] + v * lanes) : hn::Zero(d);
     }
   }
   for (int64_t k = 0; k < depth; ++k) {
     hn::Vec<Wide> right[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b + k * b_stride + v * lanes);
+    for (int v = 0; v < kVectors; ++v) right[v] = hn::LoadU(d, b[k] + v * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const auto left =
@@ -231,37 +229,35 @@ HWY_INLINE void product_in_registers(Left<kTransposed> a,
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, c + r * c_stride + v * lanes);
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[r][v], d, c[r] + v * lanes);
   }
 }
 
 // All rows of kVectors columns of vectors.
 template <int kVectors, bool kTransposed>
 HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
-                                     const float* b,
-                                     int64_t b_stride,
-                                     float* c,
-                                     int64_t c_stride,
+                                     StridedRows<const float> b,
+                                     StridedRows<float> c,
                                      int64_t rows,
                                      int64_t depth,
                                      bool accumulate) {
   const int64_t a_step = kTransposed ? 1 : a.stride;
   for (; rows >= kRegisterRows; rows -= kRegisterRows) {
-    product_in_registers<kRegisterRows, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+    product_in_registers<kRegisterRows, kVectors>(a, b, c, depth, accumulate);
     a.data += kRegisterRows * a_step;
-    c += kRegisterRows * c_stride;
+    c.data += kRegisterRows * c.stride;
   }
   switch (rows) {
     case 5:
-      return product_in_registers<5, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+      return product_in_registers<5, kVectors>(a, b, c, depth, accumulate);
     case 4:
-      return product_in_registers<4, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+      return product_in_registers<4, kVectors>(a, b, c, depth, accumulate);
     case 3:
-      return product_in_registers<3, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+      return product_in_registers<3, kVectors>(a, b, c, depth, accumulate);
     case 2:
-      return product_in_registers<2, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+      return product_in_registers<2, kVectors>(a, b, c, depth, accumulate);
     case 1:
-      return product_in_registers<1, kVectors>(a, b, b_stride, c, c_stride, depth, accumulate);
+      return product_in_registers<1, kVectors>(a, b, c, depth, accumulate);
     default:
       return;
   }
@@ -271,27 +267,25 @@ HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
 // depth] b[depth, columns]; columns a multiple of 16.
 template <bool kTransposed>
 HWY_INLINE void product(Left<kTransposed> a,
-                        const float* b,
-                        int64_t b_stride,
-                        float* c,
-                        int64_t c_stride,
+                        StridedRows<const float> b,
+                        StridedRows<float> c,
                         int64_t rows,
                         int64_t columns,
                         int64_t depth,
                         bool accumulate) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Wide()));
   const int64_t step = kRegisterVectors * lanes;
-  for (; columns >= step; columns -= step, b += step, c += step) {
-    product_of_columns<kRegisterVectors>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+  for (; columns >= step; columns -= step, b.data += step, c.data += step) {
+    product_of_columns<kRegisterVectors>(a, b, c, rows, depth, accumulate);
   }
   if constexpr (kRegisterVectors > 2) {
     switch (columns / lanes) {
       case 3:
-        return product_of_columns<3>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        return product_of_columns<3>(a, b, c, rows, depth, accumulate);
       case 2:
-        return product_of_columns<2>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        return product_of_columns<2>(a, b, c, rows, depth, accumulate);
       case 1:
-        return product_of_columns<1>(a, b, b_stride, c, c_stride, rows, depth, accumulate);
+        return product_of_columns<1>(a, b, c, rows, depth, accumulate);
       default:
         return;
     }
@@ -310,8 +304,8 @@ HWY_INLINE void product_of_panels(const float* panels,
   for (int64_t start = 0, panel = 0; start < head_size; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(padded, panel);
     const Left<false> a{panels + panel_offset(panel) + rows.first * width, width};
-    product(a, transposed + start * kPanelColumns + columns.first, kPanelColumns,
-            scores + rows.first * kKeyTile + columns.first, kKeyTile, rows.size(), columns.size(),
+    product(a, {transposed + start * kPanelColumns + columns.first, kPanelColumns},
+            {scores + rows.first * kKeyTile + columns.first, kKeyTile}, rows.size(), columns.size(),
             std::min(kPanelColumns, head_size - start), start > 0);
   }
 }
@@ -329,8 +323,8 @@ HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
   const int64_t padded = padded_head_size(head_size);
   for (int64_t start = 0, panel = 0; start < padded; start += kPanelColumns, ++panel) {
     const int64_t width = panel_width(padded, panel);
-    product(a, panels + panel_offset(panel) + depth.first * width, width, c + start, padded, rows,
-            width, depth.size(), true);
+    product(a, {panels + panel_offset(panel) + depth.first * width, width}, {c + start, padded},
+            rows, width, depth.size(), true);
   }
 }
 
@@ -419,8 +413,55 @@ HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, TileRange ra
   hn::StoreU(sum, d, sums);
 }
 
-}  // namespace HWY_NAMESPACE
-}  // namespace ridge::backends::cpu
+// The state of a scratch's rows from `row` on.
+HWY_INLINE SoftmaxRows softmax_rows(const AttentionScratch& at, float* scratch, int64_t row) {
+  return {scratch + at.scores, scratch + at.maxima + row, scratch + at.sums + row * kScoreBlock,
+          scratch + at.outputs + row * at.columns, at.columns};
+}
+
+// As rows are before any key.
+HWY_INLINE void clear_rows(const SoftmaxRows& state, int64_t rows) {
+  std::fill_n(state.outputs, rows * state.columns, 0.0f);
+  std::fill_n(state.sums, rows * kScoreBlock, 0.0f);
+  std::fill_n(state.maxima, rows, kNoMaximum);
+}
+
+// Writes one row's output; returns the sum of its weights.
+template <typename T>
+HWY_INLINE float finish_row(const SoftmaxRows& state, int64_t row, int64_t head_size, T* to) {
+  const Wide d;
+  const float sum = hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, state.sums + row * kScoreBlock)));
+  unpack_rows(state.outputs + row * state.columns, 1, head_size, 1.0f / sum, to, 0);
+  return sum;
+}
+
+// A tile of one head's queries, and one of keys and values.
+struct PackedTiles {
+  const float* queries;  // panels
+  const float* keys;     // transposed
+  const float* values;   // panels
+  int64_t head_size;
+};
+
+// A strip's queries attend to its keys, of which row r sees seen(r).
+template <typename Seen>
+HWY_INLINE void attend_strip(const PackedTiles& tiles,
+                             const ScoreStrip& strip,
+                             const Seen& seen,
+                             const SoftmaxRows& state) {
+  const TileRange rows = strip.rows, columns = strip.columns;
+  product_of_panels(tiles.queries, tiles.head_size, tiles.keys, rows, columns, state.scores);
+  // Two sweeps: each is a run of independent rows,
+  // where one would chain maximum, exponential and sum.
+  for (int64_t row = rows.first; row < rows.last; ++row)
+    raise_maximum(state, row, columns, intersect(seen(row), columns));
+  for (int64_t row = rows.first; row < rows.last; ++row) weigh_scores(state, row, columns);
+  const Left<false> weights{state.scores + rows.first * kKeyTile + columns.first, kKeyTile};
+  add_product_with_panels(weights, tiles.values, tiles.head_size, rows.size(), columns,
+                          state.outputs + rows.first * state.columns);
+}
+
+}  // namespace ridge::backends::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #endif

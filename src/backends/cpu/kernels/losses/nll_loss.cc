@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/copy/fill.h"
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "base/bf16.h"
 
 namespace ridge::backends::cpu {
@@ -41,6 +42,7 @@ int64_t nll_loss(const NllLoss<T>& call) {
   *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
   return kNoBadRow;
 }
+RIDGE_TYPED_INSTANCES(int64_t, nll_loss, NllLoss)
 
 // Mapping: the fill's, then one thread for the labels. Bound: memory, N V sizeof(T) written.
 template <typename T>
@@ -55,10 +57,6 @@ int64_t nll_loss_backward(const NllLossBackward<T>& call) {
   }
   return kNoBadRow;
 }
-
-template int64_t nll_loss(const NllLoss<float>&);
-template int64_t nll_loss(const NllLoss<uint16_t>&);
-template int64_t nll_loss_backward(const NllLossBackward<float>&);
-template int64_t nll_loss_backward(const NllLossBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(int64_t, nll_loss_backward, NllLossBackward)
 
 }  // namespace ridge::backends::cpu

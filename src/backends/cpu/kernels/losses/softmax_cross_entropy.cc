@@ -35,13 +35,13 @@ HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
     call.workspace[n] = lse - hn::GetLane(load(Partial{1}, x + label));
   }
 }
+RIDGE_TYPED_TARGETS(loss_rows, SoftmaxCrossEntropy, Range)
 
 // Mapping: rows in static ranges over threads, one pass. Bound: memory, 2 N V sizeof(T).
 template <typename T>
 HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range range) {
   const F32 d;
-  const bool large =
-      call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.tokens * call.vocabulary) >= kStreamBytes;
   const float each = *call.count == 0 ? 0.0f : *call.d_loss / static_cast<float>(*call.count);
   const V32 factor = hn::Set(d, each);
   const V32 log2_e = hn::Set(d, kLog2E);
@@ -67,8 +67,6 @@ HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range 
   }
   if (large) hwy::FlushStream();
 }
-
-RIDGE_TYPED_TARGETS(loss_rows, SoftmaxCrossEntropy, Range)
 RIDGE_TYPED_TARGETS(gradient_rows, SoftmaxCrossEntropyBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -76,25 +74,16 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
+
+int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) { return bytes_of<double>(tokens); }
 
 RIDGE_TYPED_DISPATCH(run_range, loss_rows, SoftmaxCrossEntropy, Range)
-RIDGE_TYPED_DISPATCH(run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
-
-}  // namespace
-
-int64_t softmax_cross_entropy_workspace_bytes(int64_t tokens) {
-  return tokens * static_cast<int64_t>(sizeof(double));
-}
-
 template <typename T>
 int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
-  const int64_t bytes = call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(call.tokens * call.vocabulary);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
   double sum = 0.0;
   int32_t count = 0;
   for (int64_t n = 0; n < call.tokens; ++n) {
@@ -105,22 +94,18 @@ int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<T>& call) {
   *call.loss = count == 0 ? 0.0f : static_cast<float>(sum / count);
   return kNoBadRow;
 }
+RIDGE_TYPED_INSTANCES(int64_t, softmax_cross_entropy, SoftmaxCrossEntropy)
 
+RIDGE_TYPED_DISPATCH(run_range, gradient_rows, SoftmaxCrossEntropyBackward, Range)
 template <typename T>
 int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
   if (bad != kNoBadRow) return bad;
-  const int64_t bytes = 2 * call.tokens * call.vocabulary * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(2 * call.tokens * call.vocabulary);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
   return kNoBadRow;
 }
-
-template int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<float>&);
-template int64_t softmax_cross_entropy(const SoftmaxCrossEntropy<uint16_t>&);
-template int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<float>&);
-template int64_t softmax_cross_entropy_backward(const SoftmaxCrossEntropyBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(int64_t, softmax_cross_entropy_backward, SoftmaxCrossEntropyBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

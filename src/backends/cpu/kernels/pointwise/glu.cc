@@ -47,19 +47,15 @@ struct GeluTanh {
 // thread's traffic of fp32, so two threads are needed to reach it.
 template <typename Activation, typename T>
 HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
-  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* gate = call.gate[n];
     const T* up = call.up[n];
     T* y = call.y[n];
     const bool streamed = large && y != gate && y != up && is_aligned(y);
-    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
-    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
+    const auto next = rows_after(n, range, call.tokens, call.width, call.gate, call.up);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-      if (next_gate != nullptr) {
-        prefetch_to_l2(next_gate + i);
-        prefetch_to_l2(next_up + i);
-      }
+      next.prefetch(i);
       V32 x = load(part, gate + i);
       V32 active = hn::Mul(x, sigmoid(Activation::argument(x)));
       store(part, hn::Mul(active, load(part, up + i)), y + i, streamed);
@@ -73,7 +69,7 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
 template <typename Activation, typename T>
 HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
   const V32 one = hn::Set(F32(), 1.0f);
-  const bool large = call.tokens * call.width * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
   for (int64_t n = range.begin; n < range.end; ++n) {
     const T* dy = call.dy[n];
     const T* gate = call.gate[n];
@@ -83,15 +79,9 @@ HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
     const bool apart =
         d_gate != dy && d_gate != gate && d_gate != up && d_up != dy && d_up != gate && d_up != up;
     const bool streamed = large && apart && is_aligned(d_gate) && is_aligned(d_up);
-    const T* next_dy = row_after(call.dy, n, range, call.tokens, call.width);
-    const T* next_gate = row_after(call.gate, n, range, call.tokens, call.width);
-    const T* next_up = row_after(call.up, n, range, call.tokens, call.width);
+    const auto next = rows_after(n, range, call.tokens, call.width, call.dy, call.gate, call.up);
     for_lanes(call.width, [&](auto part, int64_t i) HWY_ATTR {
-      if (next_dy != nullptr) {
-        prefetch_to_l2(next_dy + i);
-        prefetch_to_l2(next_gate + i);
-        prefetch_to_l2(next_up + i);
-      }
+      next.prefetch(i);
       V32 x = load(part, gate + i);
       V32 given = load(part, dy + i);
       V32 s = sigmoid(Activation::argument(x));
@@ -106,24 +96,28 @@ HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
   if (large) hwy::FlushStream();
 }
 
-template <typename T>
-HWY_INLINE void glu_any(const Glu<T>& call, Range range) {
-  if (call.activation == GluActivation::kSilu) {
-    glu_rows<Silu>(call, range);
+// Calls body(Silu or GeluTanh).
+template <typename Body>
+HWY_INLINE void with_activation(GluActivation activation, const Body& body) {
+  if (activation == GluActivation::kSilu) {
+    body(Silu());
   } else {
-    glu_rows<GeluTanh>(call, range);
-  }
-}
-template <typename T>
-HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
-  if (call.activation == GluActivation::kSilu) {
-    glu_backward_rows<Silu>(call, range);
-  } else {
-    glu_backward_rows<GeluTanh>(call, range);
+    body(GeluTanh());
   }
 }
 
+template <typename T>
+HWY_INLINE void glu_any(const Glu<T>& call, Range range) {
+  with_activation(call.activation,
+                  [&](auto act) HWY_ATTR { glu_rows<decltype(act)>(call, range); });
+}
 RIDGE_TYPED_TARGETS(glu_any, Glu, Range)
+
+template <typename T>
+HWY_INLINE void glu_backward_any(const GluBackward<T>& call, Range range) {
+  with_activation(call.activation,
+                  [&](auto act) HWY_ATTR { glu_backward_rows<decltype(act)>(call, range); });
+}
 RIDGE_TYPED_TARGETS(glu_backward_any, GluBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -131,33 +125,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
 
 RIDGE_TYPED_DISPATCH(run_range, glu_any, Glu, Range)
-RIDGE_TYPED_DISPATCH(run_range, glu_backward_any, GluBackward, Range)
-
-}  // namespace
-
 template <typename T>
 void glu(const Glu<T>& call) {
-  const int64_t bytes = 3 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(3 * call.tokens * call.width);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
+RIDGE_TYPED_INSTANCES(void, glu, Glu)
 
+RIDGE_TYPED_DISPATCH(run_range, glu_backward_any, GluBackward, Range)
 template <typename T>
 void glu_backward(const GluBackward<T>& call) {
-  const int64_t bytes = 5 * call.tokens * call.width * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
+  const int64_t bytes = bytes_of<T>(5 * call.tokens * call.width);
+  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
-
-template void glu(const Glu<float>&);
-template void glu(const Glu<uint16_t>&);
-template void glu_backward(const GluBackward<float>&);
-template void glu_backward(const GluBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, glu_backward, GluBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

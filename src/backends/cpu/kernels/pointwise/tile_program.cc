@@ -236,10 +236,6 @@ HWY_AFTER_NAMESPACE();
 
 namespace ridge::backends::cpu {
 
-HWY_EXPORT(apply);
-HWY_EXPORT(gather_tile);
-HWY_EXPORT(scatter_tile);
-
 namespace {
 
 // All registers of a tile together: half of a 32 KiB L1.
@@ -322,46 +318,47 @@ bool TileKernel::may_compute_in_place(size_t output) const {
   return true;
 }
 
+HWY_EXPORT(apply);
+HWY_EXPORT(gather_tile);
+HWY_EXPORT(scatter_tile);
 void TileKernel::run() const {
   auto* apply = &HWY_DYNAMIC_DISPATCH(apply);
   auto* gather = &HWY_DYNAMIC_DISPATCH(gather_tile);
   auto* scatter = &HWY_DYNAMIC_DISPATCH(scatter_tile);
-  for_each_range(
-      domain_.elements(), parts_for(bytes_), [&](int64_t range_begin, int64_t range_end) {
-        // A thread's registers stay from run to run, so that a run allocates nothing.
-        static thread_local std::vector<float> storage;
-        static thread_local std::vector<float*> registers;
-        if (storage.size() < static_cast<size_t>(tile_ * program_.registers))
-          storage.resize(static_cast<size_t>(tile_ * program_.registers));
-        registers.resize(static_cast<size_t>(program_.registers));
-        for (int64_t begin = range_begin; begin < range_end; begin += tile_) {
-          int64_t end = std::min(begin + tile_, range_end), n = end - begin;
-          for (size_t r = 0; r < registers.size(); ++r)
-            registers[r] = storage.data() + static_cast<int64_t>(r) * tile_;
-          for (size_t i = 0; i < inputs_.size(); ++i) {
-            const TileOperand& in = inputs_[i];
-            if (lies_densely(in, domain_)) {
-              registers[i] = static_cast<float*>(in.data) + begin;
-              continue;
-            }
-            gather(in, domain_, begin, end, registers[i]);
-          }
-          for (size_t o = 0; o < outputs_.size(); ++o) {
-            size_t reg = static_cast<size_t>(program_.outputs[o]);
-            if (computed_in_place_[o])
-              registers[reg] = static_cast<float*>(outputs_[o].data) + begin;
-          }
-          for (const TileInstruction& in : program_.instructions)
-            apply(in, registers[static_cast<size_t>(in.a)], registers[static_cast<size_t>(in.b)],
-                  registers[static_cast<size_t>(in.target)], n);
-          for (size_t o = 0; o < outputs_.size(); ++o) {
-            const float* from = registers[static_cast<size_t>(program_.outputs[o])];
-            const TileOperand& out = outputs_[o];
-            if (computed_in_place_[o]) continue;
-            scatter(out, domain_, begin, end, from);
-          }
+  for_each_range(domain_.elements(), parts_for(bytes_), [&](Range range) {
+    // A thread's registers stay from run to run, so that a run allocates nothing.
+    static thread_local std::vector<float> storage;
+    static thread_local std::vector<float*> registers;
+    if (storage.size() < static_cast<size_t>(tile_ * program_.registers))
+      storage.resize(static_cast<size_t>(tile_ * program_.registers));
+    registers.resize(static_cast<size_t>(program_.registers));
+    for (int64_t begin = range.begin; begin < range.end; begin += tile_) {
+      int64_t end = std::min(begin + tile_, range.end), n = end - begin;
+      for (size_t r = 0; r < registers.size(); ++r)
+        registers[r] = storage.data() + static_cast<int64_t>(r) * tile_;
+      for (size_t i = 0; i < inputs_.size(); ++i) {
+        const TileOperand& in = inputs_[i];
+        if (lies_densely(in, domain_)) {
+          registers[i] = static_cast<float*>(in.data) + begin;
+          continue;
         }
-      });
+        gather(in, domain_, begin, end, registers[i]);
+      }
+      for (size_t o = 0; o < outputs_.size(); ++o) {
+        size_t reg = static_cast<size_t>(program_.outputs[o]);
+        if (computed_in_place_[o]) registers[reg] = static_cast<float*>(outputs_[o].data) + begin;
+      }
+      for (const TileInstruction& in : program_.instructions)
+        apply(in, registers[static_cast<size_t>(in.a)], registers[static_cast<size_t>(in.b)],
+              registers[static_cast<size_t>(in.target)], n);
+      for (size_t o = 0; o < outputs_.size(); ++o) {
+        const float* from = registers[static_cast<size_t>(program_.outputs[o])];
+        const TileOperand& out = outputs_[o];
+        if (computed_in_place_[o]) continue;
+        scatter(out, domain_, begin, end, from);
+      }
+    }
+  });
 }
 
 }  // namespace ridge::backends::cpu

@@ -146,9 +146,8 @@ namespace ridge::backends::cpu {
 HWY_EXPORT(quantize_rows);
 
 void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out) {
-  const int64_t bytes = out.tokens * out.in * static_cast<int64_t>(sizeof(float));
-  for_each_range(out.tokens, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    HWY_DYNAMIC_DISPATCH(quantize_rows)(x, out, Range{begin, end});
+  for_each_range(out.tokens, parts_for(bytes_of<float>(out.tokens * out.in)), [&](Range range) {
+    HWY_DYNAMIC_DISPATCH(quantize_rows)(x, out, range);
   });
 }
 

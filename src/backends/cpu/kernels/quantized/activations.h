@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Activations rounded to 16 or 8 bits for products with quantized weights: their layout and the
-// rounding. Not the products: matmul.h.
+// Activations rounded to 16 or 8 bits for GEMMs with quantized weights: their layout and the
+// rounding. Not the GEMMs: matmul.h.
 //
 // Each row is cut into blocks of 32: x_i is about unit * q_i with unit = max |x| / 32258 and q_i
 // the nearest integer. Products of many tokens read q as words. Those of few tokens, which multiply

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target: a block of any GGUF format as unsigned 8-bit codes with a scale and an offset per
 // group, x_i = scale[g] * code_i + offset[g] (exactly dequantize's value, but for the last
-// rounding), and as floats. Plain loops that the compiler vectorizes for each target; the products'
-// inner loops have forms of their own.
+// rounding), and as floats. Plain loops that the compiler vectorizes for each target; the GEMMs'
+// inner loops have other forms.
 #include <hwy/highway.h>
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/kernels/quantized/unpack.h"
 #include "base/block_formats.h"
 
 #if defined(RIDGE_CPU_QUANTIZED_CODES_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -56,36 +57,30 @@ HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* codes) {
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ4_0& block, uint8_t* codes, float* scale, float* offset) {
-  split_nibbles(block.quants, 16, codes, codes + 16);
-  scale[0] = half_to_float(block.scale);
-  offset[0] = -8.0f * scale[0];
+// The code that stands for 0 in formats without mins.
+template <typename Block>
+constexpr float kZeroCode = 0;
+template <>
+inline constexpr float kZeroCode<BlockQ4_0> = 8;
+template <>
+inline constexpr float kZeroCode<BlockQ5_0> = 16;
+
+// Of the formats of 32 elements in nibbles: Q4_0, Q4_1, Q5_0 and Q5_1.
+template <typename Block>
+HWY_INLINE void unpack_codes(const Block& block, const UnpackedCodes& to) {
+  split_nibbles(block.quants, 16, to.codes, to.codes + 16);
+  if constexpr (requires { block.high_bits; }) add_fifth_bits(block.high_bits, to.codes);
+  to.scales[0] = half_to_float(block.scale);
+  if constexpr (requires { block.min; })
+    to.offsets[0] = half_to_float(block.min);
+  else
+    to.offsets[0] = -kZeroCode<Block> * to.scales[0];
 }
 
-HWY_INLINE void unpack_codes(const BlockQ4_1& block, uint8_t* codes, float* scale, float* offset) {
-  split_nibbles(block.quants, 16, codes, codes + 16);
-  scale[0] = half_to_float(block.scale);
-  offset[0] = half_to_float(block.min);
-}
-
-HWY_INLINE void unpack_codes(const BlockQ5_0& block, uint8_t* codes, float* scale, float* offset) {
-  split_nibbles(block.quants, 16, codes, codes + 16);
-  add_fifth_bits(block.high_bits, codes);
-  scale[0] = half_to_float(block.scale);
-  offset[0] = -16.0f * scale[0];
-}
-
-HWY_INLINE void unpack_codes(const BlockQ5_1& block, uint8_t* codes, float* scale, float* offset) {
-  split_nibbles(block.quants, 16, codes, codes + 16);
-  add_fifth_bits(block.high_bits, codes);
-  scale[0] = half_to_float(block.scale);
-  offset[0] = half_to_float(block.min);
-}
-
-HWY_INLINE void unpack_codes(const BlockQ8_0& block, uint8_t* codes, float* scale, float* offset) {
-  for (int i = 0; i < 32; ++i) codes[i] = static_cast<uint8_t>(block.quants[i] ^ -128);
-  scale[0] = half_to_float(block.scale);
-  offset[0] = -128.0f * scale[0];
+HWY_INLINE void unpack_codes(const BlockQ8_0& block, const UnpackedCodes& to) {
+  for (int i = 0; i < 32; ++i) to.codes[i] = static_cast<uint8_t>(block.quants[i] ^ -128);
+  to.scales[0] = half_to_float(block.scale);
+  to.offsets[0] = -128.0f * to.scales[0];
 }
 
 HWY_INLINE void split_two_bits(const uint8_t* packed, uint8_t* codes) {
@@ -97,64 +92,61 @@ HWY_INLINE void split_two_bits(const uint8_t* packed, uint8_t* codes) {
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ2_K& block, uint8_t* codes, float* scale, float* offset) {
-  split_two_bits(block.quants, codes);
+HWY_INLINE void unpack_codes(const BlockQ2_K& block, const UnpackedCodes& to) {
+  split_two_bits(block.quants, to.codes);
   const float d = half_to_float(block.scale), m = half_to_float(block.min);
   for (int g = 0; g < 16; ++g) {
-    scale[g] = d * static_cast<float>(block.scales[g] & 15);
-    offset[g] = -m * static_cast<float>(block.scales[g] >> 4);
+    to.scales[g] = d * static_cast<float>(block.scales[g] & 15);
+    to.offsets[g] = -m * static_cast<float>(block.scales[g] >> 4);
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ3_K& block, uint8_t* codes, float* scale, float* offset) {
-  split_two_bits(block.quants, codes);
+// Sets bit `shift` of 256 codes: the g-th 32 of them have bit g of each of 32 bytes.
+HWY_INLINE void add_high_bits(const uint8_t* high_bits, int shift, uint8_t* codes) {
   for (int g = 0; g < 8; ++g) {
     for (int i = 0; i < 32; ++i) {
       codes[32 * g + i] =
-          static_cast<uint8_t>(codes[32 * g + i] | (((block.high_bits[i] >> g) & 1) << 2));
+          static_cast<uint8_t>(codes[32 * g + i] | (((high_bits[i] >> g) & 1) << shift));
     }
   }
+}
+
+HWY_INLINE void unpack_codes(const BlockQ3_K& block, const UnpackedCodes& to) {
+  split_two_bits(block.quants, to.codes);
+  add_high_bits(block.high_bits, 2, to.codes);
   const float d = half_to_float(block.scale);
   for (int g = 0; g < 16; ++g) {
-    scale[g] = d * static_cast<float>(q3_k_scale(block.scales, g));
-    offset[g] = -4.0f * scale[g];
+    to.scales[g] = d * static_cast<float>(q3_k_scale(block.scales, g));
+    to.offsets[g] = -4.0f * to.scales[g];
   }
 }
 
 // Of Q4_K and Q5_K.
 template <typename Block>
-HWY_INLINE void unpack_k_scales(const Block& block, float* scale, float* offset) {
+HWY_INLINE void unpack_k_nibbles(const Block& block, const UnpackedCodes& to) {
+  for (int pair = 0; pair < 4; ++pair) {
+    uint8_t* low = to.codes + 64 * pair;
+    split_nibbles(block.quants + 32 * pair, 32, low, low + 32);
+  }
+  if constexpr (requires { block.high_bits; }) add_high_bits(block.high_bits, 4, to.codes);
   const float d = half_to_float(block.scale), m = half_to_float(block.min);
   for (int g = 0; g < 8; ++g) {
     const ScaleMin sub = k_scale_min(block.scales, g);
-    scale[g] = d * static_cast<float>(sub.scale);
-    offset[g] = -m * static_cast<float>(sub.min);
+    to.scales[g] = d * static_cast<float>(sub.scale);
+    to.offsets[g] = -m * static_cast<float>(sub.min);
   }
 }
 
-HWY_INLINE void unpack_codes(const BlockQ4_K& block, uint8_t* codes, float* scale, float* offset) {
-  for (int pair = 0; pair < 4; ++pair) {
-    split_nibbles(block.quants + 32 * pair, 32, codes + 64 * pair, codes + 64 * pair + 32);
-  }
-  unpack_k_scales(block, scale, offset);
+HWY_INLINE void unpack_codes(const BlockQ4_K& block, const UnpackedCodes& to) {
+  unpack_k_nibbles(block, to);
+}
+HWY_INLINE void unpack_codes(const BlockQ5_K& block, const UnpackedCodes& to) {
+  unpack_k_nibbles(block, to);
 }
 
-HWY_INLINE void unpack_codes(const BlockQ5_K& block, uint8_t* codes, float* scale, float* offset) {
-  for (int pair = 0; pair < 4; ++pair) {
-    split_nibbles(block.quants + 32 * pair, 32, codes + 64 * pair, codes + 64 * pair + 32);
-  }
-  for (int g = 0; g < 8; ++g) {
-    for (int i = 0; i < 32; ++i) {
-      codes[32 * g + i] =
-          static_cast<uint8_t>(codes[32 * g + i] | (((block.high_bits[i] >> g) & 1) << 4));
-    }
-  }
-  unpack_k_scales(block, scale, offset);
-}
-
-HWY_INLINE void unpack_codes(const BlockQ6_K& block, uint8_t* codes, float* scale, float* offset) {
+HWY_INLINE void unpack_codes(const BlockQ6_K& block, const UnpackedCodes& out) {
   for (int half = 0; half < 2; ++half) {
-    uint8_t* to = codes + 128 * half;
+    uint8_t* to = out.codes + 128 * half;
     split_nibbles(block.low_bits + 64 * half, 64, to, to + 64);
     for (int group = 0; group < 4; ++group) {
       for (int i = 0; i < 32; ++i) {
@@ -165,8 +157,8 @@ HWY_INLINE void unpack_codes(const BlockQ6_K& block, uint8_t* codes, float* scal
   }
   const float d = half_to_float(block.scale);
   for (int g = 0; g < 16; ++g) {
-    scale[g] = d * static_cast<float>(block.scales[g]);
-    offset[g] = -32.0f * scale[g];
+    out.scales[g] = d * static_cast<float>(block.scales[g]);
+    out.offsets[g] = -32.0f * out.scales[g];
   }
 }
 

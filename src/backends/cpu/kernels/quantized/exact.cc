@@ -44,7 +44,7 @@ void gemv_exact_rows(const QuantizedProduct& product,
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t column = 0; column < weight.in; column += kExactRowDepth) {
       const int64_t depth = std::min(kExactRowDepth, weight.in - column);
-      unpack_floats(weight, row, column, depth, part);
+      unpack_floats({weight, row, column, depth}, part);
       for (int64_t n = 0; n < tokens; ++n) {
         const float* token = x[n] + column;
         const float dot = sum_lanes(depth, [&](auto lanes_part, int64_t i, V32& total) HWY_ATTR {
@@ -100,7 +100,7 @@ HWY_INLINE void unpack_float_panel(const QuantizedMatrix& weight,
   alignas(64) float part[kExactPanelDepth];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
-      unpack_floats(weight, row + r, column, depth, part);
+      unpack_floats({weight, row + r, column, depth}, part);
     } else {
       std::fill_n(part, depth, 0.0f);
     }
@@ -145,9 +145,6 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-HWY_EXPORT(gemv_exact_rows);
-HWY_EXPORT(gemm_exact_task);
-
 void check(std::span<const QuantizedProduct> products) {
   for (const QuantizedProduct& product : products) {
     RIDGE_CHECK(supports_quantized(product.weight.dtype), "no exact product for {}",
@@ -159,6 +156,7 @@ void check(std::span<const QuantizedProduct> products) {
 
 }  // namespace
 
+HWY_EXPORT(gemv_exact_rows);
 void quantized_gemv_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {
@@ -176,6 +174,7 @@ void quantized_gemv_exact(std::span<const QuantizedProduct> products,
   });
 }
 
+HWY_EXPORT(gemm_exact_task);
 void quantized_gemm_exact(std::span<const QuantizedProduct> products,
                           StridedRows<const float> x,
                           int64_t tokens) {

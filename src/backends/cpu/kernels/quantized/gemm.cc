@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit products of many tokens: the split into tasks, the choice of the inner loop, and
+// 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and
 // its portable form. The fast inner loops lie in files named for their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemm.cc"
@@ -79,7 +79,7 @@ void multiply_panel(PanelTimesVectors kernel,
   for (int64_t column = 0; column < x.in; column += kPanelDepth) {
     call.column = column;
     call.depth = std::min(kPanelDepth, x.in - column);
-    unpack_words(product.weight, row, column, call.depth, panel);
+    unpack_words({product.weight, row, column, call.depth}, panel);
     call.accumulate = product.accumulate || column > 0;
     kernel(call);
   }

@@ -66,19 +66,16 @@ void fill_up(const ActivationTiles& out) {
 }  // namespace
 
 void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
-  for_each_range(out.tokens, parts_for(4 * out.tokens * out.in), [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) round_token(x[n], out, n);
+  for_each_range(out.tokens, parts_for(4 * out.tokens * out.in), [&](Range range) {
+    for (int64_t n = range.begin; n < range.end; ++n) round_token(x[n], out, n);
   });
   fill_up(out);
 }
 
 // Bound: two shuffles' ports, about 7 cycles per 32 columns of a row.
-void unpack_tiles(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  WeightTiles& tiles) {
-  if (is_panels(weight.dtype)) return unpack_panel_tiles(weight, row, column, depth, tiles);
+void unpack_tiles(const WeightPart& part, WeightTiles& tiles) {
+  auto [weight, row, column, depth] = part;
+  if (is_panels(weight.dtype)) return unpack_panel_tiles(part, tiles);
   RowCodes from;
   tiles.depth_tiles = depth / kTileDepth;
   const int64_t group = code_format(weight.dtype).group;
@@ -86,8 +83,8 @@ void unpack_tiles(const QuantizedMatrix& weight,
     if (row >= weight.out) return;
     for (int64_t r = 0; r < kTileRows; ++r) {
       if (row + r < weight.out) {
-        unpack_codes(weight, row + r, column, depth, from.codes[r], from.scales[r],
-                     from.offsets[r]);
+        unpack_codes({weight, row + r, column, depth},
+                     {from.codes[r], from.scales[r], from.offsets[r]});
       } else {
         std::fill_n(from.codes[r], depth, uint8_t{0});
         std::fill_n(from.scales[r], depth / group, 0.0f);

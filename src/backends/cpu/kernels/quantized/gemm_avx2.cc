@@ -12,26 +12,6 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline constexpr int64_t kPairWords = 2 * kPanelRows;  // of the panel, per two columns
-
-// Where a token's parts begin for the panel's first column; all tokens have the same stride.
-struct TokenRows {
-  const std::byte* words;
-  const std::byte* scales;
-  const std::byte* sums;
-  int64_t stride;
-
-  __m256i two_words(int64_t token, int64_t k) const {
-    return _mm256_set1_epi32(*reinterpret_cast<const int32_t*>(words + token * stride + 2 * k));
-  }
-  __m256 scale(int64_t token, int64_t block) const {
-    return _mm256_broadcast_ss(reinterpret_cast<const float*>(scales + token * stride) + block);
-  }
-  __m256 sum(int64_t token, int64_t group) const {
-    return _mm256_broadcast_ss(reinterpret_cast<const float*>(sums + token * stride) + group);
-  }
-};
-
 inline __m256i load(const int16_t* from) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
 }
@@ -55,7 +35,7 @@ inline void group_dots(const int16_t* panel,
                   second = load(panel + pair * kPairWords + kPairWords / 2);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
-      const __m256i two = x.two_words(t, k + 2 * pair);
+      const __m256i two = _mm256_set1_epi32(x.two_words(t, k + 2 * pair));
       const __m256i a = _mm256_madd_epi16(first, two), b = _mm256_madd_epi16(second, two);
       dots[0][t] = pair == 0 ? a : in_order(_mm256_add_epi32(dots[0][t], a));
       dots[1][t] = pair == 0 ? b : in_order(_mm256_add_epi32(dots[1][t], b));
@@ -77,14 +57,14 @@ void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
     const float* offsets = panel.offsets + g * kPanelRows;
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; ++t) {
-      const __m256 scale = x.scale(t, g * kGroup / kActivationBlock);
+      const __m256 scale = _mm256_set1_ps(x.scale(t, g * kGroup / kActivationBlock));
 #pragma GCC unroll 2
       for (int half = 0; half < 2; ++half) {
         const __m256 both = _mm256_mul_ps(_mm256_load_ps(scales + 8 * half), scale);
         total[half][t] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dots[half][t]), both, total[half][t]);
         if constexpr (kHasMin) {
-          total[half][t] =
-              _mm256_fmadd_ps(_mm256_load_ps(offsets + 8 * half), x.sum(t, g), total[half][t]);
+          total[half][t] = _mm256_fmadd_ps(_mm256_load_ps(offsets + 8 * half),
+                                           _mm256_set1_ps(x.sum(t, g)), total[half][t]);
         }
       }
     }
@@ -100,22 +80,13 @@ void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
 
 template <int kGroup, bool kHasMin>
 void multiply_tokens(const PanelProduct& call) {
-  const QuantizedActivations& x = *call.x;
-  const int64_t group_offset = call.column / kGroup;
-  const auto rows_at = [&](int64_t n) {
-    const float* sums = kGroup == 16 ? x.half_sums(n) : x.sums(n);
-    return TokenRows{
-        reinterpret_cast<const std::byte*>(x.words(n) + call.column),
-        reinterpret_cast<const std::byte*>(x.scales(n) + call.column / kActivationBlock),
-        reinterpret_cast<const std::byte*>(sums + group_offset), x.row_bytes()};
-  };
   // Their 6 + 6 accumulators, two vectors of words,
   // an activation and a product are the 16 registers.
   constexpr int kTokens = 3;
   int64_t n = call.tokens.begin;
   for (; n + kTokens <= call.tokens.end; n += kTokens)
-    multiply<kGroup, kHasMin, kTokens>(call, rows_at(n), n);
-  for (; n < call.tokens.end; ++n) multiply<kGroup, kHasMin, 1>(call, rows_at(n), n);
+    multiply<kGroup, kHasMin, kTokens>(call, {call, kGroup, n}, n);
+  for (; n < call.tokens.end; ++n) multiply<kGroup, kHasMin, 1>(call, {call, kGroup, n}, n);
 }
 
 }  // namespace

@@ -14,26 +14,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-inline constexpr int64_t kPairWords = 2 * kPanelRows;  // of the panel, per two columns
-inline constexpr int kTileTokens = 8;                  // 8 + 8 of the 32 registers hold sums
-
-// Where a token's parts begin for the panel's first column; all tokens have the same stride.
-struct TokenRows {
-  const std::byte* words;
-  const std::byte* scales;
-  const std::byte* sums;
-  int64_t stride;
-
-  __m512i two_words(int64_t token, int64_t k) const {
-    return _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(words + token * stride + 2 * k));
-  }
-  __m512 scale(int64_t token, int64_t block) const {
-    return _mm512_set1_ps(reinterpret_cast<const float*>(scales + token * stride)[block]);
-  }
-  __m512 sum(int64_t token, int64_t group) const {
-    return _mm512_set1_ps(reinterpret_cast<const float*>(sums + token * stride)[group]);
-  }
-};
+inline constexpr int kTileTokens = 8;  // 8 + 8 of the 32 registers hold sums
 
 template <int kGroup, bool kHasMin, int kTokens>
 void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
@@ -49,15 +30,18 @@ void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
       const __m512i w = _mm512_load_si512(words + pair * kPairWords);
 #pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t)
-        dots[t] = _mm512_dpwssd_epi32(dots[t], w, x.two_words(t, g * kGroup + 2 * pair));
+        dots[t] = _mm512_dpwssd_epi32(dots[t], w,
+                                      _mm512_set1_epi32(x.two_words(t, g * kGroup + 2 * pair)));
     }
     const __m512 scales = _mm512_load_ps(panel.scales + g * kPanelRows);
     const __m512 offsets = _mm512_load_ps(panel.offsets + g * kPanelRows);
 #pragma GCC unroll 8
     for (int t = 0; t < kTokens; ++t) {
-      const __m512 both = _mm512_mul_ps(scales, x.scale(t, g * kGroup / kActivationBlock));
+      const __m512 both =
+          _mm512_mul_ps(scales, _mm512_set1_ps(x.scale(t, g * kGroup / kActivationBlock)));
       totals[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dots[t]), both, totals[t]);
-      if constexpr (kHasMin) totals[t] = _mm512_fmadd_ps(offsets, x.sum(t, g), totals[t]);
+      if constexpr (kHasMin)
+        totals[t] = _mm512_fmadd_ps(offsets, _mm512_set1_ps(x.sum(t, g)), totals[t]);
     }
   }
   const __mmask16 rows = static_cast<__mmask16>((1u << call.rows) - 1);
@@ -70,20 +54,11 @@ void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
 
 template <int kGroup, bool kHasMin>
 void multiply_tokens(const PanelProduct& call) {
-  const QuantizedActivations& x = *call.x;
-  const auto rows_at = [&](int64_t n) {
-    const float* sums = kGroup == 16 ? x.half_sums(n) : x.sums(n);
-    const float* scales = x.scales(n) + call.column / kActivationBlock;
-    return TokenRows{reinterpret_cast<const std::byte*>(x.words(n) + call.column),
-                     reinterpret_cast<const std::byte*>(scales),
-                     reinterpret_cast<const std::byte*>(sums + call.column / kGroup),
-                     x.row_bytes()};
-  };
   int64_t n = call.tokens.begin;
   for (; n + kTileTokens <= call.tokens.end; n += kTileTokens) {
-    multiply<kGroup, kHasMin, kTileTokens>(call, rows_at(n), n);
+    multiply<kGroup, kHasMin, kTileTokens>(call, {call, kGroup, n}, n);
   }
-  for (; n < call.tokens.end; ++n) multiply<kGroup, kHasMin, 1>(call, rows_at(n), n);
+  for (; n < call.tokens.end; ++n) multiply<kGroup, kHasMin, 1>(call, {call, kGroup, n}, n);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8- and 16-bit products of few tokens: the split of rows over threads, the choice of the inner
+// 8- and 16-bit GEMMs of few tokens: the split of rows over threads, the choice of the inner
 // loop, and its portable form. The fast inner loops lie in files named for their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemv.cc"
@@ -70,7 +70,7 @@ void gemv_portable(const RowsProduct& call) {
       float total = 0;
       for (int64_t column = 0; column < x.in; column += kStep) {
         const int64_t depth = std::min(kStep, x.in - column);
-        unpack_codes(weight, row, column, depth, codes, scales, offsets);
+        unpack_codes({weight, row, column, depth}, {codes, scales, offsets});
         for (int64_t g = 0; g < depth / group; ++g) {
           const int8_t* part = vector.codes(n) + column + g * group;
           int32_t dot = 0;
@@ -122,7 +122,7 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
 }  // namespace
 
 // Each thread takes its share of every product's
-// rows, so that products of several dtypes stay even.
+// rows, so that GEMMs of several dtypes stay even.
 void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {

@@ -392,8 +392,8 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
   float scales[16], offsets[16];
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int64_t b = 0; b < weight.in / kSuperBlockElements; ++b) {
-      unpack_codes(weight, row, b * kSuperBlockElements, kSuperBlockElements, codes, scales,
-                   offsets);
+      unpack_codes({weight, row, b * kSuperBlockElements, kSuperBlockElements},
+                   {codes, scales, offsets});
       for (int64_t v = 0; v < call.x.vectors(); ++v) {
         const Token x = call.vector(v);
         const float* sums = x.half_sums + 16 * b;

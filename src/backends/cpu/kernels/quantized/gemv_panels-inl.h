@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the products of few tokens with panels of 16 rows share: the walk over the
+// What the GEMMs of few tokens with panels of 16 rows share: the walk over the
 // strips of panels and the vectors that are multiplied at once. The inner loops
 // are gemv_panels_avx2.cc's and gemv_panels_avx512.cc's.
 #pragma once
@@ -104,6 +104,13 @@ void multiply_strips(const RowsProduct& call) {
       for (size_t g = 0; g < groups; ++g) products[g](strip, vectors[g]);
     }
   }
+}
+
+// Form<Panel> with the panel of the weight's format.
+template <template <typename> typename Form>
+void multiply_panels(const RowsProduct& call) {
+  with_panel(call.weight.dtype,
+             [&](auto type) { multiply_strips<Form<typename decltype(type)::type>>(call); });
 }
 
 }  // namespace

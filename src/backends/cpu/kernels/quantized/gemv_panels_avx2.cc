@@ -12,6 +12,8 @@
 #pragma GCC target("avx2,fma,f16c")
 #include <immintrin.h>
 
+#include "backends/cpu/kernels/quantized/panel_walk-inl.h"
+
 namespace ridge::backends::cpu {
 namespace {
 
@@ -203,6 +205,8 @@ struct Scales<PanelQ6_K> {
 template <typename P>
 struct PanelForm {
   using Panel = P;
+  using PanelScales = Scales<Panel>;
+  static constexpr int64_t kFetchedAhead = kFetchBytes;
   static constexpr int kOffset = std::is_same_v<Panel, PanelQ8_0> ? 0 : Panel::kOffset;
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
   static constexpr int64_t kColumns = Panel::kScaleColumns;
@@ -259,17 +263,10 @@ struct PanelForm {
     __m256 totals[2][kTokens];
     for (auto& rows : totals)
       for (__m256& total : rows) total = _mm256_setzero_ps();
-    int64_t part = 0;
-    for (int64_t p = 0; p < strip.across; ++p) {
-      const Panel& panel = strip.panels[p];
-      const Scales<Panel> scales(panel);
-      for (int s = 0; s < kScaleCount<Panel>; s += 2, part += 2) {
-        if (s % 4 == 0) fetch_after<kFetchBytes>(panel, s, strip.path);
-#pragma GCC unroll 2
-        for (int odd = 0; odd < 2; ++odd)
-          add_part<kTokens, kParts>(panel, scales, s + odd, x, part + odd, totals);
-      }
-    }
+    for_each_scale<PanelForm>(
+        strip, [&](const Panel& panel, const auto& scales, int s, int, int64_t part) {
+          add_part<kTokens, kParts>(panel, scales, s, x, part, totals);
+        });
     for (int t = 0; t < kTokens; ++t)
       for (int rows = 0; rows < 2; ++rows) {
         float* y = x.y[t] + strip.row + 8 * rows;
@@ -285,10 +282,7 @@ struct PanelForm {
 // Bound: memory for one token. 16 rows of 64 columns take 170 vector instructions for 576 bytes
 // (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0), 162 for 1088 (Q8_0), 194 for 576 (Q4_K) and 320
 // for 840 (Q6_K), in two parts 262, 276, 377, 383, 292 and 446, some three a cycle.
-void gemv_panels_avx2(const RowsProduct& call) {
-  with_panel(call.weight.dtype,
-             [&](auto type) { multiply_strips<PanelForm<typename decltype(type)::type>>(call); });
-}
+void gemv_panels_avx2(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu
 #pragma GCC pop_options

@@ -13,6 +13,8 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
+#include "backends/cpu/kernels/quantized/panel_walk-inl.h"
+
 namespace ridge::backends::cpu {
 namespace {
 
@@ -43,6 +45,8 @@ inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i*
 template <typename P>
 struct PanelForm {
   using Panel = P;
+  using PanelScales = Scales<Panel>;
+  static constexpr int64_t kFetchedAhead = kFetchBytes;
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
   static constexpr int64_t kColumns = Panel::kScaleColumns;
 
@@ -96,17 +100,10 @@ struct PanelForm {
     __m512 totals[2][kTokens];
     for (auto& half : totals)
       for (__m512& total : half) total = _mm512_setzero_ps();
-    int64_t part = 0;
-    for (int64_t p = 0; p < strip.across; ++p) {
-      const Panel& panel = strip.panels[p];
-      const Scales<Panel> scales(panel);
-      for (int s = 0; s < kScaleCount<Panel>; s += 2, part += 2) {
-        if (s % 4 == 0) fetch_after<kFetchBytes>(panel, s, strip.path);
-#pragma GCC unroll 2
-        for (int odd = 0; odd < 2; ++odd)
-          add_part<kTokens, kParts>(panel, scales, s + odd, x, part + odd, totals[odd]);
-      }
-    }
+    for_each_scale<PanelForm>(
+        strip, [&](const Panel& panel, const auto& scales, int s, int odd, int64_t part) {
+          add_part<kTokens, kParts>(panel, scales, s, x, part, totals[odd]);
+        });
     for (int t = 0; t < kTokens; ++t) {
       float* y = x.y[t] + strip.row;
       __m512 sum = _mm512_add_ps(totals[0][t], totals[1][t]);
@@ -121,10 +118,7 @@ struct PanelForm {
 // Bound: memory for one token. 16 rows of 64 columns take 70 instructions of 512 bits for 576 bytes
 // (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0), 62 for 1088 (Q8_0), 80 for 576 (Q4_K) and 128 for 840
 // (Q6_K), in two parts 110, 148, 102, 120 and 176, two a cycle.
-void gemv_panels_avx512(const RowsProduct& call) {
-  with_panel(call.weight.dtype,
-             [&](auto type) { multiply_strips<PanelForm<typename decltype(type)::type>>(call); });
-}
+void gemv_panels_avx512(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu
 #pragma GCC pop_options

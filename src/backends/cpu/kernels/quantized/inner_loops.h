@@ -30,14 +30,15 @@ void for_each_panel_task(std::span<const QuantizedProduct> products,
   for (const QuantizedProduct& product : products) panels += panels_of(product.weight);
   if (panels == 0 || tokens == 0) return;
   const int64_t parts = parts_for(panels * panel_rows * products[0].weight.in * tokens);
-  const int64_t wanted = (kTasksPerThread * parts + panels - 1) / panels;
+  const int64_t even = (kTasksPerThread * parts + panels - 1) / panels;
   const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
-  const int64_t cuts = std::clamp<int64_t>(wanted, 1, most);
-  for_each_range(panels * cuts, parts, [&](int64_t begin, int64_t end) {
+  const int64_t cuts = std::clamp<int64_t>(even, 1, most);
+  for_each_range(panels * cuts, parts, [&](Range range) {
     int64_t first = 0;  // task of the present product
     for (const QuantizedProduct& product : products) {
       const int64_t tasks = panels_of(product.weight) * cuts;
-      const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, tasks);
+      const int64_t from = std::max(range.begin - first, int64_t{0});
+      const int64_t to = std::min(range.end - first, tasks);
       for (int64_t task = from; task < to; ++task) {
         body(product, task / cuts * panel_rows, part_of(tokens, cuts, task % cuts, kTokenCut));
       }
@@ -88,6 +89,35 @@ struct PanelProduct {
   bool accumulate = false;
 };
 using PanelTimesVectors = void (*)(const PanelProduct& call);
+
+// Where the tokens' parts begin for a panel's first column; all tokens have the same stride.
+struct TokenRows {
+  // Of tokens from n on; `group` is the format's.
+  TokenRows(const PanelProduct& call, int64_t group, int64_t n)
+      : words(reinterpret_cast<const std::byte*>(call.x->words(n) + call.column)),
+        scales(
+            reinterpret_cast<const std::byte*>(call.x->scales(n) + call.column / kActivationBlock)),
+        sums(reinterpret_cast<const std::byte*>(
+            (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
+        stride(call.x->row_bytes()) {}
+
+  // Two columns' words in one.
+  int32_t two_words(int64_t token, int64_t k) const {
+    return *reinterpret_cast<const int32_t*>(words + token * stride + 2 * k);
+  }
+  float scale(int64_t token, int64_t block) const {
+    return reinterpret_cast<const float*>(scales + token * stride)[block];
+  }
+  float sum(int64_t token, int64_t group) const {
+    return reinterpret_cast<const float*>(sums + token * stride)[group];
+  }
+
+  const std::byte* words;
+  const std::byte* scales;
+  const std::byte* sums;
+  int64_t stride;
+};
+inline constexpr int64_t kPairWords = 2 * kPanelRows;  // of the panel, per two columns
 
 // Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
 void gemv_portable(const RowsProduct& call);

@@ -3,7 +3,7 @@
 // file. Not the formats (base/block_formats.h) and not the rounding of x (activations.h).
 //
 // Which form to choose:
-//   fast mode   quantize_activations once for all products that read the same x, then
+//   fast mode   quantize_activations once for all GEMMs that read the same x, then
 //               quantized_gemv (x in bytes) for N <= kGemvTokens, else quantized_gemm (x in words);
 //               both take any N. Error: that of x rounded to 8 or 16 bits; the integer sums are
 //               exact. Where there are tiles of bf16 (AMX), tiles.h for N > kGemvTokens.
@@ -11,7 +11,7 @@
 //               and sums in fp32.
 // A weight that is f32, f16 or bf16 (a file mixes them) has the exact forms alone: supports_fast().
 //
-// A call takes several products with the same x (q, k and v; gate and up), of
+// A call takes several GEMMs with the same x (q, k and v; gate and up), of
 // any mix of dtypes, and splits their rows of W over the threads in one parallel
 // region. Each output is one sum in an order that the shape and the instruction
 // set fix, so its bits depend on neither the thread count, nor N, nor what else
@@ -47,7 +47,7 @@ struct QuantizedProduct {
   bool accumulate = false;  // y += instead of y =
 };
 
-// Up to here a product reads W once for every few tokens and is bound by memory; from here on
+// Up to here a GEMM reads W once for every few tokens and is bound by memory; from here on
 // unpacking W for all tokens pays.
 inline constexpr int64_t kGemvTokens = 4;
 

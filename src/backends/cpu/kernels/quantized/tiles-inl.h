@@ -9,6 +9,7 @@
 
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/quantized/tiles.h"
+#include "backends/cpu/kernels/quantized/unpack.h"
 #include "base/block_formats.h"
 
 namespace ridge::backends::cpu {
@@ -38,20 +39,11 @@ struct WeightTiles {
   }
 };
 
-// Columns column .. column + depth - 1 of the kTilePanelRows rows from `row`; rows past the last
-// are zeros. column and depth are whole blocks, depth <= kTilePanelDepth.
-void unpack_tiles(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  WeightTiles& tiles);
+// kTilePanelRows rows; those past the last are zeros. depth <= kTilePanelDepth.
+void unpack_tiles(const WeightPart& part, WeightTiles& tiles);
 
 // The same of weights in panels of rows, which need AVX-512 with BF16.
-void unpack_panel_tiles(const QuantizedMatrix& weight,
-                        int64_t row,
-                        int64_t column,
-                        int64_t depth,
-                        WeightTiles& tiles);
+void unpack_panel_tiles(const WeightPart& part, WeightTiles& tiles);
 
 struct TileProduct {
   const WeightTiles* weights = nullptr;
@@ -174,7 +166,7 @@ void multiply_rows(const QuantizedProduct& product,
   call.y = {product.y.data + row, product.y.stride};
   const int64_t depth = tile_panel_depth(x.in);
   for (int64_t column = 0; column < x.in; column += depth) {
-    unpack_tiles(product.weight, row, column, std::min(depth, x.in - column), weights);
+    unpack_tiles({product.weight, row, column, std::min(depth, x.in - column)}, weights);
     call.first_depth_tile = column / kTileDepth;
     call.accumulate = product.accumulate || column > 0;
     multiply_panel<Unit>(call, token_tiles);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of weights in blocks by tiles of bf16 (AMX): the layouts of both operands and the form
-// of the product. Which products there are and what else multiplies them: matmul.h.
+// of the product. Which GEMMs there are and what else multiplies them: matmul.h.
 //
 // Activations and unpacked weights are rounded to bf16 and summed in fp32 inside a tile. Tiles of
 // 8-bit numbers, twice as fast in themselves, lose to that here: formats scale 16 or 32 columns at
 // a time, which fill a quarter or a half of such a tile's depth, and the integers have to leave the
-// tile after each group to be scaled (about 40 cycles beside the product's 16). And bf16 keeps
+// tile after each group to be scaled (about 40 cycles more than the product's 16). And bf16 keeps
 // eight bits of each activation, not of the largest in a block.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks to codes and floats, for every format; no product.
+// Blocks to codes and floats, for every format; no GEMM.
 #include "backends/cpu/kernels/quantized/unpack.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,40 +28,19 @@ constexpr int64_t block_elements() {
 }
 
 template <typename Block>
-HWY_INLINE const std::byte* block_address(const QuantizedMatrix& weight,
-                                          int64_t row,
-                                          int64_t column) {
+HWY_INLINE const Block* first_block(const WeightPart& part) {
   constexpr int64_t kElements = block_elements<Block>();
-  return weight.data +
-         (row * (weight.in / kElements) + column / kElements) * static_cast<int64_t>(sizeof(Block));
+  return reinterpret_cast<const Block*>(part.weight.data) +
+         part.row * (part.weight.in / kElements) + part.column / kElements;
 }
 
-template <typename Block>
-HWY_INLINE void row_codes(const std::byte* from,
-                          int64_t depth,
-                          int64_t group,
-                          uint8_t* codes,
-                          float* scales,
-                          float* offsets) {
-  constexpr int64_t kElements = block_elements<Block>();
-  const Block* block = reinterpret_cast<const Block*>(from);
-  for (int64_t k = 0; k < depth; k += kElements, ++block) {
-    unpack_codes(*block, codes + k, scales + k / group, offsets + k / group);
-  }
-}
-
-void unpack_row_codes(const QuantizedMatrix& weight,
-                      int64_t row,
-                      int64_t column,
-                      int64_t depth,
-                      uint8_t* codes,
-                      float* scales,
-                      float* offsets) {
-  const int64_t group = code_format(weight.dtype).group;
-  with_block(weight.dtype, [&](auto block) HWY_ATTR {
-    using Block = decltype(block);
-    row_codes<Block>(block_address<Block>(weight, row, column), depth, group, codes, scales,
-                     offsets);
+void unpack_row_codes(const WeightPart& part, const UnpackedCodes& to) {
+  const int64_t group = code_format(part.weight.dtype).group;
+  with_block(part.weight.dtype, [&](auto type) HWY_ATTR {
+    using Block = decltype(type);
+    const Block* block = first_block<Block>(part);
+    for (int64_t k = 0; k < part.depth; k += block_elements<Block>(), ++block)
+      unpack_codes(*block, {to.codes + k, to.scales + k / group, to.offsets + k / group});
   });
 }
 
@@ -86,18 +65,15 @@ HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, i
 }
 
 // Row by row through a linear copy that stays in L1.
-void unpack_word_panel(const QuantizedMatrix& weight,
-                       int64_t row,
-                       int64_t column,
-                       int64_t depth,
-                       WordPanel& panel) {
+void unpack_word_panel(const WeightPart& part, WordPanel& panel) {
+  const auto& [weight, row, column, depth] = part;
   const CodeFormat format = code_format(weight.dtype);
   const int64_t groups = depth / format.group;
   alignas(64) uint8_t codes[kPanelDepth], bytes[kPanelRows * kPanelDepth];
   alignas(64) float scales[kPanelDepth / 16], offsets[kPanelDepth / 16];
   for (int64_t r = 0; r < kPanelRows; ++r) {
     if (row + r < weight.out) {
-      unpack_row_codes(weight, row + r, column, depth, codes, scales, offsets);
+      unpack_row_codes({weight, row + r, column, depth}, {codes, scales, offsets});
     } else {
       std::fill_n(codes, depth, static_cast<uint8_t>(format.zero));
       std::fill_n(scales, groups, 0.0f);
@@ -187,9 +163,8 @@ HWY_INLINE void panel_scales(const PanelQ6_K& panel, int s, float* scales, float
 }
 
 template <typename Panel>
-HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel& to) {
+HWY_INLINE void panels_to_words(const Panel* panel, int64_t depth, WordPanel& to) {
   constexpr int64_t kCodes = Panel::kScaleColumns * kPanelRows;
-  const Panel* panel = reinterpret_cast<const Panel*>(from);
   alignas(64) uint8_t codes[kCodes];
   int64_t at = 0;  // scales
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
@@ -202,26 +177,21 @@ HWY_INLINE void panels_to_words(const std::byte* from, int64_t depth, WordPanel&
 
 static_assert(kPanelRows == kPanelRowCount && kPanelDepth % kSuperBlockElements == 0);
 
-void unpack_panels(const QuantizedMatrix& weight,
-                   int64_t row,
-                   int64_t column,
-                   int64_t depth,
-                   WordPanel& panel) {
-  with_panel(weight.dtype, [&](auto type) HWY_ATTR {
+void unpack_panels(const WeightPart& part, WordPanel& panel) {
+  with_panel(part.weight.dtype, [&](auto type) HWY_ATTR {
     using Panel = typename decltype(type)::type;
-    const int64_t at = (row / kPanelRowCount * weight.in + column) / Panel::kColumns;
-    panels_to_words<Panel>(weight.data + at * static_cast<int64_t>(sizeof(Panel)), depth, panel);
+    const int64_t at = (part.row / kPanelRowCount * part.weight.in + part.column) / Panel::kColumns;
+    panels_to_words(reinterpret_cast<const Panel*>(part.weight.data) + at, part.depth, panel);
   });
 }
 
 template <typename Block>
-HWY_INLINE void row_floats(const std::byte* from, int64_t depth, int64_t group, float* floats) {
+HWY_INLINE void row_floats(const Block* block, int64_t depth, int64_t group, float* floats) {
   constexpr int64_t kElements = block_elements<Block>();
   alignas(64) uint8_t codes[kElements];
   alignas(64) float scales[16], offsets[16];
-  for (int64_t k = 0; k < depth; k += kElements) {
-    row_codes<Block>(from + k / kElements * static_cast<int64_t>(sizeof(Block)), kElements, group,
-                     codes, scales, offsets);
+  for (int64_t k = 0; k < depth; k += kElements, ++block) {
+    unpack_codes(*block, {codes, scales, offsets});
     for (int64_t g = 0; g < kElements / group; ++g) {
       const float scale = scales[g], offset = offsets[g];
       const uint8_t* group_codes = codes + g * group;
@@ -233,40 +203,27 @@ HWY_INLINE void row_floats(const std::byte* from, int64_t depth, int64_t group, 
 }
 
 template <typename T, typename Convert>
-HWY_INLINE void row_plain(const QuantizedMatrix& weight,
-                          int64_t row,
-                          int64_t column,
-                          int64_t depth,
-                          float* floats,
-                          const Convert& convert) {
-  const std::byte* from =
-      weight.data + (row * weight.in + column) * static_cast<int64_t>(sizeof(T));
-  for (int64_t i = 0; i < depth; ++i) {
+HWY_INLINE void row_plain(const WeightPart& part, float* floats, const Convert& convert) {
+  const std::byte* from = part.weight.data + bytes_of<T>(part.row * part.weight.in + part.column);
+  for (int64_t i = 0; i < part.depth; ++i) {
     T value;
-    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    std::memcpy(&value, from + bytes_of<T>(i), sizeof(T));
     floats[i] = convert(value);
   }
 }
 
-void unpack_row_floats(const QuantizedMatrix& weight,
-                       int64_t row,
-                       int64_t column,
-                       int64_t depth,
-                       float* floats) {
-  const auto plain = [&](auto convert) HWY_ATTR {
-    row_plain<uint16_t>(weight, row, column, depth, floats, convert);
-  };
-  if (weight.dtype == DType::kF32) {
-    row_plain<float>(weight, row, column, depth, floats, [](float v) HWY_ATTR { return v; });
-  } else if (weight.dtype == DType::kF16) {
-    plain([](uint16_t bits) HWY_ATTR { return half_to_float(bits); });
-  } else if (weight.dtype == DType::kBF16) {
-    plain([](uint16_t bits) HWY_ATTR { return bf16_to_float(bits); });
+void unpack_row_floats(const WeightPart& part, float* floats) {
+  const DType dtype = part.weight.dtype;
+  if (dtype == DType::kF32) {
+    row_plain<float>(part, floats, [](float v) HWY_ATTR { return v; });
+  } else if (dtype == DType::kF16) {
+    row_plain<uint16_t>(part, floats, [](uint16_t v) HWY_ATTR { return half_to_float(v); });
+  } else if (dtype == DType::kBF16) {
+    row_plain<uint16_t>(part, floats, [](uint16_t v) HWY_ATTR { return bf16_to_float(v); });
   } else {
-    const int64_t group = code_format(weight.dtype).group;
-    with_block(weight.dtype, [&](auto block) HWY_ATTR {
-      using Block = decltype(block);
-      row_floats<Block>(block_address<Block>(weight, row, column), depth, group, floats);
+    with_block(dtype, [&](auto type) HWY_ATTR {
+      using Block = decltype(type);
+      row_floats(first_block<Block>(part), part.depth, code_format(dtype).group, floats);
     });
   }
 }
@@ -276,11 +233,6 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-
-HWY_EXPORT(unpack_row_codes);
-HWY_EXPORT(unpack_word_panel);
-HWY_EXPORT(unpack_panels);
-HWY_EXPORT(unpack_row_floats);
 
 CodeFormat code_format(DType dtype) {
   switch (dtype) {
@@ -318,34 +270,23 @@ bool supports_quantized(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16;
 }
 
-void unpack_words(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  WordPanel& panel) {
-  if (is_panels(weight.dtype))
-    HWY_DYNAMIC_DISPATCH(unpack_panels)(weight, row, column, depth, panel);
+HWY_EXPORT(unpack_word_panel);
+HWY_EXPORT(unpack_panels);
+void unpack_words(const WeightPart& part, WordPanel& panel) {
+  if (is_panels(part.weight.dtype))
+    HWY_DYNAMIC_DISPATCH(unpack_panels)(part, panel);
   else
-    HWY_DYNAMIC_DISPATCH(unpack_word_panel)(weight, row, column, depth, panel);
+    HWY_DYNAMIC_DISPATCH(unpack_word_panel)(part, panel);
 }
 
-void unpack_codes(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  uint8_t* codes,
-                  float* scales,
-                  float* offsets) {
-  HWY_DYNAMIC_DISPATCH(unpack_row_codes)
-  (weight, row, column, depth, codes, scales, offsets);
+HWY_EXPORT(unpack_row_codes);
+void unpack_codes(const WeightPart& part, const UnpackedCodes& codes) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_codes)(part, codes);
 }
 
-void unpack_floats(const QuantizedMatrix& weight,
-                   int64_t row,
-                   int64_t column,
-                   int64_t depth,
-                   float* floats) {
-  HWY_DYNAMIC_DISPATCH(unpack_row_floats)(weight, row, column, depth, floats);
+HWY_EXPORT(unpack_row_floats);
+void unpack_floats(const WeightPart& part, float* floats) {
+  HWY_DYNAMIC_DISPATCH(unpack_row_floats)(part, floats);
 }
 
 }  // namespace ridge::backends::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in blocks brought into the forms that products multiply: 8-bit codes
+// Weights in blocks brought into the forms that GEMMs multiply: 8-bit codes
 // with a scale and an offset per group, rows of 16 interleaved, or floats.
-// What the products share; callers of kernels take matmul.h.
+// What the GEMMs share; callers of kernels take matmul.h.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct CodeFormat {
 CodeFormat code_format(DType dtype);
 
 // 16 rows: two AVX2 vectors or one of AVX-512 hold two columns of each. 768 columns: 24 KiB of
-// words and up to 6 KiB of scales and offsets, so that the panel stays in a 32 KiB L1 beside the
-// activations that stream past it. A multiple of 256, so blocks are not cut.
+// words and up to 6 KiB of scales and offsets, so that the panel stays in a 32 KiB L1 while
+// the activations stream past it. A multiple of 256, so blocks are not cut.
 inline constexpr int64_t kPanelRows = 16;
 inline constexpr int64_t kPanelDepth = 768;
 
@@ -34,28 +34,29 @@ struct WordPanel {
   alignas(64) float offsets[kPanelRows * kPanelDepth / 16];  // [depth / group, 16], of has_min
 };
 
-// Columns column .. column + depth - 1 of the kPanelRows rows from `row`; rows past the last are
-// zeros. column and depth are whole blocks, of panels of rows whole panels; depth <= kPanelDepth.
-void unpack_words(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  WordPanel& panel);
+// Columns column .. column + depth - 1 of a row, or of as many rows from it on as a panel has.
+// column and depth are whole blocks, of panels of rows whole panels.
+struct WeightPart {
+  const QuantizedMatrix& weight;
+  int64_t row;
+  int64_t column;
+  int64_t depth;
+};
 
-// One row's part as codes [depth], scales and offsets [depth / group].
-void unpack_codes(const QuantizedMatrix& weight,
-                  int64_t row,
-                  int64_t column,
-                  int64_t depth,
-                  uint8_t* codes,
-                  float* scales,
-                  float* offsets);
+// Codes [depth], scales and offsets [depth / group].
+struct UnpackedCodes {
+  uint8_t* codes;
+  float* scales;
+  float* offsets;
+};
 
-// One row's part as floats. For plain types column and depth are free.
-void unpack_floats(const QuantizedMatrix& weight,
-                   int64_t row,
-                   int64_t column,
-                   int64_t depth,
-                   float* floats);
+// kPanelRows rows; those past the last are zeros. depth <= kPanelDepth.
+void unpack_words(const WeightPart& part, WordPanel& panel);
+
+// One row.
+void unpack_codes(const WeightPart& part, const UnpackedCodes& codes);
+
+// One row. For plain types column and depth are free.
+void unpack_floats(const WeightPart& part, float* floats);
 
 }  // namespace ridge::backends::cpu

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/partition.h"
+#include "backends/cpu/kernels/typed_dispatch.h"
 #include "base/bf16.h"
 
 namespace ridge::backends::cpu {
@@ -18,9 +19,9 @@ void causal_mask(const CausalMask<T>& call) {
     hidden = call.value;
   else
     hidden = float_to_bf16(call.value);
-  int64_t bytes = 2 * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
+  int64_t bytes = bytes_of<T>(2 * call.rows * call.columns);
+  for_each_range(call.rows, parts_for(bytes), [&](Range range) {
+    for (int64_t r = range.begin; r < range.end; ++r) {
       int64_t query = r % call.columns;
       int64_t first = call.window > 0 ? std::max<int64_t>(query - call.window + 1, 0) : 0;
       const T* x = call.x[r];
@@ -31,8 +32,6 @@ void causal_mask(const CausalMask<T>& call) {
     }
   });
 }
-
-template void causal_mask(const CausalMask<float>&);
-template void causal_mask(const CausalMask<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, causal_mask, CausalMask)
 
 }  // namespace ridge::backends::cpu

@@ -23,26 +23,27 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 // Bound: memory, 2 R C sizeof(T) while a row fits L2, 3 beyond.
 template <typename T>
 HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
-  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
   for (int64_t r = range.begin; r < range.end; ++r) {
     const T* x = call.x[r];
     T* y = call.y[r];
     const bool streamed = large && x != y && is_aligned(y);
     const double lse = exp_sum(x, call.columns, 1.0f).log_sum_exp(1.0f);
     const V32 offset = hn::Set(F32(), static_cast<float>(lse));
-    const T* next = row_after(call.x, r, range, call.rows, call.columns);
+    const auto next = rows_after(r, range, call.rows, call.columns, call.x);
     for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
-      if (next != nullptr) prefetch_to_l2(next + i);
+      next.prefetch(i);
       store(part, hn::Sub(load(part, x + i), offset), y + i, streamed);
     });
   }
   if (large) hwy::FlushStream();
 }
+RIDGE_TYPED_TARGETS(log_rows, LogSoftmax, Range)
 
 // Mapping: as above. Bound: memory, 3 R C sizeof(T) while a row fits L2, 4 beyond.
 template <typename T>
 HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range) {
-  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
   for (int64_t r = range.begin; r < range.end; ++r) {
     const T* y = call.y[r];
     const T* dy = call.dy[r];
@@ -52,17 +53,15 @@ HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range
       sum = hn::Add(sum, load(part, dy + i));
     });
     const V32 given = hn::Set(F32(), total);
-    const T* next = row_after(call.dy, r, range, call.rows, call.columns);
+    const auto next = rows_after(r, range, call.rows, call.columns, call.dy);
     for_lanes(call.columns, [&](auto part, int64_t i) HWY_ATTR {
-      if (next != nullptr) prefetch_to_l2(next + i);
+      next.prefetch(i);
       V32 p = exp2_of_negative(hn::Mul(load(part, y + i), hn::Set(F32(), kLog2E)));
       store(part, hn::NegMulAdd(p, given, load(part, dy + i)), dx + i, streamed);
     });
   }
   if (large) hwy::FlushStream();
 }
-
-RIDGE_TYPED_TARGETS(log_rows, LogSoftmax, Range)
 RIDGE_TYPED_TARGETS(log_backward_rows, LogSoftmaxBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -70,35 +69,22 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
 
 RIDGE_TYPED_DISPATCH(run_range, log_rows, LogSoftmax, Range)
-RIDGE_TYPED_DISPATCH(run_range, log_backward_rows, LogSoftmaxBackward, Range)
-
-template <typename T, typename Call>
-void run_rows(const Call& call, int64_t operands) {
-  const int64_t bytes = operands * call.rows * call.columns * static_cast<int64_t>(sizeof(T));
-  for_each_range(call.rows, parts_for(bytes), [&](int64_t begin, int64_t end) {
-    run_range(call, Range{begin, end});
-  });
-}
-
-}  // namespace
-
 template <typename T>
 void log_softmax(const LogSoftmax<T>& call) {
-  run_rows<T>(call, 2);
+  const int64_t bytes = bytes_of<T>(2 * call.rows * call.columns);
+  for_each_range(call.rows, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
+RIDGE_TYPED_INSTANCES(void, log_softmax, LogSoftmax)
 
+RIDGE_TYPED_DISPATCH(run_range, log_backward_rows, LogSoftmaxBackward, Range)
 template <typename T>
 void log_softmax_backward(const LogSoftmaxBackward<T>& call) {
-  run_rows<T>(call, 3);
+  const int64_t bytes = bytes_of<T>(3 * call.rows * call.columns);
+  for_each_range(call.rows, parts_for(bytes), [&](Range range) { run_range(call, range); });
 }
-
-template void log_softmax(const LogSoftmax<float>&);
-template void log_softmax(const LogSoftmax<uint16_t>&);
-template void log_softmax_backward(const LogSoftmaxBackward<float>&);
-template void log_softmax_backward(const LogSoftmaxBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, log_softmax_backward, LogSoftmaxBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

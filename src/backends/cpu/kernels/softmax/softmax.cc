@@ -54,7 +54,7 @@ template <typename T>
 HWY_INLINE void short_row(const T* x,
                           int64_t width,
                           float scale,
-                          const T* next,
+                          const NextRows<T, 1>& next,
                           T* y,
                           bool aligned) {
   constexpr float kNone = -std::numeric_limits<float>::infinity();
@@ -65,7 +65,7 @@ HWY_INLINE void short_row(const T* x,
   const float highest = row_max(x, width);
   const V32 offset = hn::Set(d, highest == kNone ? 0.0f : highest);
   const float sum = sum_lanes(width, [&](auto part, int64_t i, V32& total) HWY_ATTR {
-    if (next != nullptr) prefetch_to_l2(next + i);
+    next.prefetch(i);
     V32 less = hn::Sub(load_or(part, x + i, none), offset);
     V32 e = exp2_of_negative(hn::Mul(less, factor));
     store(part, e, buffer + i);
@@ -95,7 +95,7 @@ HWY_INLINE void long_row(const T* x, int64_t width, float scale, T* y, bool alig
 // Bound: memory, 2 R C sizeof(T) without a mask while a row fits L2; causal rows read half.
 template <typename T>
 HWY_INLINE void softmax_rows(const Softmax<T>& call, Range range) {
-  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
   for (int64_t r = range.begin; r < range.end; ++r) {
     const Range seen = seen_columns(call.mask, r, call.columns);
     const int64_t width = seen.end - seen.begin;
@@ -105,8 +105,9 @@ HWY_INLINE void softmax_rows(const Softmax<T>& call, Range range) {
     const bool aligned = streamed && is_aligned(y);
     zero_columns(call.y[r], {0, seen.begin}, streamed);
     if (width <= kBufferedColumns) {
-      const T* next = row_after(call.x, r, range, call.rows, call.columns);
-      short_row(x, width, call.scale, next == nullptr ? next : next + seen.begin, y, aligned);
+      const auto next = rows_after(r, range, call.rows, call.columns,
+                                   StridedRows<const T>{call.x.data + seen.begin, call.x.stride});
+      short_row(x, width, call.scale, next, y, aligned);
     } else {
       long_row(x, width, call.scale, y, aligned);
     }
@@ -114,6 +115,7 @@ HWY_INLINE void softmax_rows(const Softmax<T>& call, Range range) {
   }
   if (large) hwy::FlushStream();
 }
+RIDGE_TYPED_TARGETS(softmax_rows, Softmax, Range)
 
 // Mapping: rows in static ranges over threads; one pass from memory for the dot product, one from
 // cache. Bound: memory, 3 R C sizeof(T) without a mask.
@@ -121,7 +123,7 @@ template <typename T>
 HWY_INLINE void softmax_backward_rows(const SoftmaxBackward<T>& call, Range range) {
   const F32 d;
   const V32 scale = hn::Set(d, call.scale);
-  const bool large = call.rows * call.columns * static_cast<int64_t>(sizeof(T)) >= kStreamBytes;
+  const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
   for (int64_t r = range.begin; r < range.end; ++r) {
     const Range seen = seen_columns(call.mask, r, call.columns);
     const T* y = call.y[r] + seen.begin;
@@ -132,16 +134,12 @@ HWY_INLINE void softmax_backward_rows(const SoftmaxBackward<T>& call, Range rang
       total = hn::MulAdd(load(part, y + i), load(part, dy + i), total);
     });
     const V32 mean = hn::Set(d, dot);
-    const T* next_y = row_after(call.y, r, range, call.rows, call.columns);
-    const T* next_dy = row_after(call.dy, r, range, call.rows, call.columns);
+    const auto next = rows_after(r, range, call.rows, call.columns, call.y, call.dy);
     const bool streamed = large && dx != y && dx != dy;
     const bool aligned = streamed && is_aligned(dx);
     zero_columns(call.dx[r], {0, seen.begin}, streamed);
     for_lanes(width, [&](auto part, int64_t i) HWY_ATTR {
-      if (next_y != nullptr) {
-        prefetch_to_l2(next_y + seen.begin + i);
-        prefetch_to_l2(next_dy + seen.begin + i);
-      }
+      next.prefetch(seen.begin + i);
       V32 scaled = hn::Mul(load(part, y + i), scale);
       store(part, hn::Mul(scaled, hn::Sub(load(part, dy + i), mean)), dx + i, aligned);
     });
@@ -149,8 +147,6 @@ HWY_INLINE void softmax_backward_rows(const SoftmaxBackward<T>& call, Range rang
   }
   if (large) hwy::FlushStream();
 }
-
-RIDGE_TYPED_TARGETS(softmax_rows, Softmax, Range)
 RIDGE_TYPED_TARGETS(softmax_backward_rows, SoftmaxBackward, Range)
 
 }  // namespace ridge::backends::cpu::HWY_NAMESPACE
@@ -158,10 +154,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace ridge::backends::cpu {
-namespace {
 
 RIDGE_TYPED_DISPATCH(run_range, softmax_rows, Softmax, Range)
 RIDGE_TYPED_DISPATCH(run_range, softmax_backward_rows, SoftmaxBackward, Range)
+
+namespace {
 
 // Causal rows grow with their position, so they go to the threads in rounds: one contiguous range
 // each would give the last thread most of the work.
@@ -170,9 +167,7 @@ void run_rows(const Call& call, int64_t bytes) {
   constexpr int64_t kRound = 16;
   const int64_t parts = parts_for(bytes);
   if (call.mask.queries == 0) {
-    for_each_range(call.rows, parts, [&](int64_t begin, int64_t end) {
-      run_range(call, Range{begin, end});
-    });
+    for_each_range(call.rows, parts, [&](Range range) { run_range(call, range); });
     return;
   }
   for_each_part(parts, [&](int64_t index) {
@@ -187,18 +182,15 @@ void run_rows(const Call& call, int64_t bytes) {
 template <typename T>
 void softmax(const Softmax<T>& call) {
   RIDGE_CHECK(call.scale > 0.0f, "[softmax] expected a positive scale, got {}", call.scale);
-  run_rows(call, 2 * call.rows * call.columns * static_cast<int64_t>(sizeof(T)));
+  run_rows(call, bytes_of<T>(2 * call.rows * call.columns));
 }
+RIDGE_TYPED_INSTANCES(void, softmax, Softmax)
 
 template <typename T>
 void softmax_backward(const SoftmaxBackward<T>& call) {
-  run_rows(call, 3 * call.rows * call.columns * static_cast<int64_t>(sizeof(T)));
+  run_rows(call, bytes_of<T>(3 * call.rows * call.columns));
 }
-
-template void softmax(const Softmax<float>&);
-template void softmax(const Softmax<uint16_t>&);
-template void softmax_backward(const SoftmaxBackward<float>&);
-template void softmax_backward(const SoftmaxBackward<uint16_t>&);
+RIDGE_TYPED_INSTANCES(void, softmax_backward, SoftmaxBackward)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

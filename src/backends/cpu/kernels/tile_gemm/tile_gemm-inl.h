@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which a product goes through tiles, for any unit that
+// The order in which a GEMM goes through tiles, for any unit that
 // has tile registers: AMX's (tile_gemm_amx.cc), or arithmetic that
 // says what a tile instruction does, in tests. Private to those.
 #pragma once
@@ -30,7 +30,7 @@ struct TileOperand {
   }
 };
 
-// How a product is cut. The larger operand goes through in stripes, each brought into tiles by the
+// How a GEMM is cut. The larger operand goes through in stripes, each brought into tiles by the
 // thread that multiplies it and left in its L2; the other one is shared. Reading what another core
 // has just written is slower than anything else here, so the less of that the better.
 struct TileGemmPlan {
@@ -85,7 +85,7 @@ void write_rows(const float* sums,
                 int64_t count);
 
 // A block of C. Its rows are written, and asked for before that (they lie in L3 or farther), a few
-// at a time beside the next products: the tile unit and the others do not wait for one another.
+// at a time between the next products: the tile unit and the others do not wait for one another.
 struct TileBlock {
   static constexpr int64_t kRowsAStep = 2;
 
@@ -216,9 +216,10 @@ void tile_gemm_by(const TileGemm& call, std::byte* workspace, int threads) {
   const TileOperand shared{reinterpret_cast<uint16_t*>(workspace), plan.pair_elements()};
 #pragma omp parallel num_threads(plan.team) if (plan.team > 1)
   {
-    std::byte* own = workspace + plan.shared_bytes() + omp_get_thread_num() * plan.thread_bytes();
-    const TileOperand stripe{reinterpret_cast<uint16_t*>(own), plan.pair_elements()};
-    float* kept = reinterpret_cast<float*>(own + plan.stripe_bytes());
+    std::byte* scratch =
+        workspace + plan.shared_bytes() + omp_get_thread_num() * plan.thread_bytes();
+    const TileOperand stripe{reinterpret_cast<uint16_t*>(scratch), plan.pair_elements()};
+    float* kept = reinterpret_cast<float*>(scratch + plan.stripe_bytes());
 #pragma omp for schedule(static)
     for (int64_t pair = 0; pair < plan.shared_pairs; ++pair)
       fill(!plan.stripes_a, pair, shared.at(pair));

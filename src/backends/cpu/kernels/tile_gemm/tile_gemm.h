@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of bf16 matrices by tiles (AMX): C = A B^T, or C += A B^T, summed in fp32.
+// A GEMM of bf16 matrices by tiles (AMX): C = A B^T, or C += A B^T, summed in fp32.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct TileGemm {
   bool accumulate = false;
 };
 
-// Scratch of a product, aligned to 64 bytes: both operands in tiles, and sums of each thread.
+// Scratch of a GEMM, aligned to 64 bytes: both operands in tiles, and sums of each thread.
 int64_t tile_gemm_workspace_bytes(int64_t m, int64_t n, int64_t k, int threads);
 
-// Bound: multiply-adds, 512 a cycle and core, beside which both operands are brought into tiles
+// Bound: multiply-adds, 512 a cycle and core, while both operands are brought into tiles
 // once (30 to 100 cycles per 512 elements). An element's sum has one order, whatever the threads.
 // Needs AMX's bf16 tiles and AVX-512 BF16.
 void tile_gemm(const TileGemm& call, std::byte* workspace, int threads);

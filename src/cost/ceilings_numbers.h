@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers that make up the ceilings, each listed once: what reads, writes and checks them walks
+// these lists. Their meaning stands in ceilings.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "cost/ceilings.h"
+
+namespace ridge::cost {
+
+// What a number may be.
+enum class NumberKind : uint8_t {
+  kRate,           // per nanosecond
+  kRateOrUnknown,  // 0: unknown
+  kNs,
+  kShare,     // 0 to 1
+  kSlowdown,  // 1 to 100
+};
+
+template <typename Record>
+struct NumberField {
+  const char* name;  // in JSON and in errors
+  double Record::*value;
+  NumberKind kind;
+};
+
+template <typename Record>
+inline constexpr std::array<NumberField<Record>, 0> kNumbers{};
+
+template <>
+inline constexpr auto kNumbers<BandwidthPoint> = std::to_array<NumberField<BandwidthPoint>>(
+    {{"read_bytes_per_ns", &BandwidthPoint::read_bytes_per_ns, NumberKind::kRate},
+     {"copy_bytes_per_ns", &BandwidthPoint::copy_bytes_per_ns, NumberKind::kRate},
+     {"update_bytes_per_ns", &BandwidthPoint::update_bytes_per_ns, NumberKind::kRate}});
+
+template <>
+inline constexpr auto kNumbers<MemoryLevel> = std::to_array<NumberField<MemoryLevel>>(
+    {{"read_bytes_per_ns", &MemoryLevel::read_bytes_per_ns, NumberKind::kRate},
+     {"copy_bytes_per_ns", &MemoryLevel::copy_bytes_per_ns, NumberKind::kRate},
+     {"theoretical_bytes_per_ns", &MemoryLevel::theoretical_bytes_per_ns,
+      NumberKind::kRateOrUnknown},
+     {"residency_ns", &MemoryLevel::lifetime_ns, NumberKind::kNs}});
+
+template <>
+inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<ProductRates>>(
+    {{"peak_flops_per_ns", &ProductRates::peak_flops_per_ns, NumberKind::kRate},
+     {"theoretical_flops_per_ns", &ProductRates::theoretical_flops_per_ns,
+      NumberKind::kRateOrUnknown},
+     {"exposed_memory_share", &ProductRates::exposed_memory_share, NumberKind::kShare},
+     {"power_of_two_slowdown", &ProductRates::power_of_two_slowdown, NumberKind::kSlowdown},
+     {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs}});
+
+template <>
+inline constexpr auto kNumbers<AttentionRates> = std::to_array<NumberField<AttentionRates>>(
+    {{"forward_flops_per_ns", &AttentionRates::forward_flops_per_ns, NumberKind::kRate},
+     {"forward_scores_per_ns", &AttentionRates::forward_scores_per_ns, NumberKind::kRate},
+     {"backward_flops_per_ns", &AttentionRates::backward_flops_per_ns, NumberKind::kRate},
+     {"backward_scores_per_ns", &AttentionRates::backward_scores_per_ns, NumberKind::kRate},
+     {"forward_call_ns", &AttentionRates::forward_call_ns, NumberKind::kNs},
+     {"backward_call_ns", &AttentionRates::backward_call_ns, NumberKind::kNs}});
+
+template <>
+inline constexpr auto kNumbers<Ceilings> = std::to_array<NumberField<Ceilings>>(
+    {{"arithmetic_flops_per_ns", &Ceilings::arithmetic_flops_per_ns, NumberKind::kRate},
+     {"fused_flops_per_ns", &Ceilings::fused_flops_per_ns, NumberKind::kRate},
+     {"transcendentals_per_ns", &Ceilings::transcendentals_per_ns, NumberKind::kRate},
+     {"staged_elements_per_ns", &Ceilings::staged_elements_per_ns, NumberKind::kRateOrUnknown},
+     {"strided_reads_per_ns", &Ceilings::strided_reads_per_ns, NumberKind::kRateOrUnknown},
+     {"strided_writes_per_ns", &Ceilings::strided_writes_per_ns, NumberKind::kRateOrUnknown},
+     {"runs_per_ns", &Ceilings::runs_per_ns, NumberKind::kRateOrUnknown},
+     {"launch_ns", &Ceilings::launch_ns, NumberKind::kNs},
+     {"round_ns", &Ceilings::round_ns, NumberKind::kNs},
+     {"stream_launch_ns", &Ceilings::stream_launch_ns, NumberKind::kNs},
+     {"stream_gap_ns", &Ceilings::stream_gap_ns, NumberKind::kNs},
+     {"empty_step_ns", &Ceilings::empty_step_ns, NumberKind::kNs},
+     {"parallel_ns", &Ceilings::parallel_ns, NumberKind::kNs}});
+
+}  // namespace ridge::cost

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the fuzz targets share: which exceptions are answers, and what ends the program.
+#pragma once
+
+#include "base/error.h"
+
+namespace ridge::fuzz {
+
+// Any other exception than an Error of this code ends the program.
+template <typename Act>
+void allow_refusal(Act act, ExitCode code = ExitCode::kBadFile) {
+  try {
+    act();
+  } catch (const Error& error) {
+    if (error.code() != code) throw;
+  }
+}
+
+inline void expect(bool condition) {
+  if (!condition) __builtin_trap();
+}
+
+// Reads every byte of a file's tensors.
+template <typename File>
+void read_tensors(const File& file) {
+  volatile unsigned sink = 0;  // keeps the reads
+  for (const auto& tensor : file.tensors().all())
+    for (const std::byte byte : tensor.bytes) sink = sink + static_cast<unsigned>(byte);
+}
+
+}  // namespace ridge::fuzz
