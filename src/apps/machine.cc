@@ -52,16 +52,10 @@ std::string share(double part, double whole) {
 }
 
 void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
-  Table table({{"memory", Align::kLeft},
-               {"capacity"},
-               {"read"},
-               {"copy"},
-               {"theoretical"},
-               {"shared-cache residency"}});
+  Table table({{"memory", Align::kLeft}, {"capacity"}, {"read"}, {"copy"}, {"theoretical"}});
   for (const cost::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
-               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s"),
-               level.lifetime_ns > 0 ? format_ns(level.lifetime_ns) : "-"});
+               rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
   fmt::print("{}\n", table.text(terminal));
 }
 

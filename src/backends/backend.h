@@ -38,7 +38,7 @@ struct BindCall {
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::byte* workspace = nullptr;  // as large as workspace_bytes said
-  int beside = 1;                  // nodes that may run side by side, this one included
+  int concurrent = 1;              // nodes that may run side by side, this one included
   bool is_background = false;      // others may want the device while it runs
   const Attrs& attrs() const { return node.attrs; }
   Call call() const { return types.call(); }

@@ -45,9 +45,6 @@ struct MemoryLevel {
   double read_bytes_per_ns = 0;
   double copy_bytes_per_ns = 0;
   double theoretical_bytes_per_ns = 0;  // 0 = unknown
-  // After this long 1/e of what was touched is still there: programs on other cores use the level
-  // too. 0 = it stays, or is not known to go.
-  double lifetime_ns = 0;
 };
 
 // How the two operands lie: which of the matrices is stored transposed. C[m,n] = A[m,k] B[k,n].
@@ -82,9 +79,6 @@ struct ProductRates {
   // The best rate among the samples, or the data sheet's times its efficiency
   double peak_flops_per_ns = 0;
   double theoretical_flops_per_ns = 0;  // 0 = unknown
-  // Share of the time to fetch operands that a product does not hide behind its arithmetic, where
-  // they come from farther away than in the samples.
-  double exposed_memory_share = 0;
   // How many times longer a product takes where rows lie a power of two of bytes apart (2 KiB or
   // more, as the rows of most models' tensors do): they crowd into few sets of the caches.
   double power_of_two_slowdown = 1;

@@ -15,7 +15,7 @@ namespace {
 using files::JsonField;
 using Json = nlohmann::ordered_json;
 
-constexpr int kFormat = 14;
+constexpr int kFormat = 15;
 
 template <typename Record>
 void write_numbers(const Record& record, Json& to) {

@@ -40,15 +40,13 @@ inline constexpr auto kNumbers<MemoryLevel> = std::to_array<NumberField<MemoryLe
     {{"read_bytes_per_ns", &MemoryLevel::read_bytes_per_ns, NumberKind::kRate},
      {"copy_bytes_per_ns", &MemoryLevel::copy_bytes_per_ns, NumberKind::kRate},
      {"theoretical_bytes_per_ns", &MemoryLevel::theoretical_bytes_per_ns,
-      NumberKind::kRateOrUnknown},
-     {"residency_ns", &MemoryLevel::lifetime_ns, NumberKind::kNs}});
+      NumberKind::kRateOrUnknown}});
 
 template <>
 inline constexpr auto kNumbers<ProductRates> = std::to_array<NumberField<ProductRates>>(
     {{"peak_flops_per_ns", &ProductRates::peak_flops_per_ns, NumberKind::kRate},
      {"theoretical_flops_per_ns", &ProductRates::theoretical_flops_per_ns,
       NumberKind::kRateOrUnknown},
-     {"exposed_memory_share", &ProductRates::exposed_memory_share, NumberKind::kShare},
      {"power_of_two_slowdown", &ProductRates::power_of_two_slowdown, NumberKind::kSlowdown},
      {"stream_call_ns", &ProductRates::stream_call_ns, NumberKind::kNs}});
 

@@ -199,7 +199,7 @@ Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed)
       {"memory", hardware.memory_bytes, memory * assumed.memory, memory * assumed.memory, memory}};
   for (const PeakRate& peak : hardware.peaks) {
     double rate = peak.tera_flops * kPerNs;
-    c.products.push_back({peak.dtype, false, rate * assumed.products, rate, 0, 1, 0, {}});
+    c.products.push_back({peak.dtype, false, rate * assumed.products, rate, 1, 0, {}});
     // Tiles leave and enter matrix units through vector code: half of what products reach.
     double tiles = rate * assumed.products / 2,
            scores = hardware.vector_tera_flops * kPerNs * assumed.vector / 16;

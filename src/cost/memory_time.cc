@@ -96,14 +96,12 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
     points_.push_back(
         {std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
   }
-  for (const MemoryLevel& level : ceilings.levels) {
-    lifetime_ns_ = level.lifetime_ns;
-    if (lifetime_ns_ > 0) break;
-    private_bytes_ = level.capacity_bytes;
-  }
 }
 
-double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) const {
+double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write, bool updates) const {
+  double Point::*member = !is_write ? &Point::read_ns_per_byte
+                          : updates ? &Point::update_ns_per_byte
+                                    : &Point::write_ns_per_byte;
   double at = std::log2(static_cast<double>(std::max<int64_t>(distance_bytes, 1)));
   if (at <= points_.front().log_footprint) return points_.front().*member;
   for (size_t i = 1; i < points_.size(); ++i) {
@@ -115,31 +113,17 @@ double Bandwidth::interpolate(double Point::*member, int64_t distance_bytes) con
   return points_.back().*member;
 }
 
-double Bandwidth::ns_per_byte(double Point::*member, const Reuse& reuse) const {
-  double ns = interpolate(member, reuse.distance_bytes);
-  if (lifetime_ns_ == 0 || reuse.distance_bytes < private_bytes_) return ns;
-  double lost = -std::expm1(-reuse.age_ns / lifetime_ns_);
-  return ns + lost * std::max(0.0, points_.back().*member - ns);
-}
-
-double Bandwidth::ns_per_byte(const Reuse& reuse, bool is_write, bool updates) const {
-  if (!is_write) return ns_per_byte(&Point::read_ns_per_byte, reuse);
-  return ns_per_byte(updates ? &Point::update_ns_per_byte : &Point::write_ns_per_byte, reuse);
-}
-
 namespace {
 
-// Where each piece was when the node that now touches it came: a write to a piece that the same
-// node has read is an update in place.
+// A write to a piece that the same node has read is an update in place.
 struct PieceUse {
   NodeId reader = kNoNode;
-  Reuse read;        // of that reader
-  size_t touch = 0;  // which of all nodes' runs touched it last; 0 = none has
+  int64_t read_distance_bytes = 0;  // of that reader
 };
 
 }  // namespace
 
-void walk_memory(const CostedGraph& costed, const Ceilings& ceilings, const RunNode& run) {
+std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceilings) {
   plan::Addresses addresses(costed);
   std::vector<std::vector<plan::Access>> schedule;
   for (size_t i = 0; i < costed.costs.size(); ++i)
@@ -151,35 +135,22 @@ void walk_memory(const CostedGraph& costed, const Ceilings& ceilings, const RunN
   ReuseClock clock(static_cast<int64_t>(pieces), 2 * touches);
   std::vector<PieceUse> uses(pieces);
   Bandwidth bandwidth(ceilings);
-  // Per run of a node: when it ended, ns since the first round began; while it runs, its beginning.
-  std::vector<double> ended_at(1, 0.0);
+  std::vector<double> times(schedule.size());
   for (int round = 0; round < 2; ++round)
     for (size_t i = 0; i < schedule.size(); ++i) {
-      const double now = ended_at.back();
-      const size_t touch = ended_at.size();
-      ended_at.push_back(now);
-      Reuse near;
-      for (const plan::Access& access : schedule[i]) near.distance_bytes += access.bytes;
-      const double near_read = bandwidth.ns_per_byte(near, false, false),
-                   near_write = bandwidth.ns_per_byte(near, true, false),
-                   near_update = bandwidth.ns_per_byte(near, true, true);
-      MemoryTime time;
+      double ns = 0;
       walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
-        Reuse reuse{clock.touch(at, moved), now - ended_at[use.touch]};
-        use.touch = touch;
-        bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
-        if (updates) reuse = use.read;
-        if (!access.is_write) {
-          use.reader = static_cast<NodeId>(i);
-          use.read = reuse;
-        }
-        const auto bytes = static_cast<double>(moved);
-        time.ns += bytes * bandwidth.ns_per_byte(reuse, access.is_write, updates);
-        time.near_ns += bytes * (!access.is_write ? near_read : updates ? near_update : near_write);
+        int64_t distance = clock.touch(at, moved);
+        const bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
+        if (updates) distance = use.read_distance_bytes;
+        if (!access.is_write) use = {static_cast<NodeId>(i), distance};
+        ns +=
+            static_cast<double>(moved) * bandwidth.ns_per_byte(distance, access.is_write, updates);
       });
-      ended_at[touch] = now + run(i, time);
+      times[i] = ns;
     }
+  return times;
 }
 
 }  // namespace ridge::cost

@@ -62,8 +62,8 @@ class Predictor {
   Predictor(const CostedGraph& costed, const Ceilings& ceilings)
       : graph_(costed.graph), places_(costed.places), ceilings_(ceilings) {}
 
-  // `memory` is the time of the node's traffic, `near` the same where all operands were just used.
-  NodePrediction node(const Node& node, const NodeCost& cost, double memory_ns, double near_ns) {
+  // `memory_ns` is the time of the node's traffic.
+  NodePrediction node(const Node& node, const NodeCost& cost, double memory_ns) {
     NodePrediction p;
     if (cost.launches == 0) return p;
     double threads = small(cost) ? std::max(1, ceilings_.machine.threads) : 1;
@@ -75,7 +75,7 @@ class Predictor {
     p.memory_ns = memory_ns * threads;
     TimeLaw law = time_law(*node.op);
     if (law == TimeLaw::kProduct && cost.rounds == 0 && !has_stored_weight(node)) {
-      product(node, near_ns, p);
+      product(node, p);
     } else if (law == TimeLaw::kWalk) {
       program(node, cost.work, threads, p);
     } else {
@@ -110,9 +110,8 @@ class Predictor {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
-  // Samples of products include their call and their operands at hand: what is farther away adds
-  // what is not hidden.
-  void product(const Node& node, double near_ns, NodePrediction& p) {
+  // Samples of GEMMs include the call.
+  void product(const Node& node, NodePrediction& p) {
     CallTypes types(graph_, node);
     ProductCall call =
         product_call(types.call(), at(places_, node.inputs[0]).layout,
@@ -121,8 +120,7 @@ class Predictor {
     p.compute_ns = call.extents.flops() > 0 ? products_.ns(rates, call.form, call.extents) : 0;
     if (call.power_of_two_rows) p.compute_ns *= rates.power_of_two_slowdown;
     if (!rates.samples.empty()) p.overhead_ns = 0;
-    double exposed = rates.exposed_memory_share * std::max(0.0, p.memory_ns - near_ns);
-    p.ns = std::max(p.compute_ns + exposed, p.memory_ns) + p.overhead_ns;
+    p.ns = std::max(p.compute_ns, p.memory_ns) + p.overhead_ns;
   }
 
   static bool is_backward(const Node& attention) {
@@ -317,11 +315,10 @@ std::string_view name(Bound bound) {
 
 std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceilings& ceilings) {
   Predictor predictor(costed, ceilings);
-  std::vector<NodePrediction> predictions(costed.graph.nodes.size());
-  walk_memory(costed, ceilings, [&](size_t i, const MemoryTime& time) {
-    predictions[i] = predictor.node(costed.graph.nodes[i], costed.costs[i], time.ns, time.near_ns);
-    return predictions[i].ns;
-  });
+  const std::vector<double> memory = memory_times(costed, ceilings);
+  std::vector<NodePrediction> predictions;
+  for (size_t i = 0; i < memory.size(); ++i)
+    predictions.push_back(predictor.node(costed.graph.nodes[i], costed.costs[i], memory[i]));
   return predictions;
 }
 

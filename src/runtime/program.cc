@@ -89,7 +89,7 @@ void Program::bind_graph(const plan::PlannedGraph& planned, Bound& bound) {
     const Node& node = graph.nodes[i];
     backends::BindCall call{graph, node, {}, {}, nullptr, 1, false, CallTypes(graph, node)};
     if (planned.branches)
-      call.beside = planned.branches->concurrent[i],
+      call.concurrent = planned.branches->concurrent[i],
       call.is_background = planned.branches->is_background[i];
     for (ValueId input : node.inputs) call.inputs.push_back(operand(planned, input));
     for (ValueId output : node.outputs) call.outputs.push_back(operand(planned, output));

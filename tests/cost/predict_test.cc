@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time model where no measured sample is near: what a product's rate is taken from, and what a
-// shared cache has lost by the time that it is asked.
+// The time model where no measured sample is near, and how nodes' times add up.
 #include "cost/predict.h"
 
 #include <gtest/gtest.h>
@@ -44,40 +43,6 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   blocks.peak_flops_per_ns = 4 * f32;
   c.products.push_back(blocks);
   EXPECT_NEAR(exact / compute_ns("i16", c), 4, 1e-9);
-}
-
-// A kernel reads what another wrote before a long product. All distances are those of a cache, ten
-// times as fast as memory.
-TEST(Predict, SharedCachesLoseWithTimeWhatPrivateOnesKeep) {
-  constexpr double kCache = 100, kMemory = 10, kLifetimeNs = 1e6;
-  constexpr int64_t kBytes = 4 << 20;
-  Graph graph;
-  Builder b(graph, ops::table());
-  ValueId x = b.input("x", {DType::kF32, {1024, 1024}}), y = b.call("neg", {x}),
-          product = b.call("matmul", {x, x}, {{"einsum", std::string("mk,kn->mn")}}),
-          last = b.call("neg", {y});
-  graph.outputs = {y, product, last};
-  Ceilings c = ceilings_of(*find_hardware("h100"));
-  c.bandwidth = {{int64_t{1} << 38, kCache, kCache, kCache},
-                 {int64_t{1} << 39, kMemory, kMemory, kMemory}};
-  c.products[0].peak_flops_per_ns = 1e3;
-  c.levels = {{"L2", kBytes / 2, kCache, kCache, 0}, {"L3", 1 << 30, kCache, kCache, 0}};
-  std::vector<NodePrediction> kept = predict(graph, c);
-  EXPECT_NEAR(kept.back().memory_ns, 2 * kBytes / kCache, 1);
-  ASSERT_GT(kept[1].ns, 1e6);
-
-  c.levels.back().lifetime_ns = kLifetimeNs;
-  auto ns_per_byte = [&](double age_ns) {
-    double lost = 1 - std::exp(-age_ns / kLifetimeNs);
-    return lost / kMemory + (1 - lost) / kCache;
-  };
-  std::vector<NodePrediction> lost = predict(graph, c);
-  double others_ns = lost[0].ns + lost[1].ns;  // since the previous run wrote the result
-  EXPECT_NEAR(lost.back().memory_ns, kBytes * (ns_per_byte(lost[1].ns) + ns_per_byte(others_ns)),
-              1);
-
-  c.levels.front().capacity_bytes = 1 << 28;  // more than the graph touches
-  EXPECT_NEAR(predict(graph, c).back().memory_ns, 2 * kBytes / kCache, 1);
 }
 
 // Two pointwise kernels and a product, one after the other.

@@ -56,11 +56,11 @@ Launch bind_strided(const GemmShape& g,
 // What of the GPU a short product with neighbours should be chosen for: alone on all of it, small
 // tiles or partial sums look best, and it is mostly latency. A long one may outlast its neighbours.
 // 0: all multiprocessors.
-int share_of(const GemmShape& shape, int beside, const BindContext& context) {
+int share_of(const GemmShape& shape, int concurrent, const BindContext& context) {
   const DeviceFacts& facts = context.device.facts();
-  return beside >= 2 &&
+  return concurrent >= 2 &&
                  is_short_product(shape.m * shape.n * shape.k, shape.input, facts, context.tf32)
-             ? facts.multiprocessors / beside
+             ? facts.multiprocessors / concurrent
              : 0;
 }
 
@@ -74,7 +74,7 @@ Launch bind_gemm(const GemmShape& shape,
   int64_t alignment = std::min({alignment_of(a), alignment_of(b), alignment_of(c)});
   auto problem =
       std::make_shared<GemmProblem>(shape, Fp32Products{context.tf32, call.attrs().flag("native")},
-                                    alignment, share_of(shape, call.beside, context));
+                                    alignment, share_of(shape, call.concurrent, context));
   std::optional<GemmAlgorithm> algorithm = context.tuner.choose(*problem);
   if (!algorithm) return bind_strided(shape, a, b, c, context);
   return [problem, algorithm = *algorithm, a, b, c, workspace = call.workspace,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Product rates over sizes and forms, what distant operands add, and attention's two rates.
+// GEMM rates over sizes and forms, and attention's two rates.
 #include <omp.h>
 #include <algorithm>
 #include <array>
@@ -40,7 +40,7 @@ constexpr std::array kExtents = {
     ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
-// Timed once more with operands from memory, and with rows a power of two apart.
+// Timed once more with rows a power of two apart.
 constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
                                 ProductExtents{1, 1536, 192, 192},
                                 ProductExtents{1, 1536, 384, 384},
@@ -80,19 +80,7 @@ GemmShape gemm_shape(const ProductExtents& e,
   return g;
 }
 
-struct OperandBytes {
-  int64_t a, b, c;
-  int64_t total() const { return a + b + c; }
-};
-
-OperandBytes operand_bytes(const ProductExtents& e, DType dtype) {
-  auto bytes = [&](int64_t rows, int64_t columns) {
-    return round_up(storage_bytes(dtype, e.batch * rows * columns), kAlignmentBytes);
-  };
-  return {bytes(e.m, e.k), bytes(e.k, e.n), bytes(e.m, e.n)};
-}
-
-// Where B begins behind A: after its rows, which are at most twice as far apart, or at 2 KiB.
+// Where B begins behind A: after its rows.
 int64_t padded_bytes(const GemmShape& g) {
   return round_up(storage_bytes(g.input, std::max(g.m * g.a_m, g.k * g.a_k)), kAlignmentBytes);
 }
@@ -111,33 +99,14 @@ class Products {
     workspace_ = Arena(most, "workspace of products");
   }
 
-  GemmLaunch bind(const ProductExtents& e,
-                  ProductForm form,
-                  int64_t input_at,
-                  int64_t result_at,
-                  RowStep rows = RowStep::kDense) const {
+  GemmLaunch bind(const ProductExtents& e, ProductForm form, RowStep rows = RowStep::kDense) const {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
-    std::byte* a = pool_.input(input_at);
-    std::byte* b = a + (rows == RowStep::kDense ? operand_bytes(e, dtype_).a : padded_bytes(shape));
-    return bind_gemm(default_form(shape, is_native_), shape, a, b, pool_.result(result_at),
-                     {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
-  }
-
-  // Runs on other operands each time, as many as the pool holds, up to kMostSets.
-  std::function<void()> bind_rotating(const ProductExtents& e, ProductForm form) const {
-    OperandBytes bytes = operand_bytes(e, dtype_);
-    int64_t sets =
-        std::clamp<int64_t>(pool_.bytes() / std::max(bytes.a + bytes.b, bytes.c), 1, kMostSets);
-    int64_t input_step = pool_.bytes() / sets / kAlignmentBytes * kAlignmentBytes;
-    auto launches = std::make_shared<std::vector<GemmLaunch>>();
-    for (int64_t i = 0; i < sets; ++i)
-      launches->push_back(bind(e, form, i * input_step, i * input_step));
-    auto next = std::make_shared<size_t>(0);
-    return [launches, next] { (*launches)[(*next)++ % launches->size()](); };
+    std::byte* a = pool_.input(0);
+    return bind_gemm(default_form(shape, is_native_), shape, a, a + padded_bytes(shape),
+                     pool_.result(0), {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
  private:
-  static constexpr int64_t kMostSets = 64;
   const OperandPool& pool_;
   DType dtype_;
   bool is_native_;
@@ -165,21 +134,6 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// The share of the operands' transfer time that products
-// from memory took longer: the median over the sizes.
-double exposed_share(const std::vector<ProductTiming>& hot,
-                     const std::vector<ProductTiming>& distant,
-                     DType dtype,
-                     const cost::Ceilings& ceilings) {
-  double inverse_rate = 1 / ceilings.memory_bytes_per_ns();
-  std::vector<double> shares;
-  for (const ProductTiming& far : distant) {
-    double transfer = inverse_rate * static_cast<double>(operand_bytes(far.extents, dtype).total());
-    shares.push_back((far.timing->usual_ns() - timing_of(hot, far).usual_ns()) / transfer);
-  }
-  return std::clamp(median(shares), 0.0, 1.0);
-}
-
 double slowdown(const std::vector<ProductTiming>& hot, const std::vector<ProductTiming>& padded) {
   std::vector<double> ratios;
   for (const ProductTiming& each : padded)
@@ -188,21 +142,21 @@ double slowdown(const std::vector<ProductTiming>& hot, const std::vector<Product
 }
 
 // Of kernels of our own what they take: no batches.
-Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, bool is_native = false) {
+Finish dtype_probes(ProbeList& probes,
+                    const OperandPool& pool,
+                    DType dtype,
+                    bool is_native = false) {
   auto products = std::make_shared<Products>(pool, dtype, is_native);
-  std::vector<ProductTiming> hot, distant, padded;
+  std::vector<ProductTiming> hot, padded;
   for (const ProductExtents& e : kExtents)
     for (ProductForm form : kForms)
       if (e.batch == 1 || !is_native)
-        hot.push_back({e, form, &probes.add("GEMM", products->bind(e, form, 0, 0))});
+        hot.push_back({e, form, &probes.add("GEMM", products->bind(e, form))});
   for (const ProductExtents& e : kVaried)
-    for (ProductForm form : kForms) {
-      distant.push_back(
-          {e, form, &probes.add("GEMM from memory", products->bind_rotating(e, form))});
+    for (ProductForm form : kForms)
       padded.push_back({e, form,
                         &probes.add("GEMM of rows a power of two apart",
-                                    products->bind(e, form, 0, 0, RowStep::kPowerOfTwo))});
-    }
+                                    products->bind(e, form, RowStep::kPowerOfTwo))});
   return [=](cost::Ceilings& ceilings) {
     (void)products;  // owns the workspace that the timings used
     cost::ProductRates rates;
@@ -213,7 +167,6 @@ Finish dtype_probes(ProbeList& probes, const OperandPool& pool, DType dtype, boo
       rates.peak_flops_per_ns =
           std::max(rates.peak_flops_per_ns, each.extents.flops() / each.timing->undisturbed_ns());
     }
-    rates.exposed_memory_share = exposed_share(hot, distant, dtype, ceilings);
     rates.power_of_two_slowdown = slowdown(hot, padded);
     ceilings.products.push_back(std::move(rates));
   };

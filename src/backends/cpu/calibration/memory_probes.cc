@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bandwidth by footprint, from the first cache level to memory: every thread walks its own share
-// again and again. And how long the shared cache keeps what was walked while programs on other
-// cores use it: walks after pauses.
+// again and again.
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <memory>
-#include <optional>
 
 #include "backends/cpu/calibration/probe_parts.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/kernels/reduce.h"
-#include "base/clock.h"
 #include "base/shape.h"
 
 namespace ridge::backends::cpu {
@@ -111,66 +106,6 @@ void rate_level(cost::MemoryLevel& level, const std::vector<cost::BandwidthPoint
   level.copy_bytes_per_ns = best->copy_bytes_per_ns;
 }
 
-// Pauses around the time that kernels of a model run.
-constexpr double kPausesNs[] = {1e6, 4e6, 16e6};
-// Content that lasts so long is there for whatever comes next.
-constexpr double kLongestLifetimeNs = 1e9;
-
-struct Aging {
-  double bytes;  // of a copy, read and written
-  const Probe* fresh;
-  std::vector<const Probe*> paused;
-};
-
-// Cores that wait at a barrier of the team or sleep would leave their caches' clocks to change.
-void pause_busily(double ns) {
-  on_all_threads([ns](int) {
-    for (double end = now_ns() + ns; now_ns() < end;) {
-    }
-  });
-}
-
-// A quarter of the last cache, beyond the ones before
-// it; no timings where there is no such footprint.
-std::optional<Aging> aging_probes(ProbeList& probes,
-                                  const OperandPool& pool,
-                                  const std::vector<cost::MemoryLevel>& caches,
-                                  int threads) {
-  if (caches.size() < 2) return {};
-  const int64_t share = std::min(caches.back().capacity_bytes / 4, pool.bytes()) / threads /
-                        kAlignmentBytes * kAlignmentBytes;
-  if (share * threads <= 2 * caches[caches.size() - 2].capacity_bytes) return {};
-  std::function<void()> copy = copying(pool, share, threads, 1);
-  Aging aging{static_cast<double>(share * threads),
-              &probes.add("copy in the shared cache", copy, copy),
-              {}};
-  for (double pause : kPausesNs)
-    aging.paused.push_back(&probes.add("copy after a pause", copy, [=] {
-      copy();
-      pause_busily(pause);
-    }));
-  return aging;
-}
-
-// The lifetime whose exponential comes closest, in least squares, to the shares of the content
-// that were left after the pauses. `lost_ns` is the time of a copy that finds nothing left.
-double lifetime_ns(const Aging& aging, double lost_ns) {
-  const double fresh_ns = aging.fresh->usual_ns();
-  double best = kLongestLifetimeNs, least = std::numeric_limits<double>::infinity();
-  for (double lifetime = kPausesNs[0] / 10; lifetime <= kLongestLifetimeNs; lifetime *= 1.05) {
-    double squares = 0;
-    for (size_t i = 0; i < aging.paused.size(); ++i) {
-      double left = (lost_ns - aging.paused[i]->usual_ns()) / std::max(lost_ns - fresh_ns, 1.0);
-      squares += std::pow(std::clamp(left, 0.0, 1.0) - std::exp(-kPausesNs[i] / lifetime), 2);
-    }
-    if (squares < least) {
-      least = squares;
-      best = lifetime;
-    }
-  }
-  return best;
-}
-
 }  // namespace
 
 Finish memory_probes(ProbeList& probes,
@@ -185,8 +120,7 @@ Finish memory_probes(ProbeList& probes,
                        &probes.add("copy", copying(pool, share, threads, walks)),
                        &probes.add("update", updating(pool, share, threads, walks))});
   }
-  const std::optional<Aging> aging = aging_probes(probes, pool, caches, threads);
-  return [timings, caches, aging](cost::Ceilings& ceilings) {
+  return [timings, caches](cost::Ceilings& ceilings) {
     std::vector<cost::BandwidthPoint> undisturbed;
     for (const FootprintTiming& t : timings) {
       ceilings.bandwidth.push_back(t.point(&Probe::usual_ns, ceilings.launch_ns));
@@ -194,9 +128,6 @@ Finish memory_probes(ProbeList& probes,
     }
     ceilings.levels = caches;
     for (cost::MemoryLevel& level : ceilings.levels) rate_level(level, undisturbed);
-    if (aging)
-      ceilings.levels.back().lifetime_ns =
-          lifetime_ns(*aging, aging->bytes / ceilings.bandwidth.back().copy_bytes_per_ns);
     const cost::BandwidthPoint& last = undisturbed.back();
     ceilings.levels.push_back({"memory", ceilings.machine.memory_bytes, last.read_bytes_per_ns,
                                last.copy_bytes_per_ns, 0});
