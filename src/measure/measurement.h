@@ -15,7 +15,7 @@ class Measurement {
   // A step without an instrument. `is_paired`: it is compared with instrumented steps to find the
   // instrument's overhead.
   void add_plain(double wall_ns, bool is_paired);
-  // `wall_ns` excludes the instrument's own time.
+  // `wall_ns` excludes the time that the instrument takes.
   void add_instrumented(double wall_ns, std::vector<record::ProfiledRun> runs);
 
   size_t plain_steps() const { return plain_ns_.size(); }

@@ -65,7 +65,7 @@ StoredWeight as_named(const std::string& parameter, const Shape&) {
 
 void expect_tokens(int64_t tokens) {
   if (tokens > kMostTokens)
-    throw usage_error("[tokens] expected at most {} in one run, got {}", kMostTokens, tokens);
+    throw memory_error("[tokens] expected at most {} in one run, got {}", kMostTokens, tokens);
 }
 
 class InferenceBuilder {

@@ -128,7 +128,8 @@ StepResult Trainer::finish_step() {
 void Trainer::expect_finite(double loss) const {
   if (std::isfinite(loss)) return;
   const std::string tensor = first_not_finite(step_.load, store_);
-  throw runtime_error("[train] expected a finite loss, step {} has {}; {}", finished_, loss,
+  throw runtime_error("[train] expected a finite loss, step {} has {}; {}", finished_,
+                      std::isnan(loss) ? "nan" : "infinity",
                       tensor.empty() ? "all parameters are finite"
                                      : "the first parameter that is not finite is " + tensor);
 }
