@@ -28,11 +28,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& expand_pass() {
-  static const Pass pass("expand", Stage::kForward, Serves::kBoth,
-                         "expand the remaining composites into primitives",
-                         "primitives are the baseline that every other form must beat", run);
-  return pass;
-}
+constinit const auto expand_pass =
+    Pass("expand",
+         Stage::kForward,
+         Serves::kBoth,
+         "expand the remaining composites into primitives",
+         "primitives are the baseline that every other form must beat",
+         run);
 
 }  // namespace ridge::passes

@@ -11,10 +11,12 @@ Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, ops::glu_
 
 }  // namespace
 
-const Pass& fuse_glu_pass() {
-  static const Pass pass("fuse_glu", Stage::kForward, Serves::kBoth,
-                         "fuse the activation and the multiplication of the gated MLP", "", run);
-  return pass;
-}
+constinit const auto fuse_glu_pass =
+    Pass("fuse_glu",
+         Stage::kForward,
+         Serves::kBoth,
+         "fuse the activation and the multiplication of the gated MLP",
+         "",
+         run);
 
 }  // namespace ridge::passes

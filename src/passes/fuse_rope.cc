@@ -56,11 +56,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& fuse_rope_pass() {
-  static const Pass pass("fuse_rope", Stage::kForward, Serves::kBoth,
-                         "split and rotate q, k and v of a merged projection in one kernel", "",
-                         run);
-  return pass;
-}
+constinit const auto fuse_rope_pass =
+    Pass("fuse_rope",
+         Stage::kForward,
+         Serves::kBoth,
+         "split and rotate q, k and v of a merged projection in one kernel",
+         "",
+         run);
 
 }  // namespace ridge::passes

@@ -154,10 +154,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& generate_pointwise_pass() {
-  static const Pass pass("generate_pointwise", Stage::kStep, Serves::kBoth,
-                         "generate one kernel per cluster of pointwise nodes", "", run);
-  return pass;
-}
+constinit const auto generate_pointwise_pass =
+    Pass("generate_pointwise",
+         Stage::kStep,
+         Serves::kBoth,
+         "generate one kernel per cluster of pointwise nodes",
+         "",
+         run);
 
 }  // namespace ridge::passes

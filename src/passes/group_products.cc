@@ -48,11 +48,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& group_products_pass() {
-  static const Pass pass("group_products", Stage::kForward, Serves::kInference,
-                         "run all GEMMs of one input with weights as stored in one launch", "",
-                         run);
-  return pass;
-}
+constinit const auto group_products_pass =
+    Pass("group_products",
+         Stage::kForward,
+         Serves::kInference,
+         "run all GEMMs of one input with weights as stored in one launch",
+         "",
+         run);
 
 }  // namespace ridge::passes

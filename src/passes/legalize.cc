@@ -109,11 +109,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& legalize_pass() {
-  static const Pass pass("legalize", Stage::kTarget, Serves::kBoth,
-                         "insert a copy where a kernel does not support a view",
-                         "copies cost bytes, but some kernels cannot run without them", run);
-  return pass;
-}
+constinit const auto legalize_pass =
+    Pass("legalize",
+         Stage::kTarget,
+         Serves::kBoth,
+         "insert a copy where a kernel does not support a view",
+         "copies cost bytes, but some kernels cannot run without them",
+         run);
 
 }  // namespace ridge::passes

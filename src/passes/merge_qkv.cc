@@ -18,10 +18,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-const Pass& merge_qkv_pass() {
-  static const Pass pass("merge_qkv", Stage::kForward, Serves::kBoth,
-                         "merge the q, k and v projections into one GEMM", "", run);
-  return pass;
-}
+constinit const auto merge_qkv_pass = Pass("merge_qkv",
+                                           Stage::kForward,
+                                           Serves::kBoth,
+                                           "merge the q, k and v projections into one GEMM",
+                                           "",
+                                           run);
 
 }  // namespace ridge::passes

@@ -39,8 +39,8 @@
 
 // For the columns that a reader of the list leaves out, and for declarations.
 #define RIDGE_NO_PASS(name, level)
-#define RIDGE_DECLARE_PASS(name, level) const ::ridge::passes::Pass& name##_pass();
-#define RIDGE_PASS_ADDRESS(name, level) &name##_pass(),
+#define RIDGE_DECLARE_PASS(name, level) extern const ::ridge::passes::Pass name##_pass;
+#define RIDGE_PASS_ADDRESS(name, level) &name##_pass,
 
 namespace ridge::passes {
 

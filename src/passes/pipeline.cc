@@ -21,7 +21,7 @@
 namespace ridge::passes {
 
 std::span<const Listed> list() {
-#define RIDGE_ALL(name, level) Listed{#name, "all", #level, &name##_pass()},
+#define RIDGE_ALL(name, level) Listed{#name, "all", #level, &name##_pass},
 #define RIDGE_CPU(name, level) Listed{#name, "cpu", #level, nullptr},
 #define RIDGE_CUDA(name, level) Listed{#name, "cuda", #level, nullptr},
   static const std::array lines = {RIDGE_PASSES(RIDGE_ALL, RIDGE_CPU, RIDGE_CUDA)};

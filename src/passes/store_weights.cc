@@ -44,18 +44,19 @@ Graph run_f32(const Graph& graph, PassContext& context) { return run(graph, cont
 
 }  // namespace
 
-const Pass& store_bf16_pass() {
-  static const Pass pass("store_bf16", Stage::kForward, Serves::kInference,
-                         "unpack matrices to bf16 when loading",
-                         "more memory than quantized blocks, less precision than fp32", run_bf16);
-  return pass;
-}
+constinit const auto store_bf16_pass =
+    Pass("store_bf16",
+         Stage::kForward,
+         Serves::kInference,
+         "unpack matrices to bf16 when loading",
+         "more memory than quantized blocks, less precision than fp32",
+         run_bf16);
 
-const Pass& store_f32_pass() {
-  static const Pass pass("store_f32", Stage::kForward, Serves::kInference,
-                         "unpack matrices to fp32 when loading",
-                         "more memory and bytes than the file's types", run_f32);
-  return pass;
-}
+constinit const auto store_f32_pass = Pass("store_f32",
+                                           Stage::kForward,
+                                           Serves::kInference,
+                                           "unpack matrices to fp32 when loading",
+                                           "more memory and bytes than the file's types",
+                                           run_f32);
 
 }  // namespace ridge::passes

@@ -97,7 +97,7 @@ inline std::string compare(const Graph& meaning,
 inline Graph lower(const Graph& graph, const OpTable& ops, Backend& backend) {
   LoadGraph load;
   passes::PassContext context{ops, backend, load};
-  Graph legal = passes::legalize_pass().run(passes::expand_pass().run(graph, context), context);
+  Graph legal = passes::legalize_pass.run(passes::expand_pass.run(graph, context), context);
   verify(legal);
   return legal;
 }
@@ -232,7 +232,7 @@ inline Differentiated differentiate_sample(const Op& op,
   Differentiated made{without_dead_nodes(built.graph()), {}, {}, built.named()};
   LoadGraph load;
   passes::PassContext context{ops, backend, load};
-  made.backward = passes::expand_pass().run(made.meaning, context);
+  made.backward = passes::expand_pass.run(made.meaning, context);
   std::vector<ValueId> wanted;
   for (ValueId value : built.wanted()) {
     made.wanted.push_back(built.graph().value(value).name);

@@ -16,7 +16,7 @@ namespace {
 Graph clustered(const Graph& graph) {
   LoadGraph load;
   passes::PassContext context{ops::table(), tested_backend(), load};
-  Graph made = passes::generate_pointwise_pass().run(graph, context);
+  Graph made = passes::generate_pointwise_pass.run(graph, context);
   verify(made);
   verify_origins(without_dead_nodes(graph), made);
   return made;

@@ -6,7 +6,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(AutocastBf16, NarrowsActivationsAndProducts) {
-  Graph after = try_pass(autocast_bf16_pass());
+  Graph after = try_pass(autocast_bf16_pass);
   for (const Node& node : after.nodes) {
     if (node.op->name != "matmul") continue;
     for (ValueId input : node.inputs) EXPECT_EQ(after.type(input).dtype, DType::kBF16);
@@ -23,12 +23,12 @@ TEST(AutocastBf16, CastsAWeightOnceHoweverOftenItIsRead) {
   ValueId y = ops::matmul(b, "nd,fd->nf", x, w);
   graph.outputs = {ops::matmul(b, "nd,fd->nf", y, w)};
   Graph graph_after =
-      run_pass(autocast_bf16_pass(), graph, *std::make_unique<LoadGraph>(identity_load(graph)));
+      run_pass(autocast_bf16_pass, graph, *std::make_unique<LoadGraph>(identity_load(graph)));
   EXPECT_EQ(count(graph_after, "cast"), 2);  // x and w
 }
 
 TEST(AutocastBf16, SaysWhatItTradesAndHalvesActivations) {
-  EXPECT_FALSE(autocast_bf16_pass().trade.empty());
+  EXPECT_FALSE(autocast_bf16_pass.trade.empty());
   PlannedCost before = planned_step("compiled", ""),
               after = planned_step("compiled", "+autocast_bf16");
   EXPECT_LT(after.bytes, before.bytes);

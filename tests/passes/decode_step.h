@@ -73,7 +73,7 @@ class DecodeStep {
 
   const Graph& graph() const { return graph_; }
   // As fuse_rope_append leaves it.
-  Graph appended() { return run(backends::cuda::fuse_rope_append_pass(), graph_); }
+  Graph appended() { return run(backends::cuda::fuse_rope_append_pass, graph_); }
   Graph run(const Pass& pass, const Graph& graph) {
     PassContext context{ops::table(), target_, load_};
     Graph made = pass.run(graph, context);

@@ -233,7 +233,7 @@ TEST_F(DifferentiateTest, RefusesALossThatIsNoScalarOrHasNoProducer) {
 // expanded: each parameter's gradient in a few places.
 TEST(Differentiate, MatchesDifferencesOnAWholeModel) {
   models::ForwardGraph forward = one_layer_forward();
-  const Graph expanded = run_pass(expand_pass(), forward.graph);
+  const Graph expanded = run_pass(expand_pass, forward.graph);
   Graph graph = expanded;
   std::vector<ValueId> wanted = parameters(graph);
   std::vector<ValueId> gradients = differentiate(graph, ops::table(), graph.outputs[0], wanted);

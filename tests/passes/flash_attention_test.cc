@@ -6,7 +6,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(FlashAttention, TakesThePlaceOfAttention) {
-  Graph after = try_pass(flash_attention_pass());
+  Graph after = try_pass(flash_attention_pass);
   EXPECT_EQ(count(after, "attention"), 0);
   EXPECT_EQ(count(after, "flash_attention"), 1);
 }

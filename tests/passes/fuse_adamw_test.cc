@@ -5,12 +5,12 @@
 namespace ridge::passes {
 namespace {
 
-Graph cast_step() { return with_step(run_pass(autocast_bf16_pass(), perceptron())); }
+Graph cast_step() { return with_step(run_pass(autocast_bf16_pass, perceptron())); }
 
 TEST(FuseAdamw, UpdatesAllTensorsInOneLaunch) {
   Graph before = cast_step();
   EXPECT_EQ(count(before, "adamw"), 2);
-  Graph after = try_pass(fuse_adamw_pass(), before);
+  Graph after = try_pass(fuse_adamw_pass, before);
   EXPECT_EQ(count(after, "adamw"), 0);
   EXPECT_EQ(count(after, "adamw_multi"), 1);
 }
@@ -18,7 +18,7 @@ TEST(FuseAdamw, UpdatesAllTensorsInOneLaunch) {
 TEST(FuseAdamw, WritesTheCopiesThatProductsRead) {
   Graph before = cast_step();
   LoadGraph load = identity_load(before);
-  Graph after = run_pass(fuse_adamw_pass(), before, load);
+  Graph after = run_pass(fuse_adamw_pass, before, load);
   ValueId copy = after.find("up.weight.bf16");
   ASSERT_NE(copy, kNoValue);
   EXPECT_EQ(after.type(copy).dtype, DType::kBF16);
@@ -48,7 +48,7 @@ TEST(FuseAdamw, CarriesClippingAndSettings) {
   options.clip_norm = 0.5;
   options.beta1 = 0.8;
   Graph before = with_step(perceptron(), options);
-  Graph after = run_pass(fuse_adamw_pass(), before);
+  Graph after = run_pass(fuse_adamw_pass, before);
   ASSERT_EQ(count(after, "adamw_multi"), 1);
   for (const Node& node : after.nodes) {
     if (node.op->name != "adamw_multi") continue;
@@ -64,7 +64,7 @@ TEST(FuseAdamw, LeavesASingleTensorAlone) {
   ValueId w = b.parameter("w", {DType::kF32, {4}});
   graph.outputs = {ops::reshape(b, ops::reduce_sum(b, ops::unary(b, "square", w), {0}), Shape{})};
   Graph before = with_step(graph);
-  EXPECT_EQ(print(run_pass(fuse_adamw_pass(), before)), print(before));
+  EXPECT_EQ(print(run_pass(fuse_adamw_pass, before)), print(before));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace cuda = backends::cuda;
 TEST(FuseAppendAttention, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made = step.run(cuda::fuse_append_attention_pass(), step.appended());
+    Graph made = step.run(cuda::fuse_append_attention_pass, step.appended());
     EXPECT_EQ(count(made, "append_attention"), 2);
     for (const char* op : {"rope_append", "cached_attention"}) EXPECT_EQ(count(made, op), 0) << op;
     EXPECT_LE(DecodeStep::distance(step.graph(), made), 1e-10);
@@ -22,18 +22,18 @@ TEST(FuseAppendAttention, MakesOneKernelALayer) {
 
 TEST(FuseAppendAttention, LeavesWhatIsExpanded) {
   DecodeStep step(models::Family::kLlama);
-  Graph made = step.run(cuda::fuse_append_attention_pass(), step.graph());
+  Graph made = step.run(cuda::fuse_append_attention_pass, step.graph());
   EXPECT_EQ(print(made), print(step.graph()));  // nothing is appended and rotated at once yet
 }
 
 TEST(FuseAppendAttention, CostsLess) {
   DecodeStep step(models::Family::kGemma3);
-  step.try_pass(cuda::fuse_append_attention_pass(), step.appended());
+  step.try_pass(cuda::fuse_append_attention_pass, step.appended());
 }
 
 TEST(FuseAppendAttention, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
-  DecodeStep::expect_asks_target(cuda::fuse_append_attention_pass(), step.appended());
+  DecodeStep::expect_asks_target(cuda::fuse_append_attention_pass, step.appended());
 }
 
 }  // namespace

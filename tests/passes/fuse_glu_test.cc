@@ -6,8 +6,8 @@ namespace ridge::passes {
 namespace {
 
 TEST(FuseGlu, KeepsTheGateWhole) {
-  Graph after = try_pass(fuse_glu_pass());
-  Graph expanded = run_pass(expand_pass(), after);
+  Graph after = try_pass(fuse_glu_pass);
+  Graph expanded = run_pass(expand_pass, after);
   EXPECT_EQ(count(expanded, "glu"), 1);
   EXPECT_EQ(count(expanded, "silu"), 0);
 }

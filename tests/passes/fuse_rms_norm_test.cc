@@ -6,7 +6,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(FuseRmsNorm, TakesTheAddBeforeTheNorm) {
-  Graph after = try_pass(fuse_rms_norm_pass());
+  Graph after = try_pass(fuse_rms_norm_pass);
   // The first norm reads the embedding; the other two
   // read the sums after attention and feed-forward.
   EXPECT_EQ(count(after, "rms_norm"), 1);
@@ -32,8 +32,8 @@ Graph sum_with_norms(int norms) {
 
 TEST(FuseRmsNorm, TakesOneNormOfASumOnly) {
   Graph one = sum_with_norms(1), two = sum_with_norms(2);
-  Graph after_one = run_pass(fuse_rms_norm_pass(), one),
-        after_two = run_pass(fuse_rms_norm_pass(), two);
+  Graph after_one = run_pass(fuse_rms_norm_pass, one),
+        after_two = run_pass(fuse_rms_norm_pass, two);
   EXPECT_EQ(count(after_one, "add_rms_norm"), 1);
   EXPECT_EQ(after_one.nodes[0].attrs.real("offset"), 1.0);
   EXPECT_EQ(count(after_two, "add_rms_norm"), 0);
@@ -46,7 +46,7 @@ TEST(FuseRmsNorm, TakesOneNormOfASumOnly) {
 TEST(FuseRmsNorm, KeepsTheSumForOthers) {
   Graph graph = sum_with_norms(1);
   graph.outputs.push_back(graph.nodes[0].outputs[0]);
-  Graph after = run_pass(fuse_rms_norm_pass(), graph);
+  Graph after = run_pass(fuse_rms_norm_pass, graph);
   EXPECT_EQ(count(after, "add_rms_norm"), 1);
   expect_same_meaning(graph, after, identity_load(graph));
 }
@@ -59,7 +59,7 @@ TEST(FuseRmsNorm, LeavesANormWithALaterWeightAlone) {
   ValueId sum = ops::add(b, b.input("a", type), b.input("b", type));
   ValueId weight = ops::unary(b, "exp", b.parameter("w", {DType::kF32, {8}}));
   graph.outputs = {b.call_all("rms_norm", {sum, weight}, {{"eps", 1e-5}})[0]};
-  Graph after = run_pass(fuse_rms_norm_pass(), graph);
+  Graph after = run_pass(fuse_rms_norm_pass, graph);
   EXPECT_EQ(count(after, "add_rms_norm"), 0);
   expect_same_meaning(graph, after, identity_load(graph));
 }

@@ -25,12 +25,12 @@ TEST(FuseRopeAppend, MakesOneKernelALayer) {
 
 TEST(FuseRopeAppend, CostsLess) {
   DecodeStep step(models::Family::kGemma3);
-  step.try_pass(cuda::fuse_rope_append_pass(), step.graph());
+  step.try_pass(cuda::fuse_rope_append_pass, step.graph());
 }
 
 TEST(FuseRopeAppend, AsksTheTarget) {
   DecodeStep step(models::Family::kGemma3);
-  DecodeStep::expect_asks_target(cuda::fuse_rope_append_pass(), step.graph());
+  DecodeStep::expect_asks_target(cuda::fuse_rope_append_pass, step.graph());
 }
 
 }  // namespace

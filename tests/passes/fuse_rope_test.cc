@@ -6,22 +6,22 @@ namespace ridge::passes {
 namespace {
 
 Graph merged(models::ForwardGraph& forward) {
-  return run_pass(merge_qkv_pass(), forward.graph, forward.load);
+  return run_pass(merge_qkv_pass, forward.graph, forward.load);
 }
 
 TEST(FuseRope, TurnsAMergedProjectionInOneKernel) {
   models::ForwardGraph forward = one_layer_forward();
   Graph before = merged(forward);
-  Graph after = try_pass(fuse_rope_pass(), before);
+  Graph after = try_pass(fuse_rope_pass, before);
   EXPECT_EQ(count(after, "rope_qkv"), 1);
   EXPECT_EQ(count(after, "rope"), 0);
 }
 
 TEST(FuseRope, KeepsRotationsOfSeparateProjectionsWhole) {
   models::ForwardGraph forward = one_layer_forward();
-  Graph after = run_pass(fuse_rope_pass(), forward.graph);
+  Graph after = run_pass(fuse_rope_pass, forward.graph);
   EXPECT_EQ(count(after, "rope_qkv"), 0);
-  EXPECT_EQ(count(run_pass(expand_pass(), after), "rope"), 2);
+  EXPECT_EQ(count(run_pass(expand_pass, after), "rope"), 2);
   expect_same_meaning(forward.graph, after, identity_load(forward.graph));
 }
 
@@ -43,7 +43,7 @@ TEST(FuseRope, LeavesUnequalRotationsApart) {
       node.attrs.set("interleaved", true);
       break;
     }
-  Graph after = run_pass(fuse_rope_pass(), graph);
+  Graph after = run_pass(fuse_rope_pass, graph);
   EXPECT_EQ(count(after, "rope_qkv"), 0);
   EXPECT_EQ(count(after, "rope"), 2);
   expect_same_meaning(graph, after, identity_load(graph));

@@ -14,7 +14,7 @@ constexpr double kRounding = 1e-10;  // of sums in double, in another order
 TEST(FuseRowProducts, LeavesSixKernelsOfALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {
     DecodeStep step(family);
-    Graph made = step.run(cuda::fuse_row_products_pass(), step.appended());
+    Graph made = step.run(cuda::fuse_row_products_pass, step.appended());
     bool is_gemma = family == models::Family::kGemma3;
     // Gemma norms what o and down give before it is added: they stay plain.
     EXPECT_EQ(count(made, "row_product"), is_gemma ? 2 * 2 + 1 : 4 * 2 + 1);
@@ -36,19 +36,19 @@ TEST(FuseRowProducts, KeepsWhatIsReadElsewhere) {
       graph.outputs.push_back(node.outputs[0]);
       break;
     }
-  Graph made = step.run(cuda::fuse_row_products_pass(), graph);
+  Graph made = step.run(cuda::fuse_row_products_pass, graph);
   EXPECT_EQ(count(made, "rms_norm"), 1);
   EXPECT_LE(DecodeStep::distance(graph, made), kRounding);
 }
 
 TEST(FuseRowProducts, CostsLess) {
   DecodeStep step(models::Family::kLlama);
-  step.try_pass(cuda::fuse_row_products_pass(), step.graph());
+  step.try_pass(cuda::fuse_row_products_pass, step.graph());
 }
 
 TEST(FuseRowProducts, AsksTheTarget) {
   DecodeStep step(models::Family::kLlama);
-  DecodeStep::expect_asks_target(cuda::fuse_row_products_pass(), step.graph());
+  DecodeStep::expect_asks_target(cuda::fuse_row_products_pass, step.graph());
 }
 
 }  // namespace

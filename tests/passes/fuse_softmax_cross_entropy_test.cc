@@ -6,8 +6,8 @@ namespace ridge::passes {
 namespace {
 
 TEST(FuseSoftmaxCrossEntropy, KeepsTheLossWhole) {
-  Graph after = try_pass(fuse_softmax_cross_entropy_pass());
-  Graph expanded = run_pass(expand_pass(), after);
+  Graph after = try_pass(fuse_softmax_cross_entropy_pass);
+  Graph expanded = run_pass(expand_pass, after);
   EXPECT_EQ(count(expanded, "softmax_cross_entropy"), 1);
   EXPECT_EQ(count(expanded, "log_softmax"), 0);
 }

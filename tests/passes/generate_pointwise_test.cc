@@ -8,7 +8,7 @@ namespace {
 
 TEST(GeneratePointwise, MakesOneKernelOfACluster) {
   Graph before = with_step(perceptron());
-  Graph after = try_pass(generate_pointwise_pass(), before);
+  Graph after = try_pass(generate_pointwise_pass, before);
   EXPECT_GE(count(after, "generated_pointwise"), 1);
   EXPECT_LT(after.nodes.size(), before.nodes.size());
 }
@@ -30,7 +30,7 @@ class Clusters : public testing::Test {
     return b.input(name, {DType::kF32, shape});
   }
   Graph run() {
-    Graph after = run_pass(generate_pointwise_pass(), graph);
+    Graph after = run_pass(generate_pointwise_pass, graph);
     verify(after);
     expect_same_meaning(graph, after, {});
     return after;

@@ -21,7 +21,7 @@ Graph three_products(DType v_type) {
 }
 
 TEST(GroupProducts, MakesOneLaunchOfAll) {
-  Graph after = try_pass(group_products_pass(), three_products(DType::kBF16));
+  Graph after = try_pass(group_products_pass, three_products(DType::kBF16));
   EXPECT_EQ(count(after, "matmul"), 0);
   EXPECT_EQ(count(after, "matmul_group"), 1);
 }
@@ -29,18 +29,18 @@ TEST(GroupProducts, MakesOneLaunchOfAll) {
 TEST(GroupProducts, LowersLaunchesAndBytes) {
   Graph graph = three_products(DType::kQ8_0);
   PlannedCost before = planned_cost(graph),
-              after = planned_cost(run_pass(group_products_pass(), graph));
+              after = planned_cost(run_pass(group_products_pass, graph));
   EXPECT_EQ(after.launches, before.launches - 3);
   EXPECT_LT(after.bytes, before.bytes);  // x once
 }
 
 TEST(GroupProducts, LeavesPlainAndLoneProductsAlone) {
   Graph graph = three_products(DType::kF32);
-  Graph after = run_pass(group_products_pass(), graph);
+  Graph after = run_pass(group_products_pass, graph);
   EXPECT_EQ(count(after, "matmul"), 1);
   EXPECT_EQ(after.nodes.size(), graph.nodes.size() - 2);
   models::ForwardGraph forward = one_layer_forward();
-  EXPECT_EQ(count(run_pass(group_products_pass(), forward.graph), "matmul_group"), 0);
+  EXPECT_EQ(count(run_pass(group_products_pass, forward.graph), "matmul_group"), 0);
 }
 
 }  // namespace

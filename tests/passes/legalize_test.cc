@@ -24,8 +24,8 @@ Graph demanding() {
 
 TEST(Legalize, PutsACopyWhereAViewIsNotTaken) {
   Graph before = demanding();
-  Graph after = try_pass(legalize_pass(), before);
-  EXPECT_FALSE(legalize_pass().trade.empty());
+  Graph after = try_pass(legalize_pass, before);
+  EXPECT_FALSE(legalize_pass.trade.empty());
   // One for the rows of softmax, which the reshape shares; the product takes the transposed matrix
   // as it is.
   EXPECT_GE(count(after, "copy"), 1);
@@ -41,7 +41,7 @@ TEST(Legalize, PutsACopyWhereAViewIsNotTaken) {
 }
 
 TEST(Legalize, TellsFlashAttentionWhichScoresItsTilesCompute) {
-  Graph after = run_pass(legalize_pass(), demanding());
+  Graph after = run_pass(legalize_pass, demanding());
   for (const Node& node : after.nodes) {
     if (node.op->name != "flash_attention") continue;
     EXPECT_GE(node.attrs.integer("scores"), 6 * 7 / 2);
@@ -51,11 +51,11 @@ TEST(Legalize, TellsFlashAttentionWhichScoresItsTilesCompute) {
 
 TEST(Legalize, LeavesAGraphThatFitsAsItIs) {
   Graph graph = with_step(perceptron());
-  EXPECT_EQ(print(run_pass(legalize_pass(), graph)), print(graph));
+  EXPECT_EQ(print(run_pass(legalize_pass, graph)), print(graph));
 }
 
 TEST(Legalize, CopiesAreTheWorkOfThoseWhoNeedThem) {
-  Graph after = run_pass(legalize_pass(), demanding());
+  Graph after = run_pass(legalize_pass, demanding());
   for (const Node& node : after.nodes)
     if (node.op->name == "copy") {
       EXPECT_FALSE(node.from.empty());
@@ -69,7 +69,7 @@ TEST(Legalize, NamesTheOpThatTheTargetCannotRun) {
   graph.outputs = {b.call_all("flash_attention", {q, q, q},
                               {{"sequence", int64_t{4}}, {"causal", true}, {"scale", 0.5}})[0]};
   try {
-    run_pass(legalize_pass(), graph);
+    run_pass(legalize_pass, graph);
     FAIL() << "a head size of 12 was taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kUsage);

@@ -7,7 +7,7 @@ namespace {
 
 TEST(MergeGateUp, MakesOneProductOfTwo) {
   models::ForwardGraph forward = one_layer_forward();
-  Graph after = try_pass(merge_gate_up_pass(), forward.graph, forward.load);
+  Graph after = try_pass(merge_gate_up_pass, forward.graph, forward.load);
   EXPECT_EQ(count(after, "matmul"), count(forward.graph, "matmul") - 1);
   EXPECT_EQ(after.shape(after.find("model.layers.0.mlp.gate_up_proj.weight")), (Shape{48, 16}));
 }
@@ -22,7 +22,7 @@ TEST(MergeGateUp, LeavesASharedWeightAlone) {
           w = b.parameter("layer.gate.weight", {DType::kF32, {6, 8}});
   ValueId gate = ops::matmul(b, "nd,fd->nf", x, w), up = ops::matmul(b, "nd,fd->nf", x, w);
   graph.outputs = {b.call("glu", {gate, up}, {{"activation", std::string("silu")}})};
-  EXPECT_EQ(print(run_pass(merge_gate_up_pass(), graph)), print(graph));
+  EXPECT_EQ(print(run_pass(merge_gate_up_pass, graph)), print(graph));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 TEST(MergeQkv, MakesOneProductOfThree) {
   models::ForwardGraph forward = one_layer_forward();
-  Graph after = try_pass(merge_qkv_pass(), forward.graph, forward.load);
+  Graph after = try_pass(merge_qkv_pass, forward.graph, forward.load);
   EXPECT_EQ(count(after, "matmul"), count(forward.graph, "matmul") - 2);
   EXPECT_EQ(after.find("model.layers.0.self_attn.q_proj.weight"), kNoValue);
   EXPECT_EQ(after.shape(after.find("model.layers.0.self_attn.qkv_proj.weight")), (Shape{32, 16}));
@@ -18,7 +18,7 @@ TEST(MergeQkv, LowersLaunchesAndBytes) { expect_lower_step("merge_qkv"); }
 // The weights as a file has them come back out of the stacked one.
 TEST(MergeQkv, TellsTheLoadGraphWhereTheWeightComesFrom) {
   models::ForwardGraph forward = one_layer_forward();
-  run_pass(merge_qkv_pass(), forward.graph, forward.load);
+  run_pass(merge_qkv_pass, forward.graph, forward.load);
   ValueId merged = forward.load.stored.at("model.layers.0.self_attn.qkv_proj.weight");
   const Node* join = forward.load.graph.producer(merged);
   ASSERT_NE(join, nullptr);
@@ -37,7 +37,7 @@ TEST(MergeQkv, LeavesSharedWeightsAlone) {
   Builder b(forward.graph, ops::table());
   ValueId k = forward.graph.find("model.layers.0.self_attn.k_proj.weight");
   forward.graph.outputs.push_back(ops::unary(b, "square", k));
-  Graph after = run_pass(merge_qkv_pass(), forward.graph, forward.load);
+  Graph after = run_pass(merge_qkv_pass, forward.graph, forward.load);
   EXPECT_EQ(count(after, "matmul"), count(forward.graph, "matmul"));
 }
 
@@ -51,7 +51,7 @@ TEST(MergeQkv, LeavesProductsOfDifferentInputsAlone) {
   ValueId x = b.input("x", {DType::kF32, {4, 16}}), y = b.input("y", {DType::kF32, {4, 16}});
   graph.outputs = {b.call("attention", {heads("q", x), heads("k", y), heads("v", y)},
                           {{"sequence", int64_t{4}}, {"causal", true}, {"scale", 0.3}})};
-  Graph after = run_pass(merge_qkv_pass(), graph);
+  Graph after = run_pass(merge_qkv_pass, graph);
   EXPECT_EQ(count(after, "matmul"), 3);
 }
 

@@ -14,7 +14,7 @@ namespace cuda = backends::cuda;
 
 TEST(NativeGemm, MarksWhatTheGpuTakes) {
   Graph built = perceptron();
-  Graph after = try_pass(cuda::native_gemm_pass(), built, identity_load(built), GpuKernels());
+  Graph after = try_pass(cuda::native_gemm_pass, built, identity_load(built), GpuKernels());
   for (const Node& node : after.nodes)
     EXPECT_EQ(node.attrs.flag("native"), node.op->name == "matmul") << node.op->name;
   EXPECT_EQ(count(after, "matmul"), 2);
@@ -22,7 +22,7 @@ TEST(NativeGemm, MarksWhatTheGpuTakes) {
 
 TEST(NativeGemm, MarksWhatTheCpuTakes) {
   Graph built = perceptron();
-  Graph after = run_pass(cpu::native_gemm_pass(), built);
+  Graph after = run_pass(cpu::native_gemm_pass, built);
   for (const Node& node : after.nodes)
     EXPECT_EQ(node.attrs.flag("native"),
               node.op->name == "matmul" && cpu::has_native_gemm(CallTypes(after, node).call()))
@@ -30,7 +30,7 @@ TEST(NativeGemm, MarksWhatTheCpuTakes) {
 }
 
 TEST(NativeGemm, LeavesPlansAlone) {
-  Graph after = run_pass(cuda::native_gemm_pass(), perceptron());
+  Graph after = run_pass(cuda::native_gemm_pass, perceptron());
   for (const Node& node : after.nodes) EXPECT_FALSE(node.attrs.flag("native")) << node.op->name;
 }
 

@@ -33,21 +33,21 @@ Graph tied_head(const std::string& activations) {
 TEST(PackWeights, PacksWhatRoundedProductsRead) {
   Graph before = tied_head("i16");
   LoadGraph load = identity_load(before);
-  Graph after = try_pass(cpu::pack_weights_pass(), before, load);
+  Graph after = try_pass(cpu::pack_weights_pass, before, load);
   EXPECT_EQ(after.type(after.find("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(after.type(after.find("up.weight")).dtype, DType::kQ4_0x16);
   EXPECT_EQ(after.type(after.find("odd.weight")).dtype, DType::kQ4_0);
   EXPECT_EQ(after.type(after.find("down.weight")).dtype, DType::kQ6_Kx16);
-  run_pass(cpu::pack_weights_pass(), before, load);
+  run_pass(cpu::pack_weights_pass, before, load);
   EXPECT_EQ(load.graph.type(load.stored.at("table")).dtype, DType::kQ8_0x16);
   EXPECT_EQ(load.graph.producer(load.stored.at("odd.weight")), nullptr);
-  EXPECT_FALSE(cpu::pack_weights_pass().trade.empty());
+  EXPECT_FALSE(cpu::pack_weights_pass.trade.empty());
 }
 
 TEST(PackWeights, LeavesExactProductsAlone) {
   Graph before = tied_head("f32");
   LoadGraph load = identity_load(before);
-  EXPECT_EQ(print(run_pass(cpu::pack_weights_pass(), before, load)), print(before));
+  EXPECT_EQ(print(run_pass(cpu::pack_weights_pass, before, load)), print(before));
 }
 
 }  // namespace

@@ -23,13 +23,13 @@ Graph two_products(DType first, DType second) {
 TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
   Graph before = two_products(DType::kQ4_K, DType::kBF16);
   expect_golden("quantize_activations.before.txt", print(before));
-  Graph after = run_pass(cpu::quantize_activations_pass(), before);
+  Graph after = run_pass(cpu::quantize_activations_pass, before);
   verify(after);
   verify_origins(before, after);
   expect_golden("quantize_activations.after.txt", print(after));
   ASSERT_EQ(count(after, "matmul_group"), 1);
   EXPECT_EQ(count(after, "matmul"), 1) << "a bf16 weight";
-  EXPECT_EQ(print(run_pass(cpu::quantize_activations_pass(), after)), print(after))
+  EXPECT_EQ(print(run_pass(cpu::quantize_activations_pass, after)), print(after))
       << "the pass does not come to an end";
 }
 
@@ -37,7 +37,7 @@ TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
 // block's largest, at most.
 TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
-  Graph after = run_pass(cpu::quantize_activations_pass(), before);
+  Graph after = run_pass(cpu::quantize_activations_pass, before);
   ops::NamedTensors named = draw_named(before);
   ops::ReferenceRun exact(before, named), rounded(after, named);
   const std::vector<double>&want = exact[before.outputs[0]], &got = rounded[after.outputs[0]];
@@ -59,10 +59,10 @@ TEST(QuantizeActivations, FollowsGroupProducts) {
   for (const char* name : {"gate.weight", "up.weight"})
     graph.outputs.push_back(
         ops::matmul(b, "nd,fd->nf", x, b.parameter(name, {DType::kQ4_1, {8, 32}})));
-  Graph after = run_pass(cpu::quantize_activations_pass(), run_pass(group_products_pass(), graph));
+  Graph after = run_pass(cpu::quantize_activations_pass, run_pass(group_products_pass, graph));
   ASSERT_EQ(count(after, "matmul_group"), 1);
   EXPECT_EQ(after.nodes[0].attrs.text("activations"), "i16");
-  EXPECT_FALSE(cpu::quantize_activations_pass().trade.empty());
+  EXPECT_FALSE(cpu::quantize_activations_pass.trade.empty());
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ Graph two_layers() {
 
 TEST(Recompute, MakesALayersActivationsAgain) {
   Graph before = with_step(two_layers());
-  Graph after = try_pass(recompute_pass(), before);
+  Graph after = try_pass(recompute_pass, before);
   // What leaves a layer is kept; what lies inside is made again, once for all that read it.
   EXPECT_EQ(count(after, "exp"), count(before, "exp") + 2);
   EXPECT_EQ(count(after, "matmul"), count(before, "matmul") + 2);
 }
 
 TEST(Recompute, NothingInsideALayerLivesOnToTheBackwardPass) {
-  Graph after = run_pass(recompute_pass(), with_step(two_layers()));
+  Graph after = run_pass(recompute_pass, with_step(two_layers()));
   for (const Node& node : after.nodes) {
     if (node.phase != Phase::kBackward) continue;
     for (ValueId input : node.inputs) {
@@ -41,7 +41,7 @@ TEST(Recompute, NothingInsideALayerLivesOnToTheBackwardPass) {
 }
 
 TEST(Recompute, LowersThePeakForMoreWork) {
-  EXPECT_FALSE(recompute_pass().trade.empty());
+  EXPECT_FALSE(recompute_pass.trade.empty());
   for (const char* level : {"baseline", "compiled"}) {
     PlannedCost before = planned_step(level, ""), after = planned_step(level, "+recompute");
     EXPECT_LT(after.peak_bytes, before.peak_bytes) << level;

@@ -7,7 +7,7 @@ namespace ridge::passes {
 namespace {
 
 TEST(StoreBf16, UnpacksMatricesWhenTheyAreLoaded) {
-  expect_stored_as(DType::kBF16, store_bf16_pass());
+  expect_stored_as(DType::kBF16, store_bf16_pass);
 }
 
 }  // namespace

@@ -6,9 +6,7 @@
 namespace ridge::passes {
 namespace {
 
-TEST(StoreF32, UnpacksMatricesWhenTheyAreLoaded) {
-  expect_stored_as(DType::kF32, store_f32_pass());
-}
+TEST(StoreF32, UnpacksMatricesWhenTheyAreLoaded) { expect_stored_as(DType::kF32, store_f32_pass); }
 
 }  // namespace
 }  // namespace ridge::passes

@@ -27,14 +27,13 @@ Graph gradients() {
 
 TEST(TransposeOperands, TransposesEachOnceAndTwoTogether) {
   Graph built = gradients();
-  Graph after =
-      try_pass(cuda::transpose_operands_pass(), built, identity_load(built), GpuKernels());
+  Graph after = try_pass(cuda::transpose_operands_pass, built, identity_load(built), GpuKernels());
   EXPECT_EQ(count(after, "transpose_multi"), 2);
   EXPECT_EQ(count(after, "matmul"), 5);
 }
 
 TEST(TransposeOperands, LeavesPlansAlone) {
-  EXPECT_EQ(count(run_pass(cuda::transpose_operands_pass(), gradients()), "transpose_multi"), 0);
+  EXPECT_EQ(count(run_pass(cuda::transpose_operands_pass, gradients()), "transpose_multi"), 0);
 }
 
 TEST(TransposeOperands, IsOfTheLevelOfKernels) {

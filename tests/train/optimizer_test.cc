@@ -72,7 +72,7 @@ Graph regression(const OptimizerOptions& options) {
 Graph lowered(const Graph& graph, backends::Backend& backend) {
   LoadGraph load;
   passes::PassContext context{ops::table(), backend, load};
-  return passes::legalize_pass().run(graph, context);
+  return passes::legalize_pass.run(graph, context);
 }
 
 Tensor64 f32(const Shape& shape, std::vector<double> data) {

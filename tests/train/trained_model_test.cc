@@ -53,8 +53,9 @@ TEST(TrainedModel, IsNotSavedWhereTrainingDiverged) {
   auto backend = cpu_backend(1);
   StepOptions options = small_step(1e30);
   Trainer trainer(small_config(), options, passes::Selection("compiled", "-tune_gemm"), *backend);
-  files::expect_error([&] { losses(trainer, 5); }, ExitCode::kRuntime,
-                      "has nan; the first parameter that is not finite is model.embed_tokens.weight");
+  files::expect_error(
+      [&] { losses(trainer, 5); }, ExitCode::kRuntime,
+      "has nan; the first parameter that is not finite is model.embed_tokens.weight");
   const auto poison = [&] {
     trainer.store().write("model.norm.weight", std::vector<float>(32, NAN).data(), 32 * 4);
   };

@@ -49,11 +49,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-const passes::Pass& fuse_append_attention_pass() {
-  static const passes::Pass pass(
-      "fuse_append_attention", passes::Stage::kStep, passes::Serves::kInference,
-      "rotate heads, append to the KV cache and attend in one kernel", "", run);
-  return pass;
-}
+constinit const auto fuse_append_attention_pass =
+    passes::Pass("fuse_append_attention",
+                 passes::Stage::kStep,
+                 passes::Serves::kInference,
+                 "rotate heads, append to the KV cache and attend in one kernel",
+                 "",
+                 run);
 
 }  // namespace ridge::backends::cuda
