@@ -33,9 +33,8 @@ struct Machine {
 // `footprint_bytes` others.
 struct BandwidthPoint {
   int64_t footprint_bytes = 0;
-  double read_bytes_per_ns = 0;    // read only
-  double copy_bytes_per_ns = 0;    // bytes read plus bytes written, half each
-  double update_bytes_per_ns = 0;  // the same in place: each byte read and written where it lies
+  double read_bytes_per_ns = 0;  // read only
+  double copy_bytes_per_ns = 0;  // bytes read plus bytes written, half each
 };
 
 // One level of the memory hierarchy, for people; predictions use the points.
@@ -126,7 +125,6 @@ struct Ceilings {
   double round_ns = 0;
   // The host's share of a launch outside a recording; 0 = all of launch_ns
   double stream_launch_ns = 0;
-  double stream_gap_ns = 0;  // from kernel to kernel, how much longer than inside a recording
   double empty_step_ns = 0;  // a step that computes nothing, where the host waits for each
   double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
   // Kernels smaller than this stay on one thread; attention in a team shares less, unpredicted.

@@ -32,8 +32,7 @@ inline constexpr std::array<NumberField<Record>, 0> kNumbers{};
 template <>
 inline constexpr auto kNumbers<BandwidthPoint> = std::to_array<NumberField<BandwidthPoint>>(
     {{"read_bytes_per_ns", &BandwidthPoint::read_bytes_per_ns, NumberKind::kRate},
-     {"copy_bytes_per_ns", &BandwidthPoint::copy_bytes_per_ns, NumberKind::kRate},
-     {"update_bytes_per_ns", &BandwidthPoint::update_bytes_per_ns, NumberKind::kRate}});
+     {"copy_bytes_per_ns", &BandwidthPoint::copy_bytes_per_ns, NumberKind::kRate}});
 
 template <>
 inline constexpr auto kNumbers<MemoryLevel> = std::to_array<NumberField<MemoryLevel>>(
@@ -71,7 +70,6 @@ inline constexpr auto kNumbers<Ceilings> = std::to_array<NumberField<Ceilings>>(
      {"launch_ns", &Ceilings::launch_ns, NumberKind::kNs},
      {"round_ns", &Ceilings::round_ns, NumberKind::kNs},
      {"stream_launch_ns", &Ceilings::stream_launch_ns, NumberKind::kNs},
-     {"stream_gap_ns", &Ceilings::stream_gap_ns, NumberKind::kNs},
      {"empty_step_ns", &Ceilings::empty_step_ns, NumberKind::kNs},
      {"parallel_ns", &Ceilings::parallel_ns, NumberKind::kNs}});
 

@@ -193,8 +193,7 @@ Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed)
   c.machine.memory_bytes = hardware.memory_bytes;
   c.source = "data sheet: " + hardware.source;
   double memory = hardware.memory_tera_bytes * kPerNs;
-  c.bandwidth = {{hardware.memory_bytes, memory * assumed.memory, memory * assumed.memory,
-                  memory * assumed.memory}};
+  c.bandwidth = {{hardware.memory_bytes, memory * assumed.memory, memory * assumed.memory}};
   c.levels = {
       {"memory", hardware.memory_bytes, memory * assumed.memory, memory * assumed.memory, memory}};
   for (const PeakRate& peak : hardware.peaks) {

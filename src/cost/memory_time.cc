@@ -92,16 +92,12 @@ Bandwidth::Bandwidth(const Ceilings& ceilings) {
   for (const BandwidthPoint& p : ceilings.bandwidth) {
     double read = 1 / p.read_bytes_per_ns;
     double write = std::max(2 / p.copy_bytes_per_ns - read, kLeastWriteShare * read);
-    double update = std::max(2 / p.update_bytes_per_ns - read, 0.0);
-    points_.push_back(
-        {std::log2(static_cast<double>(p.footprint_bytes)), read, write, std::min(write, update)});
+    points_.push_back({std::log2(static_cast<double>(p.footprint_bytes)), read, write});
   }
 }
 
-double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write, bool updates) const {
-  double Point::*member = !is_write ? &Point::read_ns_per_byte
-                          : updates ? &Point::update_ns_per_byte
-                                    : &Point::write_ns_per_byte;
+double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write) const {
+  double Point::*member = is_write ? &Point::write_ns_per_byte : &Point::read_ns_per_byte;
   double at = std::log2(static_cast<double>(std::max<int64_t>(distance_bytes, 1)));
   if (at <= points_.front().log_footprint) return points_.front().*member;
   for (size_t i = 1; i < points_.size(); ++i) {
@@ -115,7 +111,7 @@ double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write, bool update
 
 namespace {
 
-// A write to a piece that the same node has read is an update in place.
+// A write to a piece that the same node has read is an update in place: its distance is the read's.
 struct PieceUse {
   NodeId reader = kNoNode;
   int64_t read_distance_bytes = 0;  // of that reader
@@ -142,11 +138,10 @@ std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceil
       walk(schedule[i], piece, [&](const plan::Access& access, int64_t at, int64_t moved) {
         PieceUse& use = uses[static_cast<size_t>(at)];
         int64_t distance = clock.touch(at, moved);
-        const bool updates = access.is_write && use.reader == static_cast<NodeId>(i);
-        if (updates) distance = use.read_distance_bytes;
+        if (access.is_write && use.reader == static_cast<NodeId>(i))
+          distance = use.read_distance_bytes;
         if (!access.is_write) use = {static_cast<NodeId>(i), distance};
-        ns +=
-            static_cast<double>(moved) * bandwidth.ns_per_byte(distance, access.is_write, updates);
+        ns += static_cast<double>(moved) * bandwidth.ns_per_byte(distance, access.is_write);
       });
       times[i] = ns;
     }

@@ -16,15 +16,13 @@ namespace ridge::cost {
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
-  // `updates`: a write of what the kernel has just read; the distance is the read's.
-  double ns_per_byte(int64_t distance_bytes, bool is_write, bool updates) const;
+  double ns_per_byte(int64_t distance_bytes, bool is_write) const;
 
  private:
   struct Point {
     double log_footprint;
     double read_ns_per_byte;
     double write_ns_per_byte;
-    double update_ns_per_byte;
   };
   std::vector<Point> points_;
 };

@@ -248,8 +248,7 @@ double streamed_ns(const CostedGraph& costed,
     const NodeCost& cost = costed.costs[i];
     enqueued_ns += cost.launches * ceilings.stream_launch_ns +
                    library_ns(costed.graph, costed.graph.nodes[i], cost, ceilings);
-    done_ns =
-        std::max(enqueued_ns, done_ns + cost.launches * ceilings.stream_gap_ns) + predictions[i].ns;
+    done_ns = std::max(enqueued_ns, done_ns) + predictions[i].ns;
   }
   return done_ns;
 }

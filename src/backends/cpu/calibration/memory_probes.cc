@@ -49,20 +49,6 @@ std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, 
   };
 }
 
-std::function<void()> updating(const OperandPool& pool,
-                               int64_t share_bytes,
-                               int threads,
-                               int64_t walks) {
-  auto updates = std::make_shared<std::vector<TileKernel>>();
-  for (int thread = 0; thread < threads; ++thread) {
-    TileOperand operand{pool.result(thread * share_bytes), DType::kF32, {1}};
-    updates->emplace_back(TileProgram{{{Pointwise::kNeg, 1, 0, 0, 0.0f}}, {1}, 2},
-                          Shape{share_bytes / 4}, std::vector<TileOperand>{operand},
-                          std::vector<TileOperand>{operand});
-  }
-  return walking(updates, walks);
-}
-
 std::function<void()> copying(const OperandPool& pool,
                               int64_t share_bytes,
                               int threads,
@@ -81,12 +67,10 @@ struct FootprintTiming {
   double walks;  // of the footprint, in one run
   const Probe* read;
   const Probe* copy;
-  const Probe* update;
 
   cost::BandwidthPoint point(double (Probe::*ns)() const, double call_ns) const {
     double once = static_cast<double>(bytes);
-    return {bytes, rate((read->*ns)(), once, 0), rate((copy->*ns)(), once, call_ns),
-            rate((update->*ns)(), 2 * once, call_ns)};
+    return {bytes, rate((read->*ns)(), once, 0), rate((copy->*ns)(), once, call_ns)};
   }
 
  private:
@@ -117,8 +101,7 @@ Finish memory_probes(ProbeList& probes,
     int64_t walks = std::max<int64_t>(1, kWalkBytes / share);
     timings.push_back({share * threads, static_cast<double>(walks),
                        &probes.add("read", reading(pool, share, walks)),
-                       &probes.add("copy", copying(pool, share, threads, walks)),
-                       &probes.add("update", updating(pool, share, threads, walks))});
+                       &probes.add("copy", copying(pool, share, threads, walks))});
   }
   return [timings, caches](cost::Ceilings& ceilings) {
     std::vector<cost::BandwidthPoint> undisturbed;

@@ -61,8 +61,7 @@ void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
   for (int64_t mib : {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 2048}) {
     int64_t bytes = mib << 20;
     c.bandwidth.push_back({bytes, walk_rate(stand, launch_walk_read, bytes),
-                           walk_rate(stand, launch_walk_copy, bytes),
-                           walk_rate(stand, launch_walk_update, bytes)});
+                           walk_rate(stand, launch_walk_copy, bytes)});
   }
   const DeviceFacts& facts = stand.device().facts();
   auto at_half = [&](int64_t capacity) {
@@ -239,7 +238,6 @@ class CudaCalibration final : public Calibration {
     c_.machine = machine_of(stand_.device().facts(), tf32);
     add("arithmetic and launches", [this] {
       launches_.take();
-      c_.stream_launch_ns = launches_.launch_ns();
       measure_launches(stand_, c_);
     });
     add("memory", [this] {
@@ -272,9 +270,9 @@ class CudaCalibration final : public Calibration {
       gemms += fmt::format(", for a GEMM in {} {:.0f} ns", rates.name(), rates.stream_call_ns);
     }
     c_.notes.push_back(fmt::format(
-        "a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} ns{}, and "
-        "the device {:.0f} ns more than in a graph; an empty step takes {:.0f} ns",
-        c_.launch_ns, c_.stream_launch_ns, gemms, c_.stream_gap_ns, c_.empty_step_ns));
+        "a launch takes {:.0f} ns inside a graph; on a stream it takes the host {:.0f} ns{}; "
+        "an empty step takes {:.0f} ns",
+        c_.launch_ns, c_.stream_launch_ns, gemms, c_.empty_step_ns));
     c_.notes.push_back(
         "times are medians of launches inside a graph; theoretical rates at the highest clock");
     return c_;

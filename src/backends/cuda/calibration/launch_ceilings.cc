@@ -79,9 +79,6 @@ void measure_launches(MeasuringStand& stand, cost::Ceilings& c) {
   c.launch_ns = stand.ns(nothing);
   c.empty_step_ns = stand.empty_step_ns(nothing, kStepKernels);
   c.round_ns = stand.ns(follow(stand, kTrips)) / kTrips;
-  // Kernels that take longer than the host takes to tell the next one.
-  const Launch longer = follow(stand, static_cast<int>(3 * c.stream_launch_ns / c.round_ns) + 1);
-  c.stream_gap_ns = std::max(0.0, stand.stream_ns(longer) - stand.ns(longer));
 }
 
 }  // namespace ridge::backends::cuda

@@ -83,14 +83,6 @@ double MeasuringStand::empty_step_ns(const Launch& launch, int kernels) {
   return std::max(0.0, median(samples) - graph_ns);
 }
 
-double MeasuringStand::stream_ns(const Launch& launch) {
-  constexpr int kLaunches = 200, kRounds = 40;
-  auto launches = [&] {
-    for (int i = 0; i < kLaunches; ++i) launch();
-  };
-  return median_ns(launches, kRounds) / kLaunches;
-}
-
 // One after the other.
 std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int times) {
   std::vector<NodeLaunch> launches;

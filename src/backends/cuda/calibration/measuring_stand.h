@@ -30,14 +30,9 @@ class MeasuringStand {
   // Nanoseconds of one launch inside a graph: the median of some graphs of many.
   double ns(const Launch& launch);
 
-  // A step of `kernels` launches inside a graph as a run has it, less the graph's time: small
-  // inputs copied in, the graph told, a result copied out, and the host waiting for it.
+  // The time of a step of `kernels` launches inside a graph, less the graph's time: copy small inputs
+  // in, launch the graph, copy a result out and wait for it.
   double empty_step_ns(const Launch& launch, int kernels);
-
-  // One of many on the stream, by the device's clock: fewer at a time than the driver queues
-  // (1024), for then the host waits for the device. The median of many times: how late the last is
-  // told is the host's.
-  double stream_ns(const Launch& launch);
 
  private:
   std::unique_ptr<Recording> record(const Launch& launch, int times);

@@ -39,10 +39,9 @@ __global__ void __launch_bounds__(kThreads) walk_read_kernel(const __grid_consta
   if (sum.x + sum.y + sum.z + sum.w == 1.2345e33f) static_cast<float*>(p.to)[0] = sum.x;
 }
 
-template <bool kInPlace>
 __global__ void __launch_bounds__(kThreads) walk_copy_kernel(const __grid_constant__ MemoryWalk p) {
   float4* to = static_cast<float4*>(p.to);
-  const float4* from = kInPlace ? to : static_cast<const float4*>(p.from);
+  const float4* from = static_cast<const float4*>(p.from);
   const int64_t vectors = p.bytes / 32, step = static_cast<int64_t>(gridDim.x) * kThreads;
   for (int pass = 0; pass < p.passes; ++pass) {
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < vectors;
@@ -52,10 +51,8 @@ __global__ void __launch_bounds__(kThreads) walk_copy_kernel(const __grid_consta
       for (int u = 0; u < kUnroll; ++u)
         x[u] = i + u * step < vectors ? __ldcg(from + i + u * step) : float4{};
 #pragma unroll
-      for (int u = 0; u < kUnroll; ++u) {
-        if (kInPlace) x[u].x += 1e-9f;
+      for (int u = 0; u < kUnroll; ++u)
         if (i + u * step < vectors) __stcg(to + i + u * step, x[u]);
-      }
     }
   }
 }
@@ -101,11 +98,7 @@ cudaError_t launch_walk_read(const MemoryWalk& walk, cudaStream_t stream) {
 }
 
 cudaError_t launch_walk_copy(const MemoryWalk& walk, cudaStream_t stream) {
-  return launch_walk(walk_copy_kernel<false>, walk, stream);
-}
-
-cudaError_t launch_walk_update(const MemoryWalk& walk, cudaStream_t stream) {
-  return launch_walk(walk_copy_kernel<true>, walk, stream);
+  return launch_walk(walk_copy_kernel, walk, stream);
 }
 
 int64_t chain_operations(int multiprocessors, int iterations) {

@@ -20,8 +20,6 @@ cudaError_t launch_walk_read(const MemoryWalk& walk,
 cudaError_t launch_walk_copy(
     const MemoryWalk& walk,
     cudaStream_t stream);  // the first half of the bytes from `from` to `to`
-cudaError_t launch_walk_update(const MemoryWalk& walk,
-                               cudaStream_t stream);  // the first half, in place in `to`
 
 // Chains of operations in registers; `sink` is one float that is hardly ever written. The result
 // says how many operations a launch makes.
