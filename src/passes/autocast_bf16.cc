@@ -72,12 +72,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto autocast_bf16_pass =
-    Pass("autocast_bf16",
-         Stage::kForward,
-         Serves::kBoth,
-         "run activations and GEMMs in bf16 with fp32 master weights",
-         "lower precision; the loss stays within 0.02 of fp32",
-         run);
+constinit const Pass autocast_bf16_pass{
+    "autocast_bf16",
+    Stage::kForward,
+    Serves::kBoth,
+    "run activations and GEMMs in bf16 with fp32 master weights",
+    "lower precision; the loss stays within 0.02 of fp32",
+    run};
 
 }  // namespace ridge::passes

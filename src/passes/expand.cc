@@ -28,12 +28,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto expand_pass =
-    Pass("expand",
-         Stage::kForward,
-         Serves::kBoth,
-         "expand the remaining composites into primitives",
-         "primitives are the baseline that every other form must beat",
-         run);
+constinit const Pass expand_pass{"expand",
+                                 Stage::kForward,
+                                 Serves::kBoth,
+                                 "expand the remaining composites into primitives",
+                                 "primitives are the baseline that every other form must beat",
+                                 run};
 
 }  // namespace ridge::passes

@@ -26,12 +26,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto flash_attention_pass =
-    Pass("flash_attention",
-         Stage::kForward,
-         Serves::kBoth,
-         "compute attention in tiles, without writing the S x S matrix",
-         "",
-         run);
+constinit const Pass flash_attention_pass{
+    "flash_attention",
+    Stage::kForward,
+    Serves::kBoth,
+    "compute attention in tiles, without writing the S x S matrix",
+    "",
+    run};
 
 }  // namespace ridge::passes

@@ -198,12 +198,12 @@ Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, c
 
 }  // namespace
 
-constinit const auto fuse_adamw_pass =
-    Pass("fuse_adamw",
-         Stage::kStep,
-         Serves::kTraining,
-         "update many tensors in one launch and write their bf16 copies",
-         "",
-         run);
+constinit const Pass fuse_adamw_pass{
+    "fuse_adamw",
+    Stage::kStep,
+    Serves::kTraining,
+    "update many tensors in one launch and write their bf16 copies",
+    "",
+    run};
 
 }  // namespace ridge::passes

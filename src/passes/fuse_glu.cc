@@ -11,12 +11,11 @@ Graph run(const Graph& graph, PassContext&) { return keep_whole(graph, ops::glu_
 
 }  // namespace
 
-constinit const auto fuse_glu_pass =
-    Pass("fuse_glu",
-         Stage::kForward,
-         Serves::kBoth,
-         "fuse the activation and the multiplication of the gated MLP",
-         "",
-         run);
+constinit const Pass fuse_glu_pass{"fuse_glu",
+                                   Stage::kForward,
+                                   Serves::kBoth,
+                                   "fuse the activation and the multiplication of the gated MLP",
+                                   "",
+                                   run};
 
 }  // namespace ridge::passes

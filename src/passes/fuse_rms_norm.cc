@@ -43,12 +43,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto fuse_rms_norm_pass =
-    Pass("fuse_rms_norm",
-         Stage::kForward,
-         Serves::kBoth,
-         "compute RMSNorm and the residual add before it in one kernel",
-         "",
-         run);
+constinit const Pass fuse_rms_norm_pass{
+    "fuse_rms_norm",
+    Stage::kForward,
+    Serves::kBoth,
+    "compute RMSNorm and the residual add before it in one kernel",
+    "",
+    run};
 
 }  // namespace ridge::passes

@@ -56,12 +56,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto fuse_rope_pass =
-    Pass("fuse_rope",
-         Stage::kForward,
-         Serves::kBoth,
-         "split and rotate q, k and v of a merged projection in one kernel",
-         "",
-         run);
+constinit const Pass fuse_rope_pass{
+    "fuse_rope",
+    Stage::kForward,
+    Serves::kBoth,
+    "split and rotate q, k and v of a merged projection in one kernel",
+    "",
+    run};
 
 }  // namespace ridge::passes

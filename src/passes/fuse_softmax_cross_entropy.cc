@@ -13,12 +13,12 @@ Graph run(const Graph& graph, PassContext&) {
 
 }  // namespace
 
-constinit const auto fuse_softmax_cross_entropy_pass =
-    Pass("fuse_softmax_cross_entropy",
-         Stage::kForward,
-         Serves::kBoth,
-         "compute the loss in one kernel, without writing probabilities",
-         "",
-         run);
+constinit const Pass fuse_softmax_cross_entropy_pass{
+    "fuse_softmax_cross_entropy",
+    Stage::kForward,
+    Serves::kBoth,
+    "compute the loss in one kernel, without writing probabilities",
+    "",
+    run};
 
 }  // namespace ridge::passes

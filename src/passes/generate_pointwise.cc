@@ -154,12 +154,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto generate_pointwise_pass =
-    Pass("generate_pointwise",
-         Stage::kStep,
-         Serves::kBoth,
-         "generate one kernel per cluster of pointwise nodes",
-         "",
-         run);
+constinit const Pass generate_pointwise_pass{"generate_pointwise",
+                                             Stage::kStep,
+                                             Serves::kBoth,
+                                             "generate one kernel per cluster of pointwise nodes",
+                                             "",
+                                             run};
 
 }  // namespace ridge::passes

@@ -48,12 +48,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto group_products_pass =
-    Pass("group_products",
-         Stage::kForward,
-         Serves::kInference,
-         "run all GEMMs of one input with weights as stored in one launch",
-         "",
-         run);
+constinit const Pass group_products_pass{
+    "group_products",
+    Stage::kForward,
+    Serves::kInference,
+    "run all GEMMs of one input with weights as stored in one launch",
+    "",
+    run};
 
 }  // namespace ridge::passes

@@ -109,12 +109,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto legalize_pass =
-    Pass("legalize",
-         Stage::kTarget,
-         Serves::kBoth,
-         "insert a copy where a kernel does not support a view",
-         "copies cost bytes, but some kernels cannot run without them",
-         run);
+constinit const Pass legalize_pass{"legalize",
+                                   Stage::kTarget,
+                                   Serves::kBoth,
+                                   "insert a copy where a kernel does not support a view",
+                                   "copies cost bytes, but some kernels cannot run without them",
+                                   run};
 
 }  // namespace ridge::passes

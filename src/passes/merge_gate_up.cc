@@ -15,11 +15,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto merge_gate_up_pass = Pass("merge_gate_up",
-                                               Stage::kForward,
-                                               Serves::kBoth,
-                                               "merge the gate and up projections into one GEMM",
-                                               "",
-                                               run);
+constinit const Pass merge_gate_up_pass{"merge_gate_up",
+                                        Stage::kForward,
+                                        Serves::kBoth,
+                                        "merge the gate and up projections into one GEMM",
+                                        "",
+                                        run};
 
 }  // namespace ridge::passes

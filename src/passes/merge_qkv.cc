@@ -18,11 +18,11 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto merge_qkv_pass = Pass("merge_qkv",
-                                           Stage::kForward,
-                                           Serves::kBoth,
-                                           "merge the q, k and v projections into one GEMM",
-                                           "",
-                                           run);
+constinit const Pass merge_qkv_pass{"merge_qkv",
+                                    Stage::kForward,
+                                    Serves::kBoth,
+                                    "merge the q, k and v projections into one GEMM",
+                                    "",
+                                    run};
 
 }  // namespace ridge::passes

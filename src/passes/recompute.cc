@@ -69,12 +69,12 @@ Graph run(const Graph& graph, PassContext& context) {
 
 }  // namespace
 
-constinit const auto recompute_pass =
-    Pass("recompute",
-         Stage::kStep,
-         Serves::kTraining,
-         "keep only the input of each layer and recompute the rest for the gradient",
-         "about a third more FLOPs for less memory",
-         run);
+constinit const Pass recompute_pass{
+    "recompute",
+    Stage::kStep,
+    Serves::kTraining,
+    "keep only the input of each layer and recompute the rest for the gradient",
+    "about a third more FLOPs for less memory",
+    run};
 
 }  // namespace ridge::passes

@@ -44,19 +44,18 @@ Graph run_f32(const Graph& graph, PassContext& context) { return run(graph, cont
 
 }  // namespace
 
-constinit const auto store_bf16_pass =
-    Pass("store_bf16",
-         Stage::kForward,
-         Serves::kInference,
-         "unpack matrices to bf16 when loading",
-         "more memory than quantized blocks, less precision than fp32",
-         run_bf16);
+constinit const Pass store_bf16_pass{"store_bf16",
+                                     Stage::kForward,
+                                     Serves::kInference,
+                                     "unpack matrices to bf16 when loading",
+                                     "more memory than quantized blocks, less precision than fp32",
+                                     run_bf16};
 
-constinit const auto store_f32_pass = Pass("store_f32",
-                                           Stage::kForward,
-                                           Serves::kInference,
-                                           "unpack matrices to fp32 when loading",
-                                           "more memory and bytes than the file's types",
-                                           run_f32);
+constinit const Pass store_f32_pass{"store_f32",
+                                    Stage::kForward,
+                                    Serves::kInference,
+                                    "unpack matrices to fp32 when loading",
+                                    "more memory and bytes than the file's types",
+                                    run_f32};
 
 }  // namespace ridge::passes

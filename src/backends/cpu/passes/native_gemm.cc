@@ -15,12 +15,12 @@ Graph run(const Graph& graph, passes::PassContext&) {
 
 }  // namespace
 
-constinit const auto native_gemm_pass =
-    passes::Pass("native_gemm",
-                 passes::Stage::kStep,
-                 passes::Serves::kBoth,
-                 "run bf16 GEMMs on native AMX tile kernels",
-                 "the last bits differ from the library's; the error is the same",
-                 run);
+constinit const passes::Pass native_gemm_pass{
+    "native_gemm",
+    passes::Stage::kStep,
+    passes::Serves::kBoth,
+    "run bf16 GEMMs on native AMX tile kernels",
+    "the last bits differ from the library's; the error is the same",
+    run};
 
 }  // namespace ridge::backends::cpu

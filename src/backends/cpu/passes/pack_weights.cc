@@ -42,12 +42,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto pack_weights_pass =
-    passes::Pass("pack_weights",
-                 passes::Stage::kForward,
-                 passes::Serves::kInference,
-                 "repack quantized weights in the order in which GEMMs read them",
-                 "a lookup of one row reads a panel of 16 rows",
-                 run);
+constinit const passes::Pass pack_weights_pass{
+    "pack_weights",
+    passes::Stage::kForward,
+    passes::Serves::kInference,
+    "repack quantized weights in the order in which GEMMs read them",
+    "a lookup of one row reads a panel of 16 rows",
+    run};
 
 }  // namespace ridge::backends::cpu

@@ -48,13 +48,13 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto quantize_activations_pass = passes::Pass(
+constinit const passes::Pass quantize_activations_pass{
     "quantize_activations",
     passes::Stage::kForward,
     passes::Serves::kInference,
     "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or bf16)",
     "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 "
     "1/512 of each value)",
-    run);
+    run};
 
 }  // namespace ridge::backends::cpu

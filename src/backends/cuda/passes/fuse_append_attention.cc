@@ -49,12 +49,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto fuse_append_attention_pass =
-    passes::Pass("fuse_append_attention",
-                 passes::Stage::kStep,
-                 passes::Serves::kInference,
-                 "rotate heads, append to the KV cache and attend in one kernel",
-                 "",
-                 run);
+constinit const passes::Pass fuse_append_attention_pass{
+    "fuse_append_attention",
+    passes::Stage::kStep,
+    passes::Serves::kInference,
+    "rotate heads, append to the KV cache and attend in one kernel",
+    "",
+    run};
 
 }  // namespace ridge::backends::cuda

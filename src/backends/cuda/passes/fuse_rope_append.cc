@@ -85,12 +85,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto fuse_rope_append_pass =
-    passes::Pass("fuse_rope_append",
-                 passes::Stage::kStep,
-                 passes::Serves::kInference,
-                 "norm and rotate heads and append them to the KV cache in one kernel",
-                 "",
-                 run);
+constinit const passes::Pass fuse_rope_append_pass{
+    "fuse_rope_append",
+    passes::Stage::kStep,
+    passes::Serves::kInference,
+    "norm and rotate heads and append them to the KV cache in one kernel",
+    "",
+    run};
 
 }  // namespace ridge::backends::cuda

@@ -146,12 +146,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto fuse_row_products_pass =
-    passes::Pass("fuse_row_products",
-                 passes::Stage::kStep,
-                 passes::Serves::kInference,
-                 "fuse norms, gates and residual adds into GEMMs of a few rows",
-                 "",
-                 run);
+constinit const passes::Pass fuse_row_products_pass{
+    "fuse_row_products",
+    passes::Stage::kStep,
+    passes::Serves::kInference,
+    "fuse norms, gates and residual adds into GEMMs of a few rows",
+    "",
+    run};
 
 }  // namespace ridge::backends::cuda

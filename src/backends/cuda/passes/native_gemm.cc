@@ -18,12 +18,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto native_gemm_pass =
-    passes::Pass("native_gemm",
-                 passes::Stage::kStep,
-                 passes::Serves::kBoth,
-                 "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels",
-                 "the last bits differ from the library's; the error is the same",
-                 run);
+constinit const passes::Pass native_gemm_pass{
+    "native_gemm",
+    passes::Stage::kStep,
+    passes::Serves::kBoth,
+    "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels",
+    "the last bits differ from the library's; the error is the same",
+    run};
 
 }  // namespace ridge::backends::cuda

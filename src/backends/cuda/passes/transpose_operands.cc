@@ -82,12 +82,12 @@ Graph run(const Graph& graph, passes::PassContext& context) {
 
 }  // namespace
 
-constinit const auto transpose_operands_pass =
-    passes::Pass("transpose_operands",
-                 passes::Stage::kStep,
-                 passes::Serves::kTraining,
-                 "transpose an operand of a GEMM if that saves more time than it costs",
-                 "more bytes and one more launch for less time",
-                 run);
+constinit const passes::Pass transpose_operands_pass{
+    "transpose_operands",
+    passes::Stage::kStep,
+    passes::Serves::kTraining,
+    "transpose an operand of a GEMM if that saves more time than it costs",
+    "more bytes and one more launch for less time",
+    run};
 
 }  // namespace ridge::backends::cuda
