@@ -43,14 +43,6 @@ struct Pass {
   // of them must.
   std::string_view trade;
   Graph (*run)(const Graph& graph, PassContext& context);
-
-  constexpr Pass(std::string_view called,
-                 Stage when,
-                 Serves whom,
-                 std::string_view does,
-                 std::string_view gives_up,
-                 Graph (*rewrite)(const Graph&, PassContext&))
-      : name(called), stage(when), serves(whom), summary(does), trade(gives_up), run(rewrite) {}
 };
 
 // A target that graphs are made for, with the passes that only it needs.
