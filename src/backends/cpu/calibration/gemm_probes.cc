@@ -80,8 +80,8 @@ GemmShape gemm_shape(const ProductExtents& e,
   return g;
 }
 
-// Where B begins behind A: after its rows.
-int64_t padded_bytes(const GemmShape& g) {
+// The bytes of A at its row stride; B begins behind them.
+int64_t bytes_of_a(const GemmShape& g) {
   return round_up(storage_bytes(g.input, std::max(g.m * g.a_m, g.k * g.a_k)), kAlignmentBytes);
 }
 
@@ -102,7 +102,7 @@ class Products {
   GemmLaunch bind(const ProductExtents& e, ProductForm form, RowStep rows = RowStep::kDense) const {
     GemmShape shape = gemm_shape(e, form, dtype_, rows);
     std::byte* a = pool_.input(0);
-    return bind_gemm(default_form(shape, is_native_), shape, a, a + padded_bytes(shape),
+    return bind_gemm(default_form(shape, is_native_), shape, a, a + bytes_of_a(shape),
                      pool_.result(0), {workspace_.data(), static_cast<size_t>(workspace_.bytes())});
   }
 
