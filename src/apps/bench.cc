@@ -21,7 +21,7 @@ namespace {
 
 struct BenchOptions {
   std::string op;
-  LevelOptions level;  // only the dtype is an option
+  LevelOptions level;  // only its dtype can be set
   MachineOptions machine;
   bool json = false;
   bool tune = false;

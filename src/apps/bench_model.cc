@@ -292,7 +292,8 @@ void add_bench_model(Command bench, const AppContext&) {
       .show_default();
   app.add_flag("--random-weights", o->random_weights,
                "use random bf16 weights; MODEL is then a config.json or its folder");
-  app.add_flag("--operations", o->operations, "also print the kernels of a run by op");
+  app.add_flag("--operations", o->operations,
+               "also print kernel times by op, of a prefill per prompt length and a decode step");
   app.add_option("-o,--output", o->format, "md, csv or json").show_default();
   app.add_option("-t", o->inference.machine.threads, "same as --threads");
   add_inference_options(app, o->inference);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of `ridge bench` that times whole models. Not a subcommand.
+// `ridge bench model`, which times whole models. Not a subcommand by itself.
 #pragma once
 
 #include "apps/subcommand.h"
 
 namespace ridge::apps {
 
-// Adds `model` to `bench`.
+// Adds the subcommand `model` to `bench`.
 void add_bench_model(Command bench, const AppContext& context);
 
 }  // namespace ridge::apps

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A subcommand's options: their names, where their values go, and their help. These are handles;
-// only command.cc and main.cc include CLI11, whose headers take seconds to compile.
+// A subcommand's options: their names, targets and help. The classes are handles; only command.cc
+// and main.cc include CLI11, whose headers take seconds to compile.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,8 @@ class Option {
   CLI::Option* option_;
 };
 
-// Targets must live until the subcommand has run. Only main.cc makes one that is not a subcommand.
+// Targets must live until the subcommand has run. Only main.cc creates a Command that is not a
+// subcommand.
 class Command {
  public:
   explicit Command(CLI::App* app, std::string heading = "")

@@ -70,16 +70,16 @@ void register_convert(Command program, const AppContext& context) {
       .required();
   app.add_option(
       "--type", o->type,
-      fmt::format("type of the matrices: {} (default: as stored; a folder takes the last three)",
-                  models::convertible_types(true)));
+      fmt::format(
+          "type of the matrices: {} (default: as stored; for a folder one of the last three)",
+          models::convertible_types(true)));
   app.add_option("--max-shard", o->max_shard_mib, "maximum size of a .safetensors file, in MiB")
       .show_default();
   app.add_flag("--force", o->force, "replace an existing .gguf file");
   app.footer(
       "A failed conversion leaves nothing behind. GGUF files hold vectors in fp32 and the output\n"
-      "matrix in at least q6_k or q8_0. A row that is not a whole number of blocks gets the next "
-      "type\n"
-      "with shorter blocks.\n"
+      "matrix in at least q6_k or q8_0. If a matrix's rows are not whole blocks, it gets the\n"
+      "next type with shorter blocks.\n"
       "Examples:\n"
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge diff: compares two output folders run by run and op by op, and says which differences are
+// ridge diff: compares two output folders run by run and op by op, and separates differences from
 // noise.
 #include <fmt/format.h>
 
@@ -168,8 +168,9 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
 void register_diff(Command program, const AppContext& context) {
   auto options = std::make_shared<DiffOptions>();
   Command app = program.add_subcommand("diff", "Compare two output folders op by op");
-  app.add_option("A", options->before, "an output folder of ridge lab or ridge train").required();
-  app.add_option("B", options->after, "another one").required();
+  app.add_option("A", options->before, "an output folder of ridge lab, infer-lab or train")
+      .required();
+  app.add_option("B", options->after, "an output folder to compare with A").required();
   app.add_json_flag(options->json);
   app.footer(
       "Examples:\n"

@@ -11,7 +11,7 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int kSmallestTerminal = 20;  // a narrower report is taken as wrong
+constexpr int kSmallestTerminal = 20;  // a smaller reported width is taken as wrong
 
 }  // namespace
 

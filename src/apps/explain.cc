@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge explain: the passes of a step, its graph and the cost of its nodes, before anything runs;
-// the results in an output folder; or the list of all passes.
+// ridge explain: shows the passes of a step, its graph and the cost of its nodes before anything
+// runs. Also shows the results in an output folder, or the list of all passes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ class Explanation {
     std::vector<Rung> rungs = climb();
     if (o_.json) return print_json(rungs);
     record::RunRecord& whole = rungs.back().planned;
-    // Rungs are switches on the first level; the title names the level that was asked for.
+    // Rungs are switches on the first level; the title should name the requested level.
     whole.setting.level = choice_.selection.level();
     whole.setting.switches = choice_.switches;
     fmt::print("{}: {} parameters, {} tokens per step\n", terminal_safe(whole.setting.str()),
@@ -278,19 +278,19 @@ void register_explain(Command program, const AppContext& context) {
   auto o = std::make_shared<ExplainOptions>();
   Command app = program.add_subcommand(
       "explain", "Show a step's passes, graph and costs, or the results of a run");
-  Option folder = app.add_option("DIR", o->folder,
-                                 "show the results in this folder of ridge lab or ridge train");
+  Option folder = app.add_option(
+      "DIR", o->folder, "show the results in this output folder of ridge lab, infer-lab or train");
   add_training_options(app, o->training);
   add_micro_batch_option(app, o->training);
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
-  app.add_flag("--plain", o->plain, "with --graph: omit provenance");
+  app.add_flag("--plain", o->plain, "with --graph: omit the origins of nodes");
   Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");
   Option node =
       app.add_option("--node", o->node, "show the cost of the node that produces a value: %12");
   Option passes = app.add_flag("--passes", o->passes,
                                "list all passes in order, with backend, purpose and level of each");
   Option json = app.add_flag("--json", o->json, "print the passes, or their costs, as JSON");
-  // One question at a time. Only the passes and their costs have a JSON form.
+  // The questions exclude each other. Only the passes and their costs have a JSON form.
   Option questions[] = {folder, graph, op, node, json};
   for (Option other : {folder, graph, op, node}) passes.excludes(other);
   for (size_t i = 0; i < std::size(questions); ++i)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes the numbers of single nodes and ops. Not a subcommand.
+// Formats the numbers of single nodes and ops. Not a subcommand.
 #include "apps/explain_node.h"
 
 #include <fmt/format.h>

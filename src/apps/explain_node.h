@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The predicted cost of one node, or of all nodes of an op, with formula and numbers.
-// Not a subcommand.
+// The predicted cost of one node, or of all nodes of an op, with formulas and numbers. Not a
+// subcommand.
 #pragma once
 
 #include <string>
@@ -18,15 +18,14 @@ namespace ridge::apps {
 // Whether a node of the graph produces `value`.
 bool produces(const Graph& graph, ValueId value);
 
-// What the plan and the cost model say about a graph's nodes before they run. Graph and target must
-// outlive it.
+// The plan and the predicted costs of a graph's nodes. Graph and target must outlive this object.
 class ExplainedGraph {
  public:
   ExplainedGraph(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings);
 
-  // The node that produces `value`. A usage Error if there is no such node.
+  // Describes the node that produces `value`. Throws a usage Error if there is no such node.
   std::string node_text(ValueId value) const;
-  // The op's formula and its nodes; nodes with equal types share a row.
+  // Describes the op's formula and its nodes; nodes with equal types share a row.
   std::string op_text(const Op& op, const TerminalOptions& options) const;
 
  private:

@@ -161,7 +161,8 @@ void add_options(Command app, Options& o) {
   app.add_option("--min-p", s.min_p, "drop tokens below p times the largest probability (0: none)")
       .show_default();
   app.add_option("--repeat-penalty", s.repeat_penalty,
-                 "divide the logits of the last 64 tokens by this (1: off)")
+                 "penalize the last 64 tokens: divide positive logits by this, multiply negative "
+                 "ones (1: off)")
       .show_default();
   app.add_option("--seed", s.seed, "random seed; the same seed gives the same text").show_default();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge infer-lab: measures prefill and decode on this machine, part by part, and shows what bounds
-// them.
+// ridge infer-lab: measures the parts of prefill and decode on this machine and shows the bounds of
+// each.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ class InferLab {
   void run() {
     OutputFolder folder(o_.output, "infer-lab-out");
     study_.lab.ceilings = machine_ceilings(o_.inference.machine, false, terminal_);
-    begin_ns_ = now_ns();  // the time of the study starts after the ceilings
+    begin_ns_ = now_ns();  // the study's time starts after the ceilings
     measure_phases();
     measure_gains();
     measure_latencies();
@@ -68,7 +68,7 @@ class InferLab {
   }
 
  private:
-  // The share of the time that has passed when a part must end.
+  // The share of the study's time at which each part must end.
   static constexpr double kPhasesEnd = 0.45, kGainsEnd = 0.55, kLatenciesEnd = 0.8,
                           kAttentionEnd = 1;
 
@@ -139,8 +139,8 @@ class InferLab {
     return e;
   }
 
-  // Whether work on so many tokens, at the rate of the last prefill, ends before `share` of the
-  // time has passed.
+  // Whether work on this many tokens, at the rate of the last prefill, would end before `share` of
+  // the time has passed.
   bool allows(double share, double tokens, const std::string& what) {
     double needed_ns = tokens * ns_per_token_,
            left_ns = share * o_.seconds * 1e9 - (now_ns() - begin_ns_);
@@ -173,7 +173,7 @@ class InferLab {
             study_.lab.detailed = {study_.lab.runs.size() - 2, study_.lab.runs.size() - 1};
         }
       }
-    // Prefills first, then decodes, each in the order they ran.
+    // Order the runs: prefills first, then decodes, each in the order in which they ran.
     std::vector<size_t> order;
     for (const char* task : {"prefill", "decode"})
       for (size_t i = 0; i < study_.lab.runs.size(); ++i)

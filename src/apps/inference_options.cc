@@ -20,7 +20,7 @@ void add_chunk_option(Command app, int64_t& chunk) {
 
 void add_phase_options(Command app, int64_t& chunk, bool& exact) {
   add_chunk_option(app, chunk);
-  app.add_flag("--exact", exact, "keep all activations in fp32");
+  app.add_flag("--exact", exact, "compute in fp32 (on a GPU, weights and KV cache too)");
 }
 
 void add_model_run_options(Command app, InferenceOptions& o) {

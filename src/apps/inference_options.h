@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options of the subcommands that run a model file, and the session that these subcommands open.
-// Not a subcommand.
+// Options of the subcommands that run a model file, and the session that they open. Not a
+// subcommand.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ void add_chunk_option(Command app, int64_t& chunk);
 void add_phase_options(Command app, int64_t& chunk, bool& exact);
 // MODEL, --chunk, --exact, --pass, --json and the machine's options
 void add_model_run_options(Command app, InferenceOptions& options);
-// The same and --context, --level
+// The same options, --context and --level
 void add_inference_options(Command app, InferenceOptions& options);
 
 // The passes of inference at a level, with the options' switches. GEMMs are not tuned, because
@@ -41,22 +41,22 @@ passes::Selection inference_selection(bool on_gpu,
                                       const std::string& level,
                                       const std::string& switches);
 
-// Call before loading: an out-of-memory Error if the KV cache of such a session does not fit into
-// the memory that the backend's device has left.
+// Call before loading. Throws an out-of-memory Error if the KV cache of such a session does not fit
+// into the free memory of the backend's device.
 void expect_cache_fits(const models::ModelConfig& config,
                        const serve::SessionOptions& session,
                        const backends::Backend& backend);
 
-// A model file with a session on it.
+// A model file and a session that runs it.
 struct OpenModel {
   models::ModelFile file;
   std::unique_ptr<backends::Backend> backend;
   std::unique_ptr<serve::Session> session;
 };
-// What a run needs of its session. --context takes the place of `positions`.
+// The requirements of a run on its session. --context replaces `positions`.
 struct SessionNeeds {
-  int64_t positions = 1;  // of each sequence; the model's context is the limit
-  int64_t slots = 1;      // sequences at once
+  int64_t positions = 1;  // per sequence; the model's context is the limit
+  int64_t slots = 1;      // concurrent sequences
   bool cached = true;
 };
 std::unique_ptr<OpenModel> open_model(models::ModelFile file,

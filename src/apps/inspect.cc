@@ -52,7 +52,7 @@ struct Inspection {
   }
 };
 
-// The contexts asked for, or else 512, 1024, ... and the model's.
+// The requested contexts, or 512, 1024, ... and the model's.
 std::vector<int64_t> contexts(const InspectOptions& o, int64_t most) {
   std::vector<int64_t> list;
   if (!o.contexts.empty()) {
@@ -154,9 +154,8 @@ ordered_json metadata_json(const models::ModelFile& file) {
       value = metadata.boolean(key);
     else if (entry.type == files::GgufType::kArray)
       value = {{"type", files::name(entry.element_type)}, {"count", entry.count}};
-    else
-      value = ordered_json::parse(metadata.describe(entry), nullptr,
-                                  false);  // JSON has no nan: discarded
+    else  // JSON has no nan, so the parser discards it
+      value = ordered_json::parse(metadata.describe(entry), nullptr, false);
     if (value.is_discarded()) value = metadata.describe(entry);
   }
   return json;
@@ -194,7 +193,7 @@ void print_json(const Inspection& made) {
   fmt::print("{}\n", json.dump(2));
 }
 
-// "blk.*.attn_q.weight": all layers share a row.
+// "blk.*.attn_q.weight": all layers share one row.
 std::string without_layer(const std::string& name) {
   size_t begin = name.find_first_of("0123456789");
   if (begin == std::string::npos || begin == 0 || name[begin - 1] != '.') return name;

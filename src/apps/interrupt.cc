@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits in a thread, which may take locks, walk folders and print; a signal handler may not.
+// Handles signals in a thread, because a signal handler may not take locks, walk folders or print.
 // Not a subcommand.
 #include "apps/interrupt.h"
 
@@ -19,12 +19,12 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int kUnreadable = SIGUSR1;            // from the handler of SIGBUS to the thread
+constexpr int kUnreadable = SIGUSR1;            // from the SIGBUS handler to the thread
 std::atomic<const void*> unreadable = nullptr;  // the address whose read failed
 
 void on_bus_error(int, siginfo_t* info, void*) {
   if (!files::is_mapped(info->si_addr)) {
-    std::signal(SIGBUS, SIG_DFL);  // a fault of ours: the same read ends the program
+    std::signal(SIGBUS, SIG_DFL);  // our own bug: the same read now ends the program
     return;
   }
   const void* none = nullptr;

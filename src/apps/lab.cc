@@ -21,7 +21,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
-constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented ones
+constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented steps
 
 struct LabOptions {
   ModelOptions model;
@@ -140,8 +140,8 @@ class Lab {
       for (int64_t batch : batches_) climb(batch, length, progress);
   }
 
-  // Interleaves the levels if it can, so that a disturbance of the machine hits all of them. An
-  // instrument serves one program at a time.
+  // Interleaves the levels if possible, so that a disturbance of the machine affects all of them.
+  // An instrument serves only one program at a time.
   void climb(int64_t batch, int64_t length, Progress& progress) {
     std::vector<Rung> rungs;
     auto finish = [&] {

@@ -29,8 +29,8 @@ struct MachineCommand {
   bool json = false;
 };
 
-// One of a machine's records. A GPU has a second one with its fp32 GEMMs in TF32; the rest repeats
-// the first.
+// One of a machine's records of ceilings. A GPU has a second record with its fp32 GEMMs in TF32,
+// which otherwise repeats the first.
 struct Record {
   cost::Ceilings ceilings;
   bool tf32 = false;
@@ -71,7 +71,7 @@ void print_products(const Records& records, const TerminalOptions& terminal) {
     for (const cost::ProductRates& p : record.ceilings.products) {
       if (!record.shows(p.dtype)) continue;
       auto at = [&](int64_t n) -> std::string {
-        if (p.samples.empty()) return "-";  // only its best rate was measured
+        if (p.samples.empty()) return "-";  // only the best rate was measured
         double ns = cost::predict_product_ns(p, cost::ProductForm::kNT, {1, n, n, n});
         return rate(2.0 * static_cast<double>(n * n * n) / ns, "FLOP/s");
       };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings of this machine, from the cache file or measured now and cached. Not a subcommand.
+// The ceilings of this machine, read from the cache file or measured and then cached. Not a
+// subcommand.
 #pragma once
 
 #include <filesystem>
@@ -14,10 +15,10 @@ namespace ridge::apps {
 // machine-<identity>.json in the cache folder; empty if there is no such folder.
 std::filesystem::path ceilings_path(const cost::Machine& machine);
 
-// Measures (about 15 s, with a progress bar) if the cache has no ceilings for this machine or with
-// `remeasure`. Carries on if the cache folder cannot be written. Warns on stderr if other programs
-// were busy during the measurement. On the CPU, call after make_cpu_backend has set threads and
-// ISA. With `tf32` a GPU's fp32 GEMMs run in TF32.
+// Measures (about 15 s, with a progress bar) if the cache has no ceilings for this machine or if
+// `remeasure` is set. Continues if the cache folder is not writable. Warns on stderr if other
+// programs were busy during the measurement. On the CPU, call after make_cpu_backend has set
+// threads and ISA. With `tf32`, a GPU's fp32 GEMMs run in TF32.
 cost::Ceilings machine_ceilings(const MachineOptions& machine,
                                 bool tf32,
                                 const TerminalOptions& terminal,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program: subcommands, and the one place where an Error becomes a message and an exit code.
+// The main program: registers the subcommands. It is the only place that turns an Error into a
+// message and an exit code.
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -20,7 +21,7 @@
 
 namespace {
 
-constexpr size_t kLongestMessage = 2000;  // bytes; the longest of our own lists the passes
+constexpr size_t kLongestMessage = 2000;  // bytes; the longest of our own messages lists the passes
 
 // CLI11 would read a value that begins with a minus as an option, so --pass -fuse_glu becomes
 // --pass=-fuse_glu.
@@ -32,7 +33,7 @@ std::vector<std::string> arguments(int argc, char** argv) {
     all[i] += "=" + all[i + 1];
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(i) + 1);
   }
-  std::reverse(all.begin(), all.end());  // CLI11 takes them from the back
+  std::reverse(all.begin(), all.end());  // CLI11 takes arguments from the back
   return all;
 }
 
@@ -42,7 +43,7 @@ std::string command_line(int argc, char** argv) {
   return line;
 }
 
-// What is wrong with the arguments, and what the user may have meant.
+// Describes the error in the arguments and suggests what the user may have meant.
 std::string usage_message(const CLI::App& program, const CLI::ParseError& error) {
   using namespace ridge;
   const CLI::App* at = &program;
@@ -73,9 +74,10 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
 int run(int argc, char** argv) {
   using namespace ridge;
   CLI::App program{
-      "Ridge trains Llama models, runs Llama and Gemma models, and accounts for every microsecond\n"
-      "and byte. A model is one graph, and Ridge differentiates, optimizes, costs, runs, measures\n"
-      "and reports that graph."};
+      "Ridge trains Llama models, runs Llama and Gemma 3 models, and accounts for every "
+      "microsecond\n"
+      "and byte. A model is one graph: gradients, optimization passes, costs, memory plans,\n"
+      "measurements and reports all work on it."};
   program.name("ridge");
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
@@ -97,13 +99,13 @@ int run(int argc, char** argv) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));
   }
-  // Output that a full disk or a closed pipe did not take is a failure, even if all else went well.
+  // Output lost to a full disk or a closed pipe is a failure, even if everything else succeeded.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw runtime_error("[stdout] cannot write the output");
   return 0;
 }
 
-// Messages hold foreign text: names from files, values of options.
+// Messages contain foreign text: names from files, values of options.
 int report(std::string_view message, ridge::ExitCode code) {
   std::string safe = ridge::terminal_safe(message.substr(0, kLongestMessage));
   if (message.size() > kLongestMessage) safe += fmt::format("... ({} bytes)", message.size());

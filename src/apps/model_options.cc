@@ -55,7 +55,7 @@ std::string tuning_file(const char* file) {
   return folder / file;
 }
 
-// The name of a configuration: its folder if the file is called config.json, as most are.
+// The name of a configuration: that of its folder if the file is called config.json, as most are.
 std::string file_title(const std::filesystem::path& path) {
   std::filesystem::path full = std::filesystem::absolute(path).lexically_normal();
   if (!full.has_filename()) full = full.parent_path();
@@ -78,8 +78,8 @@ void add_model_options(Command app, ModelOptions& options) {
 ModelChoice choose_model(const ModelOptions& options) {
   if (!options.config_file.empty()) {
     models::ModelConfig config = models::load_config(options.config_file);
-    // A configuration file does not say how to train: take the presets' batch, and no more context
-    // than the model has.
+    // A configuration file has no training settings: use the presets' batch size, and a length of
+    // at most the model's context.
     constexpr int64_t kBatch = 8, kLongest = 512;
     int64_t sequence = config.context > 0 ? std::min(config.context, kLongest) : kLongest;
     return {file_title(options.config_file), config, kBatch, sequence};
@@ -94,7 +94,8 @@ void add_level_option(Command app, LevelOptions& options) {
 
 void add_pass_option(Command app, LevelOptions& options) {
   app.under(kLevel).add_option("--pass", options.switches,
-                               "turn passes on or off: +NAME,-NAME (see ridge explain --passes)");
+                               "turn passes and options on or off: +NAME,-NAME (see ridge explain "
+                               "--passes)");
 }
 
 void add_switch_options(Command app, LevelOptions& options) {
@@ -223,7 +224,7 @@ void add_training_options(Command app, TrainingOptions& o) {
 
 void add_micro_batch_option(Command app, TrainingOptions& o) {
   app.add_option("--micro-batches", o.micro_batches,
-                 "micro-batches in a step; their gradients are summed before the update")
+                 "micro-batches in a step, whose gradients are summed (gradient accumulation)")
       .show_default();
 }
 
@@ -231,7 +232,7 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
     : model(choose_model(o.model)),
       switches(switch_text(o.level)),
       selection(o.level.level, switches) {
-  // The default only if the option is missing: --batch-size 0 is an error.
+  // Use the default only if the option is missing: --batch-size 0 is an error.
   auto size = [&](const char* option, int64_t value, int64_t fallback) {
     if (!app.given(option)) return fallback;
     if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);

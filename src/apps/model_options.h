@@ -41,7 +41,7 @@ struct LevelOptions {
 void add_level_option(Command app, LevelOptions& options);    // --level
 void add_pass_option(Command app, LevelOptions& options);     // --pass
 void add_switch_options(Command app, LevelOptions& options);  // --pass, --dtype, --tf32
-// The switches and the pass of the dtype; usage Errors for unknown names.
+// The switches, and the pass that the dtype needs. Throws usage Errors for unknown names.
 std::string switch_text(const LevelOptions& options);
 
 // --device, --threads, --isa; some subcommands add --nvtx
@@ -53,7 +53,7 @@ struct MachineOptions {
 };
 void add_machine_options(Command app, MachineOptions& options);
 void add_nvtx_option(Command app, MachineOptions& options);
-// "cpu" or "cuda"; a usage Error for another name.
+// Returns "cpu" or "cuda"; throws a usage Error for another name.
 std::string chosen_device(const MachineOptions& options);
 std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
                                                 const passes::Selection& selection);
@@ -64,13 +64,13 @@ record::Setting make_setting(const std::string& model,
                              const passes::Selection& selection,
                              const std::string& switches);
 
-// Usage Errors for fewer than `least` measured steps, and for step counts that must be typing
-// errors.
+// Throws usage Errors for fewer than `least` measured steps, and for step counts that are so large
+// that they must be typing errors.
 void expect_steps(int64_t steps, int64_t least, int64_t warmup);
 
-// "8,16": at least one number, each >= 1; the Error names the option.
+// Parses "8,16": at least one number, each >= 1. Errors name the option.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
-// "all" or names of levels, in the order given.
+// Parses "all" or names of levels, in the given order.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
 
 // A model, a step, a level and a machine: the options of train, explain and plan.
@@ -82,11 +82,12 @@ struct TrainingOptions {
   int64_t sequence = 0;
   int64_t micro_batches = 1;
 };
-// All but --micro-batches
+// All except --micro-batches
 void add_training_options(Command app, TrainingOptions& options);
 void add_micro_batch_option(Command app, TrainingOptions& options);
 
-// What the options choose. `app` says which sizes are given; a size below 1 is a usage Error.
+// The result of the options. `app` is used to find which sizes were given; a size below 1 is a
+// usage Error.
 struct TrainingChoice {
   TrainingChoice(const TrainingOptions& options, const Command& app);
 
@@ -102,12 +103,12 @@ measure::TrainingExperiment make_experiment(const ModelChoice& model,
                                             const MachineOptions& machine,
                                             const passes::Selection& selection,
                                             const std::string& switches);
-// The same with the step that was chosen.
+// The same with the chosen step.
 measure::TrainingExperiment make_experiment(const TrainingChoice& choice,
                                             const MachineOptions& machine);
 
-// Builds and plans the experiment's step without running it; returns the bytes that it would own.
-// An out-of-memory Error if that is more than the machine has left.
+// Builds and plans the experiment's step without running it, and returns its owned memory in bytes.
+// Throws an out-of-memory Error if that is more than the machine's free memory.
 int64_t expect_fits(const measure::TrainingExperiment& experiment,
                     const backends::Backend& backend);
 

@@ -53,11 +53,11 @@ OutputFolder::OutputFolder(fs::path path, bool overwrite)
   fs::path home = fs::is_directory(status)  ? path_
                   : path_.has_parent_path() ? path_.parent_path()
                                             : fs::path(".");
-  // Creating a file is the only test of permission that holds for every user and file system.
+  // Creating a file is the only permission test that works for every user and file system.
   files::AtomicFile probe(home / "ridge-probe");
 }
 
-// All files are on disk before the first rename.
+// All files are on disk before the first is renamed.
 void OutputFolder::replace_files() const {
   std::vector<files::AtomicFile> pending;
   pending.reserve(files_.size());

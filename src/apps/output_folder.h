@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder of results and the options that name it. A new folder appears whole or not at all.
+// A folder of results and the options that name it. A new folder appears complete or not at all.
 // Not a subcommand.
 #pragma once
 
@@ -24,22 +24,23 @@ Option add_output_options(Command app, OutputOptions& options, const std::string
 
 class OutputFolder {
  public:
-  // Checks what it can before the work starts: the parent folder exists and is writable, and `path`
-  // is not a file. A folder that is not empty is a usage Error unless `overwrite`. Leaves nothing
-  // behind.
+  // Checks as much as possible before the work starts: the parent folder must exist and be
+  // writable, and `path` must not be a file. A folder that is not empty is a usage Error unless
+  // `overwrite` is set. Leaves nothing behind.
   OutputFolder(std::filesystem::path path, bool overwrite);
-  // The folder that the options name, or else the first of `stem`, `stem`-2, `stem`-3 ... that does
-  // not exist.
+  // Uses the folder that the options name; otherwise the first of `stem`, `stem`-2, `stem`-3 ...
+  // that does not exist.
   OutputFolder(const OutputOptions& options, const std::string& stem);
 
   const std::filesystem::path& path() const { return path_; }
   void add(std::string name, std::string text) {
     files_.emplace_back(std::move(name), std::move(text));
   }
-  // Writes a new folder under another name, then renames it: a failure leaves nothing. In an
-  // existing folder (empty, or with --force) it writes all files before it renames the first: a
-  // failure before that leaves the folder as it was, a later one leaves some new files. Files that
-  // another program has added since the check are a usage Error, unless `overwrite`.
+  // Writes a new folder under a temporary name and then renames it, so that a failure leaves
+  // nothing. In an existing folder (empty, or with --force), it writes all files before it renames
+  // the first: a failure before that leaves the folder unchanged, a later one leaves some new
+  // files. Files that another program has added since the check are a usage Error unless
+  // `overwrite` is set.
   void commit();
   void commit(std::vector<report::OutputFile> files);  // adds these first
 
@@ -51,7 +52,7 @@ class OutputFolder {
   std::vector<std::pair<std::string, std::string>> files_;
 };
 
-// The last line of a lab.
+// The last line of a lab's output.
 std::string written_text(const OutputFolder& folder);
 
 }  // namespace ridge::apps

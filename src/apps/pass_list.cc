@@ -47,6 +47,11 @@ std::string pass_list_text(int columns) {
       text += wrap_lines(fmt::format("trade-off: {}", pass.trade), static_cast<size_t>(columns),
                          kIndent);
   }
+  text += "\n--pass also switches these options, which do not change the graph:\n";
+  for (const passes::Option& option : passes::options()) {
+    text += fmt::format("{:<57}{}\n", option.name, option.level == "none" ? "-" : option.level);
+    text += wrap_lines(option.summary, static_cast<size_t>(columns), kIndent);
+  }
   return text;
 }
 

@@ -39,7 +39,8 @@ void run(const PerplexityOptions& o) {
   auto model =
       open_model(std::move(file), o.inference, {.positions = static_cast<int64_t>(ids.size())});
   double begin = now_ns();
-  // Cuts a text that is longer than the context into pieces; a piece does not see the one before.
+  // A text that is longer than the context is cut into pieces; tokens do not attend to earlier
+  // pieces.
   size_t piece = static_cast<size_t>(model->session->options().capacity);
   serve::Likelihood sum;
   size_t pieces = 0;

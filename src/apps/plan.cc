@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge plan: the memory and time of a training run, from the graph and a machine's ceilings. Runs
-// nothing. plan_inference.cc plans inference.
+// ridge plan: predicts the memory and time of a training run from the graph and a machine's
+// ceilings. Runs nothing. plan_inference.cc plans inference.
 #include <fmt/format.h>
 
 #include <memory>
@@ -38,7 +38,7 @@ struct PlanOptions {
 struct Plan {
   record::RunRecord record;
   DType dtype = DType::kF32;
-  double theoretical_flops_per_s = 0;  // of GEMMs; the measured peak if there is no theoretical one
+  double theoretical_flops_per_s = 0;  // of GEMMs; the measured peak if no theoretical one is known
   double days = 0;                     // for the token budget at the predicted rate
   double assumed_days = 0;             // at the assumed MFU
   int64_t largest_batch = 0;
@@ -265,10 +265,13 @@ void register_plan(Command program, const AppContext& context) {
       "An inference plan (--inference, or --model FILE) predicts TTFT (time to first token: a\n"
       "prefill of all prompts) and TPOT (time per output token: one decode step of every "
       "sequence).\n"
-      "Prefill is compute-bound (see MFU) and decode is memory-bound (see MBU), so decode gets a\n"
-      "larger batch almost for free until the KV cache is as large as the weights. ridge "
+      "Prefill is compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger "
+      "decode\n"
+      "batch costs little extra time until the KV cache is as large as the weights. ridge "
       "infer-lab\n"
-      "prints the same predictions next to its measurements.\n\n"
+      "prints the same predictions next to its measurements. An inference plan refuses "
+      "--batch-size,\n"
+      "--tokens, --mfu, --devices and --dtype; on a GPU it uses bf16, or fp32 with --exact.\n\n"
       "Examples:\n"
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"

@@ -132,7 +132,7 @@ class InferencePlanner {
   double mbu(const record::RunRecord& run) const {
     return run.mbu(place_.ceilings.memory_reads_per_ns());
   }
-  // The larger peak of each class in prefill and decode.
+  // The larger of the class's peaks in prefill and decode, for each class.
   static plan::MemoryMoment class_peaks(const measure::PhasePlan& plan) {
     plan::MemoryMoment peaks = plan.records.prefill.memory.class_peaks();
     const plan::MemoryMoment other = plan.records.decode.memory.class_peaks();

@@ -13,7 +13,7 @@
 
 namespace ridge::apps {
 
-// Ceilings, and a target that knows what its kernels support.
+// Ceilings, and a target that reports which nodes its kernels support.
 struct Place {
   std::string title;
   std::string target;
@@ -23,13 +23,14 @@ struct Place {
   std::string source;
 };
 
-// "this", a name in cost/hardware.h's table, or a JSON file; a usage Error for anything else.
+// `hardware` is "this", a name in cost/hardware.h's table, or a JSON file; anything else is a usage
+// Error.
 Place choose_place(const std::string& hardware,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal);
 
-// The peak for MFU: the theoretical one, or the measured one if there is none.
+// The peak for MFU: the theoretical peak, or the measured one if no theoretical peak is known.
 double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype);
 
 }  // namespace ridge::apps

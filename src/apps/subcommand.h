@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a subcommand joins the program: it declares its options and the function that runs it.
-// main.cc lists the subcommands.
+// The interface of a subcommand to the program: it declares its options and the function that runs
+// it. main.cc lists the subcommands.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct AppContext {
   std::string command;  // as typed, for reports
 };
 
-// Adds the subcommand to the program; its callback runs it. Errors are thrown. The context outlives
+// Adds the subcommand to the program; its callback runs it and throws Errors. The context outlives
 // the callback.
 using Register = void (*)(Command program, const AppContext& context);
 

@@ -21,7 +21,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kMostTextBytes = size_t{256} << 20;
-constexpr size_t kQuoted = 20;  // characters of a bad id in a message
+constexpr size_t kQuoted = 20;  // characters of a bad id shown in a message
 
 std::vector<int32_t> ids_of_json(const std::string& text, const char* source) {
   nlohmann::json document = files::parse_json(text, source);

@@ -109,7 +109,7 @@ class Training {
     expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
   }
 
-  // The plain loop: read a batch, step, report.
+  // Trains without measuring: read a batch, step, report.
   void train(backends::Backend& backend, Progress& progress) {
     train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
     train::WorkshopData data(experiment_.config.vocabulary, experiment_.step.sequence,
@@ -129,7 +129,7 @@ class Training {
     save(trainer);
   }
 
-  // The same loop with some steps instrumented.
+  // Trains with some steps instrumented.
   void measure(backends::Backend& backend, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
@@ -210,11 +210,13 @@ void add_options(Command app, TrainOptions& o) {
   add_micro_batch_option(app, o.training);
   app.add_option("--steps", o.steps, "measured steps").show_default();
   app.add_option("--warmup", o.warmup, "training steps before step 0").show_default();
-  app.add_flag("--profile", o.profile,
-               "instrument some steps (half of the first 16, then 2 in 64; on a GPU 1 in 16, at "
-               "most 8) and print the operation tables");
-  add_output_options(app, o.output,
-                     "write the files of ridge lab to this folder (implies instrumented steps)");
+  app.add_flag(
+      "--profile", o.profile,
+      "instrument some steps (half of the first 16, then 2 in 64; on a GPU a sixteenth, at "
+      "most 8) and print the operation tables");
+  add_output_options(
+      app, o.output,
+      "write the files of ridge lab to this folder (instruments steps, as --profile does)");
   app.add_option("--save", o.save, "write the trained model to this new folder, for transformers");
   app.add_json_flag(o.json);
   add_optimizer_options(app, o.optimizer);

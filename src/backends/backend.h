@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of a backend besides plan::Target: memory, binding of nodes to kernels,
-// waiting. Its own passes are its PassTarget's.
+// Declares what the runtime needs from a backend beyond plan::Target: memory, binding of nodes to
+// kernels, and synchronization. A backend's own passes come from PassTarget.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 
 namespace ridge::backends {
 
-// An operand with its pointer fixed: element i lies at
-// data + (sum of i[axis] * strides[axis]) elements.
+// An operand with a fixed pointer: element i lies at data + (sum of i[axis] * strides[axis])
+// elements.
 struct Operand {
   std::byte* data = nullptr;
   Type type;
@@ -37,20 +37,23 @@ struct BindCall {
   const Node& node;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
-  std::byte* workspace = nullptr;  // as large as workspace_bytes said
-  int concurrent = 1;              // nodes that may run side by side, this one included
-  bool is_background = false;      // others may want the device while it runs
+  std::byte* workspace = nullptr;  // of the size that workspace_bytes returned
+  int concurrent = 1;              // nodes that may run concurrently, including this one
+  bool is_background = false;      // other nodes may need the device while it runs
   const Attrs& attrs() const { return node.attrs; }
   Call call() const { return types.call(); }
   CallTypes types;
-  // Of the next node of this op, the first after the last: what memory may be asked for early.
+  // The inputs of the next node with the same op (the first such node follows the last), so that a
+  // kernel can prefetch their memory.
   std::vector<Operand> next_inputs = {};
 };
 
-// Everything is decided when it is made: a run does no look-up, no allocation, no branch on type.
+// Everything is decided when the launch is made: running it does no look-up, no allocation and no
+// branch on a type.
 using Launch = std::function<void()>;
 
-// make(float{}) or make(uint16_t{}): a binding to the kernel of an element type, fp32 or bf16.
+// Calls make(float{}) for fp32, otherwise make(uint16_t{}) for bf16, to bind the kernel of that
+// element type.
 template <typename Make>
 Launch by_dtype(DType dtype, const Make& make) {
   return dtype == DType::kF32 ? make(float{}) : make(uint16_t{});
@@ -60,51 +63,51 @@ Launch by_dtype(DType dtype, const Make& make) {
 struct NodeLaunch {
   NodeId node = kNoNode;
   Launch launch;
-  std::vector<int> after;      // the launches before it in their list that it must wait for
-  bool is_background = false;  // others go first where both could run
+  std::vector<int> after;      // indices of earlier launches that it must wait for
+  bool is_background = false;  // runs after other launches where both could run
 };
 
 // Launches recorded once and replayed as one.
 class Recording {
  public:
   virtual ~Recording() = default;
-  // Returns when the device has been told.
+  // Returns once the work is enqueued on the device.
   virtual void replay() = 0;
 };
 
-// What an instrument must know of launches before they run.
+// What an instrument prepares for a list of launches before they run.
 struct Observed {
-  // The one inside which it sees, where they are replayed. Others, which it has not touched, stay
-  // as fast as they are.
+  // The recording to replay, where launches are replayed: the only one whose kernels the instrument
+  // can see. Other recordings are not instrumented and keep their speed.
   std::unique_ptr<Recording> recording;
-  std::vector<NodeId> kernels;  // the node of each in order, where they are made one by one
+  std::vector<NodeId> kernels;  // each kernel's node in order, where launches are made one by one
 };
 
-// Tells when the kernels of each node ran on a device that works on while the host goes on.
+// Measures when the kernels of each node ran, on a device that works asynchronously to the host.
 class Instrument {
  public:
   virtual ~Instrument() = default;
-  // Of one recording; more may slow the runs behind them.
+  // Instrumented runs of one recording; more of them may slow the runs that follow.
   static constexpr int64_t kMostRuns = 8;
-  // Made once for some launches, kept while they are.
+  // Called once for a list of launches; the result is kept as long as they are.
   virtual Observed observe(std::span<const NodeLaunch> launches, bool replays) = 0;
-  // From here on the device's work is written down: the launches that were observed, made in their
-  // order, or a replay of their recording. It costs time that is not the run's. True: the device
-  // waits for `release`, and what is launched before waits with it, so that the host's part of
-  // tracing a recording is over when the run begins.
+  // From here on the device's work is recorded: the observed launches, made in their order, or a
+  // replay of their recording. The call takes time that does not belong to the run. Returns true if
+  // the device waits for `release`: whatever is launched before then waits too, so that the host's
+  // part of tracing a recording is over when the run begins.
   virtual bool start(const Observed& launches) = 0;
   virtual void release() {}
-  // Launches, made or recorded, belong to this node until the next call.
+  // Launches that are made or recorded from now on belong to this node, until the next call.
   virtual void mark(NodeId node) = 0;
-  // Whether it takes kernels side by side apart; else they must be recorded one after the other.
+  // Whether it can tell concurrent kernels apart; if not, the launches must be recorded one after
+  // the other.
   virtual bool sees_branches() const { return true; }
-  // The device must be idle. The kernels since `start`, in the order
-  // they began, on a clock that reads 0 at `start`'s return, or at
-  // `release`. `dropped` is raised by the records that were lost.
+  // Returns the kernels since `start` in the order they began, on a clock that is 0 when `start` or
+  // `release` returns. Increases `dropped` by the number of lost records. The device must be idle.
   virtual std::vector<record::Span> stop(int64_t& dropped) = 0;
-  // Until the next `start` nothing of it slows launches.
+  // Stops everything that slows launches down, until the next `start`.
   virtual void rest() {}
-  // What a reader of the times should know; empty for nothing.
+  // A caveat that a reader of the times should know; empty if there is none.
   virtual std::string doubt() const { return ""; }
 };
 
@@ -116,11 +119,12 @@ class Memory {
   virtual int64_t bytes() const = 0;
 };
 
-// A copy to the host that is under way.
+// A copy to the host that is in progress.
 class CopyOut {
  public:
   virtual ~CopyOut() = default;
-  // What was copied. Waits for the copy and what was launched before it, not for what came after.
+  // Returns the copied bytes. Waits for the copy and what was launched before it, not for later
+  // launches.
   virtual std::span<const std::byte> wait() = 0;
 };
 
@@ -128,35 +132,37 @@ class Backend : public passes::PassTarget {
  public:
   // Zero-filled. Throws an out-of-memory Error that names `what`.
   virtual std::unique_ptr<Memory> allocate(int64_t bytes, const char* what) = 0;
-  // Memory that reads bytes of the host where they lie; null where the device needs a copy. The
-  // bytes must outlive it.
+  // Memory that reads the host's bytes in place; null where the device needs a copy. The bytes must
+  // outlive it.
   virtual std::unique_ptr<Memory> borrow(std::span<const std::byte>) { return nullptr; }
   virtual void copy_in(std::byte* to, const void* from, int64_t bytes) = 0;
-  // Waits for what was launched before.
+  // Waits for all earlier launches.
   virtual void copy_out(void* to, const std::byte* from, int64_t bytes) = 0;
-  // Returns at once; of 0 bytes it tells when what was launched before is done. Null where nothing
-  // is gained over copy_out: the device works while the host waits, or there are too many bytes.
+  // Returns at once. A copy of 0 bytes completes when all earlier launches have. Null where this
+  // gains nothing over copy_out: the device works while the host waits, or there are too many
+  // bytes.
   virtual std::unique_ptr<CopyOut> start_copy_out(const std::byte*, int64_t) { return nullptr; }
   virtual void synchronize() = 0;
-  // What could still be allocated; 0 where that is unknown.
+  // The bytes that could still be allocated; 0 if unknown.
   virtual int64_t available_bytes() const { return 0; }
-  // What the system says is taken where this backend's memory lies: of the host by this process, of
-  // a device by all.
+  // The memory in use where this backend allocates, as the system reports it: on the host by this
+  // process, on a device by all processes.
   virtual ProcessMemory taken_memory() const { return read_process_memory(); }
 
   virtual Launch bind(const BindCall& call) = 0;
 
-  // Whether the node's kernel starts threads of its own, as a library's does: then its stage does
-  // not run in `together`.
+  // Whether the node's kernel starts its own threads, as a library's does: then its stage does not
+  // run in `together`.
   virtual bool brings_threads(const BindCall&) const { return false; }
-  // Calls `launches`, in which a stage's nodes are launched one after another; what they share may
-  // be made ready before.
+  // Calls `launches`, which launches a stage's nodes one after another. A backend may first prepare
+  // what they share.
   virtual void together(const std::function<void()>& launches) { launches(); }
 
-  // Null where launches are best made one by one. What does not wait for each other may run side by
-  // side. What the launches refer to must outlive the recording.
+  // Null where launches are best made one by one. Launches that do not wait for each other may run
+  // concurrently. Everything the launches refer to must outlive the recording.
   virtual std::unique_ptr<Recording> record(std::span<const NodeLaunch>) { return nullptr; }
-  // Null where a launch returns when its work is done: a clock around each tells its time.
+  // Null where a launch returns when its work is done: a clock around each launch then measures its
+  // time.
   virtual Instrument* instrument() { return nullptr; }
 
   // Null where a step does not wait for launches that the host makes one by one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Several launches of one node as one.
+// Combines several launches of one node into one.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What indices that a kernel is given are called where one is out of range:
-// "[embedding] expected ids from -1 to 7, token 3 has another". Not the checks: those are the
-// kernels'.
+// The names used in the error message when an index given to a kernel is out of range:
+// "[embedding] expected ids from -1 to 7, token 3 has another".
+// The kernels themselves check the indices.
 #pragma once
 
 namespace ridge::backends {
@@ -9,7 +9,7 @@ namespace ridge::backends {
 struct IndexNames {
   const char* op = nullptr;
   const char* noun = nullptr;
-  const char* row = nullptr;                           // what has an index
+  const char* row = nullptr;                           // what each index belongs to
   bool operator==(const IndexNames&) const = default;  // names are literals: one address each
 };
 

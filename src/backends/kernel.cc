@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking an op up in a table.
+// Looks up an op in a kernel table.
 #include "backends/kernel.h"
 
 #include "base/pointwise.h"

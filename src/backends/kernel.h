@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a backend describes its kernel for an op: what it takes, what it needs and how a node is
-// bound to it. Not the kernels; most descriptions are made in backends/bind/.
+// Describes a backend's kernel for an op: the layouts and types it supports, the resources it
+// needs, and how a node is bound to it. Most descriptions are made in backends/bind/.
 #pragma once
 
 #include <functional>
@@ -16,24 +16,25 @@ namespace ridge::backends {
 using Bind = std::function<Launch(const BindCall&)>;
 
 struct Kernel {
-  std::string_view op;  // empty: of all pointwise primitives
+  std::string_view op;  // empty: serves all pointwise primitives
   Bind bind;
   // Layouts besides dense ones that the kernel takes; null: none.
   bool (*takes_input)(const Call&, int input, const Layout&) = nullptr;
   bool (*takes_output)(const Call&, int output, const Layout&) = nullptr;
-  int64_t vector_bytes = 1;  // operands begin at a multiple of this
+  int64_t vector_bytes = 1;  // operands must start at a multiple of this
   bool in_place = false;     // every output may overwrite any input of its type
   std::function<int64_t(const Call&)> workspace_bytes = {};  // null: none
-  // Empty when the kernel takes the call's types and attributes, else what it does not; null: all.
+  // Returns an empty string if the kernel supports the call's types and attributes, otherwise what
+  // it does not support; null: supports all.
   std::function<std::string(const Call&)> unsupported = {};
-  bool takes_stored = false;  // weights and tables as files store them: quantized blocks, f16
+  bool takes_stored = false;  // takes weights and tables as files store them: quantized blocks, f16
   std::function<int(const Call&)> launches = {};  // null: one
-  // Trips to memory that wait for one another: operands, then what they point to, then sums of
-  // others'. Counted on GPUs alone.
+  // Dependent memory round trips: to the operands, then to what they point to, then to partial sums
+  // of other blocks. Counted only for GPUs.
   int rounds = 1;
   int (*rounds_of)(const Call&) = nullptr;  // where they depend on the call; null: `rounds`
 
-  // The same kernel with what only one backend says of it.
+  // Copies of the kernel with one property that only one backend sets.
   Kernel in_rounds(int count) const {
     Kernel kernel = *this;
     kernel.rounds = count;
@@ -51,11 +52,11 @@ struct Kernel {
   }
 };
 
-// All kernels of a backend, one an op.
+// All kernels of a backend, one per op.
 class KernelTable {
  public:
   explicit KernelTable(std::vector<Kernel> kernels) : kernels_(std::move(kernels)) {}
-  // Null where there is none.
+  // Null if there is none.
   const Kernel* find(std::string_view op) const;
 
  private:

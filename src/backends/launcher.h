@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels as shared bindings see them: a launcher takes what a kernel is given (backends/kernels/)
-// and gives the launch that makes it. What a launch runs on is the backend's affair.
+// Kernels as shared bindings see them: a launcher takes a kernel's arguments (backends/kernels/)
+// and returns the launch that runs the kernel with them. The backend decides what a launch runs on.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 
 namespace ridge::backends {
 
-// `op` names whose launch it is, where one fails.
+// `op` is the op's name for error messages.
 template <typename Given>
 using Launcher = std::function<Launch(const Given&, const char* op)>;
 
-// Of a kernel that is compiled for two types: the call's own type says which one runs.
+// Launchers of a kernel that is compiled for two types; the type of the arguments selects the one
+// that runs.
 template <typename First, typename Second>
 struct Launchers {
   Launcher<First> first;
@@ -24,11 +25,11 @@ struct Launchers {
   Launch operator()(const Second& call, const char* op) const { return second(call, op); }
 };
 
-// Of a kernel of fp32 and bf16.
+// Launchers of a kernel for fp32 and bf16.
 template <template <typename> typename Given>
 using TypedLaunchers = Launchers<Given<float>, Given<uint16_t>>;
 
-// Of a kernel of two element types, each fp32 or bf16: by the first of them.
+// Launchers of a kernel with two element types, each fp32 or bf16, grouped by the first.
 template <template <typename, typename> typename Given>
 struct PairLaunchers {
   Launchers<Given<float, float>, Given<float, uint16_t>> f32;
@@ -45,14 +46,15 @@ struct PairLaunchers {
 
 inline const char* op_of(const BindCall& call) { return call.node.op->name.c_str(); }
 
-// What is only moved may be any 4 bytes.
+// A kernel that only moves bits treats i32 as any other 4 bytes.
 inline DType moved_as(DType dtype) { return dtype == DType::kI32 ? DType::kF32 : dtype; }
 
 inline DType first_input_type(const BindCall& call) { return call.inputs[0].type.dtype; }
 inline DType second_input_type(const BindCall& call) { return call.inputs[1].type.dtype; }
 inline DType first_output_type(const BindCall& call) { return call.outputs[0].type.dtype; }
 
-// Binds to the fp32 or the bf16 kernel, by an operand's type; `f32` and `bf16` fill what it is given.
+// Binds to the fp32 or the bf16 kernel depending on an operand's type; `f32` and `bf16` build the
+// kernel's arguments.
 template <typename F32, typename BF16>
 Bind bind_typed(Launchers<F32, BF16> launchers,
                 F32 (*f32)(const BindCall&),
@@ -64,7 +66,7 @@ Bind bind_typed(Launchers<F32, BF16> launchers,
   };
 }
 
-// Binds to the one kernel that there is.
+// Binds to a kernel that exists for one type only.
 template <typename Given>
 Bind bind_one(Launcher<Given> launcher, Given (*fill)(const BindCall&)) {
   return [launcher = std::move(launcher), fill](const BindCall& call) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work that a backend offers by name to be timed. How often it is timed, in which order and beside
-// what is measure/'s business.
+// Named pieces of work that a backend provides for timing. measure/ decides how often each one is
+// timed, in which order and next to which others.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +18,17 @@ namespace ridge::backends {
 struct Probe {
   std::string name;
   std::function<void()> run;
-  // Untimed, before each sample; where `run` counts on what it leaves, a sample is one run. May be
+  // Runs untimed before each sample. If `run` depends on its effect, a sample is one run. May be
   // empty.
   std::function<void()> prepare = {};
-  // It reads the device's clock by itself: it runs once, and its time says nothing.
+  // It reads the device's clock itself: it runs once, and the time of the run means nothing.
   bool times_itself = false;
-  std::vector<double> samples_ns = {};  // of one run each, filled in by measure/
+  std::vector<double> samples_ns = {};  // one per run, filled in by measure/
 
-  // Disturbances only ever add time, and a ceiling is what the machine reaches undisturbed: the
-  // lower octile of the samples, for of many the least would be luck.
+  // The lower octile of the samples: disturbances only add time, and a ceiling is what the machine
+  // reaches undisturbed. With many samples the minimum would depend on luck.
   double undisturbed_ns() const { return quantile_ns(1.0 / 8); }
-  // What a run usually takes, as predictions of medians want it: the median of the samples.
+  // The typical time of a run, for predictions of medians: the median of the samples.
   double usual_ns() const { return quantile_ns(1.0 / 2); }
 
  private:
@@ -40,7 +40,7 @@ struct Probe {
   }
 };
 
-// Probes that keep their addresses.
+// A list of probes whose addresses stay valid.
 class ProbeList {
  public:
   Probe& add(std::string name, std::function<void()> run, std::function<void()> prepare = {}) {
@@ -54,16 +54,16 @@ class ProbeList {
   std::list<Probe> probes_;
 };
 
-// What a machine's ceilings are made of.
+// The probes from which a machine's ceilings are computed.
 class Calibration {
  public:
   virtual ~Calibration() = default;
   virtual ProbeList& probes() = 0;
-  // Once the probes have run.
+  // Call after the probes have run.
   virtual cost::Ceilings ceilings() = 0;
 };
 
-// How fast the host enqueues launches now: their time beside that at calibration.
+// Compares how fast the host enqueues launches now with the time expected from calibration.
 struct EnqueueProbe {
   std::function<void()> run;  // returns once they are enqueued
   std::function<double(const cost::Ceilings&)> expected_ns;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joining an einsum's letters into the axes of a product.
+// Joins an einsum's letters into the axes of a product.
 #include "backends/product_plan.h"
 
 #include <fmt/format.h>
@@ -71,7 +71,7 @@ std::vector<ProductStep> product_steps(const Call& call,
   Einsum e = parse_einsum(call.attrs.text("einsum"));
   EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
   bool accumulate = call.inputs.size() == 3;
-  // Of the summed values all but the first add to what is there.
+  // Along the summed letters, every product but the first adds to the existing result.
   std::string letters = plan.copies + plan.loop;
   Shape loop = extents.shape(letters);
   int64_t sums = extents.product(plan.loop);

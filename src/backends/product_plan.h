@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one matmul node asks of a product library: an einsum as batched strided products [batch...,
-// M, K] x [batch..., K, N], and a loop where axes do not join. Not the calling of any library.
+// Maps the einsum of a matmul node to batched strided products [batch..., M, K] x [batch..., K, N],
+// with a loop where axes cannot be joined. Does not call any library.
 #pragma once
 
 #include <cstdint>
@@ -19,29 +19,29 @@ struct GemmShape {
   std::vector<int64_t> batch, a_batch, b_batch, c_batch;
   int64_t m = 1, n = 1, k = 1;
   int64_t a_m = 0, a_k = 0, b_k = 0, b_n = 0, c_m = 0, c_n = 0;
-  DType input = DType::kF32;   // of A and B: f32 or bf16
-  DType output = DType::kF32;  // of C
+  DType input = DType::kF32;   // type of A and B: f32 or bf16
+  DType output = DType::kF32;  // type of C
   bool accumulate = false;
 
-  std::string key() const;  // all of the above in one word
+  std::string key() const;  // all of the above in one string
 };
 
 struct ProductLayouts {
   Strides a, b, out;
 };
-// Those of dense operands and a dense result.
+// The layouts of dense operands and a dense result.
 ProductLayouts dense_layouts(const Call& call);
 
 struct ProductPlan {
   GemmShape gemm;
-  std::string loop;  // summed letters left over: one accumulating product for each of their values
-  // Batch letters that repeat both operands: one product for each of their values
+  std::string loop;  // remaining summed letters: one accumulating product per value
+  // Batch letters along which both operands repeat: one product per value
   std::string copies;
 };
 ProductPlan plan_product(const Call& call, const ProductLayouts& layouts);
 
-// One product of the loops: where its operands begin,
-// in elements, and whether it adds to what is there.
+// One product of the loops: where its operands begin, in elements, and whether it adds to the
+// existing result.
 struct ProductStep {
   int64_t a = 0, b = 0, c = 0;
   bool accumulate = false;
@@ -50,7 +50,7 @@ std::vector<ProductStep> product_steps(const Call& call,
                                        const ProductLayouts& layouts,
                                        const ProductPlan& plan);
 
-// Whether the product is empty: nothing to do, or the sum of nothing.
+// Whether the product is empty: no results, or sums over no terms.
 bool is_empty_product(const Call& call);
 
 }  // namespace ridge::backends

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawn one by one, rounded where the type is bf16.
+// Draws the numbers one by one and rounds them if the type is bf16.
 #include "backends/random_block.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of what is timed: random, for zeros multiply faster. Not a model's weights.
+// Random operands for timed work, because zeros multiply faster. Not used for a model's weights.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ridge::backends {
 
-// `bytes` of fp32 or bf16 numbers, uniform in [-0.5, 0.5).
+// Returns `bytes` of fp32 or bf16 numbers, uniform in [-0.5, 0.5).
 std::vector<std::byte> random_block(DType dtype, int64_t bytes, uint32_t seed);
 
 }  // namespace ridge::backends

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding rows in strides.
+// Derives row strides from layouts.
 #include "backends/row_layout.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout) {
   int rank = shape.rank();
   if (rank == 0) return 1;
   if (shape.back() != 1 && layout.strides[rank - 1] != 1) return std::nullopt;
-  int64_t stride = shape.back();  // of a single row: any
+  int64_t stride = shape.back();  // a single row may have any stride
   int64_t count = 1;
   for (int axis = rank - 2; axis >= 0; --axis) {
     if (shape[axis] == 1) continue;
@@ -18,7 +18,7 @@ std::optional<int64_t> row_stride(const Shape& shape, const Layout& layout) {
       stride = layout.strides[axis];
     else if (layout.strides[axis] != stride * count)
       return std::nullopt;
-    count *= std::max<int64_t>(shape[axis], 1);  // as dense_strides
+    count *= std::max<int64_t>(shape[axis], 1);  // like dense_strides
   }
   return stride;
 }

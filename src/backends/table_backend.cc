@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel's answers; a node without one takes and needs nothing.
+// Looks up each node's kernel. A node without a kernel supports no extra layouts and needs no
+// workspace.
 #include "backends/table_backend.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a backend answers out of its table of kernels: to the passes, and where a node is bound.
-// Not the table.
+// Implements the part of Backend that follows from its table of kernels: the answers to passes and
+// the binding of nodes. The table itself is the derived class's.
 #pragma once
 
 #include <string>

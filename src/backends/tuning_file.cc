@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two members: "identity" and "choices".
+// The file is a JSON object with two members, "identity" and "choices".
 #include "backends/tuning_file.h"
 
 #include <filesystem>

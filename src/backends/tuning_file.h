@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choices that a backend measured, kept in a file with the identity of what they were measured on.
-// Best effort: a file that cannot be read or written costs a measurement each run, not the run.
-// What a choice means is the tuner's business.
+// Stores choices that a backend measured in a file, with the identity of the machine they were
+// measured on. Best effort: a file that cannot be read or written costs a measurement in each run,
+// but does not fail the run. The tuner defines what a choice means.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,10 +9,10 @@
 
 namespace ridge::backends {
 
-// The choices by key, an object. Empty where `path` is empty or no file, where it was written for
-// another identity, or where it does not parse.
+// Returns the choices as an object from keys to choices. Empty if `path` is empty or names no file,
+// if the file was written for another identity, or if it does not parse.
 nlohmann::json read_tuning(const std::string& path, const std::string& identity);
-// Replaces the file, whole; nothing where `path` is empty.
+// Replaces the whole file; does nothing if `path` is empty.
 void write_tuning(const std::string& path,
                   const std::string& identity,
                   const nlohmann::json& choices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Host memory straight from the kernel: zero pages on demand, huge pages asked for where they help.
+// Allocates host memory with mmap: zero pages on first touch, huge pages requested.
 #include "base/arena.h"
 
 #include <sys/mman.h>

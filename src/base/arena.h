@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One aligned block of host memory. The planner decides what lies where in it.
+// One aligned block of host memory. The planner assigns the offsets in it.
 #pragma once
 
 #include <cstddef>

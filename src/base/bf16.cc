@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// IEEE half precision in integer arithmetic: not every compiler that builds Ridge has a 16-bit
-// float on every machine.
+// Conversions of IEEE half precision by bit manipulation, because not every compiler that builds
+// Ridge has a 16-bit float type on every machine.
 #include "base/bf16.h"
 
 namespace ridge {
 inline namespace base {
 namespace {
 
-// Half has 10 bits of mantissa and a bias of 15, float 23 and 127.
+// Half has 10 mantissa bits and an exponent bias of 15; float has 23 and 127.
 constexpr int kShift = 13;
 constexpr uint32_t kBias = (127 - 15) << 23;
 constexpr uint32_t kFloatInfinity = 0x7f800000, kHalfInfinity = 0x7c00, kHalfQuiet = 0x0200;
@@ -40,7 +40,8 @@ uint16_t float_to_f16(float value) {
   } else if (magnitude >= kOverflow) {
     half = kHalfInfinity;
   } else if (magnitude < kSmallestNormal) {
-    // The steps of floats from 0.5 on are 2^-24 too, so the addition rounds as is wanted.
+    // Floats in [0.5, 1) are also spaced 2^-24 apart, so the addition rounds to the step of
+    // subnormal halves.
     half = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) -
            std::bit_cast<uint32_t>(0.5f);
   } else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scalar conversions between float and the 16-bit float
-// storage types; kernels have vector forms of their own.
+// Scalar conversions between float and the 16-bit float storage types. Kernels have their own
+// vectorized versions.
 #pragma once
 
 #include <bit>

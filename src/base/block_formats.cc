@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element by element from the layouts' formulas; written
-// to be read beside block_formats.h, not to be fast.
+// Decodes one element at a time with the formulas of block_formats.h. Written to be read beside
+// that header, not to be fast.
 #include "base/block_formats.h"
 
 #include <bit>
@@ -117,7 +117,7 @@ void decode(const BlockQ6_K& block, float* out) {
   }
 }
 
-// Copies each block out first: mapped files promise no alignment.
+// Copies each block first, because a mapped file guarantees no alignment.
 template <typename Block>
 void decode_blocks(std::span<const std::byte> bytes, std::span<float> out) {
   const size_t blocks = bytes.size() / sizeof(Block);
@@ -155,7 +155,7 @@ float f8_e4m3_to_float(uint8_t bits) {
   return sign * std::bit_cast<float>(wide);
 }
 
-// Five exponent bits with half's bias: the same number as the half whose upper byte this is.
+// E5M2 has five exponent bits and half's bias, so it equals the half whose upper byte it is.
 float f8_e5m2_to_float(uint8_t bits) { return f16_to_float(static_cast<uint16_t>(bits << 8)); }
 
 void check_storage(DType dtype, size_t elements, std::span<const std::byte> bytes) {
@@ -225,7 +225,7 @@ void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> 
     case DType::kQ8_0x16:
     case DType::kQ4_Kx16:
     case DType::kQ6_Kx16:
-      break;  // their elements do not lie in order: row_panels.h
+      break;  // panels interleave the elements of 16 rows: row_panels.h
   }
   RIDGE_CHECK(false, "unknown dtype {}", static_cast<int>(dtype));
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bytes of GGUF's quantized blocks, and their exact meaning in fp32. Layouts follow the
-// published GGUF format (little endian, scales as IEEE half bits). Quantizing is in
-// files/quantize.h; fast forms are kernels.
+// The layouts of GGUF's quantized blocks and their exact values in fp32. The layouts follow the
+// published GGUF format (little endian, scales as IEEE half bits). Quantization is in
+// files/quantize.h; fast dequantization is in the kernels.
 //
-// q_i is element i's integer. 32-element blocks keep elements 0..15 in the low nibbles of `quants`
-// and 16..31 in the high nibbles. Super-blocks hold 256 elements in sub-blocks of 16 or 32 with
-// scales of their own.
+// q_i is the integer of element i. 32-element blocks keep elements 0..15 in the low nibbles of
+// `quants` and 16..31 in the high nibbles. Super-blocks hold 256 elements in sub-blocks of 16 or
+// 32, each with its own scale.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ struct BlockQ4_1 {
   uint8_t quants[16];
 };
 
-// x_i = scale * (q_i - 16); bit 4 of q_i is bit i of
-// `high_bits` read as a 32-bit little-endian word.
+// x_i = scale * (q_i - 16); bit 4 of q_i is bit i of `high_bits` read as a 32-bit little-endian
+// word.
 struct BlockQ5_0 {
   uint16_t scale;
   uint8_t high_bits[4];
@@ -55,9 +55,9 @@ struct BlockQ8_0 {
   int8_t quants[32];
 };
 
-// 16 sub-blocks of 16: x_i = scale * s * q_i - min * m, s the low and m the high nibble of scales[i
-// / 16]. Two bits each: half h = i / 128, group g = i % 128 / 32: q_i = quants[32 h + i % 32] >> 2
-// g & 3.
+// 16 sub-blocks of 16: x_i = scale * s * q_i - min * m, where s is the low and m the high nibble of
+// scales[i / 16]. q_i has two bits: with half h = i / 128 and group g = i % 128 / 32,
+// q_i = quants[32 h + i % 32] >> 2 g & 3.
 struct BlockQ2_K {
   uint8_t scales[16];
   uint8_t quants[64];
@@ -65,9 +65,9 @@ struct BlockQ2_K {
   uint16_t min;
 };
 
-// 16 sub-blocks of 16: x_i = scale * s * q_i, s = q3_k_scale(scales, i / 16) in -32..31, q_i in
-// -4..3. The low two bits lie as in Q2_K; 4 is subtracted where bit i / 32 of high_bits[i % 32] is
-// clear.
+// 16 sub-blocks of 16: x_i = scale * s * q_i, where s = q3_k_scale(scales, i / 16) is in -32..31
+// and q_i in -4..3. The low two bits are stored as in Q2_K; 4 is subtracted where bit i / 32 of
+// high_bits[i % 32] is clear.
 struct BlockQ3_K {
   uint8_t high_bits[32];
   uint8_t quants[64];
@@ -75,9 +75,9 @@ struct BlockQ3_K {
   uint16_t scale;
 };
 
-// 8 sub-blocks of 32: x_i = scale * s * q_i - min * m, (s, m) =
-// k_scale_min(scales, i / 32), 6 bits each. Pair p = i / 64 lies in quants[32
-// p .. 32 p + 31]: its first 32 elements low nibbles, its last high.
+// 8 sub-blocks of 32: x_i = scale * s * q_i - min * m, where (s, m) = k_scale_min(scales, i / 32)
+// have 6 bits each. The pair of sub-blocks p = i / 64 is stored in quants[32 p .. 32 p + 31]: its
+// first 32 elements in the low nibbles, its last 32 in the high nibbles.
 struct BlockQ4_K {
   uint16_t scale;
   uint16_t min;
@@ -85,7 +85,7 @@ struct BlockQ4_K {
   uint8_t quants[128];
 };
 
-// As Q4_K with bit 4 of q_i in bit i / 32 of high_bits[i % 32].
+// Like Q4_K, with bit 4 of q_i in bit i / 32 of high_bits[i % 32].
 struct BlockQ5_K {
   uint16_t scale;
   uint16_t min;
@@ -94,9 +94,9 @@ struct BlockQ5_K {
   uint8_t quants[128];
 };
 
-// 16 sub-blocks of 16: x_i = scale * scales[i / 16] * (q_i - 32), q_i of 6 bits. Half h = i / 128,
-// group g = i % 128 / 32, l = i % 32: the low 4 bits are nibble g / 2 of low_bits[64 h + 32 (g % 2)
-// + l], the high 2 are high_bits[32 h + l] >> 2 g.
+// 16 sub-blocks of 16: x_i = scale * scales[i / 16] * (q_i - 32), where q_i has 6 bits. With half
+// h = i / 128, group g = i % 128 / 32 and l = i % 32, the low 4 bits are nibble g / 2 of
+// low_bits[64 h + 32 (g % 2) + l] and the high 2 bits are high_bits[32 h + l] >> 2 g & 3.
 struct BlockQ6_K {
   uint8_t low_bits[128];
   uint8_t high_bits[64];
@@ -115,10 +115,11 @@ struct ScaleMin {
   uint8_t min;    // 0..63
 };
 
-// Sub-block s (0..7) of Q4_K's and Q5_K's 12 scale bytes, which lie `stride`
-// apart. Bytes 0..3 hold scales 0..3 and bytes 4..7 mins 0..3 in their low 6
-// bits; bytes 8..11 hold the low nibbles of scales (low) and mins (high)
-// 4..7, whose top two bits are the top two bits of bytes 0..3 and 4..7.
+// Scale and min of sub-block s (0..7) from the 12 scale bytes of a Q4_K or Q5_K block, which are
+// `stride` bytes apart. Bytes 0..3 hold scales 0..3 and bytes 4..7 hold mins 0..3, each in the low
+// 6 bits. Bytes 8..11 hold the low 4 bits of scales 4..7 (low nibble) and of mins 4..7 (high
+// nibble). The top two bits of scales 4..7 are those of bytes 0..3, and the top two bits of mins
+// 4..7 are those of bytes 4..7.
 inline ScaleMin k_scale_min(const uint8_t* packed, int s, int64_t stride = 1) {
   const auto byte = [&](int i) { return packed[i * stride]; };
   if (s < 4) return {static_cast<uint8_t>(byte(s) & 63), static_cast<uint8_t>(byte(s + 4) & 63)};
@@ -126,21 +127,23 @@ inline ScaleMin k_scale_min(const uint8_t* packed, int s, int64_t stride = 1) {
           static_cast<uint8_t>((byte(s + 4) >> 4) | ((byte(s) >> 6) << 4))};
 }
 
-// Sub-block s (0..15) of Q3_K's 12 scale bytes, in -32..31. Bytes 0..7 hold the low nibbles of
-// scales 0..7 (low) and 8..15 (high); the top two bits of scale s are bits 2 (s / 4) of byte 8 + s
-// % 4.
+// Scale of sub-block s (0..15), in -32..31, from the 12 scale bytes of a Q3_K block. Bytes 0..7
+// hold the low 4 bits of scales 0..7 (low nibble) and 8..15 (high nibble). The top two bits of
+// scale s begin at bit 2 (s / 4) of byte 8 + s % 4.
 inline int q3_k_scale(const uint8_t* packed, int s) {
   const int low = s < 8 ? packed[s] & 15 : packed[s - 8] >> 4;
   const int high = (packed[8 + s % 4] >> (2 * (s / 4))) & 3;
   return (low | (high << 4)) - 32;
 }
 
-// An internal error unless `bytes` are what so many elements of a dtype take.
+// Checks that `bytes` is exactly the storage of `elements` elements of `dtype`; an InternalError
+// otherwise.
 void check_storage(DType dtype, size_t elements, std::span<const std::byte> bytes);
 
-// Any element type to float; integers are rounded to nearest, bool is 0 or 1. `bytes` may be
-// unaligned and must be exactly the storage of out.size() elements (checked). Bit for bit what the
-// formulas above give in fp32: every product is exact there, so only the last addition rounds.
+// Converts elements of any type except the panel types (row_panels.h) to float; integers are
+// rounded to nearest, bool becomes 0 or 1. `bytes` may be unaligned and must be exactly the storage
+// of out.size() elements (checked). The result equals the formulas above in fp32 bit for bit: every
+// product is exact there, so only the last addition rounds.
 void dequantize(DType dtype, std::span<const std::byte> bytes, std::span<float> out);
 
 // FP8 as in the OCP 8-bit floating point specification: E4M3 has no infinity, E5M2 is IEEE-like.

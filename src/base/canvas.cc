@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bars of eighth blocks and lines of Braille dots.
+// Draws bars with eighth-block characters and lines with Braille dots.
 #include "base/canvas.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string braille(unsigned dots) {
           static_cast<char>(0x80u | (dots & 0x3Fu))};
 }
 
-// Where the value lies between the ends of the axis: 0 at low, 1 at high. Needs value > 0.
+// Position of the value on the axis: 0 at low, 1 at high. Requires value > 0.
 double position(const LogAxis& axis, double value) {
   return std::log(value / axis.low) / std::log(axis.high / axis.low);
 }
@@ -32,7 +32,7 @@ double on_axis(const LogAxis& axis, double value) {
   return std::isnan(value) ? axis.low : std::clamp(value, axis.low, axis.high);
 }
 
-// Powers of ten on the axis, with their 2 and 5 between where there is at most one.
+// The powers of ten on the axis. If there is at most one, also their multiples by 2 and 5.
 std::vector<double> ticks(const LogAxis& axis) {
   constexpr double kSlack = 1e-9;  // an end that is a power of ten is a tick
   std::vector<double> powers;
@@ -50,7 +50,7 @@ std::vector<double> ticks(const LogAxis& axis) {
   return powers.size() > 1 ? powers : all;
 }
 
-// "100 G": a round number without the zeros that format_count would give it.
+// Formats a round number without format_count's decimals: "100 G".
 std::string tick_label(double value) {
   if (value < 0.999) return fmt::format("{:g}", value);
   std::string text = format_count(value);
@@ -60,9 +60,9 @@ std::string tick_label(double value) {
   return text.substr(0, dot) + text.substr(end);
 }
 
-// The dot or cell that a coordinate falls on. Borders are met as near
-// as rounding tells and belong to what follows, the last border to
-// the last dot; beyond the borders the result is outside [0, size).
+// Index of the dot or cell that contains a coordinate. A border (within rounding) belongs to the
+// dot after it, and the last border to the last dot. Beyond the borders the result is outside
+// [0, size).
 int index_of(double coordinate, int size) {
   constexpr double kSlack = 1e-6;
   auto index = static_cast<int>(std::floor(coordinate + kSlack));
@@ -102,9 +102,9 @@ double Canvas::row_of(double y) const { return (1 - position(y_, y)) * height_; 
 void Canvas::line(double x0, double y0, double x1, double y1) {
   for (double end : {x0, y0, x1, y1})
     if (!(end > 0 && std::isfinite(end))) return;
-  // In dots. Each column of dots gets the row that the line has there,
-  // and each row the column, so that steep lines and flat ones are both
-  // closed, and work is bounded by the canvas wherever the ends are.
+  // Coordinates are in dots. Each column of dots is set in the row that the line crosses there, and
+  // each row in the column, so that neither steep nor flat lines have gaps. The work is bounded by
+  // the canvas size, wherever the end points are.
   double left = column_of(x0) * kDotsAcross, top = row_of(y0) * kDotsDown;
   double right = column_of(x1) * kDotsAcross, bottom = row_of(y1) * kDotsDown;
   int columns = width_ * kDotsAcross, rows = height_ * kDotsDown;
@@ -150,7 +150,8 @@ char Canvas::point(double x, double y) {
   double nearest_distance = 0;
   for (int r = 0; r < height_; ++r) {
     for (int c = 0; c < width_; ++c) {
-      // A character is about twice as high as wide. The edges count as inside the outermost cells.
+      // A character is about twice as high as wide. Points on an edge count as inside the outermost
+      // cell.
       double across = cell_of(column, width_) - c, down = 2.0 * (cell_of(row, height_) - r);
       double distance = across * across + down * down;
       if (at(r, c).is_point || (nearest != nullptr && distance > nearest_distance)) continue;
@@ -190,7 +191,7 @@ std::string Canvas::str(const TerminalOptions& options) const {
   }
 
   std::vector<bool> is_tick(static_cast<size_t>(width_));
-  // The tick labels, each centred under its tick where it does not touch the last one
+  // Each tick label is centred under its tick, or left out if it would touch the previous one.
   std::string under;
   for (double tick : ticks(x_)) {
     int column = cell_of(column_of(tick), width_);

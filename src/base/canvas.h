@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plots out of characters: bars and a log-log canvas with lines and
-// lettered points, enough for a roofline in a terminal. Knows nothing
-// of rooflines: the caller brings the lines, the points and the legend.
+// Plots made of characters: bars and a log-log canvas with lines and lettered points, enough for a
+// roofline in a terminal. Nothing here is specific to rooflines; the caller provides the lines, the
+// points and the legend.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@
 namespace ridge {
 inline namespace base {
 
-// `width` columns, the first round(share * width, to an eighth) of them filled. A share outside [0,
-// 1] is cut to it.
+// A bar of `width` columns, of which share * width are filled, rounded to an eighth of a column.
+// The share is clamped to [0, 1].
 std::string text_bar(double share, int width);
 
-// A logarithmic axis from `low` to `high` (0 < low < high, else a usage Error).
+// A logarithmic axis from `low` to `high`. Canvas throws a usage Error unless 0 < low < high.
 struct LogAxis {
   double low = 1;
   double high = 10;
@@ -26,21 +26,21 @@ struct LogAxis {
 
 class Canvas {
  public:
-  // The plot's own size in characters, without axes and titles; at least 8 x 4.
+  // The size of the plot in characters, without axes and titles. Smaller sizes are raised to 8 x 4.
   Canvas(int width, int height, LogAxis x, LogAxis y);
 
-  // A straight line in the logarithmic plane, which
-  // is how y = c and y = c x look. Cut at the edges.
+  // Draws a straight line in the logarithmic plane, as y = c and y = c x are. Clipped at the edges.
   void line(double x0, double y0, double x1, double y1);
-  // Writes over the plot, its first character at the point (x, y); what crosses the right edge is
-  // moved to end there.
+  // Writes text over the plot with its first character at (x, y). Text that would cross the right
+  // edge is moved left to end there.
   void text(double x, double y, std::string_view words);
-  // Marks a point and returns its letter: a..z, then A..Z, then always '*'. Off the plot it sits at
-  // the nearest edge; where its place is taken by another letter it moves to the nearest free one.
+  // Marks a point and returns its letter: a..z, then A..Z, then always '*'. A point off the plot is
+  // marked at the nearest edge. If another letter is already there, it is marked in the nearest
+  // free cell.
   char point(double x, double y);
 
-  // The plot with ticks at powers of ten and the titles; ends in a newline. Points are bold where
-  // colour is on.
+  // Returns the plot with ticks at powers of ten and the titles, ending in a newline. Points are
+  // bold if colour is on.
   std::string str(const TerminalOptions& options = {}) const;
 
  private:

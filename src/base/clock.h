@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stopwatch, a clock that never goes back; and the time of day.
+// A monotonic clock for measuring durations, and the time of day as text.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 namespace ridge {
 inline namespace base {
 
-// Nanoseconds since some moment; only differences mean anything.
+// Nanoseconds since an unspecified moment; only differences are meaningful.
 inline double now_ns() {
   return std::chrono::duration<double, std::nano>(
              std::chrono::steady_clock::now().time_since_epoch())

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Element types and their storage. Block types (GGUF's) hold `elements_per_block` in
-// `bytes_per_block`; for plain types a block is one element. This file holds no arithmetic on
-// elements.
+// Element types and their storage. Block types (those of GGUF) hold `elements_per_block` elements
+// in `bytes_per_block` bytes; for plain types a block is one element. Arithmetic on elements is
+// elsewhere.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ enum class DType : uint8_t {
   kQ4_K,
   kQ5_K,
   kQ6_K,
-  kQ4_0x16,  // in panels of 16 rows (row_panels.h); files have none
+  kQ4_0x16,  // panels of 16 rows (row_panels.h), never in a file
   kQ4_1x16,
   kQ5_0x16,
   kQ8_0x16,
@@ -62,8 +62,8 @@ inline bool is_float(DType dtype) {
          dtype == DType::kF64;
 }
 
-// Bytes of `elements` elements; elements must be whole
-// blocks (checked), the product must not overflow.
+// Bytes that `elements` elements take. Throws a file Error unless they are whole blocks, and an
+// out-of-memory Error if the size overflows.
 int64_t storage_bytes(DType dtype, int64_t elements);
 
 }  // namespace base

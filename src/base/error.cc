@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cold half of RIDGE_CHECK.
+// The failure path of RIDGE_CHECK.
 #include "base/error.h"
 
 namespace ridge {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors: the user's fault or the world's is an `Error` with an exit code; our own fault is
-// RIDGE_CHECK. Libraries throw and never print or exit; the program's `main` turns an Error into
-// its exit code.
+// Error handling. A fault of the user or the environment is an `Error` with an exit code; a bug in
+// Ridge fails a RIDGE_CHECK. Libraries throw and never print or exit; the program's `main` maps an
+// Error to its exit code.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +13,7 @@
 namespace ridge {
 inline namespace base {
 
-// The process's exit codes (design: fine, run-time
-// failure, usage, bad file, out of memory, device).
+// The exit codes of the process.
 enum class ExitCode {
   kFine = 0,
   kRuntime = 1,
@@ -24,7 +23,7 @@ enum class ExitCode {
   kDevice = 5
 };
 
-// A fault outside Ridge. The message names what was expected and what was found.
+// A fault outside Ridge. The message states what was expected and what was found.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message, ExitCode code = ExitCode::kRuntime)
@@ -53,7 +52,7 @@ Error memory_error(fmt::format_string<Args...> format, Args&&... args) {
   return Error(fmt::format(format, std::forward<Args>(args)...), ExitCode::kOutOfMemory);
 }
 
-// An invariant of Ridge itself that did not hold; never reachable from input.
+// A violated invariant of Ridge itself. No input may cause it.
 class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -67,7 +66,8 @@ class InternalError : public std::logic_error {
 }  // namespace base
 }  // namespace ridge
 
-// RIDGE_CHECK(condition, "format", args...): throws InternalError with file and line when it fails.
+// RIDGE_CHECK(condition, "format", args...): throws InternalError with file and line if it is
+// false.
 #define RIDGE_CHECK(condition, ...)                                                          \
   do {                                                                                       \
     if (!(condition)) [[unlikely]]                                                           \

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether numbers are numbers.
+// Checks values for infinities and NaN.
 #pragma once
 
 #include <algorithm>

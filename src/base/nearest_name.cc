@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Distances between words.
+// Edit distance between names.
 #include "base/nearest_name.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-constexpr size_t kMostLetters = 64;  // of a word worth comparing
+constexpr size_t kMostLetters = 64;  // longer names are compared by their first letters
 
 std::string plain(std::string_view name) {
   std::string letters;

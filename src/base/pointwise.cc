@@ -11,9 +11,10 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-// silu: negate, exp, add, divide. gelu_tanh: cube, scale, add, scale, tanh, add, halve, multiply.
-// The two gradients: sigmoid (4) and dy * s * (1 + x * (1 - s)) (5); tanh's argument (5), 1 - t^2
-// (2), its slope (4), halves (6), dy (1).
+// How the FLOPs are counted. silu: negate, exp, add, divide. gelu_tanh: cube, scale, add, scale,
+// tanh, add, halve, multiply. silu_backward: sigmoid (4) and dy * s * (1 + x * (1 - s)) (5).
+// gelu_tanh_backward: tanh with its argument (5), 1 - t^2 (2), the slope (4), the two halves and
+// their sum (6), dy (1).
 constexpr std::array kTable = {
     PointwiseInfo{Pointwise::kAdd, "add", 2, false, 1, 0},
     PointwiseInfo{Pointwise::kSub, "sub", 2, false, 1, 0},

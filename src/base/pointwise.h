@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scalar functions that pointwise ops, generated kernels and their
-// references share: one table with arity, parameter and arithmetic.
-// Gradients are in ops/pointwise.cc, vector forms in the backends.
+// The scalar functions shared by pointwise ops, generated kernels and their references: one table
+// with arity, parameter and FLOP counts. Gradients are in ops/pointwise.cc, vectorized versions in
+// the backends.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The escapes behind printable().
+// Escapes bytes for messages.
 #include "base/printable.h"
 
 #include <fmt/format.h>

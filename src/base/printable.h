@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes from files and requests, made safe for messages: one line of ASCII whatever they hold.
-// Not an encoder of JSON or HTML; the writers have their own.
+// Makes bytes from files and requests safe for messages: always one line of ASCII. Not an encoder
+// for JSON or HTML; their writers have their own.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace ridge {
 inline namespace base {
 
-// "text" in double quotes: quote, backslash, control and non-ASCII bytes as escapes, cut after
-// `limit` bytes with the full length named: "abc"... (70000 bytes).
+// `bytes` in double quotes, with quotes, backslashes, control and non-ASCII bytes escaped. Cut
+// after `limit` bytes, followed by the full length: "abc"... (70000 bytes).
 std::string printable(std::string_view bytes, size_t limit = 80);
 
 }  // namespace base

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading /proc.
+// Reads memory sizes from /proc and the control group.
 #include "base/process_memory.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-// The number of "VmRSS:   123 kB", in bytes; 0 where the line is missing.
+// The number in a line like "VmRSS: 123 kB", in bytes; 0 if the line is missing.
 int64_t field_bytes(std::string_view status, std::string_view field) {
   size_t at = status.find(field);
   if (at == std::string_view::npos) return 0;
@@ -42,8 +42,8 @@ int64_t number(const std::string& text) {
 
 int64_t available_memory_bytes() {
   int64_t system = field_bytes(contents("/proc/meminfo"), "MemAvailable:");
-  // "max" where the group sets no limit: read as 0. Pages
-  // of files are given back when memory runs short.
+  // A group without a limit has "max", which reads as 0. File pages count as available, because the
+  // kernel reclaims them when memory runs short.
   int64_t limit = number(contents("/sys/fs/cgroup/memory.max"));
   if (limit <= 0) return system;
   int64_t files = 0;
@@ -61,13 +61,13 @@ ProcessMemory parse_process_status(std::string_view status) {
 
 ProcessMemory read_process_memory() { return parse_process_status(contents("/proc/self/status")); }
 
-// proc(5): eight bytes a page, of which the top bit says that it is present.
+// proc(5): pagemap has eight bytes per page; the top bit is set if the page is present.
 int64_t resident_bytes(std::span<const std::byte> part) {
   constexpr size_t kRun = 4096;
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const uint64_t end = (begin + part.size() + page - 1) / page;
-  // Read in whole entries, as the file demands; a stream's buffer has another size.
+  // pagemap must be read in whole entries, which a stream's buffer does not guarantee.
   const int pages = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (pages < 0) return 0;
   std::vector<uint64_t> run(kRun);

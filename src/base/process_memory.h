@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the system says about this process's memory. Not Ridge's own account: that is the planner's.
+// The memory of this process as the operating system reports it. The planner computes Ridge's own
+// account of it.
 #pragma once
 
 #include <cstddef>
@@ -12,29 +13,28 @@ inline namespace base {
 
 struct ProcessMemory {
   int64_t resident_bytes = 0;
-  int64_t peak_bytes = 0;  // the most that was resident since the start or the last reset
+  int64_t peak_bytes = 0;  // highest resident size since the start or the last reset
 
-  // Of which so much is somebody else's.
+  // Subtracts `bytes` that belong to something else in the process.
   ProcessMemory without(int64_t bytes) const {
     return {resident_bytes - bytes, peak_bytes - bytes};
   }
 };
 
-// From /proc/self/status; zeros where the system has no such file.
+// Reads /proc/self/status; zeros if the system has no such file.
 ProcessMemory read_process_memory();
 // The same from the file's text.
 ProcessMemory parse_process_status(std::string_view status);
 
-// Of the pages that `part` touches, the bytes that this process has in memory; 0 where the system
-// does not tell.
+// Resident bytes of the pages that `part` touches; 0 if the system does not report them.
 int64_t resident_bytes(std::span<const std::byte> part);
 
-// What a process could still take without swapping: the system's estimate, or what a control group
-// leaves of it. 0 where neither is known.
+// Bytes that a process could still allocate without swapping: the system's estimate, or less if the
+// control group leaves less. 0 if neither is known.
 int64_t available_memory_bytes();
 
-// Makes the present resident size the peak. False where the system refuses: peaks are then those of
-// the whole process.
+// Resets the peak to the current resident size. Returns false if the system refuses; the peak then
+// covers the whole life of the process.
 bool reset_peak_memory();
 
 }  // namespace base

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recipes of docs/accounting.md's oracle section:
-// uniform floats, blockwise normals, permutations.
+// Uniform floats, blockwise normals and permutations, as in the oracle section of
+// docs/accounting.md.
 #include "base/random.h"
 
 #include <bit>

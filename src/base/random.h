@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // MT19937 as PyTorch's CPU generator uses it, with its uniform and blockwise normal recipes, so
-// that weights and batches of published runs can be rebuilt bit by bit. Not for cryptography.
+// that weights and batches of published runs can be reproduced bit for bit. Not for cryptography.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ class Random {
   uint32_t next() { return static_cast<uint32_t>(engine_()); }
   void skip(int64_t draws) { engine_.discard(static_cast<unsigned long long>(draws)); }
 
-  // 24 bits in [0, 1): (x & 0xFFFFFF) * 2^-24.
+  // A float in [0, 1) with 24 random bits: (x & 0xFFFFFF) * 2^-24.
   float uniform() { return static_cast<float>(next() & 0xFFFFFFu) * 0x1p-24f; }
 
-  // normal_(0, std): Box-Muller over blocks of 16. A size that is no multiple of 16 redraws its
-  // last 16 elements, as PyTorch does.
+  // normal_(0, std): Box-Muller over blocks of 16. If the size is not a multiple of 16, the last 16
+  // elements are drawn again, as in PyTorch.
   void fill_normal(std::span<float> out, float std);
 
-  // An integer in [0, bound), by drawing masked bits again until one is below the bound.
+  // An integer in [0, bound), by rejection: masked bits are redrawn until they are below the bound.
   uint32_t below(uint32_t bound);
 
   // A permutation of 0..n-1: for i = n-1 down to 1 swap p[i] with p[below(i + 1)].
@@ -35,8 +35,8 @@ class Random {
   std::mt19937 engine_;
 };
 
-// 24 random bits in [0, 1) that depend on nothing but these two numbers: what is drawn for a
-// sequence's token at a position is the same in any batch. The mixing is that of SplitMix64.
+// A float in [0, 1) with 24 random bits that depends only on these two numbers, so that the draw
+// for a token of a sequence is the same in any batch. The mixing is that of SplitMix64.
 inline float uniform_at(uint32_t seed, uint32_t counter) {
   uint64_t x = (uint64_t{seed} << 32 | counter) + 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks into panels, and rows out of them. Plain loops: products have forms of their own.
+// Packs blocks into panels and dequantizes rows of panels. Plain loops; the GEMM kernels have their
+// own code.
 #include "base/row_panels.h"
 
 #include <cstring>
@@ -25,7 +26,7 @@ uint32_t load_word(const std::byte* from) {
 }
 void store_word(uint32_t word, uint8_t* to) { std::memcpy(to, &word, 4); }
 
-// Bits k, k + 4, .. k + 28 of a word side by side.
+// Gathers bits k, k + 4, .. k + 28 of a word into one byte.
 uint32_t every_fourth_bit(uint32_t word, int k) {
   uint32_t bits = (word >> k) & 0x11111111;
   bits = (bits | bits >> 3) & 0x03030303;
@@ -33,7 +34,7 @@ uint32_t every_fourth_bit(uint32_t word, int k) {
   return (bits | bits >> 12) & 0xff;
 }
 
-// Block b of those that a panel has of each row. A file may have blocks at odd addresses.
+// Packs one block of row r as block b of the panel. Blocks in a file may be at odd addresses.
 template <typename Panel>
 void pack_block(const std::byte* from, int64_t b, int64_t r, Panel& panel) {
   using Block = typename Panel::Block;
@@ -61,7 +62,7 @@ void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ4_K& panel) {
                panel.quants[g / 8][g % 8][r]);
 }
 
-// Four codes at once, their low and high bits from where BlockQ6_K has them.
+// Packs four codes at a time from the low and high bits of BlockQ6_K.
 void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ6_K& panel) {
   std::memcpy(&panel.scales[r], from + offsetof(BlockQ6_K, scale), 2);
   for (size_t s = 0; s < 16; ++s)
@@ -81,7 +82,7 @@ void pack_block(const std::byte* from, int64_t, int64_t r, PanelQ6_K& panel) {
   }
 }
 
-// Row by row, as memory brings them; the strip's panels stay in L1 meanwhile.
+// Goes row by row, in memory order; the panels of the strip stay in L1 meanwhile.
 template <typename Panel>
 void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
   using Block = typename Panel::Block;
@@ -91,7 +92,7 @@ void pack_strip(const std::byte* rows, int64_t panels, Panel* to) {
         pack_block(rows, b, r, to[p]);
 }
 
-// Block b of a row in a panel.
+// Dequantizes block b of a row in a panel.
 template <typename Panel>
 void unpack_block(const Panel& panel, int64_t b, int64_t row, float* out) {
   const float scale = f16_to_float(panel.scales[b][row]);

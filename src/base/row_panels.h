@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K with the blocks of 16 rows side by side, so
-// that a vector holds what 8 or 16 rows have in the same columns and a product reads one stream
-// from front to back. The blocks' bits are GGUF's, in another order, Q8_0's codes as unsigned ones:
-// same values, same size. A form in memory, not a file's.
+// Repacked matrices of Q4_0, Q4_1, Q5_0, Q8_0, Q4_K and Q6_K. A panel interleaves the blocks of 16
+// rows, so that a vector holds the same columns of 8 or 16 rows and a matrix product reads one
+// stream from front to back. Values and size are those of GGUF's blocks: only the order of the bits
+// differs, and Q8_0's codes are unsigned. Panels exist only in memory, never in a file.
 //
-// A matrix [out, in] is panels [out / 16, in / kColumns]; out is a multiple of 16 and in of the
-// panel's kColumns: two blocks of 32, or one of 256, of which kScaleColumns share a scale.
+// A matrix [out, in] is stored as panels [out / 16, in / kColumns]. out is a multiple of 16 and in
+// a multiple of the panel's kColumns: two blocks of 32 or one of 256. kScaleColumns columns share a
+// scale.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,8 @@ inline namespace base {
 
 inline constexpr int64_t kPanelRowCount = 16;
 
-// The low nibbles are a block's columns 0..15, the high ones 16..31, four columns a group. Codes
-// are kOffset above the numbers that scales multiply.
+// The low nibbles are a block's columns 0..15 and the high nibbles its columns 16..31, in groups of
+// four columns. A code is the number that the scale multiplies, plus kOffset.
 struct PanelQ4_0 {
   using Block = BlockQ4_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
@@ -39,18 +40,18 @@ struct PanelQ4_1 {
   static constexpr int kOffset = 0;
   uint16_t scales[2][16];
   uint16_t mins[2][16];
-  uint8_t quants[2][4][16][4];  // as PanelQ4_0's
+  uint8_t quants[2][4][16][4];  // as in PanelQ4_0
 };
 
-// Bit g of a byte of `high_bits` is bit 4 of the code that this byte of group g has; groups 4..7
-// are the high nibbles.
+// Bit g of byte c of `high_bits` is bit 4 of the code in byte c of group g; groups 4..7 are the
+// high nibbles.
 struct PanelQ5_0 {
   using Block = BlockQ5_0;
   static constexpr int64_t kColumns = 64, kScaleColumns = 32;
   static constexpr int kOffset = 16;
   uint16_t scales[2][16];
   uint8_t high_bits[2][16][4];  // [block, row, column]
-  uint8_t quants[2][4][16][4];  // as PanelQ4_0's
+  uint8_t quants[2][4][16][4];  // as in PanelQ4_0
 };
 
 struct PanelQ8_0 {
@@ -61,7 +62,7 @@ struct PanelQ8_0 {
   uint8_t quants[2][8][16][4];
 };
 
-// Byte i of a block's scales lies with the other rows' in sub_scales[i].
+// sub_scales[i] holds byte i of the block's scale bytes for all 16 rows.
 struct PanelQ4_K {
   using Block = BlockQ4_K;
   static constexpr int64_t kColumns = 256, kScaleColumns = 32;
@@ -69,11 +70,12 @@ struct PanelQ4_K {
   uint16_t scales[16];
   uint16_t mins[16];
   uint8_t sub_scales[12][16];
-  uint8_t quants[4][8][16][4];  // [pair of sub-blocks, group, row, column], nibbles as the block's
+  uint8_t quants[4][8][16][4];  // [pair of sub-blocks, group, row, column], nibbles as in BlockQ4_K
 };
 
-// Of the four groups of a sub-block, groups 2 i and 2 i + 1 are the low and the high nibbles of
-// low_bits[..][i], and group g has bits 2 g and 2 g + 1 of a byte of `high_bits`.
+// A sub-block has four groups of four columns. Groups 2 i and 2 i + 1 are the low and the high
+// nibbles of low_bits[..][i]; the high bits of group g are bits 2 g and 2 g + 1 of each byte of
+// `high_bits`.
 struct PanelQ6_K {
   using Block = BlockQ6_K;
   static constexpr int64_t kColumns = 256, kScaleColumns = 16;
@@ -89,11 +91,11 @@ static_assert(sizeof(PanelQ4_0) == 576 && sizeof(PanelQ4_1) == 640 && sizeof(Pan
 static_assert(sizeof(PanelQ4_K) == 16 * sizeof(BlockQ4_K) &&
               sizeof(PanelQ6_K) == 16 * sizeof(BlockQ6_K));
 
-// Of a row in a panel.
+// Scales of one row in a panel.
 template <typename Panel>
 inline constexpr int kScaleCount = Panel::kColumns / Panel::kScaleColumns;
 
-// Calls body(std::type_identity<Panel>()) with the panel of a type that is one.
+// Calls body(std::type_identity<Panel>()) with the panel struct of a panel type.
 template <typename Body>
 decltype(auto) with_panel(DType panels, const Body& body) {
   switch (panels) {
@@ -113,20 +115,22 @@ decltype(auto) with_panel(DType panels, const Body& body) {
   }
 }
 
-// The type of such a matrix in panels; `dtype` itself where there is none.
+// The panel type for such a matrix; `dtype` itself if there is none.
 DType panel_dtype(DType dtype, const Shape& shape);
 inline bool is_panels(DType dtype) {
   return dtype == DType::kQ4_0x16 || dtype == DType::kQ4_1x16 || dtype == DType::kQ5_0x16 ||
          dtype == DType::kQ8_0x16 || dtype == DType::kQ4_Kx16 || dtype == DType::kQ6_Kx16;
 }
 
-// Rows of blocks of width `in`, a multiple of 16 of them, into panels of type `to`; as many bytes.
+// Packs rows of blocks, each `in` columns wide, into panels of type `to`. The number of rows must
+// be a multiple of 16. The size in bytes stays the same.
 void pack_panels(DType to,
                  int64_t in,
                  std::span<const std::byte> rows,
                  std::span<std::byte> panels);
 
-// Row `row` of a matrix in panels: row.size() columns, as dequantize gives them.
+// Dequantizes row `row` of a matrix in panels to out.size() columns, with the values of
+// dequantize().
 void dequantize_row(DType dtype, const std::byte* panels, int64_t row, std::span<float> out);
 
 }  // namespace base

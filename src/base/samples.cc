@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order statistics.
+// Medians and their confidence intervals by order statistics.
 #include "base/samples.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kConfidence = 0.95;
 
-// P(Binomial(n, 1/2) = k), by logarithms: 2^-n alone would underflow for long runs.
+// P(Binomial(n, 1/2) = k), in logarithms because 2^-n alone would underflow for many samples.
 double binomial_half(int64_t n, int64_t k) {
   auto log_factorial = [](int64_t m) { return std::lgamma(static_cast<double>(m) + 1); };
   return std::exp(log_factorial(n) - log_factorial(k) - log_factorial(n - k) -
@@ -32,7 +32,7 @@ Summary summarize(std::span<const double> samples) {
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
   int64_t n = static_cast<int64_t>(sorted.size());
-  // k - 1 samples lie outside at each end.
+  // k - 1 samples are outside the interval at each end.
   int64_t k = 1;
   double outside = binomial_half(n, 0);  // P(Binomial < k)
   while (k < (n + 1) / 2) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Repeated measurements of one quantity: their median and an interval
-// that holds the true median with 95% probability. Not a test of
-// hypotheses: two results whose intervals overlap are called equal.
+// Repeated measurements of one quantity: their median and an interval that holds the true median
+// with 95% probability. This is not a hypothesis test: two results whose intervals overlap count as
+// equal.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ inline namespace base {
 
 // The interval is [k-th smallest, k-th largest] of the samples. It holds the median of the
 // distribution with probability 1 - 2 P(Binomial(n, 1/2) < k), whatever the distribution is; k is
-// the largest that keeps this at 95% or more. Fewer than 6 samples cannot reach 95%: then it is
-// [smallest, largest] and `coverage` tells what that is worth.
+// the largest that keeps this at 95% or more. Fewer than 6 samples cannot reach 95%: the interval
+// is then [smallest, largest] and `coverage` its actual probability.
 struct Summary {
   int64_t count = 0;
   double median = 0;
@@ -30,7 +30,7 @@ Summary summarize(std::span<const double> samples);
 // The median alone; 0 for no samples.
 double median(std::span<const double> samples);
 
-// Whether the difference between two medians is noise: their intervals overlap.
+// Whether the difference between two medians is within the noise: their intervals overlap.
 bool overlap(const Summary& a, const Summary& b);
 
 }  // namespace base

@@ -28,7 +28,7 @@ Shape::Shape(std::span<const int64_t> dims) : Dims(dims) {
   int64_t elements = 1;
   for (int64_t dim : *this) {
     if (dim < 0) throw usage_error("[shape] expected extents >= 0, got {}", str());
-    // Zero extents do not hide an overflow of the others.
+    // A zero extent must not hide an overflow of the others.
     elements = checked_product(elements, std::max<int64_t>(dim, 1), "shape");
   }
 }

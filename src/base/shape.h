@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shapes and strides: small fixed-capacity lists of 64-bit extents. Sizes are checked for overflow
-// where a shape is made, so that a product of extents is always safe afterwards.
+// when a shape is constructed, so that a product of its extents is always safe afterwards.
 #pragma once
 
 #include <array>
@@ -48,7 +48,7 @@ class Shape : public Dims {
       : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const int64_t> dims);
 
-  // Read only: an extent that is set later would escape the check.
+  // Read-only, because setting an extent later would bypass the check.
   int64_t operator[](int axis) const { return Dims::operator[](axis); }
   void push_back(int64_t dim) = delete;
 
@@ -65,7 +65,7 @@ Strides dense_strides(const Shape& shape);
 
 // a * b, or an out-of-memory Error that names `what`.
 int64_t checked_product(int64_t a, int64_t b, const char* what);
-// a + b, likewise.
+// a + b, or an out-of-memory Error that names `what`.
 int64_t checked_sum(int64_t a, int64_t b, const char* what);
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables, paint and the progress bar.
+// Implements tables, colours and the progress bar.
 #include "base/terminal.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr std::chrono::nanoseconds kRedrawsEvery = std::chrono::milliseconds(100
 
 constexpr int kGap = 2;  // between a table's columns
 
-// Of a table's line.
+// Width of one line of a table.
 int line_width(const std::vector<int>& widths) {
   int total = 0;
   for (int width : widths) total += width + kGap;
@@ -28,7 +28,7 @@ int line_width(const std::vector<int>& widths) {
 
 bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
 
-// Bytes of the escape sequence at the head of the text, 0 where there is none.
+// Length in bytes of the escape sequence at the start of the text; 0 if there is none.
 size_t escape_length(std::string_view text) {
   if (text.size() < 2 || text[0] != kEscape || text[1] != '[') return 0;
   size_t end = 2;
@@ -36,7 +36,8 @@ size_t escape_length(std::string_view text) {
   return std::min(end + 1, text.size());
 }
 
-// Bytes of the well-formed UTF-8 character at the head of the text (RFC 3629), 0 where it is none.
+// Length in bytes of the well-formed UTF-8 character (RFC 3629) at the start of the text; 0 if
+// there is none.
 size_t character_length(std::string_view text) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   unsigned first = byte(0);
@@ -51,8 +52,8 @@ size_t character_length(std::string_view text) {
   return overlong || no_character ? 0 : length;
 }
 
-// Characters that show nothing or reorder what stands around them (Unicode 15: Default_Ignorable
-// and Bidi_Control, without the selectors of emoji).
+// Characters that are invisible or reorder the text around them (Unicode 15: Default_Ignorable and
+// Bidi_Control, without the emoji selectors).
 bool is_mark(char32_t c) {
   return c == 0xAD || c == 0x34F || c == 0x61C || (c >= 0x115F && c <= 0x1160) ||
          (c >= 0x17B4 && c <= 0x17B5) || c == 0x180E || (c >= 0x200B && c <= 0x200F) ||
@@ -62,7 +63,7 @@ bool is_mark(char32_t c) {
          (c >= 0xE0000 && c <= 0xE0FFF);
 }
 
-// Of a well-formed character.
+// Code point of a well-formed UTF-8 character.
 char32_t code_point(std::string_view character) {
   auto byte = [&](size_t i) { return static_cast<unsigned char>(character[i]); };
   if (character.size() == 1) return byte(0);
@@ -95,7 +96,7 @@ std::string disarmed(std::string_view bytes, bool is_text) {
   return text;
 }
 
-// The head of the text that fits in `columns`; the text has no escape sequences.
+// The longest prefix that fits in `columns`; the text must have no escape sequences.
 std::string_view cut(std::string_view text, int columns) {
   size_t end = 0;
   for (; end < text.size(); ++end)
@@ -294,8 +295,8 @@ void Progress::tick(int64_t count, std::string_view note) {
   if (drawn_width_ > 0 && elapsed - drawn_at_ < kRedrawsEvery) return;
   std::string text = line(elapsed, note);
   int width = display_width(text);
-  // Spaces wipe what the last drawing left over; a
-  // carriage return is all the control that this takes.
+  // Spaces erase the rest of the previous line. Carriage return is the only control character
+  // needed.
   fmt::print(out_, "\r{}{:{}}", text, "", std::max(drawn_width_ - width, 0));
   std::fflush(out_);
   drawn_width_ = width;

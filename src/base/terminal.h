@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Command-line output for people: tables, colour, a progress bar. Not logging, and nothing here
-// decides to print: tables and painted text are strings. Widths count characters of UTF-8 as one
-// column each, escape sequences as none.
+// Command-line output for people: tables, colour and a progress bar. Not for logging. Tables and
+// coloured text are returned as strings; only Progress prints. Widths count each UTF-8 character as
+// one column and escape sequences as none.
 #pragma once
 
 #include <chrono>
@@ -16,24 +16,25 @@
 namespace ridge {
 inline namespace base {
 
-// What the user's terminal takes. The default is a file or a pipe: plain text, no progress.
+// Capabilities of the user's terminal. The default suits a file or a pipe: plain text, no progress.
 struct TerminalOptions {
-  bool colour = false;    // escape sequences in what goes to stdout
+  bool colour = false;    // escape sequences on stdout
   bool progress = false;  // a progress bar on stderr
   int columns = 100;      // width of a line
-  bool fit = false;       // stdout wraps what is wider: tables rather leave columns out
+  bool fit = false;       // stdout wraps wider lines, so tables leave columns out
 };
 
 enum class Colour { kBold, kDim, kRed, kGreen, kYellow, kBlue, kMagenta, kCyan };
 
-// The text in that colour, or unchanged where options.colour is off.
+// The text in that colour, or unchanged if options.colour is off.
 std::string paint(std::string_view text, Colour colour, const TerminalOptions& options);
 
-// Foreign text (file names, names in files, option values) on one line and harmless: control
-// characters become \xNN; marks that change the direction of text or are invisible (U+202E, U+200B)
-// become \uNNNN; bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with printable().
+// Makes foreign text (file names, names in files, option values) one harmless line. Control
+// characters become \xNN; invisible marks and marks that change the direction of text (U+202E,
+// U+200B) become \uNNNN; bytes that are not UTF-8 become U+FFFD. Never throws. Messages quote with
+// printable() instead.
 std::string terminal_safe(std::string_view bytes);
-// The same for the text that a model writes: line ends, tabs and the marks stay.
+// The same for text that a model generates: line ends, tabs and the marks stay.
 std::string terminal_safe_text(std::string_view bytes);
 
 // Columns that the text takes on a terminal.
@@ -48,46 +49,46 @@ class Table {
   struct Column {
     std::string header;
     Align align = Align::kRight;
-    int spare = 0;  // where lines are too short the highest goes first; 0 always stays
+    int spare = 0;  // if lines are too long, the highest is left out first; 0 always stays
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // All columns as numbers are set: to the right.
+  // A table whose columns are all right-aligned, as for numbers.
   static Table of_numbers(const std::vector<std::string>& headers) {
     std::vector<Column> columns;
     for (const std::string& header : headers) columns.push_back({header});
     return Table(std::move(columns));
   }
 
-  // At most one cell a column; the missing ones are empty.
+  // Adds a row of at most one cell per column; missing cells are empty.
   void add(std::vector<std::string> cells);
   void add_rule();  // a line between rows, before a total for instance
   size_t rows() const { return rows_.size(); }
 
-  // Ends in a newline. The header is bold where colour is on, and underlined by a rule otherwise.
-  // What options.fit leaves out is named below.
+  // Ends in a newline. The header is bold if colour is on, and underlined by a rule otherwise.
+  // Columns left out because of options.fit are listed below the table.
   std::string text(const TerminalOptions& options = {}) const;
-  // A GitHub-flavoured table; rules are left out, escape sequences too.
+  // A GitHub-flavoured Markdown table, without rules and escape sequences.
   std::string markdown() const;
 
  private:
   std::vector<int> widths() const;
-  // The table without its most spare columns, and their headers, so that lines of `columns` hold it
-  // as far as spare ones go.
+  // Leaves out columns, the highest `spare` first, until lines fit in `columns` or no spare column
+  // is left. Returns the narrower table and the headers of the columns left out.
   std::pair<Table, std::vector<std::string>> fitted(int columns) const;
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
 
-// A bar on stderr for work that lasts: label, share, count, rate, time left. It appears after two
-// seconds, is drawn at most ten times a second, and clears itself. One thread ticks. Does nothing
-// where options.progress is off.
+// A progress bar on stderr for long work: label, share, count, rate, time left. It appears after
+// two seconds, is drawn at most ten times a second, and clears itself. Only one thread may call
+// tick. Does nothing if options.progress is off.
 class Progress {
  public:
-  using Clock = std::function<std::chrono::nanoseconds()>;  // monotonic; tests bring their own
+  using Clock = std::function<std::chrono::nanoseconds()>;  // monotonic; tests pass their own
 
-  // `total` 0: the end is unknown, and no share or time left is shown. `unit` as in "1.2 k
-  // tokens/s".
+  // If `total` is 0, the end is unknown and no share or time left is shown. `unit` is used as in
+  // "1.2 k tokens/s".
   Progress(std::string label,
            int64_t total,
            std::string unit,
@@ -98,10 +99,10 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // `count` more are done; `note` stands at the end of the line ("loss 6.99"). A note's foreign
-  // bytes go through terminal_safe.
+  // Counts `count` more as done. `note` is shown at the end of the line ("loss 6.99"), after
+  // terminal_safe.
   void tick(int64_t count, std::string_view note = {});
-  // Takes the bar off the screen, before other output; the next tick may draw it again.
+  // Removes the bar from the screen before other output; the next tick may draw it again.
   void hide();
   // The line as it would be drawn after `elapsed`, at most options.columns - 1 wide.
   std::string line(std::chrono::nanoseconds elapsed, std::string_view note) const;

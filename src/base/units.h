@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers as people read them. Three significant digits,
-// binary units for bytes of memory, decimal for rates.
+// Formats numbers for people: three significant digits, binary units for bytes of memory, decimal
+// prefixes for counts and rates.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Candidates, their costs, and the order between them.
+// Builds the candidates, costs them and ranks them.
 #include "bench/advice.h"
 
 #include <fmt/format.h>
@@ -13,13 +13,13 @@
 namespace ridge::bench {
 namespace {
 
-// Below this a predicted gain says nothing: the predictions themselves are no better.
+// A smaller predicted gain is within the error of the predictions.
 constexpr double kLeastTimeGain = 0.01;
 constexpr double kLeastMemoryGain = 0.05;
 
 struct Candidate {
   std::string title;
-  std::string why;  // the idea, before the numbers
+  std::string why;  // the motivation, without numbers
   std::string command;
   measure::TrainingExperiment experiment;
   bool is_same_training = true;
@@ -29,8 +29,8 @@ std::string joined(const std::string& switches, const std::string& item) {
   return switches.empty() ? item : switches + "," + item;
 }
 
-// The same experiment at another level or with other
-// switches; throws usage Errors for impossible ones.
+// The same experiment at another level or with other switches. Throws usage Errors for impossible
+// selections.
 measure::TrainingExperiment with_selection(const measure::TrainingExperiment& present,
                                            const std::string& level,
                                            const std::string& switches) {
@@ -65,7 +65,7 @@ class Candidates {
       candidates_.push_back({std::move(title), std::string(why), std::move(command),
                              with_selection(present_, level, switches), is_same_training});
     } catch (const Error&) {
-      // A pass that nothing runs without cannot be turned off: no candidate.
+      // Required passes cannot be turned off, so there is no candidate.
     }
   }
 
@@ -157,7 +157,7 @@ bool is_worth_saying(const Advice& a,
   int64_t memory_bytes = ceilings.machine.memory_bytes;
   if (memory_bytes > 0 && a.after_peak_bytes > memory_bytes) return false;
   if (a.time_gain() >= kLeastTimeGain) return true;
-  // A smaller batch always takes less memory: that alone is no advice.
+  // A smaller batch always takes less memory, which alone is no advice.
   return a.changed.step.batch_size == present.step.batch_size &&
          a.memory_gain() >= kLeastMemoryGain;
 }
@@ -202,8 +202,8 @@ std::vector<Advice> advise(const measure::TrainingExperiment& present,
       Advice each = weigh(candidates[i], before, after);
       if (is_worth_saying(each, present, ceilings)) advice.push_back(each);
     } catch (const Error&) {
-      // The change does not fit the model or the target
-      // (a head size without a kernel, say): no advice.
+      // The change does not fit the model or the target (for example, a head size without a
+      // kernel), so there is no advice.
     }
     if (listener) listener(i + 1, candidates.size());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Advice: what one change of setting would gain, found by building the changed step, costing it
-// with the machine's ceilings, and comparing. Nothing is run and no rule of thumb is used.
+// Predicts the gain of changing one setting: builds the changed step, costs it with the machine's
+// ceilings and compares. Nothing is run and no rule of thumb is used.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ namespace ridge::bench {
 
 struct Advice {
   std::string title;    // "turn on fuse_glu"
-  std::string reason;   // what changes in the counts, in words
+  std::string reason;   // the changes in the counts, in words
   std::string command;  // options of `ridge train` and `ridge lab` that make the change
   measure::TrainingExperiment changed;  // ready to run
-  bool is_same_training = true;         // false where the loss curve changes (batch size)
-  // Predicted, of a step, before and after the change.
+  bool is_same_training = true;         // false if the loss curve changes (batch size, bf16)
+  // Predictions for one step, before and after the change.
   double before_ns = 0, after_ns = 0;
   int64_t before_samples = 0, after_samples = 0;
   int64_t before_peak_bytes = 0, after_peak_bytes = 0;
@@ -30,15 +30,15 @@ struct Advice {
 
   // Samples per second after over before, less 1: 0.25 = 25% faster.
   double time_gain() const;
-  // Owned bytes saved as a share of the present ones.
+  // Owned memory saved, as a share of the present owned memory.
   double memory_gain() const;
   record::AdviceRecord record() const;
 };
 
-// The best pieces of advice for a setting, best first, at most `most`: those that gain time, by the
-// time they gain; then those that gain memory. Candidates: each pass that is off turned on, each
-// that can be turned off turned off, another level, double and half the batch, bf16. `listener`
-// hears of each candidate tried and of their number.
+// The best advice for a setting, at most `most` pieces: first those that gain time, by gain, then
+// those that gain memory. Candidates: each pass toggled on or off where that is possible, the other
+// levels, twice and half the batch size, bf16. Calls `listener` after each candidate with the
+// number done and the total.
 std::vector<Advice> advise(const measure::TrainingExperiment& present,
                            const passes::PassTarget& target,
                            const cost::Ceilings& ceilings,

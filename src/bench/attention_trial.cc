@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building, planning and running one composite.
+// Builds, plans and runs one attention composite.
 #include "bench/attention_trial.h"
 
 #include <malloc.h>
@@ -69,7 +69,7 @@ void fill(runtime::Store& store) {
   }
 }
 
-// Where one run takes longer than the budget it is the only one.
+// If one run takes longer than the budget, it is the only one.
 void run(Graph graph, double budget_ns, backends::Backend& backend, record::AttentionForm& form) {
   constexpr int kMost = 20;
   ::malloc_trim(0);

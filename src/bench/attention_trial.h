@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention alone, in both forms: with the S x S matrix in memory as an eager framework has it, and
-// as flash attention. Planned always, run where memory and time allow.
+// Compares attention alone in two implementations: with the S x S matrix in memory, as in an eager
+// framework, and as flash attention. Both are always planned, and run if memory and time allow.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ struct AttentionTrial {
 };
 struct AttentionLimits {
   int64_t memory_bytes = 0;  // 0: nothing is run
-  double time_ns = 0;        // of one run, as predicted; 0: any
-  double budget_ns = 5e8;    // of the repeats of one form
+  double time_ns = 0;        // limit for one run's predicted time; 0: no limit
+  double budget_ns = 5e8;    // for the repeats of one implementation
 };
 
-// `ceilings` may be null: then nothing is predicted, and the time is no limit.
+// `ceilings` may be null; then nothing is predicted and the time limit does not apply.
 record::AttentionRecord try_attention(const AttentionTrial& trial,
                                       const AttentionLimits& limits,
                                       backends::Backend& backend,
                                       const cost::Ceilings* ceilings);
 
-// The longest sequence (of the trial's heads) whose standard attention fits, by the plan.
+// The longest sequence, with the trial's heads, whose standard attention fits into `memory_bytes`
+// by planned memory.
 record::AttentionReach standard_reach(const AttentionTrial& trial,
                                       int64_t memory_bytes,
                                       const plan::Target& target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One-node graphs, their data and their clock. Not a subcommand.
+// Builds, fills and times one-node graphs. Not a subcommand.
 #include "bench/op_trial.h"
 
 #include <fmt/format.h>
@@ -30,7 +30,7 @@ constexpr size_t kMostPresetCases = 8;
 constexpr int64_t kMostOperandBytes = int64_t{2} << 30;
 constexpr int kWarmups = 3;
 constexpr int kMostSamples = 50;
-constexpr int kLeastSamples = 7;     // the fewest whose interval reaches 95%, and one
+constexpr int kLeastSamples = 7;     // one more than the fewest whose interval reaches 95%
 constexpr double kSampleNs = 200e3;  // shorter calls are repeated: a clock reading costs 30 ns
 constexpr double kBudgetNs = 500e6;  // for all samples of a case
 
@@ -43,8 +43,8 @@ std::string types_text(const Case& each) {
              : text.substr(0, kLongest) + fmt::format("... ({} inputs)", each.inputs.size());
 }
 
-// What the op's own cases put at that place; positive
-// numbers suit every op that has no case for it.
+// The fill of the first of the op's own cases with this dtype at this input. Positive numbers suit
+// every op without such a case.
 Fill fill_for(const std::vector<Case>& cases, size_t input, DType dtype, int64_t vocabulary) {
   for (const Case& each : cases) {
     if (each.inputs.size() <= input || each.inputs[input].type.dtype != dtype) continue;
@@ -120,7 +120,7 @@ std::vector<std::byte> encode(DType dtype, const std::vector<double>& data) {
   return bytes;
 }
 
-// The call as a graph: inputs that it updates are states, the others inputs.
+// The call as a graph. Inputs that the op updates become states.
 Graph one_node(const Op& op, const Case& each) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -147,7 +147,7 @@ void fill_store(const Case& each, runtime::Store& store) {
   Random random(7);
   for (size_t i = 0; i < each.inputs.size(); ++i) {
     std::string name = fmt::format("input.{}", i);
-    if (!store.has(name)) continue;  // an input that the expansion does not read
+    if (!store.has(name)) continue;  // the expansion does not read this input
     std::vector<std::byte> bytes = encode(each.inputs[i].type.dtype, draw(each.inputs[i], random));
     store.write(name, bytes.data(), static_cast<int64_t>(bytes.size()));
   }
@@ -184,7 +184,7 @@ std::string refusal(const Case& each, const Graph& graph, const plan::Target& ta
   return "";
 }
 
-// The nodes of `op` in one step, as cases.
+// Adds the nodes of `op` in one training step as cases.
 void collect(const Op& op,
              const models::Preset& preset,
              const passes::Selection& selection,
@@ -288,7 +288,7 @@ OpTrial run_trial(const Op& op,
       if (each_node.bound != cost::Bound::kNone) trial.bound = each_node.bound;
     trial.time = time_calls(program);
   } catch (const Error& error) {
-    trial.refused = error.what();  // a type or shape that the op or the machine does not take
+    trial.refused = error.what();  // the op or the machine does not support a type or shape
   }
   return trial;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times one op alone: its test cases, and the sizes that the presets give it. Not a subcommand.
+// Times a single op on its test cases and on the sizes it has in the presets. Not a subcommand.
 #pragma once
 
 #include <string>
@@ -14,31 +14,31 @@
 
 namespace ridge::bench {
 
-// The calls of `op` that the steps of the presets tiny and small make, at the first and the last
-// level, largest first, each once. With `dtype` bf16 the steps are cast.
+// The distinct calls of `op` in the training steps of the presets tiny and small, at the first and
+// the last level, largest first. With `dtype` bf16, the steps are autocast to bf16.
 std::vector<Case> preset_cases(const Op& op, DType dtype, const passes::PassTarget& target);
 
-// Calls that training makes none of: matmul_group on two weights [8192,1024] of each stored type,
-// larger together than most caches from 5 bits on.
+// Calls that training does not make: matmul_group on two weights [8192,1024] of each stored type.
+// From 5 bits on, the two together are larger than most caches.
 std::vector<Case> stored_cases(const Op& op);
 
-// The case with its castable inputs in another type.
+// Returns the case with its castable inputs converted to `dtype`.
 Case cast_case(const Case& each, DType dtype);
 
 struct OpTrial {
-  std::string name;     // of the case
-  std::string types;    // of its inputs
-  std::string refused;  // why it was not run; empty where it was
-  cost::NodeCost cost;  // composites: of what they expand to
-  Summary time;         // of one call
+  std::string name;     // the case's name
+  std::string types;    // types of the inputs
+  std::string refused;  // the reason why it was not run; empty if it was
+  cost::NodeCost cost;  // for composites, the cost of their expansion
+  Summary time;         // per call
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
-  // How much of the limit that the ceilings set was reached; 0 where unknown.
+  // Speed relative to the limit set by the ceilings; 0 if unknown.
   double limit_share() const { return time.median > 0 ? predicted_ns / time.median : 0; }
 };
 
-// Random data, kernels called again and again on the same operands: small ones stay in a cache, and
-// the prediction knows it.
+// Uses random data and calls the kernels repeatedly on the same operands. Small operands stay in a
+// cache, and the prediction takes that into account.
 OpTrial run_trial(const Op& op,
                   const Case& each,
                   backends::Backend& backend,

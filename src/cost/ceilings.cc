@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identity, look-ups and checks of the ceilings; their JSON is ceilings_json.cc.
+// Machine identity, look-ups and checks of the ceilings. ceilings_json.cc reads and writes their
+// JSON.
 #include "cost/ceilings.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace ridge::cost {
 namespace {
 
-// No machine reaches these per nanosecond: they catch files with other units.
+// Above these limits, the file must be in other units; no machine reaches such rates.
 constexpr double kMostRate = 1e9;
 constexpr double kMostNs = 1e15;
 constexpr size_t kMostEntries = 10000;
@@ -47,7 +48,7 @@ void expect_number(const std::string& field, double value, NumberKind kind) {
   if (!fits) refuse(field, fmt::format("expects {}, got {:g}", range_text(kind), value));
 }
 
-// All of a record's; `place` is what their names follow.
+// Checks all numbers of a record; `place` is the prefix of their names in errors.
 template <typename Record>
 void expect_numbers(const std::string& place, const Record& record) {
   for (const auto& field : kNumbers<Record>)
@@ -100,7 +101,7 @@ void check_attention(const Ceilings& ceilings) {
   for (const AttentionRates& rates : ceilings.attention) expect_numbers("attention.", rates);
 }
 
-// FNV-1a: the name of a cache file, stable between runs and builds.
+// FNV-1a. It names a cache file, so it must be stable between runs and builds.
 uint64_t fnv(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (char byte : text) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a machine can do at best: bandwidths by working set, product rates by size, arithmetic
-// rates, the cost of a call. Measured by a backend (`ridge machine`) or taken from a data sheet
+// The ceilings of a machine: bandwidths by working set, GEMM rates by size, arithmetic rates,
+// overhead per call. They are measured by a backend (`ridge machine`) or taken from a data sheet
 // (cost/hardware.h), never from a model's own shapes. Rates are per nanosecond: bytes/ns are GB/s,
-// FLOPs/ns are GFLOP/s. The record knows no graphs.
+// FLOPs/ns are GFLOP/s. The record is independent of graphs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace ridge::cost {
 
-// Which machine, as used: a change in any of these makes other ceilings.
+// The machine and how it is used; a change in device, isa, cores, threads or libraries changes the
+// ceilings.
 struct Machine {
   std::string device;                  // "AMD EPYC 9R14", "NVIDIA H100 SXM"
   std::string isa;                     // "avx512_bf16"; empty for a data sheet
@@ -22,36 +23,37 @@ struct Machine {
   int threads = 0;                     // threads in use
   std::vector<std::string> libraries;  // "oneDNN 2.7.2"
   double clock_ghz = 0;                // under load; 0 = unknown
-  std::string clock_source;            // how the clock was had
+  std::string clock_source;            // source of clock_ghz
   int64_t memory_bytes = 0;            // capacity; 0 = unknown
 
   std::string str() const;   // one line
   std::string hash() const;  // 16 hex digits over device, isa, cores, threads, libraries
 };
 
-// Rates when a working set of this size is walked again and again: each byte comes back after
-// `footprint_bytes` others.
+// Rates when a working set of this size is traversed repeatedly: the reuse distance of each byte is
+// `footprint_bytes`.
 struct BandwidthPoint {
   int64_t footprint_bytes = 0;
   double read_bytes_per_ns = 0;  // read only
-  double copy_bytes_per_ns = 0;  // bytes read plus bytes written, half each
+  double copy_bytes_per_ns = 0;  // bytes read plus bytes written, half of them each
 };
 
-// One level of the memory hierarchy, for people; predictions use the points.
+// One level of the memory hierarchy, for display; predictions use the bandwidth points.
 struct MemoryLevel {
   std::string name;            // "L1", "L2", "L3", "memory"
-  int64_t capacity_bytes = 0;  // of all cores in use together; memory: the machine's
+  int64_t capacity_bytes = 0;  // of all cores in use together; for memory, the machine's
   double read_bytes_per_ns = 0;
   double copy_bytes_per_ns = 0;
   double theoretical_bytes_per_ns = 0;  // 0 = unknown
 };
 
-// How the two operands lie: which of the matrices is stored transposed. C[m,n] = A[m,k] B[k,n].
+// The storage order of the two operands of C[m,n] = A[m,k] B[k,n]: which of them is stored
+// transposed.
 enum class ProductForm : uint8_t {
-  kNN,  // A rows of k, B rows of n
-  kNT,  // A rows of k, B columns of k: x W^T
-  kTN,  // A columns of m, B rows of n: dY^T X
-  kTT,  // A columns of m, B columns of k: dY^T X of an X that was transposed
+  kNN,  // A row-major, B row-major
+  kNT,  // A row-major, B transposed: x W^T
+  kTN,  // A transposed, B row-major: dY^T X
+  kTT,  // both transposed: dY^T X with a transposed X
 };
 std::string_view name(ProductForm form);
 
@@ -63,102 +65,107 @@ struct ProductExtents {
   }
 };
 
-// One product measured again and again on the same operands, the call included.
+// One GEMM measured repeatedly on the same operands, including the call.
 struct ProductSample {
   ProductExtents extents;
   ProductForm form = ProductForm::kNN;
   double ns = 0;
 };
 
-// The products of one element type; of i16 those of weights in blocks, whose activations are
-// rounded to 16 bits on the way.
+// GEMM rates of one element type. The rates of i16 are those of block-quantized weights, with
+// activations rounded to 16 bits.
 struct ProductRates {
   DType dtype = DType::kF32;
-  bool is_native = false;  // where kernels of the backend's own may run (matmul's attribute)
-  // The best rate among the samples, or the data sheet's times its efficiency
+  bool is_native = false;  // native GEMMs may run, not only the library (matmul's attribute)
+  // The best rate among the samples, or the data sheet's rate times the assumed efficiency.
   double peak_flops_per_ns = 0;
   double theoretical_flops_per_ns = 0;  // 0 = unknown
-  // How many times longer a product takes where rows lie a power of two of bytes apart (2 KiB or
-  // more, as the rows of most models' tensors do): they crowd into few sets of the caches.
+  // Slowdown of a GEMM if the distance between rows is a power of two of bytes, 2 KiB or more, as
+  // in most models' tensors. Such rows collide in few sets of the caches.
   double power_of_two_slowdown = 1;
-  // The host's share of a call outside a recording; 0 = that of another launch.
+  // The host's time for a library call outside a CUDA graph; 0 = the same as for other launches.
   double stream_call_ns = 0;
   std::vector<ProductSample> samples;  // empty for a data sheet
 
   std::string name() const;  // "f32", "f32 native"
 };
 
-// Flash attention's two parts on a generic shape: products, and what is done per score (scale,
-// mask, exp, sums).
+// The two parts of flash attention on a generic shape: GEMMs and the work per score (scale, mask,
+// exp, sums).
 struct AttentionRates {
   DType dtype = DType::kF32;
-  double forward_flops_per_ns = 0;  // of 4 E FLOPs a score
+  double forward_flops_per_ns = 0;  // 4 E FLOPs per score
   double forward_scores_per_ns = 0;
-  double backward_flops_per_ns = 0;  // of 10 E FLOPs a score
+  double backward_flops_per_ns = 0;  // 10 E FLOPs per score
   double backward_scores_per_ns = 0;
-  // A call that computes next to nothing: launches and what waits for one another. 0 = as others'.
+  // Overhead of a call that computes almost nothing: launches and the waits between them. 0 = the
+  // overhead of other ops.
   double forward_call_ns = 0;
   double backward_call_ns = 0;
 };
 
 struct Ceilings {
   Machine machine;
-  std::string source;                     // "measured", "data sheet: ...", "file: ..."
-  std::string measured_at;                // ISO 8601, UTC; empty unless measured
-  double others_share = 0;                // of the cores, used by other programs meanwhile, 0 to 1
-  std::vector<BandwidthPoint> bandwidth;  // by ascending footprint; at least one
+  std::string source;       // "measured", "data sheet: ...", "file: ..."
+  std::string measured_at;  // ISO 8601, UTC; empty unless measured
+  // Share of the cores used by other programs during the measurement, 0 to 1.
+  double others_share = 0;
+  std::vector<BandwidthPoint> bandwidth;  // ascending footprint; at least one
   std::vector<MemoryLevel> levels;        // fastest first; the last is memory
   std::vector<ProductRates> products;     // at least f32
   std::vector<AttentionRates> attention;  // may be empty
-  // Additions and multiplications one at a time, operands in L1
+  // Additions and multiplications one at a time, operands in L1.
   double arithmetic_flops_per_ns = 0;
-  double fused_flops_per_ns = 0;      // the same many at a time, operands in registers
-  double transcendentals_per_ns = 0;  // exp, divisions, roots: evaluations
-  // Kernels that walk any layout (pointwise, copies): what an operand costs that is not dense fp32.
-  // 0 = nothing.
-  double staged_elements_per_ns = 0;  // converted or repeated, a vector at a time
-  double strided_reads_per_ns = 0;    // at a step other than 1 or 0, one at a time
+  double fused_flops_per_ns = 0;      // many operations at a time, operands in registers
+  double transcendentals_per_ns = 0;  // evaluations of exp, division, square root
+  // For kernels that accept any layout (pointwise, copies): the rates at which they pass operands
+  // that are not dense fp32. 0 = no cost.
+  double staged_elements_per_ns = 0;  // converted or broadcast, a vector at a time
+  double strided_reads_per_ns = 0;    // at a stride other than 1 or 0, one at a time
   double strided_writes_per_ns = 0;
-  double runs_per_ns = 0;  // evenly spaced runs of elements begun
-  double launch_ns = 0;    // a kernel call that finds nothing to do
-  // A trip to memory and back that a kernel has nothing to do beside; 0 = nothing
+  double runs_per_ns = 0;  // starts of evenly spaced runs of elements
+  double launch_ns = 0;    // a kernel call without work
+  // A dependent round trip to memory that a kernel cannot overlap with other work; 0 = no cost.
   double round_ns = 0;
-  // The host's share of a launch outside a recording; 0 = all of launch_ns
+  // The host's share of a launch outside a CUDA graph; 0 = all of launch_ns.
   double stream_launch_ns = 0;
-  double empty_step_ns = 0;  // a step that computes nothing, where the host waits for each
-  double parallel_ns = 0;    // opening and closing a parallel region; 0 where launches include it
-  // Kernels smaller than this stay on one thread; attention in a team shares less, unpredicted.
+  // Empty-step time, on devices where the host waits for each step.
+  double empty_step_ns = 0;
+  // Opening and closing a parallel region; 0 if launches include it.
+  double parallel_ns = 0;
+  // Smaller kernels run on one thread. Predictions ignore one exception: inside a team, cached
+  // attention splits smaller work too.
   int64_t parallel_threshold_bytes = 0;
   std::vector<std::string> notes;  // assumptions, in words
 
-  // The products of a type; a type that the machine lacks falls back to f32's, and native
-  // kernels to the library's.
+  // The rates for a type. Falls back to the library's GEMMs if the type has no native rates, and to
+  // f32 if the machine lacks the type.
   const ProductRates& product(DType dtype, bool is_native = false) const;
-  double peak_flops_per_ns(DType dtype) const;  // the best way of multiplying the type
-  // The roofs of the memory behind all caches: copies, and reads alone.
+  double peak_flops_per_ns(DType dtype) const;  // the faster of library and native GEMMs
+  // Bandwidth of the memory behind all caches, for copies and for reads alone.
   double memory_bytes_per_ns() const {
     return levels.empty() ? bandwidth.back().copy_bytes_per_ns : levels.back().copy_bytes_per_ns;
   }
   double memory_reads_per_ns() const {
     return levels.empty() ? bandwidth.back().read_bytes_per_ns : levels.back().read_bytes_per_ns;
   }
-  // Others had so much of the cores that the figures are no ceilings.
+  // Whether other programs used so much of the cores that the measurement is not valid.
   bool disturbed() const { return others_share > 0.1; }
 };
 
-// The same with the host's launches at another rate: 1 = as at calibration.
+// The same ceilings at another launch rate; 1 = as at calibration.
 Ceilings at_launch_rate(Ceilings ceilings, double rate);
 
-// Throws an Error (bad file) that names the field for a record that is incomplete or holds numbers
-// that no machine has.
+// Throws a bad-file Error that names the field if the record is incomplete or holds impossible
+// values.
 void validate(const Ceilings& ceilings);
 
 std::string to_json(const Ceilings& ceilings);
-// `origin` names the text in errors (a file's path).
+// `origin` names the text in errors (for example, a file's path).
 Ceilings ceilings_from_json(std::string_view text, std::string_view origin);
 
-// Roofline against memory: FLOPs/ns at an intensity in FLOPs per byte, and the intensity where the
-// roof turns flat.
+// Roofline against memory: the attainable FLOPs/ns at an intensity in FLOPs per byte, and the
+// intensity of the ridge point, where the roof becomes flat.
 double attainable_flops_per_ns(const Ceilings& ceilings, DType dtype, double flops_per_byte);
 double ridge_point(const Ceilings& ceilings, DType dtype);
 

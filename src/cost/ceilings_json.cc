@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ceilings as JSON and back. Reading checks every field; units stand in the names.
+// Writes the ceilings as JSON and reads them back. Reading checks every field; field names include
+// the units.
 #include <limits>
 #include <optional>
 

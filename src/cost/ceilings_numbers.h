@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that make up the ceilings, each listed once: what reads, writes and checks them walks
-// these lists. Their meaning stands in ceilings.h.
+// Lists each number of the ceilings once. Reading, writing and checking iterate over these lists.
+// ceilings.h documents the fields.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace ridge::cost {
 
-// What a number may be.
+// The unit and the valid range of a number.
 enum class NumberKind : uint8_t {
   kRate,           // per nanosecond
   kRateOrUnknown,  // 0: unknown

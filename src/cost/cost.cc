@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counting.
+// Counts the arithmetic and the bytes of nodes.
 #include "cost/cost.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 
 int64_t operand_bytes(const plan::PlannedGraph& planned, ValueId value) {
   const Type& type = planned.graph.type(value);
-  // Blocks lie along a dense last axis; a broadcast of a block type does not exist.
+  // Blocks lie along a dense last axis, so values of a block type are never broadcast.
   int64_t elements = is_block(type.dtype)
                          ? type.shape.elements()
                          : plan::distinct_elements(type.shape, at(planned.places, value).layout);
   return storage_bytes(type.dtype, elements);
 }
 
-// Parts already lying in the output are neither read nor written by the op that joins them.
+// Parts that already lie in the output are neither read nor written by the op that joins them.
 void count_unplaced_parts(const plan::PlannedGraph& planned, const Node& node, NodeCost& cost) {
   const Graph& graph = planned.graph;
   for (ValueId part : node.inputs) {
@@ -75,7 +75,7 @@ std::optional<Traffic> traffic_of(const Graph& graph, const Node& node) {
                                      : node.op->traffic(CallTypes(graph, node).call());
 }
 
-// A temporary is used whole; of a stored value a node may touch a few rows.
+// The bytes of a value that a node touches: all of a temporary, at most `most` of a stored value.
 int64_t touched_bytes(const Graph& graph, ValueId root, int64_t most) {
   int64_t whole = storage_bytes(graph.type(root).dtype, graph.shape(root).elements());
   return is_stored(graph, root) ? std::min(whole, most) : whole;
@@ -126,7 +126,7 @@ int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view sco
   std::set<ValueId> made, kept;
   std::map<ValueId, int64_t> read, written;  // bytes by root
   for (const Node& node : graph.nodes) {
-    if (node.op->kind == OpKind::kView) continue;  // who reads it counts
+    if (node.op->kind == OpKind::kView) continue;  // its reader counts the bytes
     bool inside = in_scope(node, scope);
     auto traffic = traffic_of(graph, node);
     for (ValueId output : node.outputs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cost of a graph: exact counts of arithmetic and bytes per node, and their sums. The
-// conventions are in docs/accounting.md; times are cost/predict.h's business.
+// The cost of a graph: exact counts of arithmetic and bytes per node, and their sums.
+// docs/accounting.md has the conventions; cost/predict.h predicts times.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,34 @@
 namespace ridge::cost {
 
 struct NodeCost {
-  Work work;               // executed: what the kernel does
-  int64_t read_bytes = 0;  // planned: each operand once, gathers by rows touched
+  Work work;               // executed by the kernel
+  int64_t read_bytes = 0;  // planned: each operand once, gathers only the rows they touch
   int64_t written_bytes = 0;
   int launches = 0;
-  int rounds = 0;  // trips to memory that wait for one another
+  int rounds = 0;  // dependent round trips to memory
 
   int64_t bytes() const { return checked_sum(read_bytes, written_bytes, "bytes"); }
-  NodeCost& operator+=(const NodeCost& other);  // an out-of-memory Error over 63 bits
+  NodeCost& operator+=(const NodeCost& other);  // throws an out-of-memory Error above 63 bits
 };
 
 std::vector<NodeCost> node_costs(const plan::PlannedGraph& planned);  // one per node
 NodeCost total(const std::vector<NodeCost>& costs);
 
-// The sum over the graph's distinct origins: the same under every pass.
+// Work of the model: the sum over the graph's distinct origins, which no pass changes.
 struct ModelTotals {
   Work forward;
   Work backward;
   Work optimizer;
-  Work step() const {
-    return forward + backward;
-  }  // what MFU counts: the optimizer is not the model's
+  // The work that MFU counts; the optimizer is not part of the model.
+  Work step() const { return forward + backward; }
 };
 ModelTotals model_totals(const Graph& graph);
 
-// Bytes of the scope's inputs and outputs once, as if everything in it were fused. Of stored values
-// that are looked up or updated by rows, at most what the node that does it touches. An empty scope
-// is the graph.
+// Bytes of the scope's inputs and outputs, each once, as if the whole scope were one fused kernel.
+// A stored value that is read or updated by rows counts at most the bytes that its node touches. An
+// empty scope means the whole graph.
 int64_t compulsory_bytes(const plan::PlannedGraph& planned, std::string_view scope);
-// What the graph must read of its parameters, each once, as they are stored.
+// Bytes of the parameters that the graph must read, each once, as stored.
 int64_t parameter_bytes(const plan::PlannedGraph& planned);
 
 }  // namespace ridge::cost

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planning and counting in one.
+// Plans and counts a graph in one step.
 #include "cost/costed_graph.h"
 
 namespace ridge::cost {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A planned graph with the counts of its nodes: what is run, measured, predicted and reported.
+// A planned graph with the counts of its nodes. Running, measuring, predicting and reporting all
+// use it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ struct CostedGraph : plan::PlannedGraph {
 
 CostedGraph count(plan::PlannedGraph planned);
 
-// One graph of a program, which runs it `repeat` times in a row.
+// One graph of a program; the program runs it `repeat` times in a row.
 struct ProgramGraph {
   std::string name;
   int64_t repeat = 1;
@@ -27,7 +28,7 @@ struct ProgramGraph {
   const Graph& graph() const { return costed->graph; }
 };
 
-// Plans a graph as the passes left it for a target, and counts it.
+// Plans a graph for a target after all passes, and counts it.
 ProgramGraph program_graph(std::string name,
                            Graph graph,
                            int64_t repeat,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of data sheets. Peaks are dense: where a sheet prints the rate with sparsity, half of
-// it stands here.
+// The table of data sheets. Peaks are dense: half of the printed rate if a sheet prints it with
+// sparsity.
 #include "cost/hardware.h"
 
 #include <algorithm>
@@ -184,9 +184,9 @@ Hardware hardware_from_json(std::string_view text, std::string_view origin) {
 }
 
 Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed) {
-  constexpr double kPerNs = 1000;  // 1 T a second = 1000 a nanosecond
-  // A transcendental costs a GPU's special function units what 4 multiply-adds cost its vector
-  // units (16 against 64 a clock and quarter of a multiprocessor), 8 FLOPs.
+  constexpr double kPerNs = 1000;  // 1 T/s = 1000 per ns
+  // On a GPU, one transcendental on the special function units takes as long as 4 multiply-adds on
+  // the vector units (16 against 64 per clock and quarter of a multiprocessor), that is, 8 FLOPs.
   constexpr double kFlopsPerTranscendental = 8;
   Ceilings c;
   c.machine.device = hardware.title;
@@ -199,7 +199,7 @@ Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed)
   for (const PeakRate& peak : hardware.peaks) {
     double rate = peak.tera_flops * kPerNs;
     c.products.push_back({peak.dtype, false, rate * assumed.products, rate, 1, 0, {}});
-    // Tiles leave and enter matrix units through vector code: half of what products reach.
+    // Tiles enter and leave the matrix units through vector code, so assume half the rate of GEMMs.
     double tiles = rate * assumed.products / 2,
            scores = hardware.vector_tera_flops * kPerNs * assumed.vector / 16;
     c.attention.push_back({peak.dtype, tiles, scores, tiles, scores});

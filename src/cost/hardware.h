@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Machines by their data sheets, for plans of hardware that is not here. Numbers are the vendors';
-// what part of them is assumed to be reached is stated beside.
+// Machines by their data sheets, for plans for other hardware than the present machine. The numbers
+// are the vendors'; AssumedEfficiency states the shares assumed to be reached.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace ridge::cost {
 
 struct PeakRate {
   DType dtype;
-  double tera_flops;  // dense, no sparsity; products
+  double tera_flops;  // of GEMMs, dense, without sparsity
 };
 
 struct Hardware {
@@ -25,27 +25,27 @@ struct Hardware {
   std::vector<PeakRate> peaks;         // f32 first (without TF32)
   double vector_tera_flops = 0;        // fp32 outside matrix units
   double memory_tera_bytes = 0;        // TB/s
-  int64_t memory_bytes = 0;            // as the vendor counts: 80 GB = 80e9
-  int64_t cache_bytes = 0;             // the last level on the chip
-  double interconnect_giga_bytes = 0;  // GB/s to peers, both directions together; 0 = none
+  int64_t memory_bytes = 0;            // in the vendor's units: 80 GB = 80e9
+  int64_t cache_bytes = 0;             // the last-level cache on the chip
+  double interconnect_giga_bytes = 0;  // GB/s to peers, sum of both directions; 0 = none
   std::string interconnect;            // "NVLink 4"
   std::string source;                  // data sheet and year
 };
 
 std::span<const Hardware> hardware_table();
-const Hardware* find_hardware(std::string_view name);  // in either case; null when unknown
+const Hardware* find_hardware(std::string_view name);  // ignores case; null if unknown
 std::string hardware_names();                          // "a6000, a10, ..."
 
-// A user's file: a JSON object with the fields' names, `peaks` as {"f32": 19.5, "bf16": 312}.
-// Throws bad-file Errors that name the field.
+// Reads a user's file: a JSON object with the names of these fields, `peaks` as {"f32": 19.5,
+// "bf16": 312}. Throws bad-file Errors that name the field.
 Hardware hardware_from_json(std::string_view text, std::string_view origin);
 
-// Shares of the data sheet that plans assume to reach.
+// Shares of the data sheet's rates that plans assume to be reached.
 struct AssumedEfficiency {
   double products = 0.70;
   double memory = 0.85;
   double vector = 0.50;
-  double launch_ns = 2500;  // a kernel in a captured graph
+  double launch_ns = 2500;  // a kernel in a CUDA graph
 };
 Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed = {});
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses of operands, the walk over the schedule, and bandwidth between measured footprints.
+// Addresses of operands, the traversal of the schedule, and bandwidths between measured footprints.
 #include "cost/memory_time.h"
 
 #include <algorithm>
@@ -13,17 +13,17 @@
 namespace ridge::cost {
 namespace {
 
-// Pieces of memory that are tracked as one: small enough for vectors of a model's width, and never
-// so many that a plan takes seconds.
+// Sizes of the pieces of memory that are tracked as one unit: small enough for vectors of a model's
+// width, but large enough that a plan does not take seconds.
 constexpr int64_t kSmallestPiece = plan::kStoredAlignment;
 constexpr int64_t kMostTouches = 1 << 21;
 
-// A write costs at least this share of a read of the same bytes: the copy's time less the read's is
-// a difference of measurements.
+// A write costs at least this share of a read of the same bytes. The write time is the copy's time
+// less the read's, so it has the error of two measurements.
 constexpr double kLeastWriteShare = 0.25;
 
-// The accesses of a node, scaled to what the cost says
-// it moves (a gather touches less than its table).
+// The accesses of a node, scaled to the bytes in its cost (a gather touches only part of its
+// table).
 std::vector<plan::Access> accesses_of(const Node& node,
                                       const NodeCost& cost,
                                       const plan::Addresses& addresses) {
@@ -49,13 +49,13 @@ int64_t pieces_of(const plan::Access& access, int64_t piece_bytes) {
   return (access.end - 1) / piece_bytes - access.begin / piece_bytes + 1;
 }
 
-// Walks the operands of a node side by side, as its
-// kernel does: the i-th share of each, then the next.
+// Visits the operands of a node concurrently, as its kernel does: the i-th share of each operand,
+// then the next.
 template <typename Visit>
 void walk(const std::vector<plan::Access>& accesses, int64_t piece_bytes, const Visit& visit) {
   struct Way {
     int64_t pieces = 0, passed = 0;
-    int64_t moved = 0;  // bytes, in the pieces that were passed
+    int64_t moved = 0;  // bytes in the pieces that were passed
   };
   std::vector<Way> ways;
   int64_t most = 0;
@@ -111,10 +111,11 @@ double Bandwidth::ns_per_byte(int64_t distance_bytes, bool is_write) const {
 
 namespace {
 
-// A write to a piece that the same node has read is an update in place: its distance is the read's.
+// A write to a piece that the same node has read is an update in place, so it takes the read's
+// distance.
 struct PieceUse {
   NodeId reader = kNoNode;
-  int64_t read_distance_bytes = 0;  // of that reader
+  int64_t read_distance_bytes = 0;  // distance of that read
 };
 
 }  // namespace

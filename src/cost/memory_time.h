@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory side of the time model: each node's planned traffic at the bandwidth of its reuse
+// The memory part of the time model: each node's planned traffic at the bandwidth of its reuse
 // distance.
 #pragma once
 
@@ -11,8 +11,8 @@
 
 namespace ridge::cost {
 
-// Time per byte as a function of the reuse distance (other bytes accessed since its last use): linear
-// in the logarithm of the distance between the measured footprints, flat outside.
+// Time per byte as a function of the reuse distance (other bytes accessed since the last use):
+// linear in the logarithm of the distance between the measured footprints, constant outside.
 class Bandwidth {
  public:
   explicit Bandwidth(const Ceilings& ceilings);
@@ -27,8 +27,9 @@ class Bandwidth {
   std::vector<Point> points_;
 };
 
-// The time of each node's traffic, ns. Addresses are the arena's offsets and one range for each
-// stored value. The schedule is walked twice and the second time counts: the graph runs repeatedly.
+// The time of each node's traffic, in ns. An address is an offset in the arena, or lies in the
+// range of a stored value. The schedule is traversed twice and only the second time counts, because
+// the graph runs repeatedly.
 std::vector<double> memory_times(const CostedGraph& costed, const Ceilings& ceilings);
 
 }  // namespace ridge::cost

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pass did to a graph, for reports.
+// Records the effect of a pass on a graph, for reports.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct GraphCost {
   int64_t flops = 0;
   int64_t bytes = 0;
   int64_t peak_bytes = 0;   // arena
-  double predicted_ns = 0;  // 0 where no ceilings are known
+  double predicted_ns = 0;  // 0 if no ceilings are known
 };
 
 struct PassRecord {

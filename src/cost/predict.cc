@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time model: compute from counts and rates, memory from reuse distances and bandwidths.
+// The time model: compute time from counts and rates, memory time from reuse distances and
+// bandwidths.
 #include "cost/predict.h"
 
 #include <algorithm>
@@ -18,12 +19,12 @@ TimeLaw time_law(const Op& op) {
   return op.kind == OpKind::kPointwise ? TimeLaw::kWalk : op.time_law;
 }
 
-// Axes of `domain` that all operands step through evenly,
-// joined; what is left of an operand's innermost axis.
+// The traversal of one operand, after merging the axes of the domain through which all operands
+// step evenly.
 struct Walk {
-  int64_t runs = 1;   // stretches of the innermost axis
-  int64_t step = 1;   // along it
-  bool dense = true;  // all stretches one after the other
+  int64_t runs = 1;   // number of runs along the innermost axis
+  int64_t step = 1;   // stride along it
+  bool dense = true;  // the runs are contiguous
 };
 
 std::vector<Walk> walks(const Shape& domain, const std::vector<Strides>& strides) {
@@ -103,13 +104,13 @@ class Predictor {
     return cost.bytes() < ceilings_.parallel_threshold_bytes;
   }
 
-  // Quantized or 16-bit under fp32 activations: another kernel than the products that were sampled.
-  // What bounds it is its own bytes and the FLOPs at the peak.
+  // Whether the weight is quantized or 16-bit while activations are fp32. Another kernel than that
+  // of the sampled GEMMs runs then, bounded by its own bytes and by its FLOPs at the peak rate.
   bool has_stored_weight(const Node& node) const {
     return graph_.type(node.inputs[1]).dtype != graph_.type(node.inputs[0]).dtype;
   }
 
-  // Samples of GEMMs include the call.
+  // The samples of GEMMs include the overhead of the call.
   void product(const Node& node, NodePrediction& p) {
     CallTypes types(graph_, node);
     ProductCall call =
@@ -157,7 +158,7 @@ class Predictor {
                           over(scores, rates->forward_scores_per_ns);
   }
 
-  // Kernels with their operands in registers.
+  // The compute time of kernels with operands in registers.
   double fused_ns(const Work& work, DType products = DType::kF32) const {
     double plain = static_cast<double>(
         std::max<int64_t>(0, work.flops - 2 * work.macs - work.transcendentals));
@@ -166,9 +167,9 @@ class Predictor {
            over(static_cast<double>(work.transcendentals), ceilings_.transcendentals_per_ns);
   }
 
-  // Dense operands are read and written by the instructions themselves, so that memory and
-  // arithmetic overlap. Others pass through registers a tile at a time, before and after the
-  // instructions: one after the other.
+  // Instructions read and write dense operands directly, so that memory and arithmetic overlap.
+  // Other operands pass through registers a tile at a time, before and after the instructions, so
+  // that the times add up.
   void program(const Node& node, const Work& work, double threads, NodePrediction& p) {
     double passage = passage_ns(node);
     p.compute_ns = threads * (program_ns(node, work) + passage);
@@ -176,8 +177,8 @@ class Predictor {
            (passage > 0 ? p.compute_ns + p.memory_ns : std::max(p.compute_ns, p.memory_ns));
   }
 
-  // Programs bring each instruction's operands from L1
-  // and take its result back; what is inside it is fused.
+  // Each instruction of a program loads its operands from L1 and stores its result there. The
+  // operations inside an instruction are fused.
   double program_ns(const Node& node, Work work) const {
     int64_t instructions = node.op->kind == OpKind::kPointwise ? 1 : 0;
     if (node.attrs.has("program"))
@@ -187,7 +188,7 @@ class Predictor {
     return over(static_cast<double>(steps), ceilings_.arithmetic_flops_per_ns) + fused_ns(work);
   }
 
-  // The time that operands take into and out of registers.
+  // The time to bring operands into registers and out of them.
   double passage_ns(const Node& node) const {
     if (!node.op->joins)
       return passage_ns(graph_.shape(node.outputs[0]), node.inputs, node.outputs);
@@ -224,8 +225,8 @@ class Predictor {
   ProductTimes products_;
 };
 
-// What a product's call through the library takes the host longer than another launch. The others
-// of its launches are copies of operands.
+// The additional host time of a GEMM's library call over that of another launch. The node's other
+// launches copy operands.
 double library_ns(const Graph& graph,
                   const Node& node,
                   const NodeCost& cost,
@@ -237,8 +238,8 @@ double library_ns(const Graph& graph,
   return call_ns > 0 ? call_ns - ceilings.stream_launch_ns : 0;
 }
 
-// Launches made one by one: the host enqueues one after the other, and the device runs each once it
-// is enqueued and the one before is done.
+// Launches one by one: the host enqueues one after the other, and the device runs each as soon as
+// it is enqueued and the previous one has ended.
 double streamed_ns(const CostedGraph& costed,
                    const std::vector<NodePrediction>& predictions,
                    const Ceilings& ceilings) {
@@ -252,24 +253,25 @@ double streamed_ns(const CostedGraph& costed,
   return done_ns;
 }
 
-// How much of the device a kernel keeps others from. One that reaches a part u of its limit alone
-// either has too few blocks for all multiprocessors, which leaves others room, or does less than it
-// could on those that it has, which leaves little. u^(1/4) lies between; whole steps of a preset on
-// an H200 set it (docs/runs/2026-11-22-prediction-gpu-two-hosts.md).
+// The share of the device that a kernel occupies. A kernel that alone reaches a share u of its
+// limit either has too few blocks for all multiprocessors, which leaves room for others, or
+// underuses the multiprocessors that it has, which leaves little room. u^(1/4) lies between the
+// two; it was chosen from whole steps of a preset on an H200
+// (docs/runs/2026-11-22-prediction-gpu-two-hosts.md).
 double share_of_device(const NodePrediction& kernel) {
   return kernel.ns > 0 ? std::pow(std::min(1.0, kernel.limit_ns / kernel.ns), 0.25) : 0;
 }
 
-// A kernel begins when what it waits for has ended. Those that run at once go as fast as each does
-// alone while the device has room for them, and all slower by what it lacks.
+// A kernel starts when its dependences have ended. Concurrent kernels run at full speed while their
+// shares fit on the device; beyond that, all slow down in proportion.
 double side_by_side_ns(const CostedGraph& costed, const std::vector<NodePrediction>& predictions) {
   const std::vector<std::vector<NodeId>>& after = costed.branches->after;
   struct Running {
     size_t node;
-    double left_ns;  // as fast as alone
+    double left_ns;  // remaining time if it ran alone
   };
-  std::vector<std::vector<size_t>> waiting(predictions.size());  // for each node
-  std::vector<size_t> awaited(predictions.size());               // by each node
+  std::vector<std::vector<size_t>> waiting(predictions.size());  // nodes that wait for this node
+  std::vector<size_t> awaited(predictions.size());               // number that this node waits for
   std::vector<Running> running;
   for (size_t i = 0; i < predictions.size(); ++i) {
     if (costed.costs[i].launches == 0) continue;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Predicts times from counts and ceilings alone; no timing of the graph's own shapes is used. The time
-// of a node is max(compute, memory) + overhead. The memory model takes the reuse distance of each byte
-// (the bytes accessed since its last use, over the schedule, in steady state) and uses the bandwidth of
-// a working set of that size.
+// Predicts times from counts and ceilings alone; no timing of the graph's own shapes is used. The
+// time of a node is max(compute, memory) + overhead. The memory model takes the reuse distance of
+// each byte (the bytes accessed since its last use, over the schedule, in steady state) and uses
+// the bandwidth of a working set of that size.
 #pragma once
 
 #include <optional>
@@ -23,14 +23,14 @@ struct NodePrediction {
   double compute_ns = 0;
   double memory_ns = 0;
   double overhead_ns = 0;
-  // With the whole device at its best rate: a lower bound
+  // Lower bound: the whole device at its best rate.
   double limit_ns = 0;
   Bound bound = Bound::kNone;  // the largest of the three; kNone for a node that launches nothing
   double flops_per_byte = 0;   // executed FLOPs over planned bytes; 0 without bytes
 };
 
-// The type to which a GEMM rounds its activations and in which it multiplies; empty where it takes
-// them as they are.
+// The type to which a GEMM rounds its activations before it multiplies; empty if it does not round
+// them.
 std::optional<DType> rounded_to(const Node& node);
 
 // One prediction per node, in the context of the whole graph: its layouts, addresses and reuse. The
@@ -38,16 +38,17 @@ std::optional<DType> rounded_to(const Node& node);
 std::vector<NodePrediction> predict_nodes(const CostedGraph& costed, const Ceilings& ceilings);
 double total_ns(const std::vector<NodePrediction>& predictions);
 
-// The time of one run of the graph, given its nodes' predictions. Kernels run one after the other, or,
-// where the plan has branches, as soon as their dependences have ended; concurrent kernels share the
-// device. Where the host makes each launch by itself, a kernel begins no sooner than it is enqueued.
+// The time of one run of the graph, from its nodes' predictions. Kernels run one after the other
+// or, if the plan has branches, as soon as their dependences have ended; concurrent kernels share
+// the device. If the host launches kernels one by one, a kernel starts no earlier than it is
+// enqueued.
 double predict_run_ns(const CostedGraph& costed,
                       const std::vector<NodePrediction>& predictions,
                       const Ceilings& ceilings);
-// The same from the counts alone.
+// The same, with predictions from the counts.
 double predict_run_ns(const CostedGraph& costed, const Ceilings& ceilings);
 
-// A single GEMM with its operands in cache, without the call's overhead.
+// The time of one GEMM with its operands in cache, without the overhead of the call.
 double predict_product_ns(const ProductRates& rates,
                           ProductForm form,
                           const ProductExtents& extents);

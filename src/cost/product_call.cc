@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an einsum and three layouts to m, n, k, batch and form.
+// Maps an einsum and three layouts to m, n, k, batch and storage order.
 #include "cost/product_call.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ridge::cost {
 namespace {
 
-// Of a matrix of these two axes, one of them with steps of 1.
+// One of the two axes has stride 1; the stride of the other is the distance between rows.
 bool has_power_of_two_rows(int64_t row_step, int64_t column_step, DType dtype) {
   int64_t bytes = storage_bytes(dtype, std::max(row_step, column_step));
   return bytes >= 2048 && std::has_single_bit(static_cast<uint64_t>(bytes));

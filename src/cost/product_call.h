@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a matmul node asks a product library for: one batched product of extents and form. Which
-// library, and how it is called, is a backend's business.
+// Maps a matmul node to one batched GEMM with extents and storage order. The backend chooses the
+// library and calls it.
 #pragma once
 
 #include "cost/ceilings.h"
@@ -13,12 +13,13 @@ struct ProductCall {
   ProductExtents extents;
   DType dtype = DType::kF32;  // of the operands
   bool is_native = false;
-  bool power_of_two_rows = false;  // some matrix's rows lie a power of two of bytes apart, >= 2 KiB
+  // Whether the distance between rows of any of the matrices is a power of two of bytes, >= 2 KiB.
+  bool power_of_two_rows = false;
 };
 
-// Letters whose axes step evenly in both tensors that hold them act as one axis; those that don't
-// join the largest such axis count as batch. C's rows are taken as contiguous: where its columns
-// are, the transposed product is meant.
+// Maps a matmul to a GEMM. Letters whose axes step evenly in both tensors that contain them are
+// merged into one axis; letters that cannot join the largest such axis count as batch. The rows of
+// C are assumed contiguous; if its columns are, the result is the transposed GEMM.
 ProductCall product_call(const Call& call, const Layout& a, const Layout& b, const Layout& c);
 
 }  // namespace ridge::cost

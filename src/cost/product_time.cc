@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fitting by coordinate descent on the normal equations; a handful of terms and samples.
+// Fits the law by coordinate descent on the normal equations; there are only a few terms and
+// samples.
 #include "cost/product_time.h"
 
 #include <algorithm>
@@ -8,12 +9,12 @@
 namespace ridge::cost {
 namespace {
 
-// Rounds of coordinate descent; the five terms settle within some hundreds.
+// Rounds of coordinate descent; the five terms converge within some hundreds.
 constexpr int kRounds = 4000;
 
-// Weight of the law itself where no sample is near: that of a sample at three doublings.
+// The law itself has the weight of a sample at a distance of three doublings.
 constexpr double kLawDistance = 3;
-// Keeps the weight of a sample finite at its own size; a quarter of a doubling.
+// Keeps the weight of a sample at the same size finite; the square of a quarter of a doubling.
 constexpr double kNearness = 0.0625;
 
 double weight_at(double squared_distance) {
@@ -49,8 +50,8 @@ ProductTime::ProductTime(const ProductRates& rates, ProductForm form, bool in_ba
     deviations_.push_back({sample.extents, std::log(sample.ns / law(sample.extents))});
 }
 
-// Minimises the sum over samples of (law / ns - 1)^2 with coefficients >= 0: each in turn is set to
-// its best value with the others held.
+// Minimizes the sum over samples of (law / ns - 1)^2 with coefficients >= 0: sets each in turn to
+// its best value with the others fixed.
 void ProductTime::fit(const std::vector<ProductSample>& samples) {
   std::vector<Terms> rows;
   Terms norms{};

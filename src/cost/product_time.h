@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time of a matrix product between measured sizes. Not a table look-up: a law is fitted to the
-// samples, and what they deviate from it is carried to sizes nearby.
+// The time of a GEMM at sizes between the measured ones. It is not a table look-up: a law is fitted
+// to the samples, and the samples' deviations from the law are carried over to sizes nearby.
 #pragma once
 
 #include <array>
@@ -13,11 +13,11 @@
 
 namespace ridge::cost {
 
-// The law, one for products of a form in batches and one for those by themselves, which other
-// kernels compute: ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each times the batch), c >= 0, fitted
-// to relative errors. It says what a product does: arithmetic, writing C, packing A, packing B.
-// Between samples the ratio of measured to law is averaged with weights that fall with the distance
-// in log2 of the extents.
+// The law is ns = c0 + c1 mnk + c2 mn + c3 mk + c4 nk (each product times the batch), c >= 0,
+// fitted to relative errors. The terms stand for the work of a GEMM: arithmetic, writing C, packing
+// A, packing B. Batched and single GEMMs of a form have separate laws, because other kernels
+// compute them. Between samples, the ratio of measured time to law is averaged with weights that
+// decrease with the distance in log2 of the extents.
 class ProductTime {
  public:
   ProductTime(const ProductRates& rates, ProductForm form, bool in_batches);
@@ -36,10 +36,10 @@ class ProductTime {
 
   double peak_flops_per_ns_;
   Terms coefficients_{};
-  std::vector<Deviation> deviations_;  // empty: no samples, the peak holds at every size
+  std::vector<Deviation> deviations_;  // empty without samples; then the peak holds at every size
 };
 
-// The laws of rates that outlive it, fitted when first asked for.
+// The laws of several rates, each fitted on first use. The rates must outlive it.
 class ProductTimes {
  public:
   double ns(const ProductRates& rates, ProductForm form, const ProductExtents& extents);

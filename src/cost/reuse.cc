@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stack distances by a Fenwick tree over touch times, each piece counted at its last touch only.
+// Stack distances by a Fenwick tree over touch times, with each piece counted only at its last
+// touch.
 #include "cost/reuse.h"
 
 #include "base/error.h"

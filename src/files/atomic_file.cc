@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX calls, each checked.
+// Implements atomic files with POSIX calls and checks each result.
 #include "files/atomic_file.h"
 
 #include <fcntl.h>
@@ -15,12 +15,12 @@
 namespace ridge::files {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;  // large enough that a system call's cost vanishes
+constexpr size_t kBufferBytes = size_t{1} << 20;  // makes the cost of a system call negligible
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
-// Makes a rename survive a power cut. Some file systems
-// refuse to sync a folder; the data is safe by then.
+// Makes a rename survive a power failure. Some file systems refuse to sync a folder; the data is
+// already safe by then.
 void sync_folder(const std::filesystem::path& folder) {
   const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
@@ -28,8 +28,9 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(fd);
 }
 
-// Bytes of a mapped file that shrank: a read of them raises the signal that names that file, where
-// the system call would blame the one that is written.
+// Called after write() fails with EFAULT, as it does for bytes of a mapped file that shrank.
+// Reading them raises SIGBUS, whose handler names the mapped file; the error of write() would name
+// the output file.
 void read_each_page(std::span<const std::byte> bytes) {
   const int error = errno;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
@@ -60,7 +61,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
   if (temporary_.path().empty())
     throw runtime_error("[{}] cannot write into {}: {}", path.string(), folder.string(),
                         reason(errno));
-  // A replaced file keeps its permissions; where that is not allowed the default ones stay.
+  // A replaced file keeps its permissions. If that is not permitted, the default ones stay.
   if (exists && ::fchmod(temporary_.descriptor(), status.st_mode & 07777) != 0) errno = 0;
 }
 
@@ -107,7 +108,7 @@ void AtomicFile::finish() {
   RIDGE_CHECK(!finished_, "{} is already finished", path_.string());
   flush();
   buffer_ = {};
-  // Delayed allocation reports a full disk only here.
+  // With delayed allocation, a full disk is reported only here.
   if (::fsync(temporary_.descriptor()) != 0)
     throw runtime_error("[{}] cannot flush {} bytes to disk: {}", path_.string(), written_bytes_,
                         reason(errno));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that appear whole or not at all: written beside their place
-// under a temporary name, flushed to disk, then renamed. Until commit()
-// the old file, if any, stays; without it the temporary file is removed.
+// Files that appear complete or not at all: written in the same folder under a temporary name,
+// flushed to disk, then renamed. Until commit() an existing file stays; without commit() the
+// temporary file is removed.
 #pragma once
 
 #include <cstddef>
@@ -18,26 +18,26 @@ namespace ridge::files {
 
 class AtomicFile {
  public:
-  // Throws when the folder is missing or not writable, or when `path`
-  // is something other than a regular file (a rename would replace
-  // the device or pipe). A link is followed: its target is replaced.
+  // Throws if the folder is missing or not writable, or if `path` is something other than a regular
+  // file (a rename would replace the device or pipe). A symbolic link is followed: its target is
+  // replaced.
   explicit AtomicFile(const std::filesystem::path& path);
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept = default;
   AtomicFile& operator=(AtomicFile&&) = delete;
   AtomicFile(const AtomicFile&) = delete;
 
-  // Buffered. A full disk, a quota or any other failure
-  // is a run-time Error that names path and reason.
+  // Writes are buffered. A full disk, a quota or any other failure is a run-time Error that names
+  // the path and the reason.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
   void pad_to_multiple(int64_t alignment_bytes);  // zeros
   int64_t size() const { return written_bytes_ + static_cast<int64_t>(buffer_.size()); }
 
-  // Flushes and syncs: what can still fail after it is only the rename. For several files
-  // that should appear together, finish all, then commit all.
+  // Flushes and syncs, so that only the rename can still fail. For several files that should appear
+  // together, finish all, then commit all.
   void finish();
-  // Finishes if need be, then renames; call once, last.
+  // Calls finish() if needed, then renames. Call it once, at the end.
   void commit();
 
  private:

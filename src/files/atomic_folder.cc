@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A rename replaces an empty folder and refuses any
-// other, which closes the gap between check and rename.
+// rename() replaces an empty folder and fails on any other, so there is no race between the check
+// and the rename.
 #include "files/atomic_folder.h"
 
 #include <stdlib.h>
@@ -37,7 +37,7 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::commit() {
   RIDGE_CHECK(!inside().empty(), "second commit of {}", path_.string());
-  // The temporary folder is the owner's alone; a result is everybody's.
+  // The temporary folder has mode 0700; the result gets the default permissions.
   mode_t mask = ::umask(0);
   ::umask(mask);
   ::chmod(inside().c_str(), 0777 & ~mask);

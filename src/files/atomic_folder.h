@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that appears whole or not at all: filled beside its place under a temporary name, then
-// renamed. Single files are atomic_file.h's business.
+// A folder that appears complete or not at all: filled in the same parent under a temporary name,
+// then renamed. Single files are in atomic_file.h.
 #pragma once
 
 #include <filesystem>
@@ -11,17 +11,17 @@ namespace ridge::files {
 
 class AtomicFolder {
  public:
-  // Nothing may be at `path` but an empty folder (a usage Error otherwise): what is there is never
-  // replaced. Throws when the parent is missing or not writable.
+  // `path` must not exist or be an empty folder (a usage Error otherwise): nothing is ever
+  // replaced. Throws if the parent is missing or not writable.
   explicit AtomicFolder(std::filesystem::path path);
-  // Removes all, unless committed.
+  // Removes everything unless committed.
   ~AtomicFolder();
   AtomicFolder(const AtomicFolder&) = delete;
   AtomicFolder& operator=(const AtomicFolder&) = delete;
 
-  // Where to write.
+  // The temporary folder to write into.
   const std::filesystem::path& inside() const { return temporary_.path(); }
-  // Renames; call once, last.
+  // Renames the folder into place. Call it once, at the end.
   void commit();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading a binary header front to back: every step is checked against what is left, before
-// anything is made.
+// Reads a binary header from front to back. Every read is checked against the bytes left before
+// anything is allocated.
 #pragma once
 
 #include <bit>
@@ -25,7 +25,7 @@ class ByteCursor {
   ByteCursor(std::span<const std::byte> bytes, std::string_view source)
       : bytes_(bytes), source_(source) {}
 
-  // What the following fields belong to ("tensor \"x\""), for messages.
+  // Sets what the following fields belong to ("tensor \"x\""), for messages.
   void set_context(std::string context) { context_ = std::move(context); }
 
   template <typename T>
@@ -45,7 +45,8 @@ class ByteCursor {
     return part;
   }
 
-  // A count of things of at least min_bytes each; more than could follow is an error.
+  // Reads a count of items of at least min_bytes each; throws if the remaining bytes cannot hold
+  // them.
   uint64_t read_count(const char* field, uint64_t min_bytes) {
     const auto count = read<uint64_t>(field);
     if (count > remaining() / min_bytes)

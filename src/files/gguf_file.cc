@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader, in the file's order: header, metadata, tensor infos, then the placing of the data.
+// Parses in the order of the file: header, metadata, tensor infos. Then locates the tensors' data.
 #include "files/gguf_file.h"
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 namespace ridge::files {
 namespace {
 
-// The least bytes that an entry takes: key length, a byte of key, type, a byte of value; and name
-// length, a byte of name, rank, type, offset.
+// The fewest bytes of an entry. Metadata: key length, one byte of key, type, one byte of value.
+// Tensor: name length, one byte of name, rank, type, offset.
 constexpr uint64_t kMinMetadataBytes = 8 + 1 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 1 + 4 + 4 + 8;
-// Far above any model (the largest have tens of thousands of tensors); bounds what a header can
-// make us keep.
+// Far above any model (the largest have tens of thousands of tensors). Bounds the memory that a
+// header can make the reader allocate.
 constexpr uint64_t kMaxMetadataEntries = 1 << 16;
 constexpr uint64_t kMaxTensors = 1 << 18;
 constexpr uint64_t kMaxAlignmentBytes = 1 << 20;
@@ -31,7 +31,7 @@ struct Header {
   uint64_t metadata_entries;
 };
 
-// What the tensor table says of one tensor; `offset` counts from the start of the data.
+// One entry of the tensor table; `offset` is relative to the start of the data.
 struct TensorInfo {
   std::string name;
   DType dtype;
@@ -67,7 +67,7 @@ Shape read_shape(ByteCursor& cursor) {
   if (rank > kGgufMaxRank)
     throw cursor.fault("rank: expected at most {}, found {}", kGgufMaxRank, rank);
   std::array<int64_t, kGgufMaxRank> dims{};  // innermost first
-  int64_t positive = 1;  // the product without zeros, which must not hide an overflow
+  int64_t positive = 1;  // product of the nonzero extents: a zero must not hide an overflow
   for (uint32_t axis = 0; axis < rank; ++axis) {
     dims[axis] = cursor.read<int64_t>("dimension");
     if (dims[axis] < 0 ||

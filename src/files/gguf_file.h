@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF, versions 2 and 3, little endian, read from a mapping: metadata and tensors where they lie.
-// The meaning of keys and tensor names is models/'s business. Writing is gguf_writer.h.
+// GGUF versions 2 and 3, little endian, read in place from a mapped file: metadata and tensors.
+// models/ interprets keys and tensor names. Writing is in gguf_writer.h.
 //
 // Checked before use: magic, version, counts against the bytes left, keys and names (length,
 // duplicates), types, ranks, products of extents, whole blocks per row, alignment, and that tensors
-// lie inside the data without overlap. All failures are bad-file Errors that name the field.
+// are inside the data without overlap. All failures are bad-file Errors that name the field.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace ridge::files {
 class GgufFile {
  public:
   static GgufFile open(const std::filesystem::path& path);
-  // A whole file's bytes, which must outlive the result; `source` names them in messages.
+  // `bytes` is a whole file and must outlive the result; `source` names it in messages.
   static GgufFile parse(std::span<const std::byte> bytes, std::string source);
 
   uint32_t version() const { return version_; }
@@ -31,9 +31,8 @@ class GgufFile {
   const GgufMetadata& metadata() const { return metadata_; }
   // Shapes are row-major ([out, in] for a weight); the file lists the innermost dimension first.
   const TensorTable& tensors() const { return tensors_; }
-  const std::shared_ptr<const MappedFile>& mapping() const {
-    return mapping_;
-  }  // null after parse()
+  // Null after parse().
+  const std::shared_ptr<const MappedFile>& mapping() const { return mapping_; }
 
  private:
   uint32_t version_ = 0;

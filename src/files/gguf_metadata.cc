@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The validating walk over values, and the getters on top of it.
+// Validates values while walking over them, and implements the getters.
 #include "files/gguf_metadata.h"
 
 #include <cmath>
@@ -76,7 +76,7 @@ bool is_integer_type(GgufType type) {
 
 bool is_real_type(GgufType type) { return type == GgufType::kF32 || type == GgufType::kF64; }
 
-// nullopt for other types and for values of u64 beyond 63 bits.
+// nullopt for other types and for u64 values beyond 63 bits.
 std::optional<int64_t> integer_value(GgufType type, std::span<const std::byte> payload) {
   switch (type) {
     case GgufType::kU8:
@@ -115,7 +115,8 @@ std::string_view string_value(std::span<const std::byte> payload) {
           payload.size() - kMinStringBytes};
 }
 
-// Of an array's elements, all of one size: convert(i, the i-th element's bytes).
+// Converts the elements of an array, which all have one size: values[i] = convert(i, bytes of
+// element i).
 template <typename T, typename Convert>
 std::vector<T> converted(const GgufEntry& array, const Convert& convert) {
   std::vector<T> values(array.count);

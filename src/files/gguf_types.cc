@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables, from the published GGUF specification.
+// The type tables of the published GGUF specification.
 #include "files/gguf_types.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that GGUF gives to metadata and tensor
-// types, and the limits that reader and writer share.
+// GGUF's numbers for metadata types and tensor types, and the limits that the reader and the writer
+// share.
 #pragma once
 
 #include <cstdint>
@@ -38,15 +38,15 @@ inline constexpr const char* kGgufAlignmentKey = "general.alignment";
 
 std::optional<GgufType> gguf_type_of(uint32_t number);
 std::string_view name(GgufType type);  // "u32", "string", "array"
-// Bytes of one value of a fixed size; 0 for strings and arrays.
+// Bytes of one value of a fixed-size type; 0 for strings and arrays.
 uint64_t fixed_bytes(GgufType type);
 
-// The dtype behind a tensor type's number; nullopt for those that Ridge does not read.
+// The dtype of a tensor type's number; nullopt for types that Ridge does not read.
 std::optional<DType> dtype_of_ggml(uint32_t number);
 // The reverse; nullopt for dtypes that GGUF lacks (unsigned, bool, FP8).
 std::optional<uint32_t> ggml_number(DType dtype);
-// As the format spells it ("Q4_K"), for known types
-// that Ridge does not read too; "type 77" for others.
+// The format's spelling ("Q4_K"), also of known types that Ridge does not read; "type 77" for
+// others.
 std::string ggml_type_name(uint32_t number);
 
 }  // namespace ridge::files

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding of values and of the header, then the tensors, each padded to the alignment.
+// Encodes the values and the header, then writes the tensors, each padded to the alignment.
 #include "files/gguf_writer.h"
 
 #include <bit>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing GGUF version 3: metadata in the order it is set, then tensors in the order given.
-// It does not quantize (quantize.h) and knows no model's keys.
+// Writes GGUF version 3: metadata in the order it is set, then tensors in the given order. It does
+// not quantize (quantize.h). The keys of models are in models/.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace ridge::files {
 
-// A metadata value with its exact type, which readers
-// are strict about: GgufValue(uint32_t{30}) is a u32.
+// A metadata value with its exact type, because readers are strict about types:
+// GgufValue(uint32_t{30}) is a u32.
 class GgufValue {
  public:
   template <typename T>
@@ -27,7 +27,7 @@ class GgufValue {
   explicit GgufValue(T value) : type_(type_of<T>()) { append(value); }
   explicit GgufValue(std::string_view value);
   explicit GgufValue(const char* value) : GgufValue(std::string_view(value)) {}
-  explicit GgufValue(const GgufEntry& entry);  // a copy of what a file holds
+  explicit GgufValue(const GgufEntry& entry);  // copies a value read from a file
 
   template <typename T>
   requires std::is_arithmetic_v<T>
@@ -45,7 +45,7 @@ class GgufValue {
   std::string_view encoded() const { return encoded_; }  // as in the file, without the leading type
 
  private:
-  GgufValue(GgufType element_type, uint64_t count);  // an array's beginning
+  GgufValue(GgufType element_type, uint64_t count);  // the start of an array
 
   template <typename T>
   static constexpr GgufType type_of() {
@@ -76,9 +76,9 @@ class GgufValue {
 
 class GgufWriter {
  public:
-  // Sets a key, in the place of its first setting. Empty or oversized
-  // keys are usage Errors. "general.alignment" may be set to a power
-  // of two (u32); otherwise tensors are aligned to 32 bytes.
+  // Sets a key; a key that is set again keeps its place. Empty or oversized keys are usage Errors.
+  // "general.alignment" may be set to a power of two (u32); otherwise tensors are aligned to 32
+  // bytes.
   void set(std::string_view key, GgufValue value);
   template <typename T>
   void set(std::string_view key, const T& value) {
@@ -86,9 +86,9 @@ class GgufWriter {
   }
   void set_all(const GgufMetadata& metadata);  // every key of a file, in its order
 
-  // Writes a file that appears whole or not at all. Usage Errors: names empty, duplicate or over 63
-  // bytes (other readers keep a terminating zero in their 64), rank over 4, dtypes that GGUF lacks,
-  // rows that are not whole blocks.
+  // Writes the file, which appears complete or not at all. Usage Errors: names that are empty,
+  // duplicate or over 63 bytes (other readers keep a terminating zero in their 64), rank over 4,
+  // dtypes that GGUF lacks, and rows that are not whole blocks.
   void write(const std::filesystem::path& path, std::span<const TensorSource> tensors) const;
 
  private:
@@ -100,7 +100,7 @@ class GgufWriter {
   std::string header_text(std::span<const TensorSource> tensors) const;
 
   std::vector<Entry> entries_;
-  std::map<std::string, size_t, std::less<>> index_;  // key to its place in entries_
+  std::map<std::string, size_t, std::less<>> index_;  // key to its index in entries_
 };
 
 }  // namespace ridge::files

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A SAX consumer that builds the document and enforces
-// the limits as it goes; nothing here recurses.
+// A SAX consumer that builds the document and enforces the limits while parsing, without recursion.
 #include "files/json.h"
 
 #include <cmath>
@@ -30,7 +29,7 @@ class DocumentBuilder : public nlohmann::json_sax<Json> {
   bool number_unsigned(number_unsigned_t value) override { return leaf(value); }
   bool number_float(number_float_t value, const string_t&) override { return leaf(value); }
   bool string(string_t& value) override { return leaf(std::move(value)); }
-  bool binary(binary_t&) override { return false; }  // text has none
+  bool binary(binary_t&) override { return false; }  // JSON text has no binary values
 
   bool start_object(size_t) override { return open(Json::object()); }
   bool start_array(size_t) override { return open(Json::array()); }
@@ -53,7 +52,7 @@ class DocumentBuilder : public nlohmann::json_sax<Json> {
   }
 
  private:
-  // Where the next value goes: the root, the key just read, or the end of the open array.
+  // Stores the next value in its place: the root, the key just read, or the end of the open array.
   Json& place(Json value) {
     if (++values_ > limits_.max_values)
       throw file_error("[{}] expected at most {} JSON values", source_, limits_.max_values);
@@ -83,7 +82,7 @@ class DocumentBuilder : public nlohmann::json_sax<Json> {
   std::string_view source_;
   const JsonLimits& limits_;
   Json root_;
-  // A container's address is stable while it is open: only its last child grows
+  // A container's address is stable while it is open: only its last child grows.
   std::vector<Json*> open_;
   Json* slot_ = nullptr;
   int64_t values_ = 0;

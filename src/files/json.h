@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON text from outside to a document: strict, bounded in depth and size, duplicate keys refused.
-// It knows no schema; safetensors headers, indexes and model configurations are read on top of it.
+// Parses untrusted JSON text: strict grammar, bounded depth and size, no duplicate keys. There is
+// no schema here; the readers of safetensors headers, indexes and model configurations use it.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace ridge::files {
 
 struct JsonLimits {
   int max_depth = 32;  // nested arrays and objects
-  // Values in the whole document; each takes 16 to 100 bytes
+  // Values in the whole document; each takes 16 to 100 bytes.
   int64_t max_values = int64_t{1} << 24;
   int64_t max_bytes = int64_t{256} << 20;  // of a file
 };
 
-// A bad-file Error names `source` and the byte where the text breaks the grammar or a limit.
+// Throws a bad-file Error that names `source` if the text breaks the grammar (with the byte) or a
+// limit.
 nlohmann::json parse_json(std::string_view text,
                           std::string_view source,
                           const JsonLimits& limits = {});

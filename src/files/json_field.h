@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A value of a JSON document together with its place, so that a bad-file Error can name the field.
-// Typed access to documents that json.h has read; no schema.
+// Typed access to documents parsed by json.h. Each value carries its place, so that a bad-file
+// Error can name the field.
 #pragma once
 
 #include <cmath>
@@ -22,7 +22,7 @@ class JsonField {
   JsonField(const nlohmann::json& value, std::string place)
       : value_(value), place_(std::move(place)) {}
 
-  // An object's key that is there and not null.
+  // Whether the value is an object that has this key, and not null.
   bool has(const std::string& key) const {
     return value_.is_object() && value_.contains(key) && !value_[key].is_null();
   }
@@ -33,7 +33,7 @@ class JsonField {
             fmt::format("{}{}{}", place_, place_.ends_with(".json") ? ": " : ".", key)};
   }
   JsonField at(size_t index) const { return {value_[index], fmt::format("{}[{}]", place_, index)}; }
-  // A list's, one by one.
+  // The elements of a list, one field each.
   std::vector<JsonField> items() const {
     std::vector<JsonField> all;
     for (size_t i = 0; i < list().size(); ++i) all.push_back(at(i));
@@ -43,7 +43,7 @@ class JsonField {
   bool is_object() const { return value_.is_object(); }
   bool is_array() const { return value_.is_array(); }
   size_t size() const { return value_.size(); }
-  // An array's, checked.
+  // The value itself, checked to be a list or an object.
   const nlohmann::json& list() const {
     if (!value_.is_array()) throw fault("a list");
     return value_;
@@ -95,7 +95,7 @@ class JsonField {
   }
   Error fault(const std::string& expected) const {
     constexpr size_t kShown = 60;
-    // A container is named, not written out: it may be the whole vocabulary.
+    // A container is named, not printed: it may be the whole vocabulary.
     if (value_.is_structured()) return fault(expected, value_.is_array() ? "a list" : "an object");
     if (value_.is_string()) return fault(expected, printable(text(), kShown));
     return fault(expected, value_.dump());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two searches. Sums run in four fixed lanes:
-// vectors for speed, one order for reproducible bits.
+// The searches for affine and symmetric grids. Sums use four fixed lanes: vectors for speed, one
+// order for reproducible bits.
 #include "files/k_quants.h"
 
 #include <algorithm>
@@ -15,15 +15,15 @@ namespace {
 typedef float Lanes __attribute__((vector_size(16)));
 constexpr int kLanes = 4;
 
-// The grid's width is tried from one level narrower to one level wider
-// than the range, in steps of a quarter of a level: half the step takes
-// half as long again and lowers the error by 0.1% at most (Q2_K).
+// The grid widths tried go from one level narrower to one level wider than the range, in steps of a
+// quarter of a level. Half that step takes 1.5 times as long and lowers the error by at most 0.1%
+// (Q2_K).
 constexpr int kWidthSteps = 4;
 constexpr float kWidthStep = 0.25f;
-// Rounds of choosing the sub-blocks' scales and solving for the super-block's: the second lowers
-// the error by up to 0.2%, the third by up to 0.1%.
+// Iterations that alternate between choosing the sub-blocks' scales and solving for the
+// super-block's scale. The second lowers the error by up to 0.2%, the third by up to 0.1%.
 constexpr int kSuperRounds = 3;
-// Below it a sub-block is constant as far as half-precision scales can tell.
+// A sub-block with a smaller range is constant within the precision of half scales.
 constexpr float kTinyRange = 1e-30f;
 constexpr uint16_t kHalfInfinity = 0x7c00;
 
@@ -39,7 +39,7 @@ double total(Lanes lanes) {
   return (static_cast<double>(lanes[0]) + lanes[1]) + (static_cast<double>(lanes[2]) + lanes[3]);
 }
 
-// To the nearest integer in [low, high], by adding and subtracting 1.5 x 2^23.
+// Rounds to the nearest integer in [low, high] by adding and subtracting 1.5 x 2^23.
 Lanes round_into(Lanes value, float low, float high) {
   value = value < splat(low) ? splat(low) : value;
   value = value > splat(high) ? splat(high) : value;
@@ -50,15 +50,15 @@ float inverse(float value) { return value != 0 ? 1 / value : 0; }
 
 float as_half(double value) { return f16_to_float(float_to_f16(static_cast<float>(value))); }
 
-// The nearest half that is not smaller in magnitude, so that the largest sub-block's scale stays in
-// reach; it matters where halves are subnormal, which the scales of weights near 0.001 are.
+// The nearest half that is not smaller in magnitude, so that the largest sub-block's scale stays
+// representable. This matters for subnormal halves, such as the scales of weights near 0.001.
 float half_beyond(float value) {
   const uint16_t bits = float_to_f16(value);
   const float half = f16_to_float(bits);
   return std::fabs(half) < std::fabs(value) ? f16_to_float(static_cast<uint16_t>(bits + 1)) : half;
 }
 
-// What a fit says when half precision does not reach the scale.
+// The fit returned if the scale is out of the range of half precision: its scale is infinity.
 template <typename Fit>
 Fit unreachable_scale() {
   Fit fit;
@@ -90,8 +90,8 @@ AffineSums affine_sums(const float* x, int n, Affine fit, float max_quant) {
   return {total(q_sum), total(qq_sum), total(xq_sum)};
 }
 
-// The scale and min >= 0 that minimise the squared
-// error for given integers; scale 0 when there is none.
+// The scale and the min >= 0 that minimise the squared error for the given integers; scale 0 if
+// there are none.
 Affine solve_affine(const AffineSums& sums, double n, double x_sum) {
   const double determinant = n * sums.qq - sums.q * sums.q;
   if (determinant > 0) {
@@ -141,8 +141,8 @@ struct AffineScales {
   double error = 0;
 };
 
-// Each sub-block's integers for scale and min, given
-// the super-block's: the nearest and their neighbours.
+// Chooses each sub-block's integers for scale and min, given the super-block's scale and min: the
+// best of the nearest integers and their neighbours.
 AffineScales choose_scales(const float* x,
                            const AffineGrid& grid,
                            const std::array<Affine, 16>& wanted,
@@ -174,13 +174,13 @@ AffineScales choose_scales(const float* x,
   return chosen;
 }
 
-// Least squares for the super-block's scale and min over all its values, with the chosen integers.
+// Least squares for the super-block's scale and min over all its values, with the chosen integers:
+// x = scale a - min b, where a_i = scales * q_i and b_i = mins.
 Affine solve_super(const float* x,
                    const AffineGrid& grid,
                    const AffineScales& chosen,
                    Affine super) {
-  double aa = 0, ab = 0, bb = 0, xa = 0,
-         xb = 0;  // a_i = scales * q_i, b_i = mins; x = scale a - min b
+  double aa = 0, ab = 0, bb = 0, xa = 0, xb = 0;
   for (int s = 0; s * grid.sub_elements < kSuperBlockElements; ++s) {
     const float* values = x + s * grid.sub_elements;
     const Affine fit{super.scale * static_cast<float>(chosen.scales[s]),
@@ -203,7 +203,7 @@ Affine solve_super(const float* x,
     if (solved.scale > 0 && solved.min >= 0 && std::isfinite(solved.scale + solved.min))
       return solved;
   }
-  const float scale = aa > 0 ? as_half((xa + super.min * ab) / aa) : 0;  // min kept
+  const float scale = aa > 0 ? as_half((xa + super.min * ab) / aa) : 0;  // keeps the min
   return scale > 0 && std::isfinite(scale) ? Affine{scale, super.min} : super;
 }
 
@@ -237,7 +237,8 @@ SymmetricSums symmetric_sums(const float* x, float scale, int levels) {
   return {total(qq_sum), total(xq_sum)};
 }
 
-// Less the sum of x squared, which all candidates share; for the given scale, not the solved one.
+// The squared error less the sum of x squared, which is the same for all candidates. It is the
+// error at the given scale, not at the solved one.
 double relative_error(const SymmetricSums& sums, double scale) {
   return scale * scale * sums.qq - 2 * scale * sums.xq;
 }
@@ -249,7 +250,7 @@ float peak_of(const float* values, int n) {
   return peak;
 }
 
-// The peak takes the side of the grid that has one level more, so the scale may be negative.
+// The peak is mapped to the side of the grid that has one more level, so the scale may be negative.
 float fit_symmetric_sub_block(const float* x, int levels) {
   const float peak = peak_of(x, 16);
   if (std::fabs(peak) < kTinyRange) return 0;
@@ -285,7 +286,7 @@ SymmetricScales choose_scales(const float* x,
     const float steps =
         std::clamp(wanted[s] * inverse(super), static_cast<float>(low), static_cast<float>(high));
     const int nearest = static_cast<int>(std::lround(steps));
-    double best_error = 1;  // scale 0 has error 0, and a positive one is never worth choosing
+    double best_error = 1;  // scale 0 has error 0, so a positive error is never the best
     for (int scale = std::max(nearest - 1, low); scale <= std::min(nearest + 1, high); ++scale) {
       const float step = super * static_cast<float>(scale);
       const double error = relative_error(symmetric_sums(x + 16 * s, step, grid.levels), step);

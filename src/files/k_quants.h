@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The search behind K-quants: for 256 values, the integers and two levels of scales that keep the
-// squared error small. Internal to files/; it knows numbers of levels, not where bits lie.
+// The search behind K-quants: for 256 values, it finds the integers and the two levels of scales
+// that keep the squared error small. Internal to files/. It works with numbers of levels;
+// quantize.cc packs the bits.
 //
-// Method, for each sub-block: try several grid widths around the range; round to the grid; solve
-// least squares for scale (and offset) with those integers; round again and solve again; keep the
-// best. Then the sub-blocks' scales are rounded to multiples of the super-block's scale, each tried
-// one step up and down with the integers chosen anew, and the super-block's scale itself is solved
-// by least squares over all 256.
+// For each sub-block it tries several grid widths around the range: it rounds to the grid, solves
+// least squares for the scale (and offset) with those integers, rounds and solves again, and keeps
+// the best. Then it rounds the sub-blocks' scales to multiples of the super-block's scale, tries
+// each one step up and down with the integers chosen anew, and solves for the super-block's scale
+// itself by least squares over all 256 values.
 #pragma once
 
 #include <array>
@@ -16,7 +17,8 @@
 
 namespace ridge::files {
 
-// x_i = scale * scales[i / sub] * quants[i] - min * mins[i / sub], all integers from 0.
+// x_i = scale * scales[i / sub_elements] * quants[i] - min * mins[i / sub_elements], where all
+// integers are >= 0.
 struct AffineGrid {
   int sub_elements;  // 16 or 32
   int max_quant;
@@ -30,8 +32,8 @@ struct AffineFit {
   std::array<uint8_t, kSuperBlockElements> quants{};
 };
 
-// x_i = scale * scales[i / 16] * quants[i]; quants in
-// [-levels, levels), scales in [-max_scale, max_scale).
+// x_i = scale * scales[i / 16] * quants[i], with quants in [-levels, levels) and scales in
+// [-max_scale, max_scale).
 struct SymmetricGrid {
   int levels;
   int max_scale;
@@ -42,8 +44,8 @@ struct SymmetricFit {
   std::array<int8_t, kSuperBlockElements> quants{};
 };
 
-// `values` holds kSuperBlockElements floats of magnitude up to 1e9. `scale` is infinity when the
-// values exceed what half precision reaches; the caller checks.
+// `values` holds kSuperBlockElements floats of magnitude up to 1e9. `scale` is infinity if the
+// values exceed the range of half precision; the caller checks.
 AffineFit fit_affine(const float* values, const AffineGrid& grid);
 SymmetricFit fit_symmetric(const float* values, const SymmetricGrid& grid);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// mmap and its failures, said in words.
+// Implements mapped files with mmap, with a message for each failure.
 #include "files/mapped_file.h"
 
 #include <fcntl.h>
@@ -33,7 +33,7 @@ class Descriptor {
   int fd_;
 };
 
-// The mapped files as a list that a signal handler may walk: entries are reused, never freed.
+// The mapped files, in a list that a signal handler may walk: entries are reused, never freed.
 struct Mapping {
   std::atomic<const std::byte*> data = nullptr;  // null: the entry is free
   size_t size = 0;
@@ -41,7 +41,7 @@ struct Mapping {
   Mapping* next = nullptr;
 };
 std::atomic<Mapping*> mappings = nullptr;
-std::mutex mappings_mutex;  // held by those who change the list
+std::mutex mappings_mutex;  // held while the list is changed
 
 void enlist(const std::byte* data, size_t size, const std::string& source) {
   std::scoped_lock lock(mappings_mutex);
@@ -100,7 +100,7 @@ std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : source_(path.string()) {
-  // Non-blocking, so that a named pipe is refused below instead of waited for.
+  // Non-blocking, so that opening a named pipe does not wait; it is rejected below.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) throw file_error("[{}] cannot open: {}", source_, reason(errno));
   struct stat status {};
@@ -123,7 +123,7 @@ void MappedFile::Unmap::operator()(const std::byte* data) const {
   ::munmap(const_cast<std::byte*>(data), size);
 }
 
-// A page shared with a neighbour must not be dropped.
+// A page that `part` shares with its neighbours must not be dropped.
 void MappedFile::release(std::span<const std::byte> part) const {
   RIDGE_CHECK(part.data() >= data_.get() && part.data() + part.size() <= data_.get() + size_,
               "the span is not part of {}", source_);
@@ -132,8 +132,8 @@ void MappedFile::release(std::span<const std::byte> part) const {
   begin = (begin + page - 1) / page * page;
   if (end != size_) end = end / page * page;
   if (begin >= end) return;
-  ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin,
-            MADV_DONTNEED);  // a hint: failure is fine
+  // A hint: failure is fine.
+  ::madvise(const_cast<std::byte*>(data_.get()) + begin, end - begin, MADV_DONTNEED);
 }
 
 std::string read_small_file(const std::filesystem::path& path, size_t most_bytes) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file's bytes, mapped read-only. It does not interpret
-// them; formats do, through bounds-checked spans.
+// A file's bytes, mapped read-only. The file formats interpret them through bounds-checked spans.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +21,9 @@ std::span<const std::byte> checked_part(std::span<const std::byte> bytes,
 
 class MappedFile {
  public:
-  // A bad-file Error says whether the path is missing, unreadable, a folder or other non-file, or
-  // empty. If another process shortens the file later, or its disk fails, reads of the lost part
-  // raise SIGBUS; unreadable_file() then says which file it was.
+  // Throws a bad-file Error that states whether the path is missing, unreadable, a folder or other
+  // non-file, or empty. If another process shortens the file later, or its disk fails, reads of the
+  // lost part raise SIGBUS; unreadable_file() then identifies the file.
   explicit MappedFile(const std::filesystem::path& path);
 
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
@@ -34,7 +33,7 @@ class MappedFile {
   }
   const std::string& source() const { return source_; }  // the path, as messages name it
 
-  // A hint: drop the whole pages of `part` from memory (they can be read again).
+  // Drops the whole pages of `part` from memory, as a hint; they can be read again.
   void release(std::span<const std::byte> part) const;
 
  private:
@@ -48,12 +47,13 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The text of a file of at most `most_bytes`; Errors as of MappedFile, and for a larger one.
+// The text of a file of at most `most_bytes`. Throws the Errors of MappedFile, and one if the file
+// is larger.
 std::string read_small_file(const std::filesystem::path& path, size_t most_bytes);
 
 // Whether the address lies in a mapped file. Safe in a signal handler.
 bool is_mapped(const void* address);
-// What to say where reading a mapped address raised SIGBUS: which file it is, and whether it shrank.
+// The message for a SIGBUS at a mapped address: which file it is, and whether it shrank.
 std::string unreadable_file(const void* address);
 
 }  // namespace ridge::files

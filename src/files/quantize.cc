@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values to blocks: the simple types by the format's
-// rule, the K types by packing what the search found.
+// Encodes values as blocks: the simple types by the format's rule, the K types by packing the
+// results of the search in k_quants.h.
 #include "files/quantize.h"
 
 #include <algorithm>
@@ -16,13 +16,14 @@ namespace ridge::files {
 namespace {
 
 constexpr uint16_t kHalfInfinity = 0x7c00;
-// Beyond what any block type reaches (Q6_K: 65504 x 128 x
-// 32 = 2.7e8); keeps the searches' sums far from overflow.
+// Above the range of any block type (Q6_K: 65504 x 128 x 32 = 2.7e8), and keeps the sums of the
+// searches far from overflow.
 constexpr float kMaxMagnitude = 1e9f;
 
 bool is_finite_half(uint16_t bits) { return (bits & kHalfInfinity) != kHalfInfinity; }
 
-// 1 / scale, or 0 where a scale is too small to divide by; half precision makes it 0 anyway.
+// 1 / scale, or 0 if the scale is too small to divide by; half precision rounds such a scale to 0
+// anyway.
 float inverse(float scale) {
   const float result = 1 / scale;
   return std::isfinite(result) ? result : 0;
@@ -38,7 +39,7 @@ void set_fifth_bit(uint8_t* high_bits, int i, int q) {
   high_bits[i / 8] |= static_cast<uint8_t>((q >> 4) << (i % 8));
 }
 
-// The value of largest magnitude takes the lowest integer, -levels.
+// The scale that maps the value of largest magnitude to the lowest integer, -levels.
 float symmetric_scale(const float* x, int levels) {
   float peak = 0;
   for (int i = 0; i < kBlockElements; ++i)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader: header to table, and shards to one table. The writer is safetensors_writer.cc.
+// Reads a header into a tensor table, and joins shards into one table. The writer is
+// safetensors_writer.cc.
 #include "files/safetensors.h"
 
 #include <algorithm>
@@ -24,13 +25,13 @@ constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
 constexpr std::string_view kMetadataKey = "__metadata__";
 
-// Depth 3: the header, a tensor, its shape. Values: 30 bytes of text hold a few.
+// Depth 3: the header, a tensor, its shape. A few values take 30 bytes of text.
 constexpr JsonLimits kHeaderLimits{.max_depth = 3,
                                    .max_values = 4'000'000,
                                    .max_bytes = 100'000'000};
 
-// In ascending order of the reference implementation's
-// dtype rank; the writer sorts by it, descending.
+// In ascending order of the reference implementation's dtype rank; the writer sorts by it in
+// descending order.
 constexpr std::array<std::pair<DType, std::string_view>, 15> kNames = {{{DType::kBool, "BOOL"},
                                                                         {DType::kU8, "U8"},
                                                                         {DType::kI8, "I8"},
@@ -52,7 +53,8 @@ struct Extent {
   uint64_t end;
 };
 
-// One tensor of the header while it is checked; every message names file, tensor and field.
+// One tensor of the header while it is checked. Every message names the file, the tensor and the
+// field.
 class HeaderEntry {
  public:
   HeaderEntry(std::string_view source, const std::string& name, const Json& entry)
@@ -72,7 +74,7 @@ class HeaderEntry {
     if (rank > static_cast<size_t>(kMaxRank))
       throw field.fault(fmt::format("at most {} dimensions", kMaxRank), fmt::format("{}", rank));
     std::array<int64_t, kMaxRank> dims{};
-    int64_t positive = 1;  // `positive` skips zeros, which must not hide an overflow
+    int64_t positive = 1;  // product of the nonzero extents: a zero must not hide an overflow
     for (size_t i = 0; i < rank; ++i) {
       dims[i] = field.at(i).integer(0);
       if (__builtin_mul_overflow(positive, std::max<int64_t>(1, dims[i]), &positive))
@@ -133,7 +135,7 @@ TextMap read_metadata(const JsonField& json) {
   return metadata;
 }
 
-// The data is the tensors end to end: sorted by place, each begins where the one before ended.
+// Checks that the tensors fill the data end to end: each begins where the previous one ends.
 void check_end_to_end(std::string_view source,
                       std::span<const Placed> sorted,
                       uint64_t data_bytes) {
@@ -174,7 +176,7 @@ std::filesystem::path file_in_folder(const std::filesystem::path& folder) {
                    folder.string());
 }
 
-// A shard is a plain file name beside the index: nothing that leads elsewhere.
+// A shard must be a plain file name in the folder of the index, not a path that leads elsewhere.
 void check_shard_name(std::string_view source, const std::string& shard) {
   if (shard.empty() || shard == "." || shard == ".." ||
       shard.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The writer: a header that the reference implementation would have written, then the tensors.
+// Writes a header as the reference implementation would, then the tensors.
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kHeaderAlignmentBytes = 8;
 
-// JSON text of a string; invalid UTF-8 cannot be said in JSON.
+// JSON text of a string. Throws for invalid UTF-8, which JSON cannot represent.
 std::string quoted(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
@@ -72,7 +72,7 @@ std::string header_text(std::span<const TensorSource* const> order, const TextMa
   return text;
 }
 
-// Leaves the file written and synced, but not yet in its place.
+// Writes and syncs the file without renaming it into place.
 AtomicFile write_beside(const std::filesystem::path& path,
                         std::span<const TensorSource> tensors,
                         const TextMap& metadata) {
@@ -87,7 +87,7 @@ AtomicFile write_beside(const std::filesystem::path& path,
   return file;
 }
 
-// Consecutive runs of tensors, each at most max_bytes or a single tensor.
+// Consecutive groups of tensors, each of at most max_bytes or a single tensor.
 std::vector<std::span<const TensorSource>> split_into_shards(std::span<const TensorSource> tensors,
                                                              int64_t max_bytes) {
   std::vector<std::span<const TensorSource>> shards;

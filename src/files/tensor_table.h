@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a model file by name, whatever its format, and what a writer needs to know of one.
-// The bytes stay in the mapped file; this table owns none.
+// The tensors of a model file by name, in any format, and the description of a tensor to be
+// written. The bytes stay in the mapped file; the table owns none.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace ridge::files {
 
-// A tensor where it lies in its file: dense, row-major, little endian, perhaps unaligned.
+// A tensor in its file: dense, row-major, little endian, possibly unaligned.
 // bytes.size() == storage_bytes(dtype, shape.elements()).
 struct FileTensor {
   std::string name;
@@ -25,8 +25,9 @@ struct FileTensor {
   std::span<const std::byte> bytes;
 };
 
-// A tensor to be written. `read` is called once, when its turn comes; what it returns must stay
-// valid until the next tensor's `read`, so that a large model passes through one buffer.
+// A tensor to be written. `read` is called once, just before the tensor is written. The bytes that
+// it returns must stay valid until the `read` of the next tensor, so one buffer serves a large
+// model.
 struct TensorSource {
   std::string name;
   DType dtype;
@@ -44,7 +45,7 @@ class TensorTable {
 
   const std::vector<FileTensor>& all() const { return tensors_; }  // in the file's order
   const FileTensor* find(std::string_view name) const;             // null if absent
-  // A bad-file Error names the tensor that is missing, or the shape expected and found.
+  // Throws a bad-file Error that names the missing tensor, or the expected and the found shape.
   const FileTensor& at(std::string_view name) const;
   const FileTensor& at(std::string_view name, const Shape& expected) const;
 
@@ -58,10 +59,10 @@ class TensorTable {
   std::map<std::string, size_t, std::less<>> index_;
 };
 
-// tensor.read(), checked to be of the announced size.
+// Calls tensor.read() and checks that the result has the declared size.
 std::span<const std::byte> read_checked(const TensorSource& tensor);
 
-// A source over bytes that outlive the writing.
+// A source for a tensor of a file, whose bytes must stay valid until they are written.
 TensorSource source_of(const FileTensor& tensor);
 
 }  // namespace ridge::files

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One list for the whole program, and a lock on each temporary that other programs can see.
+// Keeps one list of temporaries for the process, and a lock on each one that other processes can
+// see.
 #include "files/unfinished.h"
 
 #include <fcntl.h>
@@ -24,11 +25,11 @@ constexpr int kAttempts = 10;
 constexpr int kNameAttempts = 100;
 constexpr std::string_view kPrefix = ".ridge-tmp-";
 
-// Never destroyed: threads may end after main does.
+// Never destroyed, because threads may outlive main.
 struct List {
   std::mutex mutex;
   std::set<fs::path> paths;
-  std::set<fs::path> cleaned;  // folders without what others left behind
+  std::set<fs::path> cleaned;  // folders already cleared of abandoned temporaries
 };
 List& list() {
   static List* made = new List;
@@ -41,8 +42,8 @@ fs::path new_name(const fs::path& parent) {
   return parent / fmt::format("{}{}-{}", kPrefix, ::getpid(), counter++);
 }
 
-// Whether the lock is ours now, or cannot be had on this file system. Not where another program took
-// the name for left behind and removed it.
+// Whether this process now holds the lock, or the file system has no locks. False if another
+// process holds the lock or took the file for abandoned and removed it.
 bool is_ours(int fd) {
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
   struct stat status {};
@@ -67,7 +68,8 @@ void clean_once(const fs::path& parent) {
   remove_abandoned(folder);
 }
 
-// The first name whose `make` succeeds and whose lock is had. `make` returns a descriptor, or -1.
+// The first name for which `make` succeeds and the lock is acquired. `make` returns a descriptor,
+// or -1.
 template <typename Make>
 std::pair<fs::path, int> make_locked(const fs::path& parent, const Make& make) {
   clean_once(parent);
@@ -132,7 +134,8 @@ void remove_abandoned(const fs::path& parent) {
 void remove_unfinished() {
   std::scoped_lock lock(list().mutex);
   std::error_code ignored;
-  // Another thread may make a file in a folder that is going; its next one waits for the lock.
+  // Another thread may make a file in a folder while it is removed, hence the attempts; its next
+  // file waits for the lock.
   for (const fs::path& path : list().paths)
     for (int attempt = 0; attempt < kAttempts && fs::exists(path, ignored); ++attempt)
       fs::remove_all(path, ignored);

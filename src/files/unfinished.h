@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Temporary files and folders that have no right to stay unless they are finished. An interrupted
-// program removes its own; what a killed one left behind, the next that writes there removes.
-// Finishing is atomic_file.h's and atomic_folder.h's business.
+// Temporary files and folders that are removed unless they are finished. An interrupted program
+// removes its own. Those left behind by a killed program are removed by the next program that
+// writes there. atomic_file.h and atomic_folder.h do the finishing.
 #pragma once
 
 #include <filesystem>
 
 namespace ridge::files {
 
-// A temporary file or folder, named ".ridge-tmp-PID-N" and locked (flock) until the object goes. The
-// first one that a program makes in a folder removes those that are abandoned.
+// A temporary file or folder named ".ridge-tmp-PID-N", locked (flock) while the object exists. The
+// first one that a program makes in a folder removes the abandoned ones there.
 class Unfinished {
  public:
   Unfinished() = default;
-  // An empty file or folder in `parent`; no path where that fails, and errno says why.
+  // Makes an empty file or folder in `parent`. On failure the path is empty and errno has the
+  // reason.
   static Unfinished file(const std::filesystem::path& parent);
   static Unfinished folder(const std::filesystem::path& parent);
   ~Unfinished();
@@ -22,8 +23,8 @@ class Unfinished {
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }  // empty: none
-  int descriptor() const { return fd_; }  // of a file: open for writing, while the object is there
+  const std::filesystem::path& path() const { return path_; }  // empty if there is none
+  int descriptor() const { return fd_; }  // of a file: open for writing while the object exists
 
  private:
   Unfinished(std::filesystem::path path, int fd);
@@ -35,7 +36,8 @@ class Unfinished {
 // Removes temporaries in `parent` that no program holds a lock on.
 void remove_abandoned(const std::filesystem::path& parent);
 
-// Removes all of this program's, from any thread; for a program about to end. Waits for nothing.
+// Removes all temporaries of this program, for a program about to end. Any thread may call it; it
+// does not wait for the writers.
 void remove_unfinished();
 
 }  // namespace ridge::files

@@ -15,7 +15,8 @@ inline namespace graph {
 
 class Graph;
 
-// A nested graph (a generated cluster's program) is shared: copies of a node point to the same one.
+// A nested graph (the program of a generated cluster) is shared: copies of a node point to the same
+// one.
 using NestedGraph = std::shared_ptr<const Graph>;
 using AttrValue =
     std::variant<int64_t, double, bool, std::string, std::vector<int64_t>, NestedGraph>;
@@ -30,8 +31,8 @@ class Attrs {
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // The value of a required attribute; RIDGE_CHECKs its
-  // presence and type (the verifier admits no other).
+  // The value of a required attribute; RIDGE_CHECKs its presence and type (the verifier rejects any
+  // other).
   int64_t integer(std::string_view name) const { return get<int64_t>(name); }
   double real(std::string_view name) const { return get<double>(name); }
   bool flag(std::string_view name) const;  // absent = false

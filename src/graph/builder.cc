@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Node construction: attribute check, shape rule, storage of outputs, provenance.
+// Constructs nodes: checks attributes, applies the shape rule, sets the storage of outputs and the
+// provenance.
 #include "graph/builder.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ void check_input_count(const Op& op, size_t count) {
   throw usage_error("[{}] expected {} inputs, got {}", op.name, expected, count);
 }
 
-// Counts of work on 2^52 elements stay within 63 bits, and no machine holds as many.
+// Counts of work on 2^52 elements fit in 63 bits, and no machine has memory for as many.
 constexpr int64_t kMostElements = int64_t{1} << 52;
 
 void check_size(const Type& type, std::string_view what) {
@@ -57,12 +58,14 @@ Attrs complete_attrs(const Op& op, Attrs attrs) {
 ModelWork model_work(const Op& op, const Call& call) {
   if (op.model_work != nullptr) return op.model_work(call);
   Work forward = op.work == nullptr ? Work{} : op.work(call);
-  // The gradient of a product is two products of its size; other ops state their own closed form.
+  // The gradient of a matrix product is two products of its size; other ops have their own closed
+  // form.
   Work backward = forward.macs > 0 ? products(2 * forward.macs) : Work{};
   return {forward, backward};
 }
 
-// As Graph::find, in constant time: a model of thousands of layers names tens of thousands.
+// Like Graph::find, but in constant time: a model of thousands of layers has tens of thousands of
+// names.
 ValueId Builder::find(const std::string& name) {
   for (; indexed_ < graph_.values.size(); ++indexed_) {
     const Value& value = graph_.values[indexed_];
@@ -118,7 +121,8 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name,
   }
   for (const Type& type : types.outputs) check_size(type, op.name);
   for (const Type& type : types.outputs) {
-    // A view of stored bytes is stored too: an update through it must be seen as one.
+    // A view of stored bytes is stored too, because an update through the view must count as an
+    // update.
     Storage storage =
         op.kind == OpKind::kView ? graph_.value(node.inputs[0]).storage : Storage::kTemporary;
     graph_.values.push_back({type, storage, "", static_cast<NodeId>(graph_.nodes.size())});

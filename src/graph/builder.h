@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Appends nodes to a graph: infers types, checks attributes, keeps scope, phase and provenance.
+// Appends nodes to a graph: infers types, checks attributes, and records scope, phase and
+// provenance.
 #pragma once
 
 #include <string>
@@ -21,13 +22,13 @@ class Builder {
   const Type& type(ValueId value) const { return graph_.type(value); }
   const Shape& shape(ValueId value) const { return graph_.shape(value); }
 
-  // Values without a producer. A name already taken with
-  // the same type and storage gives the same value.
+  // Values without a producer. A name already taken with the same type and storage returns the same
+  // value.
   ValueId parameter(std::string name, Type type);
   ValueId input(std::string name, Type type);
   ValueId state(std::string name, Type type);
 
-  // Appends a node; usage Errors name the op, the inputs' types and the scope.
+  // Appends a node; a usage Error names the op, the inputs' types and the scope.
   ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   std::vector<ValueId> call_all(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
 
@@ -45,8 +46,8 @@ class Builder {
   Scope scope(std::string_view name) { return Scope(*this, name); }
   void set_phase(Phase phase) { phase_ = phase; }
 
-  // By default each node is a new origin: something that a model built. Inside `derive`, nodes
-  // stand for the origins given: what a pass, an expansion or differentiation made of them.
+  // By default each node is a new origin: something that a model built. Inside `derive`, new nodes
+  // carry the given origins instead: a pass, an expansion or differentiation made them from these.
   class Derive {
    public:
     Derive(Builder& builder, std::vector<Origin> from, std::string scope, Phase phase);
@@ -79,11 +80,11 @@ class Builder {
   std::vector<Origin> from_;
 };
 
-// Attributes filled with their defaults; a usage Error names an unknown, missing or mistyped one.
+// The attributes completed with defaults; a usage Error names an unknown, missing or mistyped one.
 Attrs complete_attrs(const Op& op, Attrs attrs);
 
-// Closed forms of a node as a model asks for it: the
-// op's own, or {work, 2 * macs + ...} derived from work.
+// The model work of a node: the op's own closed form, or else its work forward and twice its
+// products backward.
 ModelWork model_work(const Op& op, const Call& call);
 
 }  // namespace graph

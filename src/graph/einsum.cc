@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsing and classification of einsum letters.
+// Parses einsum notation and classifies its letters.
 #include "graph/einsum.h"
 
 #include <vector>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum notation for products of two operands, "nd,fd->nf": letters are axes, a letter missing
-// from the output is summed over, a letter in both operands and the output is a batch axis. No
-// repeated letters in one operand.
+// Einsum notation for products of two operands, "nd,fd->nf". Letters are axes: a letter missing
+// from the output is summed over, and a letter in both operands and the output is a batch axis. No
+// letter is repeated in one operand.
 #pragma once
 
 #include <string>
@@ -20,17 +20,17 @@ struct Einsum {
   std::string k;          // in a and b only
 
   std::string str() const { return a + "," + b + "->" + out; }
-  // x[N,in] and W[out,in] give y[N,out].
+  // Whether it is a projection: y[N,out] = x[N,in] W[out,in]^T.
   bool is_projection() const {
     return a.size() == 2 && batch.empty() && k.size() == 1 && a[1] == k[0] && b == n + k &&
            out == m + n && m.size() == 1;
   }
 };
 
-// Throws a usage Error for anything else than the form above.
+// Throws a usage Error for any other form.
 Einsum parse_einsum(std::string_view text);
 
-// The extent of each letter; throws when operands disagree with the notation or with each other.
+// The extent of each letter; throws if the operands disagree with the notation or with each other.
 class EinsumExtents {
  public:
   EinsumExtents(const Einsum& einsum, const Shape& a, const Shape& b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chains of letters.
+// Joins letters whose strides continue one another.
 #include "graph/einsum_axes.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ JoinedAxis join_letters(const std::string& letters,
                         Chain chain) {
   std::string order;
   for (char letter : letters)
-    if (extents[letter] != 1) order += letter;  // none at all counts: it empties the product
+    if (extents[letter] != 1) order += letter;  // an extent of 0 stays: it makes the product empty
   std::stable_sort(order.begin(), order.end(),
                    [&](char x, char y) { return first.step(x) < first.step(y); });
   if (order.empty()) return {};
-  // What continues order[begin], of letters ordered from the innermost to the outermost.
+  // The chain that begins at order[begin]; letters are ordered from the innermost to the outermost.
   auto chain_from = [&](size_t begin) {
     const char innermost = order[begin];
     JoinedAxis axis{extents[innermost], first.step(innermost), second.step(innermost), ""};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph queries and the small types of graph/op.h.
+// Implements graph queries and the small types of graph/op.h.
 #include "graph/graph.h"
 
 #include <fmt/ranges.h>
@@ -43,7 +43,7 @@ bool is_dense(const Shape& shape, const Layout& layout) {
   int64_t step = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     if (shape[axis] != 1 && layout.strides[axis] != step) return false;
-    step *= std::max<int64_t>(shape[axis], 1);  // as dense_strides
+    step *= std::max<int64_t>(shape[axis], 1);  // as in dense_strides
   }
   return true;
 }

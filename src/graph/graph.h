@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graph: values and nodes in SSA form; the node list
-// is the schedule. It knows no kernels and no devices.
+// The graph: values and nodes in SSA form. The order of the node list is the schedule. Kernels and
+// devices are not part of it.
 #pragma once
 
 #include <compare>
@@ -16,7 +16,7 @@
 namespace ridge {
 inline namespace graph {
 
-// Where a value's bytes live and how long.
+// Where the bytes of a value are stored, and for how long.
 enum class Storage : uint8_t {
   kParameter,  // in the store, by name, shared by the graphs of a program
   kInput,      // written by the host before a run
@@ -34,7 +34,7 @@ struct Value {
   NodeId producer = kNoNode;  // index into nodes, kNoNode for parameters, inputs, states
 };
 
-// A share in the work of a node that a model built: its id and whether forward or backward.
+// Work that a model built: the index of its record in Graph::origins, and the phase of the work.
 struct Origin {
   int32_t id = 0;
   Phase phase = Phase::kForward;
@@ -51,7 +51,7 @@ struct Node {
   std::vector<Origin> from;  // sorted, distinct
 };
 
-// What a model built, as it stood when it was built: model FLOPs are sums over these.
+// A node as the model built it. Model FLOPs are sums over these records.
 struct OriginRecord {
   std::string op;
   std::string scope;
@@ -64,7 +64,7 @@ class Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<OriginRecord> origins;
-  std::vector<ValueId> outputs;  // kept alive besides state updates
+  std::vector<ValueId> outputs;  // kept alive, as are state updates
 
   const Type& type(ValueId value) const { return values[static_cast<size_t>(value)].type; }
   const Shape& shape(ValueId value) const { return type(value).shape; }
@@ -75,11 +75,11 @@ class Graph {
   const Node* producer(ValueId id) const;
   ValueId find(std::string_view name) const;  // a named value, or kNoValue
 
-  // Each value's reading nodes, in schedule order.
+  // The nodes that read each value, in schedule order.
   std::vector<std::vector<NodeId>> users() const;
 };
 
-// Whether the node is there and of this very op.
+// Whether the node exists and is of this op.
 inline bool is_a(const Node* node, const Op& op) { return node != nullptr && node->op == &op; }
 inline bool is_a(const Node& node, const Op& op) { return node.op == &op; }
 
@@ -92,7 +92,8 @@ struct CallTypes {
   const Attrs* attrs;
 };
 
-// Whether the node must run although nothing reads its outputs: it updates a parameter or state.
+// Whether the node must run even if nothing reads its outputs, because it updates a parameter or
+// state.
 bool updates_store(const Graph& graph, const Node& node);
 std::vector<Alias> aliases(const Graph& graph, const Node& node);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From names in a weight file to stored parameters. A model starts with the identity; passes that
-// change a weight's storage (merge, shard, cast) put nodes between. Read backwards it saves
-// checkpoints under the file's names.
+// The graph that computes stored parameters from the tensors of a weight file. A model starts with
+// the identity; passes that change how a weight is stored (merge, shard, cast) insert nodes. Read
+// backwards, it saves checkpoints under the file's names.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface of an op: what a node may be, what it costs, how it differentiates, and how to test
-// it. Ops themselves live in ops/, kernels in the backends.
+// The interface of an op: its operands and types, cost, gradient, reference and test cases. The ops
+// are in ops/, their kernels in the backends.
 #pragma once
 
 #include <cstdint>
@@ -32,14 +32,14 @@ struct Type {
   std::string str() const;  // "f32[1024,512]"
 };
 
-// Arithmetic of one node. flops counts everything, 2 * macs included; `transcendentals` (exp, log,
-// tanh, ... evaluated) are part of flops by the table in docs/accounting.md and are kept apart
-// because they cost time.
+// Arithmetic of one node. `flops` counts everything, including 2 * macs. `transcendentals`
+// (evaluations of exp, log, tanh, ...) are part of flops by the table in docs/accounting.md; they
+// are also counted separately because they cost time.
 struct Work {
   int64_t macs = 0;
   int64_t flops = 0;
   int64_t transcendentals = 0;
-  Work& operator+=(const Work& other);  // an out-of-memory Error where the sum takes over 63 bits
+  Work& operator+=(const Work& other);  // out-of-memory Error if it exceeds 63 bits
   bool operator==(const Work& other) const = default;
 };
 inline Work products(int64_t macs) { return {macs, 2 * macs, 0}; }
@@ -47,28 +47,28 @@ inline Work arithmetic(int64_t flops, int64_t transcendentals = 0) {
   return {0, flops, transcendentals};
 }
 inline Work operator+(Work a, const Work& b) { return a += b; }
-Work times(int64_t n, const Work& work);  // an out-of-memory Error likewise
+Work times(int64_t n, const Work& work);  // out-of-memory Error if it exceeds 63 bits
 
-// What a node reads and writes once, in bytes, when the default (each operand once) is wrong.
+// The bytes that a node reads and writes, if the default (each operand once) is wrong.
 struct Traffic {
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
 };
 
-// Closed forms of what a model asks for, forward and backward, whatever kernels do later.
+// Closed forms of the work that a model requires, forward and backward, whatever kernels run later.
 struct ModelWork {
   Work forward;
   Work backward;
 };
 
-// A node's types and attributes, without a graph around it.
+// The types and attributes of a node, without its graph.
 struct Call {
   std::span<const Type> inputs;
-  std::span<const Type> outputs;  // empty while infer runs
+  std::span<const Type> outputs;  // empty during infer
   const Attrs& attrs;
 };
 
-// How a value lies in the buffer of its root, in elements.
+// The layout of a value in the buffer of its root, in elements.
 struct Layout {
   int64_t offset = 0;
   Strides strides;
@@ -80,30 +80,30 @@ enum class OpKind : uint8_t {
   kView,       // a new layout of the same buffer: no kernel, no bytes
   kPointwise,  // element by element over operands of one shape (broadcast through views)
   kPrimitive,  // one kernel that is not pointwise
-  kComposite,  // expands into others unless a pass chose to keep it whole (attribute `fused`)
-  kFused,      // put there by a pass only
+  kComposite,  // expands into other ops unless a pass keeps it whole (attribute `fused`)
+  kFused,      // made by passes only
 };
 
-// Which of a machine's ceilings the time of an op's kernels follows (cost/predict).
+// How the time of an op's kernels follows from the machine's ceilings (cost/predict).
 enum class TimeLaw : uint8_t {
   kRoofline,           // its arithmetic or its traffic, whichever takes longer
-  kWalk,               // the same element by element through any layout: runs and steps cost too
-  kProduct,            // as sampled products of its extents
-  kAttention,          // as sampled attention, forward
-  kAttentionBackward,  // and backward
+  kWalk,               // like kRoofline, but the runs and steps of its layouts cost time too
+  kProduct,            // from sampled products of its extents
+  kAttention,          // from sampled attention, forward
+  kAttentionBackward,  // from sampled attention, backward
 };
 
-// How many operands an op takes.
+// Number of operands of an op.
 inline constexpr int kAnyNumber = -1;
 struct OperandCount {
   int least = 1;
   int most = least;  // may be kAnyNumber
 };
 
-// One attribute that an op takes.
+// One attribute of an op.
 struct AttrSpec {
   std::string name;
-  AttrValue value;  // its alternative is the type; where the attribute may be absent, the default
+  AttrValue value;  // its variant alternative is the type; its value is the default if not required
   bool required = true;
 };
 
@@ -124,7 +124,7 @@ using Outputs64 = std::span<Tensor64>;
 // How a test fills an input.
 struct Fill {
   enum Kind { kNormal, kPositive, kIds, kPositions, kConstant, kDistinct } kind = kNormal;
-  // Normal: std; ids: exclusive bound; positions: sequence length; constant: value
+  // Normal: std; ids: exclusive bound; positions: sequence length; constant: value.
   double parameter = 1;
   bool differentiable = true;
 };
@@ -147,22 +147,22 @@ struct Op {
   OpKind kind = OpKind::kPrimitive;
   OperandCount operands = {};
   std::vector<AttrSpec> attrs = {};
-  TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops walk
-  // The inputs are the output's parts along the attribute
-  // `axis`: one that its producer wrote there costs nothing.
+  TimeLaw time_law = TimeLaw::kRoofline;  // pointwise ops use kWalk
+  // The inputs are the parts of the output along the attribute `axis`. A part that its producer
+  // wrote in place costs nothing.
   bool joins = false;
-  bool commutative = false;  // the two inputs may change places
+  bool commutative = false;  // the two inputs may be swapped
   std::string formula = {};  // the cost in words, for `ridge explain`
   // Output types; throws a usage Error that names the op for shapes that do not fit.
   std::vector<Type> (*infer)(const Call&) = nullptr;
   Work (*work)(const Call&) = nullptr;                       // null: none (views, copies, gathers)
   std::optional<Traffic> (*traffic)(const Call&) = nullptr;  // null: each operand once
   ModelWork (*model_work)(const Call&) = nullptr;            // null: {work, 2 * work for products}
-  // The gradients of the inputs (kNoValue for none), appended through the builder in the call.
+  // Returns the gradients of the inputs (kNoValue for none), built with the call's builder.
   std::vector<ValueId> (*gradient)(const GradientCall&) = nullptr;
-  // Composites: the same function out of primitives; returns one value per output.
+  // Composites: builds the same function from primitives; returns one value per output.
   std::vector<ValueId> (*expand)(Builder&, const Node&) = nullptr;
-  // Views: the output's layout on the input's buffer, or nothing where only a copy would do.
+  // Views: the output's layout on the input's buffer, or nullopt if only a copy is possible.
   std::optional<Layout> (*view)(const Call&, const Layout& input) = nullptr;
   // Which outputs update which inputs in place, for this call.
   std::vector<Alias> (*aliases)(const Call&) = nullptr;
@@ -171,12 +171,13 @@ struct Op {
   std::vector<Case> (*cases)() = nullptr;
 };
 
-// What an op's gradient sees. `node` is the forward node; `builder` appends to the same graph.
+// The arguments of an op's gradient. `node` is the forward node; `builder` appends to the same
+// graph.
 struct GradientCall {
   Builder& builder;
   const Node& node;
   std::span<const ValueId> output_gradients;  // kNoValue where no gradient flows
-  std::span<const bool> needed;               // per input: whether its gradient is asked for
+  std::span<const bool> needed;               // per input: whether its gradient is needed
 };
 
 // The explicit ordered list of ops.
@@ -184,7 +185,7 @@ class OpTable {
  public:
   explicit OpTable(std::vector<const Op*> ops);
   const Op* find(std::string_view name) const;
-  const Op& at(std::string_view name) const;  // usage Error with the nearest names when unknown
+  const Op& at(std::string_view name) const;  // usage Error with the nearest name if unknown
   std::span<const Op* const> all() const { return ops_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tree matching that keeps all ways open: an inner operand may have to be taken the other way round
+// Tree matching that keeps all alternatives: the operands of an inner node may have to be swapped
 // for an outer capture to fit.
 #include "graph/pattern.h"
 

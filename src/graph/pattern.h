@@ -5,8 +5,8 @@
 //                                                     any("weight")});
 //   for (const Match& match : normed_sum.matches(users, id)) ... match.value("x")
 //
-// A pattern stands for a value; its root for a node. Names may be given twice: then both must be
-// the same value.
+// A pattern matches a value; its root matches a node. If a name is used twice, both captures must
+// be the same value.
 #pragma once
 
 #include <functional>
@@ -34,15 +34,15 @@ class Match {
   const std::vector<NodeId>& readers(std::string_view name) const {
     return users_->of(value(name));
   }
-  const std::vector<NodeId>& nodes() const { return nodes_; }     // that the pattern named
-  const std::vector<ValueId>& leaves() const { return leaves_; }  // that any() stood for
-  // Origins of the nodes; of those behind the root.
+  const std::vector<NodeId>& nodes() const { return nodes_; }     // matched by the pattern's nodes
+  const std::vector<ValueId>& leaves() const { return leaves_; }  // matched by any()
+  // The origins of all matched nodes, and of all but the root.
   std::vector<Origin> from() const { return origins(0); }
   std::vector<Origin> from_behind() const { return origins(1); }
 
  private:
   friend class Pattern;
-  bool bind(const std::string& name, ValueId value);  // false when the name holds another value
+  bool bind(const std::string& name, ValueId value);  // false if the name holds another value
   std::vector<Origin> origins(size_t first) const;
 
   const Users* users_;
@@ -54,15 +54,15 @@ class Match {
 class Pattern {
  public:
   Pattern as(std::string name) &&;   // captures the value
-  Pattern once() &&;                 // nothing else may read the value
-  Pattern output(size_t number) &&;  // of a node that has several: 0 unless said
-  Pattern more() &&;                 // further operands may follow those that are named
-  // What a tree does not say: attributes, types.
+  Pattern once() &&;                 // only one node may read the value
+  Pattern output(size_t number) &&;  // which output of a node with several; 0 by default
+  Pattern more() &&;                 // further operands may follow the listed ones
+  // Conditions beyond the tree: attributes, types.
   using Condition = std::function<bool(const Graph&, const Node&)>;
   Pattern where(Condition condition) &&;
 
-  // All ways in which the node is the root of the pattern, preferred ones first: alternatives in
-  // their order, operands as they stand before commuted ones.
+  // All matches with the node as the root of the pattern, preferred ones first: alternatives in
+  // their order, operands in the given order before swapped ones.
   std::vector<Match> matches(const Users& users, NodeId root) const;
 
  private:
@@ -84,23 +84,24 @@ class Pattern {
 
   Kind kind_;
   std::vector<const Op*> ops_;
-  std::vector<Pattern> inputs_;  // operands, alternatives, or what lies behind
-  std::string name_;             // of the capture, or of the node whose output is meant
+  std::vector<Pattern> inputs_;  // operands, alternatives, or the pattern behind
+  std::string name_;             // of the capture, or of the one that output_of refers to
   size_t output_ = 0;
   bool once_ = false;
   bool more_ = false;
   Condition condition_;
 };
 
-// A node of the op with these operands; without any, whatever its operands are.
+// A node of the op with these operands; if none are given, with any operands.
 Pattern node_of(const Op& op, std::vector<Pattern> inputs = {});
 // Any value.
 Pattern any(std::string name);
-// The first that matches, or another.
+// Any of the alternatives; the first one is preferred.
 Pattern either(std::vector<Pattern> alternatives);
-// What stands behind any number of nodes of these ops, each taken by its first operand.
+// Matches `behind` through any number of nodes of these ops (or none), by their first operands.
 Pattern past(std::vector<const Op*> ops, Pattern behind);
-// Another output of the node whose output is captured under the name, to the left of this.
+// Another output of the node that produced the value captured as `name`, to the left of this
+// pattern.
 Pattern output_of(std::string name, size_t number);
 
 }  // namespace graph

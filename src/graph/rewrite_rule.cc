@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where rules apply is settled on the old graph; one walk makes the new one.
+// Determines on the old graph where rules apply, then makes the new graph in one walk.
 #include "graph/rewrite_rule.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ class Rewriting {
     for (NodeId id : without_need(match, is_replaced)) goes_[static_cast<size_t>(id)] = true;
   }
 
-  // The nodes of the match whose outputs are replaced or read by such nodes alone.
+  // The nodes of the match whose outputs are replaced or read only by such nodes.
   template <typename IsReplaced>
   std::vector<NodeId> without_need(const Match& match, const IsReplaced& is_replaced) const {
     std::vector<NodeId> nodes = match.nodes(), found;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Local rewrites as rules: where a pattern matches and nothing speaks against it, other nodes take
-// the place of those that it named.
+// Local rewrites as rules: where a pattern matches and a condition holds, new nodes replace the
+// matched ones.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,20 @@ inline namespace graph {
 
 struct RewriteRule {
   Pattern pattern;
-  // What speaks against it beside the pattern; null: nothing. The first way to match that holds is
-  // taken.
+  // A condition besides the pattern; null if there is none. The first match for which it holds is
+  // used.
   std::function<bool(const Match&)> holds;
-  // Makes the new nodes and says which values they replace. Of the nodes that the pattern named
-  // those go whose values are replaced or read by others that go alone.
+  // Makes the new nodes and calls Rewriter::replace for the values that they replace. A matched
+  // node is removed if its values are replaced or read only by removed nodes.
   std::function<void(Rewriter&, const Match&)> replace;
-  // The captured node in whose place the new nodes stand, for what they replace may be read before
-  // the root; empty: the root. Where a leaf of the pattern is made behind it nothing is replaced.
+  // The captured node in whose place the new nodes are inserted, because the values that they
+  // replace may be read before the root; empty for the root. The rule does not apply if a leaf of
+  // the pattern is produced after that place.
   std::string at = {};
 };
 
-// Each rule from the first root to the last, the first rule first. What a rule has taken, as its
-// root or for its root alone, is no root of later rules.
+// Applies the rules in order, each from the first root to the last. A node that a match has used as
+// its root, or that only its root needs, is not the root of later matches.
 Graph rewrite(const Graph& graph, const OpTable& ops, std::span<const RewriteRule> rules);
 
 }  // namespace graph

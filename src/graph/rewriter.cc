@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copying rewrites and dead-node removal.
+// Implements rewriting by copying, and the removal of dead nodes.
 #include "graph/rewriter.h"
 
 #include <algorithm>
@@ -68,8 +68,8 @@ Graph Rewriter::run(const std::function<bool(Rewriter&, NodeId)>& visit) {
 
 namespace {
 
-// The nodes listed, in that order, with ids renumbered;
-// values without a producer stay unless dropped.
+// The graph with the listed nodes in that order and ids renumbered. Values without a producer stay
+// unless dropped.
 Graph with_nodes(const Graph& graph,
                  std::span<const NodeId> order,
                  std::span<const ValueId> dropped) {

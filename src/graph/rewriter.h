@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rewrites a graph by building a new one: a pass walks the old nodes
-// in order and either lets each be copied or says what stands for its
-// outputs. Nodes that nothing needs any more fall away at the end.
+// Rewrites a graph by building a new one: a pass visits the old nodes in order, and either lets a
+// node be copied or replaces its outputs. Nodes that are no longer needed are removed at the end.
 #pragma once
 
 #include <functional>
@@ -21,25 +20,25 @@ class Rewriter {
   const Graph& old() const { return old_; }
   Builder& builder() { return builder_; }
 
-  // The new graph's value for an old one (its producer must have been copied or replaced already).
+  // The new graph's value for an old one, whose producer must have been copied or replaced already.
   ValueId map(ValueId old_value) const;
   std::vector<ValueId> map(std::span<const ValueId> old_values) const;
   bool is_mapped(ValueId old_value) const {
     return map_[static_cast<size_t>(old_value)] != kNoValue;
   }
 
-  // Copies a node with its inputs mapped. The same node
-  // with other attributes or inputs may be passed.
+  // Copies a node with its inputs mapped. A variant of the node with other attributes or inputs may
+  // be passed.
   std::vector<ValueId> copy(const Node& node);
-  // From here on `new_value` stands for `old_value`; types must be equal, but for passes that
-  // change element types (retype), where shapes must be.
+  // Maps `old_value` to `new_value` from now on. Types must be equal; retype is for passes that
+  // change element types and requires only equal shapes.
   void replace(ValueId old_value, ValueId new_value);
   void replace_all(std::span<const ValueId> old_values, std::span<const ValueId> new_values);
   void retype(ValueId old_value, ValueId new_value);
   // A parameter, input or state that the rewritten graph no longer has.
   void drop(ValueId old_value) { dropped_.push_back(map(old_value)); }
 
-  // Walks all old nodes; `visit` returns true when it has replaced the node's outputs itself.
+  // Visits all old nodes; `visit` returns true if it has replaced the node's outputs itself.
   Graph run(const std::function<bool(Rewriter&, NodeId)>& visit);
 
  private:
@@ -50,11 +49,11 @@ class Rewriter {
   std::vector<ValueId> dropped_;
 };
 
-// The graph without nodes whose outputs nobody reads and that update nothing. Named values that
-// lose all their readers stay, unless dropped: a parameter exists whether it is read or not.
+// The graph without nodes whose outputs are never read and that update nothing. Named values
+// without readers stay, unless dropped: a parameter exists whether it is read or not.
 Graph without_dead_nodes(const Graph& graph, std::span<const ValueId> dropped = {});
 
-// The graph with its nodes in the order given (a permutation that keeps producers before users).
+// The graph with its nodes in the given order (a permutation that keeps producers before users).
 Graph reordered(const Graph& graph, std::span<const NodeId> order);
 
 }  // namespace graph

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Printing of graphs; the parser is text_parse.cc.
+// Prints graphs; the parser is in text_parse.cc.
 #include "graph/text_form.h"
 
 #include <bit>
@@ -23,7 +23,7 @@ std::string quote(std::string_view text) {
   return quoted + "\"";
 }
 
-// A real always shows as one: 1.0, 1e-06, inf.
+// Prints a real so that it is not read as an integer: 1.0, 1e-06, inf.
 std::string print_real(double value) {
   std::string text = fmt::format("{}", value);
   bool marked = text.find_first_of(".einf") != std::string::npos;
@@ -46,7 +46,7 @@ std::string print_attr(const AttrValue& value) {
   return std::visit(Visitor{}, value);
 }
 
-// Bit by bit: -0.0 is no 0.0.
+// Compares reals bit by bit: -0.0 differs from 0.0.
 bool is_same(const AttrValue& a, const AttrValue& b) {
   const double *x = std::get_if<double>(&a), *y = std::get_if<double>(&b);
   if (x != nullptr && y != nullptr)
@@ -60,7 +60,7 @@ bool is_default(const Op& op, std::string_view name, const AttrValue& value) {
   return false;
 }
 
-// Defaults stay unsaid, so that an op's new attribute changes only texts that use it.
+// Omits defaults, so that an op's new attribute changes only texts that use it.
 std::string print_attrs(const Node& node) {
   std::string text;
   for (const auto& [name, value] : node.attrs)
@@ -107,7 +107,7 @@ std::string print(const Graph& graph, const PrintOptions& options) {
                         name(record.phase), print_work(record.work.forward),
                         print_work(record.work.backward));
   }
-  // Values in the order of their ids, so that reading the text gives them the same ones.
+  // Values are printed in the order of their ids, so that parsing the text assigns the same ids.
   size_t next = 0;
   auto print_named_until = [&](size_t end) {
     for (; next < end; ++next) {
@@ -118,7 +118,8 @@ std::string print(const Graph& graph, const PrintOptions& options) {
     }
   };
   for (const Node& node : graph.nodes) {
-    // Operands first, whatever their ids: a graph under construction may have them in any order.
+    // Operands come first, whatever their ids: a graph under construction may have them in any
+    // order.
     for (ValueId input : node.inputs)
       if (graph.value(input).producer == kNoNode) print_named_until(static_cast<size_t>(input) + 1);
     if (!node.outputs.empty()) print_named_until(static_cast<size_t>(node.outputs[0]));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsing of the text form: a token stream and one function a construct. Line breaks mean nothing.
+// Parses the text form: a token stream and one function per construct. Line breaks have no meaning.
 #include <charconv>
 #include <map>
 #include <set>
@@ -150,7 +150,7 @@ class Parser {
     fail("a phase before this");
   }
 
-  // Ascending, of `known` records.
+  // Origins in ascending order; their ids must be below `known`.
   std::vector<Origin> origins(size_t known) {
     std::vector<Origin> from;
     if (!accept("<")) return from;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who reads what.
+// Collects the readers of each value.
 #include "graph/users.h"
 
 namespace ridge {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph with the readers of each of its values. It keeps the graph's address.
+// A graph with the readers of each of its values. It keeps a reference to the graph.
 #pragma once
 
 #include <vector>

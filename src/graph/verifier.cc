@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of rules and the one check that needs the
-// whole schedule: no read of an overwritten version.
+// The table of rules, and the one check that needs the whole schedule: no read of an overwritten
+// version.
 #include "graph/verifier.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ std::string attrs_are_declared(const Graph& graph, NodeId id) {
 
 std::string work_has_origins(const Graph& graph, NodeId id) {
   const Node& node = graph.node(id);
-  // A view does no work; every other node must say whose work it does.
+  // A view does no work; every other node must have an origin for its work.
   if (node.op->kind != OpKind::kView && node.from.empty()) return "no origin";
   for (const Origin& origin : node.from)
     if (origin.id < 0 || origin.id >= static_cast<int32_t>(graph.origins.size()))
@@ -94,8 +94,7 @@ constexpr std::array kRules = {
                                   rule.reason, id, print(graph, graph.node(id))));
 }
 
-// For each value the buffer it lies in (through views
-// and updates in place), named by its first value.
+// For each value the first value in its buffer (through views and updates in place).
 std::vector<ValueId> buffers(const Graph& graph) {
   std::vector<ValueId> root(graph.values.size());
   for (size_t i = 0; i < root.size(); ++i) root[i] = static_cast<ValueId>(i);
@@ -111,10 +110,11 @@ std::vector<ValueId> buffers(const Graph& graph) {
   return root;
 }
 
-// Of the graph as a whole, so no function of a node.
+// It concerns the graph as a whole, so it has no function of a node.
 constexpr Rule kNoStaleReads{"no_stale_reads", "an update in place ends the old version", nullptr};
 
-// After an update, older versions of the buffer and their views hold other bytes than they promise.
+// After an update in place, older versions of the buffer and their views no longer hold their
+// values.
 void verify_versions(const Graph& graph) {
   std::vector<ValueId> root = buffers(graph);
   std::vector<int> buffer_version(graph.values.size(), 0);

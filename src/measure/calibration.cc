@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds of samples.
+// Runs the probes in rounds.
 #include "measure/calibration.h"
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace {
 
 using backends::Probe;
 
-// Rounds stop after this; with binding and filling operands the whole stays under 20 s on two
-// cores.
+// No new round starts after this time. Including binding and filling operands, calibration stays
+// under 20 s on two cores.
 constexpr double kBudgetNs = 13e9;
 constexpr int kLeastRounds = 3, kMostRounds = 15;
-// A sample this long makes the clock's 50 ns and its jitter one in a thousand.
+// In a sample of this length, the clock's 50 ns and its jitter are one part in a thousand.
 constexpr double kSampleNs = 150e3;
 constexpr int64_t kMostRepeats = 1 << 20;
-// Probes with longer samples are as steady with half as many.
+// Probes with longer samples need only half as many of them.
 constexpr double kLongNs = 20e6;
 
 double time_ns(const std::function<void()>& run, int64_t repeats) {
@@ -29,10 +29,10 @@ double time_ns(const std::function<void()>& run, int64_t repeats) {
   return now_ns() - begin;
 }
 
-// How one probe is sampled.
+// The sampling state of one probe.
 struct Sampling {
-  int64_t repeats = 0;  // runs a sample; 0: not yet warmed up
-  double spent_ns = 0;  // on the last sample, preparation included
+  int64_t repeats = 0;  // runs per sample; 0: not yet warmed up
+  double spent_ns = 0;  // time of the last sample, including preparation
 };
 
 void sample(Probe& probe, Sampling& sampling) {
@@ -68,8 +68,8 @@ void run_rounds(backends::ProbeList& probes, const CalibrationProgress& progress
       Sampling& sampling = samplings[&probe];
       const bool sits_out = round % 2 == 1 && sampling.spent_ns > kLongNs;
       if (!sits_out) sample(probe, sampling);
-      // Without a known number of rounds, the share of time spent is the better guess of the two
-      // late in the run.
+      // The number of rounds is not known in advance. Late in the run, the share of the time budget
+      // is the better estimate.
       const double by_round =
           (round + static_cast<double>(++done) / static_cast<double>(probes.size())) / kMostRounds;
       if (progress)

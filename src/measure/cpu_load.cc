@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counters of /proc/stat against this process's own.
+// Compares the counters of /proc/stat with this process's CPU time.
 #include "measure/cpu_load.h"
 
 #include <sched.h>
@@ -37,7 +37,7 @@ CpuLoad::Sample CpuLoad::now() {
   for (std::string line; std::getline(file, line);) {
     int cpu = 0;
     long long user = 0, nice = 0, system = 0, idle = 0, wait = 0, irq = 0, soft = 0, stolen = 0;
-    // "cpu0 ...": the line of all cpus has no number and does not match.
+    // Matches "cpu0 ..."; the line for all CPUs has no number and does not match.
     if (std::sscanf(line.c_str(), "cpu%d %lld %lld %lld %lld %lld %lld %lld %lld", &cpu, &user,
                     &nice, &system, &idle, &wait, &irq, &soft, &stolen) != 9)
       continue;

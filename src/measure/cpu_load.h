@@ -11,13 +11,13 @@ class CpuLoad {
  public:
   CpuLoad();
   // The share of the cores' time since construction that other programs used or a hypervisor took,
-  // 0 to 1; 0 where the counters cannot be read.
+  // 0 to 1; 0 if the counters cannot be read.
   double others_share() const;
 
  private:
   struct Sample {
-    double busy_s = 0;  // all programs' time on the allowed cores
-    double own_s = 0;   // this process's
+    double busy_s = 0;  // time of all programs on the allowed cores
+    double own_s = 0;   // time of this process
     double wall_s = 0;
     int cpus = 0;  // 0: unknown
   };

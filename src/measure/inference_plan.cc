@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of prefill and decode without a session, and their counts.
+// Builds and counts the graphs of prefill and decode without a session.
 #include "measure/inference_plan.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ridge::measure {
 namespace {
 
-// What most multiply-adds are made in: where a group of GEMMs rounds its input, in that.
+// The type of most MACs. GEMMs that round their activations count with the rounded type.
 std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std::string& dtype) {
   std::map<std::string, int64_t> macs;
   for (const cost::ProgramGraph& each : graphs)
@@ -27,14 +27,14 @@ std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std:
   return most == macs.end() ? dtype : most->first;
 }
 
-// Tokens of one run, and the positions that they reach.
+// The tokens of one run, and the end of their positions.
 struct Chunk {
   int64_t tokens = 0;
   int64_t reach = 0;
 };
 
-// As serve::Session::start cuts prompts of one length: a chunk holds the ends and beginnings of several,
-// but goes no further than one that it leaves unfinished.
+// Splits prompts of one length like serve::Session::start: a chunk may span several prompts, but it
+// ends at a prompt that it leaves unfinished.
 std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
   std::vector<Chunk> chunks;
   for (int64_t prompt = 0, done = 0; prompt < batch;) {
@@ -51,10 +51,12 @@ std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
   return chunks;
 }
 
-// Graphs by shape, made when first asked for, as a session's buckets are.
+// Graphs by shape, built on first use, like a session's buckets.
 class Planner {
  public:
-  Planner(const models::ModelFile& file, const InferenceExperiment& e, const passes::PassTarget& target)
+  Planner(const models::ModelFile& file,
+          const InferenceExperiment& e,
+          const passes::PassTarget& target)
       : file_(file), e_(e), target_(target) {
     serve::SessionOptions options = serve::checked(session_options(e, e.length), file.config());
     chunk_ = options.chunk;
@@ -62,7 +64,7 @@ class Planner {
                                       options.chunk);
   }
 
-  // Each graph once, in whatever order its runs and others' come.
+  // Returns each distinct graph once, with its number of runs.
   std::vector<cost::ProgramGraph> prefill() {
     std::vector<cost::ProgramGraph> graphs;
     for (const Chunk& chunk : prefill_chunks(e_.batch, e_.length, chunk_)) {
@@ -82,7 +84,7 @@ class Planner {
     return {at(models::InferenceTask::kDecode, e_.batch, e_.length)};
   }
 
-  // Of all graphs so far: one store, an arena each.
+  // Owned memory of all graphs so far: one store, and one arena per graph.
   int64_t owned_bytes() const {
     std::vector<cost::ProgramGraph> graphs;
     int64_t arenas = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counts, memory and predicted times of prefill and decode, derived from their graphs alone. They are
-// the same for a session that runs (inference_run.h) and for one that is only planned. Nothing runs.
+// Counts, memory and predicted times of prefill and decode, derived from their graphs alone. They
+// are the same for a session that runs (inference_run.h) and for one that is only planned. Nothing
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ record::RunRecord begin_phase(const InferenceExperiment& experiment,
                               const char* task,
                               const models::ModelConfig& config);
 // Adds the counts of a phase's graphs to its record, and returns the graphs with their predictions.
-// `ceilings` may be null: then nothing is predicted.
+// `ceilings` may be null; then nothing is predicted.
 std::vector<record::PredictedGraph> count_phase(std::span<const cost::ProgramGraph> graphs,
                                                 const cost::Ceilings* ceilings,
                                                 record::RunRecord& record);
 
 struct PhasePlan {
-  PhaseRecords records;     // as measure_phases makes them, without measured times
+  PhaseRecords records;     // as from measure_phases, without measured times
   int64_t owned_bytes = 0;  // both phases together: each graph has its own arena
 };
 // Throws the same Errors as a session for options out of range.
@@ -33,7 +34,7 @@ PhasePlan plan_phases(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
                       const passes::PassTarget& target,
                       const cost::Ceilings* ceilings);
-// Only the plan's owned bytes; faster than plan_phases.
+// Only PhasePlan::owned_bytes; faster than plan_phases.
 int64_t session_bytes(const models::ModelFile& file,
                       const InferenceExperiment& experiment,
                       const passes::PassTarget& target);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sessions under the clock.
+// Runs sessions and times them.
 #include "measure/inference_run.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace ridge::measure {
 namespace {
 
-// Prompts of a batch, and the ids behind them.
+// The prompts of a batch, with their ids.
 struct Prompts {
   Prompts(const InferenceExperiment& e, int64_t vocabulary) {
     for (int64_t slot = 0; slot < e.batch; ++slot) {
@@ -34,14 +34,14 @@ struct Prompts {
   std::vector<int32_t> tokens;
 };
 
-// Runs one thing in a session again and again, plain and instrumented.
+// Repeats one operation of a session, plain and instrumented.
 class Repetition {
  public:
   Repetition(serve::Session& session, backends::Instrument* instrument, std::function<void()> once)
       : session_(session), instrument_(instrument), once_(std::move(once)) {}
 
   void run(const Repeats& repeats) {
-    instrumented();  // warm-up; it tells which graphs run
+    instrumented();  // warm-up; it also records which graphs run
     const SamplingSchedule schedule =
         SamplingSchedule::inference(repeats.most, instrument_ != nullptr);
     const double begin = now_ns();
@@ -56,7 +56,7 @@ class Repetition {
     }
   }
 
-  // The graphs of a run in order; those that follow themselves are repeated.
+  // The graphs of a run in order. Consecutive runs of one graph are merged into its repeat count.
   std::vector<cost::ProgramGraph> graphs() const {
     std::vector<cost::ProgramGraph> graphs;
     for (const serve::Bucket* bucket : buckets_) {
@@ -110,8 +110,8 @@ class Repetition {
   Measurement measurement_;
 };
 
-// What is in memory of the file: weights that the store counts as its own where they are read in
-// place, pages that go where they are copied.
+// Bytes of the file's weights that are resident. The store counts them as its own if they are read
+// in place; if they are copied, their pages are released.
 int64_t resident_weights(const models::ModelFile& file) {
   int64_t bytes = 0;
   for (std::span<const std::byte> part : file.file_parts()) bytes += resident_bytes(part);
@@ -155,7 +155,7 @@ PhaseRecords measure_phases(const models::ModelFile& file,
                             const InferenceExperiment& e,
                             backends::Backend& backend,
                             const cost::Ceilings* ceilings) {
-  // What an instrument takes for itself is not the run's.
+  // Create the instrument first, so that its memory does not count as the run's.
   backend.instrument();
   ProcessMemory before = backend.taken_memory();
   int64_t foreign_bytes =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures prefill, decode, generation and the gain of the KV cache, and makes a record of each. It
-// prints nothing. Prompts are random ids: times do not depend on them.
+// prints nothing. Prompts are random ids, because times do not depend on them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ridge::measure {
 
-// How often to repeat a measurement: until the time budget is spent, within these bounds.
+// The number of repeats of a measurement: until the time budget is spent, within these bounds.
 struct Repeats {
   int64_t least = 4;
   int64_t most = 40;
@@ -37,15 +37,15 @@ struct PhaseRecords {
   record::RunRecord decode;
 };
 // Runs one session: prefills of `batch` prompts of `length` tokens, then decode steps whose tokens
-// attend to `length` KV entries. The first run of each is a warm-up; then plain and instrumented runs
-// alternate. `ceilings` may be null: then nothing is predicted.
+// attend to `length` KV entries. The first run of each is a warm-up; then plain and instrumented
+// runs alternate. `ceilings` may be null; then nothing is predicted.
 PhaseRecords measure_phases(const models::ModelFile& file,
                             const InferenceExperiment& experiment,
                             backends::Backend& backend,
                             const cost::Ceilings* ceilings);
 
-// Generates `tokens` for each of `batch` prompts twice: the first time builds the graphs; the second,
-// after one more prefill, is measured.
+// Generates `tokens` tokens for each of `batch` prompts twice. The first generation builds the
+// graphs. The second one, after one more prefill, is measured.
 record::LatencyRecord measure_latency(const models::ModelFile& file,
                                       const InferenceExperiment& experiment,
                                       int64_t tokens,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's own clock around the backend's probe.
+// Times the backend's probe with the host's clock.
 #include "measure/launch_rate.h"
 
 #include "base/clock.h"

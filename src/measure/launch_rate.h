@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures how fast the host enqueues launches now, relative to the rate at calibration. A host that
-// makes each launch by itself changes speed within seconds, as other programs and heat slow it down.
+// Measures how fast the host enqueues launches now, relative to the rate at calibration. The speed
+// of a host that launches kernels one by one changes within seconds, because other programs and
+// heat slow it down.
 #pragma once
 
 #include <vector>
@@ -15,10 +16,10 @@ class LaunchRate {
   // `ceilings` may be null. Allocates the probe's memory.
   LaunchRate(backends::Backend& backend, const cost::Ceilings* ceilings);
 
-  // Whether the step time depends on the launch rate: the host makes each launch by itself.
+  // Whether the step time depends on the launch rate, because the host launches kernels one by one.
   bool matters() const { return probe_ != nullptr; }
-  // Times the probe once. It takes about 1 ms: after 10 ms of a nearly idle device a step takes up to
-  // a sixth longer.
+  // Times the probe once. It takes only about 1 ms, because after 10 ms on a nearly idle device a
+  // step takes up to a sixth longer.
   void sample();
   const std::vector<double>& samples() const { return samples_; }  // 1 = as at calibration
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collecting steps.
+// Collects the steps.
 #include "measure/measurement.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ void Measurement::fill(std::span<const record::PredictedGraph> graphs,
                        record::RunRecord& record) const {
   record.plain_wall_ns = plain_ns_;
   record.paired_wall_ns = paired_ns_;
-  // One reading before and one after each call.
+  // One clock reading before and one after each call.
   if (!instrumented_.empty())
     record.clock_ns = clock_reading_ns() * 2 * static_cast<double>(record.launches);
   record.step = record::make_step_record(graphs, instrumented_);

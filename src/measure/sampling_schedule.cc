@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fours of steps.
+// Groups of four steps.
 #include "measure/sampling_schedule.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Decides which steps of a run are instrumented, as a pure function of the step's index. Steps are
-// sampled in groups of four: plain, instrumented, instrumented, plain. Where the instrument is a clock
-// around each launch, the next group is the reverse, so that drift affects both kinds alike.
+// sampled in groups of four: plain, instrumented, instrumented, plain. If the instrument is a clock
+// around each launch, every second group is reversed, so that drift affects both kinds alike.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@ namespace ridge::measure {
 
 class SamplingSchedule {
  public:
-  // Training: half of the first 16 steps, then two of each 64, so that recording hardly slows a long
-  // run. With a device's recorder: one step in sixteen, at least one and at most eight in a run, since
-  // a recorded launch takes the host a fifth to a third longer.
+  // For training: half of the first 16 steps, then two of each 64, so that recording hardly slows a
+  // long run. With a device's recorder: one step in sixteen, at least one and at most eight in a
+  // run, because a recorded launch takes the host a fifth to a third longer.
   static SamplingSchedule training(int64_t steps, bool by_device);
-  // Inference, whose runs are short: the same, but seven runs with a device's recorder.
+  // For inference, whose runs are short: the same, but seven runs with a device's recorder.
   static SamplingSchedule inference(int64_t steps, bool by_device);
   static SamplingSchedule nothing(int64_t steps) { return {steps, 0, true}; }
 
-  // Steps from 0; warm-up steps are negative and never sampled.
+  // Steps count from 0; warm-up steps are negative and never sampled.
   bool is_sampled(int64_t step) const;
   bool is_instrumented(int64_t step) const;
 

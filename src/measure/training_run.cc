@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stepping a trainer under the clock, in rounds or at once, and filling the record.
+// Steps a trainer in rounds, times it and fills the record.
 #include "measure/training_run.h"
 
 #include <malloc.h>
@@ -27,7 +27,7 @@ record::RunRecord begin_record(const TrainingExperiment& e,
   return record;
 }
 
-// Freed pages that the allocator keeps would be counted as ours.
+// Returns freed pages to the system first; otherwise they would count as the experiment's memory.
 ProcessMemory settled_memory(const backends::Backend& backend) {
   ::malloc_trim(0);
   return backend.taken_memory();
@@ -100,7 +100,8 @@ void TrainingRun::run_round(int64_t steps) {
     settled_memory(backend_);
     counts_.memory.peak_was_reset = reset_peak_memory();
   }
-  // The device never waits for the host between plain steps that nothing is compared with.
+  // The device never waits for the host between plain steps that are not compared with instrumented
+  // ones.
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
     const bool none_under_way = begun_ == finished_;

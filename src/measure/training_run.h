@@ -23,7 +23,7 @@
 namespace ridge::measure {
 
 struct TrainingExperiment {
-  // Copied into the record; batch, sequence and micro-batches come from `step`
+  // Copied into the record; batch size, length and micro-batches come from `step`.
   record::Setting setting;
   models::ModelConfig config;
   train::StepOptions step;
@@ -31,11 +31,11 @@ struct TrainingExperiment {
   int64_t warmup_steps = 5;  // training steps that are not measured
   int64_t steps = 20;
   bool instrument = true;  // false: all steps are plain, and the record's step is empty
-  // Whether each step begins only when the one before is done. If false, only the steps that are
-  // compared with instrumented ones do; the others are enqueued while one is running.
+  // Whether each step begins only after the previous one is done. If false, this holds only for the
+  // steps that are compared with instrumented ones; the others are enqueued while one is running.
   bool waits = true;
-  // Resident memory that belongs to no experiment; empty: all that is resident when this one begins.
-  // Memory that other experiments hold beyond it is left out of the record.
+  // Resident memory that belongs to no experiment. If empty, it is all memory that is resident when
+  // this experiment begins. Memory of other experiments beyond it is left out of the record.
   std::optional<int64_t> foreign_bytes;
 };
 
@@ -46,14 +46,14 @@ struct StepEvent {
 };
 using StepListener = std::function<void(const StepEvent&)>;
 
-// A training experiment that runs in rounds, so that several can be interleaved and a disturbance of
-// the machine affects all of them. SamplingSchedule decides which steps are instrumented. More than
-// one experiment can run at a time only where the backend has no instrument. Where a step waits for
+// A training experiment that runs in rounds, so that several can be interleaved and a disturbance
+// of the machine affects all of them. SamplingSchedule decides which steps are instrumented. More
+// than one experiment can run at a time only if the backend has no instrument. If a step waits for
 // the host's launches, the launch rate is sampled before and after each round and before each plain
 // step that runs alone, so that its median and the steps' median cover the same moments.
 class TrainingRun {
  public:
-  // Builds the trainer. `ceilings` may be null: then nothing is predicted.
+  // Builds the trainer. `ceilings` may be null; then nothing is predicted.
   TrainingRun(const TrainingExperiment& experiment,
               backends::Backend& backend,
               const cost::Ceilings* ceilings,
@@ -66,7 +66,7 @@ class TrainingRun {
   train::Trainer& trainer() { return trainer_; }
 
  private:
-  // The step begins when the one before is done, and ends before the next begins.
+  // Whether the step begins after the previous one is done and ends before the next one begins.
   bool is_alone(int64_t step) const;
   bool may_begin() const;  // whether the next step may begin
   void finish(train::StepResult result);
@@ -82,7 +82,7 @@ class TrainingRun {
   int64_t others_bytes_;  // resident bytes of experiments that began earlier
   train::Trainer trainer_;
   train::WorkshopData data_;
-  record::RunRecord counts_;  // a step's counts and planned memory, before anything ran
+  record::RunRecord counts_;  // counts and planned memory of a step, from before the first run
   std::vector<record::PredictedGraph> graphs_;
   Measurement measurement_;
   std::vector<double> losses_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the layers, each with the ring of its kind.
+// Sums the sizes of the layers, each with the ring of its kind of layer.
 #include "models/cache_shape.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kWhat = "the KV cache";
 
-// Keys and values of `positions` in one layer.
+// Bytes of the keys and values of `positions` positions in one layer.
 int64_t layer_bytes(const ModelConfig& config, int64_t positions, DType dtype) {
   // Bounded by validate(): this does not overflow.
   int64_t position = 2 * config.kv_heads * config.head_size * info(dtype).bytes_per_block;

@@ -7,7 +7,7 @@
 namespace ridge::models {
 namespace {
 
-constexpr double kMostFactor = 1e30;  // of RoPE and of the attention's scale
+constexpr double kMostFactor = 1e30;  // for RoPE and for the scale of attention
 
 void expect_between(const char* field, int64_t value, int64_t most) {
   if (value < 1 || value > most)
@@ -47,7 +47,7 @@ int64_t ModelConfig::parameters() const {
   int64_t mlp = 3 * hidden * feed_forward;
   if (attention_bias) attention += (heads + 2 * kv_heads) * head_size + hidden;
   if (mlp_bias) mlp += 2 * feed_forward + hidden;
-  // Gemma 3 norms the input and the output of both halves, and the heads of q and k.
+  // Gemma 3 has norms on the input and the output of both halves, and on the heads of q and k.
   int64_t norms = family == Family::kGemma3 ? 4 * hidden + 2 * head_size : 2 * hidden;
   int64_t tables = vocabulary * hidden * (tied_head ? 1 : 2);
   return layers * (attention + mlp + norms) + hidden + tables;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model is, apart from its weights: extents and the choices of its family.
+// The configuration of a model: extents and the options of its family.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +35,12 @@ struct ModelConfig {
   bool rope_interleaved = false;  // pairs (x[2i], x[2i+1]) instead of (x[i], x[i+E/2])
   RopeScaling rope_scaling;
   double norm_eps = 1e-6;
-  double norm_offset = 0;  // added to a norm's weight: 1 where a file stores w of Gemma's (1 + w)
+  double norm_offset = 0;  // added to a norm's weight: 1 if a file stores w of Gemma's (1 + w)
   bool tied_head = true;
   bool attention_bias = false;  // on q, k, v and o
   bool mlp_bias = false;        // on gate, up and down
   // Gemma 3: norms before and after each half of a layer and on every head of q and k, windows, and
-  // its own constants.
+  // constants of its own.
   std::vector<bool> is_window_layer;  // per layer; empty: none
   int64_t window = 0;
   double window_rope_theta = 1e4;  // of window layers
@@ -49,11 +49,11 @@ struct ModelConfig {
   bool is_window(int64_t layer) const {
     return window > 0 && !is_window_layer.empty() && is_window_layer[static_cast<size_t>(layer)];
   }
-  int64_t parameters() const;  // the closed form of the architecture
+  int64_t parameters() const;  // in closed form
 };
 
-// Bounds of every extent, the same for each file format: no model comes near them, and no product or
-// sum of extents and their bytes overflows 63 bits within them.
+// Bounds of every extent, the same for each file format. They are far above any model, and within
+// them no product or sum of extents and their bytes overflows 63 bits.
 inline constexpr int64_t kMostVocabulary = int64_t{1} << 24;
 inline constexpr int64_t kMostHidden = int64_t{1} << 20;
 inline constexpr int64_t kMostLayers = 4096;
@@ -63,17 +63,17 @@ inline constexpr int64_t kMostFeedForward = int64_t{1} << 22;
 inline constexpr int64_t kMostContext = int64_t{1} << 27;
 inline constexpr int64_t kMostParameters = int64_t{1} << 44;
 
-// Throws a usage Error that names the field (as config.json has it): extents positive and bounded,
-// heads a multiple of KV heads, an even head size, finite factors.
+// Throws a usage Error that names the field (by its key in config.json): extents must be positive
+// and bounded, heads a multiple of KV heads, the head size even, factors finite.
 void validate(const ModelConfig& config);
 
-// tiny, small, medium, large: the sizes of the published training workshop.
+// tiny, small, medium and large: the sizes of the published training workshop.
 struct Preset {
   ModelConfig config;
   int64_t batch_size;
   int64_t sequence;
 };
 std::span<const Preset> presets();
-const Preset& preset(std::string_view name);  // usage Error that lists the names
+const Preset& preset(std::string_view name);  // throws a usage Error that lists the names
 
 }  // namespace ridge::models

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key by key.
+// Reads a model's configuration from GGUF metadata, key by key.
 #include "models/config_gguf.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace ridge::models {
 namespace {
 
-constexpr int64_t kMostExtent = int64_t{1} << 24;  // closer bounds are validate's
+constexpr int64_t kMostExtent = int64_t{1} << 24;  // validate() has tighter bounds
 
 class Reader {
  public:
@@ -35,8 +35,8 @@ class Reader {
     c_.tied_head = !has("output.weight");
     c_.attention_bias = has("blk.0.attn_q.bias");
     c_.mlp_bias = has("blk.0.ffn_down.bias");
-    // Llama's converter permutes the rows of q and k so
-    // that pairs lie side by side; Gemma's keeps halves.
+    // GGUF converters permute Llama's rows of q and k so that RoPE pairs are adjacent; for Gemma
+    // they keep halves.
     c_.rope_interleaved = c_.family == Family::kLlama;
     read_rope();
     if (c_.family == Family::kGemma3) read_gemma3();
@@ -83,7 +83,8 @@ class Reader {
     if (values != c_.head_size)
       throw file_error("[gguf] {}: expected value_length to equal key_length {}, found {}",
                        source(), c_.head_size, values);
-    // The table of embeddings says how many tokens there are; vocab_size is not always written.
+    // The embedding table determines the number of tokens, because vocab_size is not always
+    // present.
     const files::FileTensor& table = file_.tensors().at("token_embd.weight");
     if (table.shape.rank() != 2)
       throw file_error("[gguf] {}: expected token_embd.weight to have rank 2, found {}", source(),
@@ -127,11 +128,11 @@ class Reader {
   }
 
   void read_gemma3() {
-    c_.norm_offset = 0;  // the file has the 1 added
+    c_.norm_offset = 0;  // the file has the 1 already added
     c_.window = metadata_.integer(key("attention.sliding_window"), {1, kMostContext});
     c_.window_rope_theta = positive_or("rope.freq_base_swa", 1e4);
     int64_t pattern = extent_or("attention.sliding_window_pattern", 6);
-    if (c_.layers > kMostLayers) return;  // refused by validate
+    if (c_.layers > kMostLayers) return;  // validate() rejects it
     for (int64_t layer = 0; layer < c_.layers; ++layer)
       c_.is_window_layer.push_back((layer + 1) % pattern != 0);
     c_.attention_scale = gguf_attention_scale(c_);

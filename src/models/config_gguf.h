@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's configuration in GGUF metadata, read and
-// written, for the architectures "llama" and "gemma3".
+// Reads and writes a model's configuration in GGUF metadata, for the architectures "llama" and
+// "gemma3".
 #pragma once
 
 #include "files/gguf_file.h"
@@ -9,16 +9,17 @@
 
 namespace ridge::models {
 
-// A bad-file Error names the key, what was expected and what was found. Tensors are looked at where
-// the metadata is silent: a separate head, biases, llama3's frequency factors.
+// Throws a bad-file Error that names the key, what was expected and what was found. Tensors supply
+// what the metadata lacks: a separate head, biases, llama3's frequency factors.
 ModelConfig config_of_gguf(const files::GgufFile& file);
 
-// The keys that config_of_gguf reads, but for what tensors say. A usage Error names what GGUF
-// cannot say. The configuration is in GGUF's form: Llama's pairs side by side, no norm offset.
+// Writes the keys that config_of_gguf reads, except what tensors supply. Throws a usage Error for
+// what GGUF cannot represent. The configuration must be in GGUF's form: adjacent RoPE pairs for
+// Llama, no norm offset.
 void set_config(files::GgufWriter& writer, const ModelConfig& config);
 
-// What Gemma 3's queries are multiplied by: no key
-// says it, the number of layers and the head size do.
+// The factor on Gemma 3's queries. GGUF has no key for it; it follows from the number of layers and
+// the head size.
 double gguf_attention_scale(const ModelConfig& config);
 
 }  // namespace ridge::models

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The keys that config_gguf.cc reads, written; and what GGUF cannot say.
+// Writes the keys that config_gguf.cc reads, and rejects what GGUF cannot represent.
 #include <cmath>
 
 #include "base/error.h"
@@ -10,7 +10,8 @@ namespace {
 
 using files::GgufValue;
 
-// Layers see a window but each n-th; nothing else can be said.
+// The n for which each n-th layer has full attention and all others a window; GGUF can represent no
+// other pattern.
 uint32_t window_period(const ModelConfig& c) {
   int64_t period = 1;
   while (period <= c.layers && c.is_window(period - 1)) ++period;

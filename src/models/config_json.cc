@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Key by key.
+// Reads config.json, key by key.
 #include "models/config_json.h"
 
 #include <cmath>
@@ -16,10 +16,10 @@ namespace {
 
 using files::JsonField;
 
-// "rope_scaling" of old files and "rope_parameters" of
-// new ones; both name the kind "rope_type" or "type".
+// Reads "rope_scaling" of old files or "rope_parameters" of new ones; both call the kind
+// "rope_type" or "type".
 void read_scaling(const JsonField& rope, RopeScaling& scaling) {
-  rope.object();  // or an Error
+  rope.object();  // throws unless it is an object
   std::string kind =
       rope.has("rope_type") ? rope.text_or("rope_type", "") : rope.text_or("type", "default");
   if (kind == "default") return;
@@ -55,7 +55,7 @@ void read_rope(const JsonField& file, ModelConfig& c) {
   read_scaling(rope, c.rope_scaling);
 }
 
-// Which layers see a window only: named one by one, or every layer but each n-th.
+// Reads which layers attend to a window only: listed one by one, or all layers except each n-th.
 void read_windows(const JsonField& file, ModelConfig& c) {
   c.window = file.integer_or("sliding_window", 0);
   if (file.has("layer_types")) {
@@ -69,7 +69,7 @@ void read_windows(const JsonField& file, ModelConfig& c) {
   int64_t pattern =
       file.integer_or("sliding_window_pattern", file.integer_or("_sliding_window_pattern", 6));
   if (pattern < 1) throw file.fault("sliding_window_pattern >= 1", std::to_string(pattern));
-  if (c.layers > kMostLayers) return;  // refused by validate
+  if (c.layers > kMostLayers) return;  // validate() rejects it
   for (int64_t layer = 0; layer < c.layers; ++layer)
     c.is_window_layer.push_back((layer + 1) % pattern != 0);
 }
@@ -85,7 +85,7 @@ void read_activation(const JsonField& file, const ModelConfig& c) {
 
 ModelConfig parse_config(const nlohmann::json& document, std::string_view source) {
   JsonField file(document, std::string(source));
-  file.object();  // or an Error
+  file.object();  // throws unless it is an object
   ModelConfig c;
   std::string type = file.text_or("model_type", "llama");
   if (type != "llama" && type != "gemma3_text")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json in the key names of Hugging Face, read and written, for the Llama and Gemma 3
-// families, old and new RoPE keys.
+// Reads and writes config.json with Hugging Face's keys, for the Llama and Gemma 3 families, with
+// old and new RoPE keys.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,15 @@
 
 namespace ridge::models {
 
-// Takes a config.json or a folder that holds one. A bad-file Error names the key, what was expected
-// and what was found; unknown keys are ignored, since published files carry many.
+// Takes a config.json or a folder that contains one. Throws a bad-file Error that names the key,
+// what was expected and what was found. Unknown keys are ignored, because published files have
+// many.
 ModelConfig load_config(const std::filesystem::path& path);
 ModelConfig parse_config(const nlohmann::json& json, std::string_view source);
 
-// The text of a config.json that transformers reads, weights in `dtype` (f32, f16 or bf16). The
-// configuration is in Hugging Face's form: split halves in RoPE, Gemma's norms as w of (1 + w).
-// `tokenizer` may be null.
+// The text of a config.json that transformers reads, with weights in `dtype` (f32, f16 or bf16).
+// The configuration must be in Hugging Face's form: split halves in RoPE, Gemma's norms as w of
+// (1 + w). `tokenizer` may be null.
 std::string config_json(const ModelConfig& config,
                         DType dtype,
                         const text::TokenizerSpec* tokenizer);

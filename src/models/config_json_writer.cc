@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json as transformers writes it; RoPE under the new
-// key and under the old ones, which older versions read.
+// Writes config.json as transformers does, with RoPE under the new key and under the old ones that
+// older versions read.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// GGUF keeps fp32: 1e-6 there is 9.99999997e-07 in fp64. Written as the decimal that was meant.
+// GGUF stores fp32, where 1e-6 is 9.99999997e-07 in fp64. Returns the decimal that was meant.
 double meant(double value) {
   auto narrow = static_cast<float>(value);
   return static_cast<double>(narrow) == value ? json::parse(fmt::format("{}", narrow)).get<double>()
@@ -54,7 +54,7 @@ void add_gemma3(json& out, const ModelConfig& c) {
   out["layer_types"] = types;
   out["sliding_window"] = c.window;
   double scalar = 1 / (c.attention_scale * c.attention_scale);
-  // The scale was made from a whole number in every published model.
+  // In every published model the scale was derived from an integer.
   double rounded = std::round(scalar);
   out["query_pre_attn_scalar"] = std::abs(scalar - rounded) <= 1e-9 * scalar
                                      ? json(static_cast<int64_t>(rounded))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configuration, tokenizer and weights, each by its own writer.
+// Converts configuration, tokenizer and weights, each with its own writer.
 #include "models/convert.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFactors = "rope_freqs.weight";
 
-// Nothing where the model comes without one.
+// nullopt if the model has no tokenizer.
 std::optional<TokenizerFile> find_tokenizer(const ModelFile& file) {
   TokenizerFile found;
   if (file.is_gguf()) {
@@ -44,8 +44,9 @@ std::optional<TokenizerFile> find_tokenizer(const ModelFile& file) {
   return found;
 }
 
-// A vocabulary of the table's length: rows that no token names are holes. Tokens without a row can
-// only be special ones, which no text becomes unless it asks for them.
+// Resizes the vocabulary to the number of rows of the embedding table. Rows without a token become
+// unused ids. A normal or byte token without a row is an Error, because text may produce it; others
+// are left out.
 void fit_vocabulary(text::TokenizerSpec& spec,
                     int64_t rows,
                     const std::string& source,
@@ -71,7 +72,7 @@ void fit_vocabulary(text::TokenizerSpec& spec,
   spec.add_eos = spec.add_eos && spec.eos != text::kNoToken;
 }
 
-// One model on its way: what both formats need.
+// The state of one conversion that both formats share.
 class Conversion {
  public:
   Conversion(const ModelFile& file, const ModelConfig& form, const ConvertOptions& options)
@@ -101,7 +102,7 @@ class Conversion {
   }
   void note(std::string text) { result_.notes.push_back(std::move(text)); }
 
-  // Says what of the file is not written.
+  // Adds a note for each tensor of the file that is not written.
   void note_unread() {
     for (const files::FileTensor& tensor : file_.tensors().all())
       if (!read_.contains(tensor.name) && tensor.name != kFactors)
@@ -129,7 +130,7 @@ ModelConfig gguf_form(const ModelFile& file) {
   ModelConfig form = file.config();
   form.rope_interleaved = form.family == Family::kLlama;
   form.norm_offset = 0;
-  // config.json has no name, but its folder has.
+  // config.json has no name, so the folder's name is used.
   if (!file.is_gguf() && (form.name == "llama" || form.name == "gemma3_text"))
     form.name = fs::absolute(file.path()).lexically_normal().filename().string();
   return form;
@@ -142,8 +143,8 @@ ModelConfig folder_form(const ModelFile& file) {
   return form;
 }
 
-// Adds the parameters; says which types are not those
-// asked for. The type of most matrices' elements.
+// Adds the parameters, and notes for the types that differ from the requested one. Returns the
+// requested type, or the type of most matrix elements if none is requested.
 DType add_gguf_parameters(Conversion& made, const ConvertOptions& options) {
   std::map<DType, int64_t> elements, matrices;
   for (const Parameter& parameter : made.parameters()) {
@@ -179,8 +180,8 @@ ConvertResult convert_to_gguf(const ModelFile& file,
                               const fs::path& out,
                               const ConvertOptions& options) {
   Conversion made(file, gguf_form(file), options);
-  // First: a vocabulary of the configuration's length
-  // is made only once the table is known to have it.
+  // This comes first, because it checks that the embedding table has the length of the configured
+  // vocabulary; only then is a vocabulary of that length made.
   DType most = add_gguf_parameters(made, options);
   files::GgufWriter writer;
   std::vector<float> factors;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building with the shared parts. Weight names are those of Hugging Face checkpoints.
+// Builds graphs from the shared parts. Weight names are those of Hugging Face checkpoints.
 #include "models/decoder.h"
 
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace ridge::models {
 namespace {
 
-// Products read these where they lie; what else a file
-// may hold is turned into fp32 when it is loaded.
+// Matrix products read these types as stored. Other types in a file are converted to fp32 when they
+// are loaded.
 bool is_read_as_stored(DType dtype) {
   return is_block(dtype) || dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts that decoder families share while a graph is built: weights, norms, projections,
-// rotation, heads. Which parts make a layer is the family's own business (llama.cc, gemma3.cc).
+// The parts of a graph that decoder families share: weights, norms, projections, rotation, heads.
+// Each family builds its layers from them (llama.cc, gemma3.cc).
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ridge::models {
 
-// How the tokens of the flat axis see each other: whole sequences, or through a cache.
+// How the tokens of the flat axis attend to each other: in whole sequences, or through a cache.
 class AttentionForm {
  public:
   virtual ~AttentionForm() = default;
@@ -36,14 +36,14 @@ class Decoder {
     load_.set_phase(Phase::kLoad);
   }
 
-  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm; with `rows`
-  // i32[M] those of the tokens that it names [M,D], and nothing of the last layer is computed that
-  // only others need.
+  // ids and positions i32[N] -> the last hidden states [N,D] before the final norm. With `rows`
+  // i32[M], only those of the tokens at these rows [M,D]; the last layer then skips what only the
+  // other tokens need.
   ValueId build_layers(ValueId ids, ValueId positions, ValueId rows = kNoValue);
   // [M,D] -> logits [M,V].
   ValueId build_head(ValueId x);
 
-  // For families.
+  // For the families' layers.
   ValueId matrix(const std::string& name, Shape shape);     // as the file stores it
   ValueId vector(const std::string& name, int64_t extent);  // in fp32
   ValueId norm(ValueId x, const std::string& name);  // over the last axis of [N,D] or [N,heads,E]
@@ -53,12 +53,12 @@ class Decoder {
   struct Qkv {
     ValueId q, k, v;
   };
-  // Of a layer whose input is x; the norm before them included.
+  // For a layer with input x; includes the norm before the projections.
   Qkv project_qkv(ValueId x, const std::string& prefix);
   ValueId rotate(ValueId x, int64_t layer);
   ValueId attend(ValueId q, ValueId k, ValueId v, int64_t layer);  // -> [N,H*E]
-  // What goes on behind the attention of a layer: of the
-  // last one, only the tokens whose logits are computed. [N,...] -> [N or M,...]
+  // Last-token gather: in the last layer, keeps only the tokens whose logits are computed. Used on
+  // the values that follow a layer's attention. [N,...] -> [N or M,...]
   ValueId gather_last_tokens(ValueId x, int64_t layer);
   ValueId gated_mlp(ValueId x, const std::string& prefix, const char* activation);
 

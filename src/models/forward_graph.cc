@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inputs, attention forms and outputs of training and inference graphs around the families' layers.
+// Adds inputs, attention and outputs around the families' layers, for training and inference
+// graphs.
 #include "models/forward_graph.h"
 
 #include "base/error.h"
@@ -10,7 +11,7 @@
 namespace ridge::models {
 namespace {
 
-// Sequences of equal length side by side on the flat axis.
+// Sequences of equal length, concatenated on the flat axis.
 class WholeSequences final : public AttentionForm {
  public:
   explicit WholeSequences(int64_t sequence) : sequence_(sequence) {}
@@ -25,8 +26,8 @@ class WholeSequences final : public AttentionForm {
   int64_t sequence_;
 };
 
-// Tokens of any mix of sequences; each layer's keys and
-// values are appended to its cache and read from there.
+// Tokens of any mix of sequences. The keys and values of each layer are appended to its cache and
+// read from there.
 class CachedSequences final : public AttentionForm {
  public:
   CachedSequences(const CacheShape& cache, int64_t context) : cache_(cache), context_(context) {}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of Gemma 3: norms before and after each half and on every head of q and k, window and
-// full layers with their own rotations, a gated GELU. The scale of the embedding and the (1 + w) of
-// norms are the decoder's.
+// full layers with different rotations, a gated GELU. The scale of the embedding and the (1 + w) of
+// norms are in decoder.cc.
 #include <fmt/format.h>
 
 #include "models/decoder.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names of an inference graph's inputs and states, which the
-// host writes and reads. Inputs whose extent differs from bucket to
-// bucket carry it, since all graphs of a program share one store.
+// The names of an inference graph's inputs and states, which the host writes and reads. The name of
+// an input whose extent depends on the bucket includes that extent, because all graphs of a program
+// share one store.
 #pragma once
 
 #include <fmt/format.h>
@@ -26,9 +26,8 @@ inline constexpr const char* kSeeds = "seeds";
 inline constexpr const char* kBlockTable = "block_table";
 inline constexpr const char* kWindowBlockTable = "window_block_table";
 
-// States: the last sampled token of each slot i32[S], and its last
-// tokens i32[S,kRecentTokens] (cell p mod kRecentTokens holds the
-// token at position p, -1 = none), which the repeat penalty looks at.
+// States: the last sampled token of each slot i32[S], and its recent tokens i32[S,kRecentTokens]
+// for the repeat penalty (cell p mod kRecentTokens holds the token at position p, -1 = none).
 inline constexpr const char* kTokens = "tokens";
 inline constexpr const char* kRecent = "recent";
 inline constexpr int64_t kRecentTokens = 64;

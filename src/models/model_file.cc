@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Telling the formats apart.
+// Detects the format of a model and opens it.
 #include "models/model_file.h"
 
 #include "base/error.h"
@@ -10,7 +10,7 @@
 namespace ridge::models {
 namespace {
 
-// A folder may hold a GGUF file alone; of several none is meant more than the others.
+// The GGUF file of a folder without config.json. Several are an Error, because none is preferred.
 std::filesystem::path gguf_in(const std::filesystem::path& folder) {
   std::filesystem::path found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

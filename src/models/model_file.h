@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model on disk, GGUF or Hugging Face's folder: its configuration,
-// and its weights by parameter name where they lie in the mapping.
-// The tokenizer in the same place is tokenizer_file.h's business.
+// A model on disk, as a GGUF file or Hugging Face's folder: its configuration, and its weights by
+// parameter name, in place in the mapped file. The tokenizer in the same place is read by
+// tokenizer_file.h.
 #pragma once
 
 #include <filesystem>
@@ -20,11 +20,11 @@ namespace ridge::models {
 
 class ModelFile {
  public:
-  // A .gguf file, a folder with config.json and safetensors, or a .safetensors file or index beside
-  // its config.json. Bad-file Errors.
+  // Opens a .gguf file or a folder with one, a folder with config.json and safetensors, or a
+  // .safetensors file or index next to its config.json. Throws bad-file Errors.
   static ModelFile open(const std::filesystem::path& path);
-  // A config.json, or its folder, alone: a model of that shape whose matrices are bf16 that nobody
-  // stored, to be made up where times are all that is asked for.
+  // Opens only a config.json, or the one of a folder: a model of that shape without stored weights.
+  // Its matrices count as bf16 and can be made up where only times matter.
   static ModelFile open_shape(const std::filesystem::path& path);
   static ModelFile of_shape(const ModelConfig& config);
 
@@ -38,16 +38,16 @@ class ModelFile {
     return std::get<files::SafetensorsFile>(file_);
   }
 
-  // For build_inference_graph: a bad-file Error names a tensor that is missing or has another
-  // shape. The file must outlive the result.
+  // For build_inference_graph. Throws a bad-file Error that names a tensor that is missing or has
+  // another shape. The file must outlive the result.
   WeightLookup lookup() const;
-  // The bytes of a tensor by its name in the file; they live as long as this object.
+  // The bytes of a tensor by its name in the file; valid as long as this object.
   std::span<const std::byte> bytes(const std::string& name) const {
     return tensors().at(name).bytes;
   }
-  int64_t weight_bytes() const;  // of all tensors; of a shape alone, what bf16 would take
-  // Of all files; where each is mapped; and a hint of
-  // what is read no more, as of files::MappedFile.
+  int64_t weight_bytes() const;  // of all tensors; without weights, the size in bf16
+  // The size of all files, their mapped bytes, and a hint that a part is not read again, as in
+  // files::MappedFile.
   int64_t file_bytes() const;
   std::vector<std::span<const std::byte>> file_parts() const;
   void release(std::span<const std::byte> part) const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of one token is built, and what it looks up is noted.
+// Builds a graph of one token and records the parameters that it looks up.
 #include "models/parameter_list.h"
 
 #include "models/forward_graph.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parameters of a configuration, with their shapes. The list is what the graph asks for, so the
-// two cannot differ.
+// The parameters of a configuration, with their shapes. The list is recorded while a graph is
+// built, so it cannot differ from the graph.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@
 namespace ridge::models {
 
 struct Parameter {
-  std::string name;  // Hugging Face's
-  Shape shape;       // row-major: [out, in] of a matrix
+  std::string name;  // as in Hugging Face's files
+  Shape shape;       // row-major: [out, in] for a matrix
 };
 
-// In the order of the graph: the table of embeddings,
-// the layers, the last norm, a head that is not tied.
+// In the order of the graph: the embedding table, the layers, the last norm, and the head unless it
+// is tied.
 std::vector<Parameter> parameters_of(const ModelConfig& config);
 
 bool is_norm(std::string_view parameter);
-// Queries' and keys' rows (and biases) lie in the order of the pairs that RoPE turns.
+// True for the weights and biases of q and k, whose rows are in the order of RoPE's pairs.
 bool is_rotated(std::string_view parameter);
-// The matrix that makes logits: the head, or the table of embeddings where it is tied.
+// The matrix that computes logits: the head, or the embedding table if the head is tied.
 bool is_head(const ModelConfig& config, std::string_view parameter);
 
 }  // namespace ridge::models

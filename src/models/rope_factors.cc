@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The share of a frequency that stays as it was is a line in the frequency, cut off at 0 and 1: two
-// points in between give the line.
+// The share of a frequency that stays unscaled is linear in the frequency, clamped to [0, 1]. Two
+// points in between determine the line.
 #include "models/rope_factors.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridge::models {
 namespace {
 
-// Turns per position of frequency i of `half`.
+// Rotations per position of frequency i of `half`.
 double turns(size_t i, size_t half, double theta) {
   return std::pow(theta, -static_cast<double>(i) / static_cast<double>(half)) /
          (2 * std::numbers::pi);

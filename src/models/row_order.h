@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the rows of q and k lie: RoPE turns the pairs (2i, 2i + 1) of a head where they are
-// interleaved, (i, i + E/2) where a head is cut into halves. A row goes from one order to the
-// other; the numbers in it stay.
+// The order of the rows of q and k. RoPE rotates the pairs (2i, 2i + 1) of a head if they are
+// interleaved, and (i, i + E/2) if a head is split into halves. Rows move from one order to the
+// other; the numbers in a row stay.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class RowOrder {
         to_interleaved_(to_interleaved) {}
 
   bool moves() const { return moves_; }
-  // The place of a row of all heads.
+  // The new index of a row, counted over all heads.
   int64_t at(int64_t row) const {
     if (!moves_) return row;
     int64_t half = head_size_ / 2, in_head = row % head_size_, head = row - in_head;

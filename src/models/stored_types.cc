@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table of types, and the rules.
+// The table of types, and the rules for choosing one.
 #include "models/stored_types.h"
 
 #include <array>
@@ -11,8 +11,8 @@ namespace {
 
 struct Row {
   DType type;
-  DType shorter;       // the type for rows that are no whole blocks
-  uint32_t file_type;  // llama.cpp's number, of the plain form where there are several
+  DType shorter;       // the type for rows that are not whole blocks
+  uint32_t file_type;  // llama.cpp's number, of the plain variant if there are several
 };
 constexpr std::array<Row, 13> kRows = {{
     {DType::kQ2_K, DType::kQ4_0, 10},
@@ -60,7 +60,7 @@ DType gguf_type(const ModelConfig& config,
                 DType stored,
                 std::optional<DType> asked) {
   if (parameter.shape.rank() < 2) return DType::kF32;
-  if (!asked) return find(stored) != nullptr ? stored : DType::kF32;  // fp64, fp8
+  if (!asked) return find(stored) != nullptr ? stored : DType::kF32;  // fp64 and fp8 become fp32
   if (find(*asked) == nullptr)
     throw usage_error("[type] expected one of {}, got {}", convertible_types(true), name(*asked));
   int64_t row = parameter.shape.back();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which element type each weight of a written model gets. It converts nothing.
+// Chooses the element type of each weight of a written model. weight_writer.h does the conversion.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace ridge::models {
 
-// The types that `ridge convert --type` takes, as it spells them: "q4_0, ..., f32".
+// The types that `ridge convert --type` accepts, as it spells them: "q4_0, ..., f32".
 std::string convertible_types(bool gguf);
 
-// GGUF: vectors in fp32. A matrix gets `asked`, or keeps its own type where nothing is asked. Two
-// exceptions: rows that are not whole blocks of a type get the next type with shorter blocks (q2_k
-// and q3_k: q4_0, q4_k: q5_0, q5_k: q5_1, q6_k: q8_0; then f16), and the matrix that makes logits
-// gets at least q6_k or q8_0, since every token's error is its error.
+// GGUF: vectors are in fp32. A matrix gets the type `asked`, or keeps its own if none is asked.
+// There are two exceptions. If rows are not whole blocks of a type, the next type with shorter
+// blocks is used (q2_k and q3_k: q4_0, q4_k: q5_0, q5_k: q5_1, q6_k: q8_0; then f16). The matrix
+// that computes logits gets at least q6_k or q8_0, because its error affects every token.
 DType gguf_type(const ModelConfig& config,
                 const Parameter& parameter,
                 DType stored,
                 std::optional<DType> asked);
 
-// Hugging Face: one type for all. `asked`, or the one in which all matrices are stored where it is
-// a float type of 16 or 32 bits, else fp32.
+// Hugging Face: one type for all weights: `asked`, else the type in which all matrices are stored
+// if it is a float type of 16 or 32 bits, else fp32.
 DType folder_type(const ModelFile& file,
                   std::span<const Parameter> parameters,
                   std::optional<DType> asked);
 
-// "general.file_type": what most of the matrices are.
+// "general.file_type" of a file whose matrices are mostly of this type.
 uint32_t gguf_file_type(DType type);
 
 }  // namespace ridge::models

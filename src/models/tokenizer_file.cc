@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which reader a path needs, and the files that stand beside a tokenizer.json.
+// Chooses the reader for a path, and reads the files next to a tokenizer.json.
 #include "models/tokenizer_file.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using text::TokenizerSpec;
 
 constexpr size_t kMostEnds = 1024;  // ids that end a generation
 
-// The document of an optional file; null where it does not exist.
+// The document of an optional file; null if the file does not exist.
 json read_if_there(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return nullptr;
@@ -63,7 +63,7 @@ void read_ends(const JsonField& config, TokenizerSpec& spec) {
     add_end(spec, static_cast<int32_t>(value.at(i).integer(0, last)));
 }
 
-// The template is text, or a list of named ones, of which "default" is meant.
+// The template is a text, or a list of named ones, of which "default" is used.
 std::string template_in(const JsonField& config) {
   if (!config.has("chat_template")) return "";
   JsonField value = config.at("chat_template");
@@ -95,7 +95,8 @@ void read_tokenizer_config(const JsonField& config, TokenizerSpec& spec) {
   if (config.has("add_eos_token")) spec.add_eos = config.at("add_eos_token").flag();
 }
 
-// The first of the two files that says it; transformers prefers generation_config.json too.
+// Uses the first of the two files that has the ids; transformers prefers generation_config.json
+// too.
 void read_generation(const fs::path& folder, TokenizerSpec& spec) {
   add_end(spec, spec.eos);
   for (const char* name : {"generation_config.json", "config.json"}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GGUF's keys tokenizer.*, read and written.
+// Reads and writes GGUF's keys tokenizer.*.
 #include <algorithm>
 #include <array>
 
@@ -22,7 +22,7 @@ constexpr const char* kScores = "tokenizer.ggml.scores";
 constexpr const char* kMerges = "tokenizer.ggml.merges";
 constexpr const char* kChatTemplate = "tokenizer.chat_template";
 
-// tokenizer.ggml.pre of byte-level models; the first of a kind is the one that is written.
+// tokenizer.ggml.pre of byte-level models; the first name of a kind is the one that is written.
 struct GgufPreTokenizer {
   std::string_view name;
   PreTokenizer kind;
@@ -105,9 +105,9 @@ class Reader {
     return static_cast<int32_t>(m_.integer(key, {0, std::min<int64_t>(count, INT32_MAX) - 1}));
   }
 
-  // What a file leaves out means what SentencePiece's own models had: <unk>, <s>, </s> first, a
-  // space before the text and <s> before that. Byte-level files that leave it out have none of it,
-  // but for Llama 3, whose models want BOS.
+  // The defaults of SentencePiece are those of its own models: ids 0, 1 and 2 are <unk>, <s> and
+  // </s>, and <s> and a space come before the text. Byte-level files have no such defaults, except
+  // that Llama 3's models expect BOS.
   void read_ids() {
     bool pieces = spec_.kind == TokenizerKind::kSentencePieceBpe;
     spec_.unknown = id("tokenizer.ggml.unknown_token_id", pieces ? 0 : text::kNoToken);
@@ -149,8 +149,7 @@ std::string_view pre_name(const TokenizerSpec& spec) {
       spec.whole_piece_first ? " with whole pieces first" : " without whole pieces first");
 }
 
-// GGUF numbers its types from 1 in the order of
-// TokenType. A hole must have a name of its own there.
+// GGUF numbers its types from 1 in the order of TokenType. An unused id needs a unique name there.
 void set_vocabulary(files::GgufWriter& writer, const TokenizerSpec& spec) {
   std::vector<std::string> tokens = spec.tokens;
   std::vector<int32_t> types;
@@ -189,8 +188,7 @@ void set_tokenizer(files::GgufWriter& writer,
   set_id("tokenizer.ggml.eos_token_id", spec.eos);
   set_id("tokenizer.ggml.unknown_token_id", spec.unknown);
   set_id("tokenizer.ggml.padding_token_id", spec.padding);
-  // Readers find ends of a turn by name; one beyond
-  // EOS that they would not find has a key of its own.
+  // Readers find ends of a turn by name. One besides EOS that they would not find gets its own key.
   for (int32_t end : spec.end_of_generation)
     if (end != spec.eos && !ends_generation(spec.tokens[static_cast<size_t>(end)])) {
       set_id("tokenizer.ggml.eot_token_id", end);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hugging Face's tokenizer.json, of byte-level BPE and of SentencePiece-style BPE. Whatever Ridge
-// would do otherwise than the file says (another normalizer, another cut, lossy options) is
-// refused; nothing is guessed.
+// Reads Hugging Face's tokenizer.json, for byte-level BPE and SentencePiece-style BPE. A file that
+// Ridge cannot follow exactly (another normalizer, another split, lossy options) is rejected;
+// nothing is guessed.
 #include <algorithm>
 #include <limits>
 #include <unordered_map>
@@ -20,18 +20,18 @@ using text::TokenizerKind;
 using text::TokenizerSpec;
 using text::TokenType;
 
-// Ids may leave gaps, but no more: each id up to the last one takes memory.
+// The most unused ids in a file. They are limited because each id up to the last one takes memory.
 constexpr size_t kMostHoles = 65536;
 constexpr const char* kSpaceMarkName = "\"\\xe2\\x96\\x81\"";  // U+2581 as messages show it
 
-// Llama 3's pattern as its files write it; kLlama3Pattern says the same without the case flag.
+// Llama 3's pattern as its files write it; kLlama3Pattern is equivalent, without the case flag.
 constexpr std::string_view kLlama3AsWritten =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kGpt2AsWritten =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// A normalizer, pre-tokenizer or post-processor as a list
-// of steps, whether it is none, one or a "Sequence".
+// The steps of a normalizer, pre-tokenizer or post-processor, which may be none, one or a
+// "Sequence".
 std::vector<JsonField> steps(const JsonField& file, const char* key, const char* members) {
   if (!file.has(key)) return {};
   JsonField one = file.at(key);
@@ -85,7 +85,7 @@ class Reader {
     return static_cast<size_t>(id);
   }
 
-  // The most ids that a file may use, by the tokens that it lists.
+  // The limit of the ids in a file, from the number of tokens that it lists.
   int64_t id_limit() const {
     size_t listed = model_.at("vocab").object().size();
     if (file_.has("added_tokens")) listed += file_.at("added_tokens").list().size();
@@ -135,7 +135,7 @@ class Reader {
       ids_.emplace(content, static_cast<int32_t>(id));
       bool special = each.flag_or("special", false);
       spec_.types[id] = special ? TokenType::kControl : TokenType::kUserDefined;
-      // SentencePiece's files write a run of spaces with marks; text has the spaces themselves.
+      // SentencePiece files spell the spaces of such a token as U+2581; text has spaces.
       if (!special && spec_.kind == TokenizerKind::kSentencePieceBpe)
         spec_.tokens[id] = unescaped(content);
     }
@@ -192,7 +192,7 @@ class Reader {
     throw split.at("pattern").at("Regex").fault("the pattern of GPT-2 or Llama 3");
   }
 
-  // Spaces become U+2581 by a normalizer, or by Metaspace, which may put one before the text too.
+  // Spaces become U+2581 by a normalizer, or by Metaspace, which may also put one before the text.
   void read_sentencepiece_steps() {
     bool marks_spaces = false;
     for (const JsonField& step : steps(file_, "normalizer", "normalizers")) {
@@ -216,7 +216,7 @@ class Reader {
         marks_spaces = true;
       } else if (!is_type(step, "Split") || step.at("pattern").at("String").text() != " " ||
                  !marks_spaces) {
-        // A cut at spaces finds none once they are marked (Gemma's files have it).
+        // A split at spaces finds none once they are marked (Gemma's files have it).
         throw step.fault("Metaspace, or a Split at \" \" behind a normalizer that replaces it",
                          "another step");
       }
@@ -278,7 +278,7 @@ class Reader {
     });
   }
 
-  // A token that no merge makes comes after all that one makes.
+  // A token that no merge makes scores below all tokens that a merge makes.
   void read_scores() {
     const float last = -static_cast<float>(model_.at("merges").list().size()) - 1;
     spec_.scores.assign(spec_.tokens.size(), last);
@@ -296,7 +296,7 @@ class Reader {
     });
   }
 
-  // The template of one text says which special tokens stand before and after it.
+  // The template for a single text lists the special tokens before and after it.
   void read_post_processor() {
     for (const JsonField& step : steps(file_, "post_processor", "processors")) {
       if (is_type(step, "ByteLevel")) continue;

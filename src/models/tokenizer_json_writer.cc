@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that transformers reads a tokenizer from, written as its own tools would.
+// Writes the files from which transformers reads a tokenizer, as its own tools would.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -129,7 +129,8 @@ json added_tokens(const TokenizerSpec& spec) {
   return list;
 }
 
-// One token a line, in the order of ids; json would sort or copy a vocabulary of 262,144.
+// One token per line, in the order of ids. Not built as json, which would sort or copy a vocabulary
+// of 262,144 tokens.
 std::string vocabulary_text(const TokenizerSpec& spec, std::string_view indent) {
   std::string out = "{";
   for (size_t id = 0; id < spec.tokens.size(); ++id)
@@ -145,7 +146,8 @@ struct Pair {
   uint32_t cut;  // bytes of the left part
 };
 
-// A merge for each way that a token is two others, in the order in which scores would join them.
+// One merge for each split of a token into two others, in the order in which scores would join
+// them.
 std::vector<Pair> pairs_by_score(const TokenizerSpec& spec) {
   size_t bytes = 0;
   for (const std::string& token : spec.tokens) bytes += token.size();
@@ -195,8 +197,8 @@ std::string tokenizer_json(const TokenizerSpec& spec) {
   auto add = [&](const char* key, const json& value) {
     out += fmt::format("  \"{}\": {},\n", key, value.dump());
   };
-  for (const std::string& token : spec.tokens)
-    json_text(token);  // refuses before json meets what it cannot say
+  // Throws if JSON cannot represent a token, before json sees it.
+  for (const std::string& token : spec.tokens) json_text(token);
   add("added_tokens", added_tokens(spec));
   add("normalizer", normalizer(spec));
   add("pre_tokenizer", pre_tokenizer(spec));

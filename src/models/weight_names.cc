@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of names.
+// The table of GGUF's names.
 #include "models/weight_names.h"
 
 #include <array>
@@ -37,7 +37,7 @@ constexpr std::array kInLayer = {
 constexpr std::string_view kLayers = "model.layers.";
 
 std::string_view in_layer(Family family, std::string_view part) {
-  // The same name in Hugging Face's files, two places in the layer.
+  // One name in Hugging Face's files for two places in the layer.
   if (part == "post_attention_layernorm")
     return family == Family::kGemma3 ? "post_attention_norm" : "ffn_norm";
   for (const Names& names : kInLayer)

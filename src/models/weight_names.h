@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GGUF calls a parameter. Parameters themselves have Hugging Face's names.
+// Maps Hugging Face's parameter names, which Ridge uses, to GGUF's.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Row by row, on all threads. A row that only moves keeps its bytes.
+// Converts row by row, on all threads. A row that only moves keeps its bytes.
 #include "models/weight_writer.h"
 
 #include <cstring>
@@ -14,11 +14,12 @@
 namespace ridge::models {
 namespace {
 
-// Runs act(row) for each row on all threads; of several Errors the first row's is thrown.
+// Runs act(row) for each row on all threads; if several throw, the Error of the first row is
+// rethrown.
 template <typename Act>
 void each_row(int64_t rows, int64_t width, Act act) {
-  constexpr int64_t kWorthThreads = int64_t{1}
-                                    << 16;  // elements; fewer are done before a thread wakes up
+  // Elements; fewer are converted before a thread wakes up.
+  constexpr int64_t kWorthThreads = int64_t{1} << 16;
   std::exception_ptr error;
   int64_t failed = rows;
 #pragma omp parallel for schedule(dynamic, 16) if (rows * width > kWorthThreads)

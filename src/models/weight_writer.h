@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model's weights in another form: row order, norm offset and element type change on the way from
-// a file to a writer. One tensor is in memory at a time.
+// Converts a model's weights on the way from a file to a writer: row order, norm offset and element
+// type. One tensor is in memory at a time.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,15 @@ namespace ridge::models {
 
 class WeightWriter {
  public:
-  // Both must outlive what source() gives. `progress` hears of bytes written; may be empty.
+  // Both must outlive the results of source(). `progress` is called with the bytes written; may be
+  // empty.
   WeightWriter(const ModelFile& file,
                const ModelConfig& form,
                std::function<void(int64_t bytes)> progress)
       : file_(file), form_(form), progress_(std::move(progress)) {}
 
-  // What to write under `name`. Reading it throws a bad-file Error that names the tensor and the
-  // element that `type` cannot hold.
+  // The tensor to write under `name`. Reading it throws a bad-file Error that names the tensor and
+  // the element that `type` cannot hold.
   files::TensorSource source(const Parameter& parameter, std::string name, DType type);
 
  private:

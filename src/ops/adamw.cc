@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// adamw: one tensor's update with decoupled decay, and adamw_multi: all tensors' in one launch.
-// Inputs: learning rate f32[], step f32[] (1 at the first update), with `clip` the factor f32[] on
-// every gradient, then per tensor the parameter, gradient, first and second moment and, where
-// `copies` says so, a low-precision copy. Outputs: new versions of parameter, moments and copy. The
-// order of operations is PyTorch's:
+// adamw updates one tensor with decoupled weight decay; adamw_multi updates all tensors in one
+// launch. Inputs: learning rate f32[], step f32[] (1 at the first update), with `clip` the factor
+// f32[] on every gradient, then for each tensor the parameter, the gradient, the first and second
+// moments and, if its entry of `copies` is not 0, a low-precision copy. Outputs: new versions of
+// parameter, moments and copy. The order of operations is PyTorch's:
 //   p *= 1 - lr decay;  m = b1 m + (1 - b1) g;  v = b2 v + (1 - b2) g g;
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 #include <cmath>
@@ -93,7 +93,7 @@ Case sample(std::string name, std::vector<Shape> shapes, SampleUpdate update) {
   return made;
 }
 
-// What one tensor's update and all tensors' share.
+// Shared by adamw and adamw_multi.
 struct UpdatesTensors {
   static Op declaration(std::string name, OpKind kind) {
     return {.name = std::move(name),
@@ -132,8 +132,8 @@ struct UpdatesTensors {
     return aliases;
   }
 
-  // decay 1, m 3, v 4, sqrt, correction, eps, divide, step
-  // size, subtract 6; one more to scale the gradient.
+  // Per element: decay 1, m 3, v 4, and 6 for sqrt, correction, eps, divide, step size and
+  // subtract; one more to scale the gradient.
   static Work work(const Call& call) {
     int64_t n = elements(call);
     return arithmetic((call.attrs.flag("clip") ? 15 : 14) * n, 2 * n);

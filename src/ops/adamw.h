@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where each tensor stands among the operands of
-// adamw and adamw_multi; passes and backends read it.
+// The position of each tensor among the operands of adamw and adamw_multi, for passes and backends.
 #pragma once
 
 #include <cstddef>

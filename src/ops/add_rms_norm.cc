@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// add_rms_norm (put there by fuse_rms_norm): sum = x + residual, y = rms_norm(sum), in one pass
-// over the row. Outputs sum, y and rstd f32[N,1]. The gradient is rms_norm_backward with the sum's
-// own gradient added.
+// add_rms_norm, made by the pass fuse_rms_norm: sum = x + residual and y = rms_norm(sum) in one
+// pass over the row. Outputs sum, y and rstd f32[N,1]. The gradient is rms_norm_backward with the
+// gradient of the sum itself added.
 #include <vector>
 
 #include "ops/build.h"
@@ -31,7 +31,8 @@ struct AddRmsNormOp {
     return rms_norm_work(call.inputs[0].shape) + arithmetic(call.inputs[0].shape.elements());
   }
 
-  // The sum's gradient flows to both operands unchanged, with the norm's added to it.
+  // The gradient of the sum flows to both operands unchanged; the gradient of the norm is added to
+  // it.
   static std::vector<ValueId> gradient(const GradientCall& call) {
     const Node& node = call.node;
     ValueId d_sum = call.output_gradients[0], dy = call.output_gradients[1];

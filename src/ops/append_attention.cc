@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// append_attention (put there by fuse_append_attention): rope_append and the cached_attention that
-// reads what it appended, in one pass: what a step of few tokens has between its merged projection
-// and its output projection. Inputs are rope_append's, attributes both ops'. Outputs: new versions
-// of the caches, o [N,H,E]. Inference only: it has no gradient.
+// append_attention, made by the pass fuse_append_attention: rope_append and the cached_attention
+// that reads the appended cache, in one pass. In a step of few tokens, these are the ops between a
+// layer's merged projection and its output projection. Inputs are those of rope_append, attributes
+// those of both ops. Outputs: new versions of the caches, o [N,H,E]. Inference only: it has no
+// gradient.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +15,8 @@
 namespace ridge::ops {
 namespace {
 
-// The two calls that this one stands for; attributes are looked up by name, so each finds its own.
+// The two calls that this op replaces. Attributes are looked up by name, so each call finds its
+// own.
 struct Steps {
   std::vector<Type> append_types, append_outputs, attention_types;
   Call append, attention;
@@ -55,8 +57,7 @@ struct AppendAttentionOp {
   }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-  // q goes from one to the other without being stored; positions, slots and the table are read
-  // once.
+  // q is passed on without being stored; positions, slots and the table are read once.
   static std::optional<Traffic> traffic(const Call& call) {
     Steps steps(call);
     Traffic append = *rope_append_op().traffic(steps.append),

@@ -28,8 +28,8 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
   expect_head_groups(op, q.shape[1], k.shape[1]);
   int64_t window = call.attrs.integer("window");
   if (window < 0) throw usage_error("[{}] expected a window >= 0, got {}", op, window);
-  // Counts of the full square must fit: 10 MACs an
-  // element of it, forward and backward, are 20 FLOPs.
+  // Counts for the full square must fit: forward and backward take 10 MACs, or 20 FLOPs, per
+  // element.
   int64_t square = checked_product(q.shape.elements(), t, "attention");
   checked_product(square, 32, "attention");
   return {q.shape[0] / t, t,
@@ -38,13 +38,13 @@ AttentionShape attention_shape(std::string_view op, const Call& call, size_t fir
           window,         call.attrs.real("scale")};
 }
 
-// Scores and mix; scale, max, subtract, exp, sum, divide a score.
+// MACs of the scores and the mix; per score: scale, max, subtract, exp, sum, divide.
 Work attention_work(const AttentionShape& s, int64_t scores) {
   int64_t all = s.batch * s.heads * scores;
   return products(2 * all * s.head_size) + arithmetic(6 * all, 2 * all);
 }
 
-// dv, dp, dq, dk; the softmax's gradient and the scale: 5 a score.
+// MACs of dv, dp, dq and dk; per score 5 FLOPs for the gradient of softmax and the scale.
 Work attention_backward_work(const AttentionShape& s, int64_t scores) {
   int64_t all = s.batch * s.heads * scores;
   return products(4 * all * s.head_size) + arithmetic(5 * all);
@@ -142,7 +142,7 @@ struct AttentionOp {
     return attention_model_work(attention_shape("attention", call));
   }
 
-  // q [N,H,E] as [B,T,K,G,E]: the group axis keeps KV heads unrepeated.
+  // q [N,H,E] as [B,T,K,G,E]: the group axis G avoids repeating KV heads.
   static std::vector<ValueId> expand(Builder& b, const Node& node) {
     CallTypes types(b.graph(), node);
     AttentionShape s = attention_shape("attention", types.call());

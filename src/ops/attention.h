@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attention and flash_attention share: extents,
-// shape rule, closed forms and the double reference.
+// Shared by attention and flash_attention: extents, shape rule, closed forms and the
+// double-precision reference.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace ridge::ops {
 
-// q [N,H,E], k and v [N,K,E] with N = B T; query head h reads KV head h / (H/K). Query i sees key j
-// of its own sequence when j <= i (causal) and j > i - window (window > 0).
+// q [N,H,E], k and v [N,K,E] with N = B T; query head h reads KV head h / (H/K). Query i attends to
+// key j of its own sequence if j <= i (causal) and j > i - window (window > 0).
 struct AttentionShape {
   int64_t batch, sequence, heads, kv_heads, head_size;
   bool causal;
@@ -25,7 +25,7 @@ struct AttentionShape {
 
 AttentionShape attention_shape(std::string_view op, const Call& call, size_t first_input = 0);
 
-// Model work: the full square (causal too), T x min(T, window) for a window layer.
+// Model work: the full square (also if causal), or T x min(T, window) for a window layer.
 ModelWork attention_model_work(const AttentionShape& shape);
 
 // Closed forms for a number of scores computed per head and sequence.
@@ -39,7 +39,7 @@ struct AttentionResults {
 };
 AttentionResults attention_reference(const AttentionShape& shape, Inputs64 qkv);
 
-// Cases that both ops are tested on.
+// Test cases of both ops.
 std::vector<Case> attention_cases();
 
 std::vector<AttrSpec> attention_attrs();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The short forms that need more than a line.
+// The short forms that take more than one line.
 #include "ops/build.h"
 
 namespace ridge::ops {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Short forms of the primitives for models, expansions
-// and gradients. Composites are called by name.
+// Short forms of the primitives for models, expansions and gradients. Composites are called by
+// name.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ inline ValueId add_scalar(Builder& b, ValueId x, double term) {
 }
 inline ValueId unary(Builder& b, std::string_view name, ValueId x) { return b.call(name, {x}); }
 
-// The value in another element type; itself where it has that type.
+// The value in another element type; the value itself if it already has that type.
 ValueId cast(Builder& b, ValueId x, DType dtype);
 
 inline ValueId matmul(Builder& b, std::string einsum, ValueId x, ValueId y) {
@@ -37,7 +37,7 @@ ValueId broadcast(Builder& b, ValueId x, const Shape& shape);
 ValueId concat(Builder& b, std::vector<ValueId> parts, int axis);
 ValueId reduce_sum(Builder& b, ValueId x, std::vector<int64_t> axes);
 
-// x laid over `shape` by new axes in front (an [D] weight over [N,D]) or kept axes of extent 1.
+// Broadcasts x to `shape` by new axes in front (a [D] weight over [N,D]) or axes of extent 1.
 ValueId broadcast_rows(Builder& b, ValueId x, const Shape& shape);
 
 }  // namespace ridge::ops

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// cached_attention (composite): each token's softmax(scale q k^T) v over the keys and values that
-// its slot's cache holds at its position and before, or within a window. Kept whole (attribute
-// `fused`) it never writes the N x C matrix of scores. Inference only: it has no gradient.
+// cached_attention (composite): for each token softmax(scale q k^T) v over the keys and values that
+// its slot's cache holds up to the token's position, or within a window. If kept whole (attribute
+// `fused`), it never writes the N x C matrix of scores. Inference only: it has no gradient.
 #include "ops/cached_attention.h"
 
 #include <cmath>
@@ -77,7 +77,7 @@ struct CachedAttentionOp {
     return {call.inputs[0]};
   }
 
-  // Scores and mix; scale, max, subtract, exp, sum, divide a score.
+  // MACs of the scores and the mix; per score: scale, max, subtract, exp, sum, divide.
   static Work work(const Call& call) {
     CachedAttention s = cached_attention_shape(call);
     int64_t scores = s.cache.tokens * s.heads * s.keys();
@@ -85,7 +85,7 @@ struct CachedAttentionOp {
   }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-  // q, o, and of each slot the keys that its tokens see.
+  // q, o, and for each slot the keys and values that its tokens attend to.
   static std::optional<Traffic> traffic(const Call& call) {
     CachedAttention s = cached_attention_shape(call);
     int64_t q_bytes = bytes_of(call.inputs[0]);

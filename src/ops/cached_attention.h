@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cached_attention and the primitives of its expansion share: extents and shape rule.
+// Shared by cached_attention and the primitives of its expansion: extents and shape rule.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@ namespace ridge::ops {
 struct CachedAttention {
   CacheExtents cache;
   int64_t heads = 0;
-  int64_t window = 0;   // 0: none
-  int64_t context = 0;  // bound on the positions that this graph's tokens have, plus 1
+  int64_t window = 0;   // 0 if none
+  int64_t context = 0;  // bound on the positions of this graph's tokens, plus 1
   double scale = 1;
-  // Cells that hold anything: the columns of the matrix of scores.
+  // Cells in use: the columns of the score matrix.
   int64_t columns() const { return std::min(context, cache.ring()); }
-  // Keys that a token sees at most.
+  // The most keys that a token attends to.
   int64_t keys() const { return window > 0 ? std::min(window, columns()) : columns(); }
   bool sees(int64_t position, int64_t cell) const {
     int64_t key = position_in_cell(position, cell, cache.ring());
@@ -24,11 +24,11 @@ struct CachedAttention {
   }
 };
 
-// Inputs q [N,H,E], keys, values [blocks,block_tokens,K,E],
-// positions, slots i32[N], block table i32[S,blocks_per_slot].
+// Inputs: q [N,H,E]; keys and values [blocks,block_tokens,K,E]; positions and slots i32[N]; block
+// table i32[S,blocks_per_slot].
 CachedAttention cached_attention_shape(const Call& call);
 
-// The two ops that append_attention stands for.
+// The two ops that append_attention replaces.
 const Op& cached_attention_op();
 const Op& rope_append_op();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cached_attention expands to besides scale and softmax, one kernel each with the N x C matrix
-// of scores in memory: cached_scores (q times the keys in the cells of its token's slot),
-// cached_mask (hides the cells that a token does not see) and cached_mix (probabilities times
-// values). C columns are the first C cells of a slot's ring.
+// The ops that cached_attention expands to, besides scale and softmax. Each is one kernel, with the
+// N x C matrix of scores in memory: cached_scores (q times the keys in the cells of its token's
+// slot), cached_mask (hides the cells that a token does not attend to) and cached_mix
+// (probabilities times values). The C columns are the first C cells of a slot's ring.
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -14,15 +14,15 @@
 namespace ridge::ops {
 namespace {
 
-// A product of each token's heads with what lies in the first C cells of its slot.
+// A product of each token's heads with the keys or values in the first C cells of its slot.
 struct CellProduct {
   CacheExtents cache;
   int64_t heads = 0, columns = 0;
   Type out = {};
 };
 
-// Inputs q [N,H,E] or, where they are mixed, probabilities [N,H,C]; keys or values, positions,
-// slots, table. cached_scores has C as an attribute.
+// Inputs: q [N,H,E] for cached_scores or probabilities [N,H,C] for cached_mix; keys or values,
+// positions, slots, table. cached_scores has C as an attribute.
 CellProduct cell_product(const Call& call) {
   const bool mixes = !call.attrs.has("columns");
   const char* op = mixes ? "cached_mix" : "cached_scores";
@@ -43,7 +43,8 @@ CellProduct cell_product(const Call& call) {
   return p;
 }
 
-// Calls visit(row of q or o, head's row in the cache, column) for each token that is not padding.
+// Calls visit(row of q or o, row of the head in the cache, column) for each token that is not
+// padding.
 template <typename Visit>
 void visit_cells(const CellProduct& p, Inputs64 in, const Visit& visit) {
   const int64_t kv_heads = p.cache.kv_heads;
@@ -57,7 +58,7 @@ void visit_cells(const CellProduct& p, Inputs64 in, const Visit& visit) {
   }
 }
 
-// What both products share.
+// Shared by cached_scores and cached_mix.
 struct MultipliesCells {
   static Op declaration(std::string name) {
     return {.name = std::move(name), .operands = {5}, .formula = "MACs = N H C E"};
@@ -70,7 +71,7 @@ struct MultipliesCells {
     return products(p.cache.tokens * p.heads * p.columns * p.cache.head_size);
   }
 
-  // The first C cells of each slot that a token may belong to.
+  // Counts the first C cells of each slot that a token may belong to.
   static std::optional<Traffic> traffic(const Call& call) {
     CellProduct p = cell_product(call);
     const CacheExtents& e = p.cache;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_mask: scores [..., Tq, Tkv] where key j is hidden from query i: j > i, or j <= i - window
-// (0 = no window). Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No
-// arithmetic is counted: it selects.
+// causal_mask: in scores [..., Tq, Tkv], key j is hidden from query i if j > i, or j <= i - window
+// (window 0: no window). Hidden scores become `value`: -inf before a softmax, 0 in its gradient. No
+// arithmetic is counted, because it is a selection.
 #include <limits>
 #include <vector>
 

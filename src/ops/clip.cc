@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient clipping by global norm: sum_squares over any number of
-// tensors -> f32[], and clip_coefficient, the factor min(1, max_norm
-// / (sqrt(sum) + 1e-6)) that the optimizer applies to each gradient.
+// Gradient clipping by global norm: sum_squares over any number of tensors -> f32[], and
+// clip_coefficient, the factor min(1, max_norm / (sqrt(sum) + 1e-6)) that the optimizer applies to
+// each gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>

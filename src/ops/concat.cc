@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// concat: parts side by side along one axis. Free where the planner places the parts inside the
-// output; the bytes counted are those of the parts that it could not place (cost/cost.h).
+// concat joins parts along one axis. It is free if the planner places the parts inside the output;
+// only the bytes of the other parts are counted (cost/cost.h).
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// copy: the same elements in a dense buffer of their
-// own; `legalize` puts it where a kernel takes no view.
+// copy: the same elements in a separate dense buffer. The pass `legalize` inserts it where a kernel
+// accepts no view.
 #include <vector>
 
 #include "ops/build.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// embedding: rows of a table [V,D] by ids i32[N]; an id of -1 gives zeros. Its gradient adds rows
-// in a fixed order; with a third operand it adds onto that (a tied head's gradient).
+// embedding reads rows of a table [V,D] by ids i32[N]; the row of an id of -1 is zero. Its gradient
+// adds rows in a fixed order; with a third operand it accumulates into that (the gradient of a tied
+// head).
 #include <algorithm>
 #include <vector>
 
@@ -29,7 +30,8 @@ struct EmbeddingOp {
              {call.inputs[1].shape[0], call.inputs[0].shape[1]}}};
   }
 
-  // Rows touched, not the table; in panels a row has its neighbours in its lines.
+  // Counts the rows read, not the table. In panels, a row shares its cache lines with its
+  // neighbours.
   static std::optional<Traffic> traffic(const Call& call) {
     const Shape& out = call.outputs[0].shape;
     DType table = call.inputs[0].dtype;
@@ -87,7 +89,7 @@ struct EmbeddingBackwardOp {
 
   static Work work(const Call& call) { return arithmetic(call.inputs[1].shape.elements()); }
 
-  // Accumulating touches only the rows named; otherwise the whole table is written.
+  // Accumulation touches only the rows named; otherwise the whole table is written.
   static std::optional<Traffic> traffic(const Call& call) {
     int64_t rows = bytes_of(call.inputs[1]);
     int64_t touched = 4 * call.inputs[1].shape.elements();

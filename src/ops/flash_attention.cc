@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// flash_attention (put there by the pass of that name): attention in tiles that never writes the S
-// x S matrix. Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from
-// lse. Tiles that are wholly hidden are skipped: `scores` and `scores_backward` say how many scores
-// a head computes for one sequence.
+// flash_attention, made by the pass of that name: attention in tiles that never writes the S x S
+// matrix. Outputs o [N,H,E] and lse f32[N,H]. Its gradient recomputes the probabilities from lse.
+// Tiles that are fully masked are skipped: `scores` and `scores_backward` are the numbers of scores
+// that a head computes for one sequence.
 #include <algorithm>
 #include <vector>
 
@@ -14,7 +14,7 @@
 namespace ridge::ops {
 namespace {
 
-// 0 = not yet known for a target: the full square.
+// 0 means not yet known for a target: the full square is counted.
 int64_t scores(const Call& call, const AttentionShape& s, std::string_view attr) {
   int64_t known = call.attrs.integer(attr);
   return known > 0 ? known : s.sequence * s.sequence;
@@ -67,8 +67,8 @@ struct FlashAttentionOp {
 
 struct FlashAttentionBackwardOp {
   static Op declaration() {
-    // Its inputs o and lse must fit q, k and v, so it has no free-standing cases: flash_attention's
-    // gradient tests it.
+    // Its inputs o and lse must be consistent with q, k and v, so it has no cases of its own; the
+    // gradient test of flash_attention covers it.
     return {.name = "flash_attention_backward",
             .kind = OpKind::kFused,
             .operands = {6},
@@ -88,7 +88,7 @@ struct FlashAttentionBackwardOp {
   }
 
   // Four products as in the gradient of attention, one more to recompute the scores, and exp again;
-  // do * o a row.
+  // per row do * o.
   static Work work(const Call& call) {
     AttentionShape s = attention_shape("flash_attention_backward", call, 1);
     int64_t count = scores(call, s, "scores_backward");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// generated_pointwise (put there by generate_pointwise): a cluster of pointwise ops as one kernel.
-// Its program is a nested graph: inputs named "0", "1", ... in the order of the node's inputs, all
-// of one shape, pointwise nodes only.
+// generated_pointwise, made by the pass generate_pointwise: a cluster of pointwise ops as one
+// kernel. Its program is a nested graph: inputs named "0", "1", ... in the order of the node's
+// inputs, all of one shape, pointwise nodes only.
 #include <charconv>
 #include <vector>
 
@@ -15,7 +15,8 @@ namespace {
 
 const Graph& program(const Call& call) { return call.attrs.nested("program"); }
 
-// "0" to "operands - 1"; the program may come from a text.
+// The number of an input named "0" to "operands - 1". Checked, because the program may come from a
+// text.
 size_t operand_named(const std::string& name, size_t operands) {
   size_t number = 0;
   auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -37,7 +38,7 @@ void check_program(const Graph& graph, const Shape& shape) {
 
 struct GeneratedPointwiseOp {
   static Op declaration() {
-    // Random programs test it (tests/backends): cases of its own would only repeat them.
+    // Tests use random programs (tests/backends); cases of its own would only repeat them.
     return {.name = "generated_pointwise",
             .kind = OpKind::kFused,
             .operands = {0, kAnyNumber},

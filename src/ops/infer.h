@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks that shape rules share, and loops over rows for the double references. Not for kernels.
+// Checks shared by shape rules, and loops over rows for double-precision references. Not for
+// kernels.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +26,17 @@ void expect_float(std::string_view op, const Type& type, std::string_view what);
 void expect_dtype(std::string_view op, const Type& type, DType dtype, std::string_view what);
 void expect_even_head(int64_t head_size);
 void expect_head_groups(std::string_view op, int64_t heads, int64_t kv_heads);
-// rows[N,V] of a loss and a label i32[N] each; `what` the rows are.
+// Checks rows [N,V] of a loss, which `what` describes, and labels i32[N].
 void expect_labels(std::string_view op,
                    const Type& rows,
                    const Type& labels,
                    std::string_view what);
 
-// The floating-point type that the attribute `dtype` names, `otherwise` where it is empty. Throws a
-// usage Error likewise.
+// The floating-point type that the attribute `dtype` names; `otherwise` if it is empty. Throws a
+// usage Error for any other type.
 DType result_dtype(std::string_view op, const Attrs& attrs, DType otherwise);
 
-// f32 of a shape.
+// Types of a given shape.
 inline Type f32(const Shape& shape) { return {DType::kF32, shape}; }
 inline Type i32(const Shape& shape) { return {DType::kI32, shape}; }
 inline Type bf16(const Shape& shape) { return {DType::kBF16, shape}; }
@@ -44,20 +45,20 @@ inline int64_t bytes_of(const Type& type) {
   return storage_bytes(type.dtype, type.shape.elements());
 }
 
-// A tensor seen as rows of its last axis.
+// The rows of a tensor along its last axis.
 struct RowExtents {
   int64_t count;
   int64_t width;
 };
 RowExtents rows_of(const Shape& shape);
 
-// A tensor seen around one axis: elements before it and behind it.
+// The elements of a tensor before and after one axis.
 struct AxisExtents {
   int64_t outer = 1, inner = 1;
 };
 AxisExtents around(const Shape& shape, int axis);
 
-// Calls body(first element) for each row.
+// Calls body(index of the first element) for each row.
 template <typename Body>
 void for_each_row(const RowExtents& rows, const Body& body) {
   for (int64_t r = 0; r < rows.count; ++r) body(static_cast<size_t>(r * rows.width));

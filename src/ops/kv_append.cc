@@ -2,7 +2,7 @@
 // kv_append: writes the keys and values of N tokens into their cells of a cache, in place and in
 // the order of the tokens. Inputs: key cache, value cache [blocks,block_tokens,K,E], k and v
 // [N,K,E], positions, slots i32[N], block table i32[S,blocks_per_slot]. Outputs: new versions of
-// the caches. Also what ops on a cache share.
+// the caches. Also implements kv_cache.h.
 #include <algorithm>
 #include <vector>
 
@@ -75,7 +75,7 @@ struct KvAppendOp {
 
   static std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
 
-  // The rows appended, not the caches.
+  // Counts the rows appended, not the caches.
   static std::optional<Traffic> traffic(const Call& call) {
     int64_t rows = 2 * bytes_of(call.inputs[2]);
     return Traffic{rows + 8 * call.inputs[4].shape[0] + 4 * call.inputs[6].shape.elements(), rows};

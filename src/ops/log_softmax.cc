@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax over the last axis, and its gradient: what
-// an eager framework's cross-entropy computes first.
+// log_softmax over the last axis, and its gradient: the first step of cross-entropy in an eager
+// framework.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -24,7 +24,7 @@ struct LogSoftmaxOp {
     return {call.inputs[0]};
   }
 
-  // max, subtract, exp, sum, subtract; one log a row.
+  // Per element: max, subtract, exp, sum, subtract. Per row: one log.
   static Work work(const Call& call) {
     RowExtents rows = rows_of(call.inputs[0].shape);
     return arithmetic(rows.count * (5 * rows.width + 1), rows.count * (rows.width + 1));
@@ -63,7 +63,7 @@ struct LogSoftmaxBackwardOp {
     return {call.inputs[0]};
   }
 
-  // exp, sum, multiply, subtract.
+  // Per element: exp, sum, multiply, subtract.
   static Work work(const Call& call) {
     int64_t elements = call.inputs[0].shape.elements();
     return arithmetic(4 * elements, elements);

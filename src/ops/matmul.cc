@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul: a product of two operands in einsum notation, "nd,fd->nf". With a third operand the
-// product is added to it in place (gradient accumulation, tied weights). `native` says that
-// a native kernel may compute it instead of a library: with the same error, rounded otherwise.
+// product is added to it in place (gradient accumulation, tied weights). `native` allows a native
+// GEMM instead of a library's, with the same error but other rounding.
 #include <vector>
 
 #include "graph/einsum.h"
@@ -34,7 +34,7 @@ struct MatmulOp {
     const Type& a = call.inputs[0];
     const Type& b = call.inputs[1];
     expect_float("matmul", a, "the first operand");
-    // A weight may stay as its file stores it.
+    // A weight may have the type in which its file stores it.
     bool is_stored = is_block(b.dtype) || (a.dtype == DType::kF32 &&
                                            (b.dtype == DType::kBF16 || b.dtype == DType::kF16));
     if (a.dtype != b.dtype && !is_stored)
@@ -61,8 +61,8 @@ struct MatmulOp {
     return call.inputs.size() == 3 ? std::vector<Alias>{{0, 2}} : std::vector<Alias>{};
   }
 
-  // d a = out b and d b = a out, as einsums in the letters of the forward product. The gradient of
-  // a weight stays in the operand's type.
+  // da = dout b and db = a dout, as einsums in the letters of the forward product. The gradient of
+  // a weight has the operand's type.
   static std::vector<ValueId> gradient(const GradientCall& call) {
     RIDGE_CHECK(call.node.inputs.size() == 2, "no gradient of an accumulating matmul");
     Einsum e = parse_einsum(call.node.attrs.text("einsum"));
@@ -71,7 +71,8 @@ struct MatmulOp {
     ValueId dz = cast(b, call.output_gradients[0], b.type(x).dtype);
     std::vector<ValueId> gradients(2, kNoValue);
     if (call.needed[0]) gradients[0] = matmul(b, e.out + "," + e.b + "->" + e.a, dz, y);
-    // The gradient's own axes first where that is the weight's order: dW[f,d] = dz[n,f] x[n,d].
+    // The output's gradient comes first if that is the order of the weight:
+    // dW[f,d] = dz[n,f] x[n,d].
     bool out_first = !e.n.empty() && !e.b.empty() && e.b[e.batch.size()] == e.n[0];
     if (call.needed[1])
       gradients[1] = out_first ? matmul(b, e.out + "," + e.a + "->" + e.b, dz, x)
@@ -79,7 +80,8 @@ struct MatmulOp {
     return gradients;
   }
 
-  // Walks output and summed letters; `at` gives an operand's offset for the current letters.
+  // Loops over output letters and summed letters; `at` is an operand's offset for the current
+  // letters.
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
     Einsum e = parse_einsum(call.attrs.text("einsum"));
     EinsumExtents extents(e, call.inputs[0].shape, call.inputs[1].shape);
@@ -114,7 +116,7 @@ struct MatmulOp {
   static std::vector<Case> cases() {
     Case accumulate = sample("accumulate", "nf,nd->fd", {9, 5}, {9, 7});
     accumulate.inputs.push_back({f32({5, 7})});
-    Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // of bf16 operands too
+    Case wide = sample("wide_result", "nd,fd->nf", {5, 33}, {7, 33});  // also for bf16 operands
     wide.attrs.set("dtype", std::string("f32"));
     Case native = sample("native", "nd,fd->nf", {37, 70}, {45, 70});
     Case native_gradient = sample("native_gradient", "nf,nd->fd", {70, 36}, {70, 40});

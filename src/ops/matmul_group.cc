@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul_group: products of one x[N,in] by several weights W[out,in] that stay as a file stores
-// them, of any mix of types, one result [N,out] each. With activations "i16" or "i8" the
-// products with weights in blocks see x rounded to 16 or 8 bits, 32 elements to a scale; with
-// "bf16" they see x and the weights rounded to that. Sums are in fp32 in any case. A weight stays
-// whole: nothing is stacked. Inference only: it has no gradient.
+// matmul_group: products of one x[N,in] with several weights W[out,in], each in the type in which a
+// file stores it, with one result [N,out] each. With activations "i16" or "i8", x is rounded to 16
+// or 8 bits for weights in blocks, 32 elements per scale; with "bf16", x and the weights in blocks
+// are rounded to bf16. Sums are always in fp32. Weights are not concatenated. Inference only: it
+// has no gradient.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kOp = "matmul_group";
 
-// Each block of 32: the nearest multiples of its largest magnitude / steps.
+// Rounds each block of 32 to multiples of its largest magnitude / steps.
 std::vector<double> rounded_to_codes(std::vector<double> x, double steps) {
   constexpr size_t kBlock = 32;
   for (size_t begin = 0; begin < x.size(); begin += kBlock) {
@@ -78,7 +78,7 @@ struct MatmulGroupOp {
     const std::string& activations = call.attrs.text("activations");
     bool to_bf16 = activations == "bf16";
     const std::vector<double>& exact = inputs[0]->data;
-    // 16 bits are 127 steps of a first code times 254 of a second.
+    // 16 bits are 127 steps of a first code, each divided into 254 steps of a second code.
     std::vector<double> coarse = activations == "i8"    ? rounded_to_codes(exact, 127)
                                  : activations == "i16" ? rounded_to_codes(exact, 127 * 254)
                                  : to_bf16              ? rounded_to_bf16(exact)

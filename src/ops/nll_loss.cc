@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// nll_loss: log probabilities [N,V] and labels i32[N] -> the mean of -log p[label] over rows with a
-// label >= 0, and their number i32[]. Also its gradient, which is zero but at the labels.
+// nll_loss: log probabilities [N,V] and labels i32[N] -> the mean of -log p[label] over the rows
+// with a label >= 0, and their number i32[]. Also its gradient, which is zero except at the labels.
 #include <algorithm>
 #include <vector>
 
@@ -28,7 +28,7 @@ struct NllLossOp {
 
   static Work work(const Call& call) { return arithmetic(call.inputs[0].shape[0]); }
 
-  // A gather: one probability a row.
+  // A gather of one probability per row.
   static std::optional<Traffic> traffic(const Call& call) {
     int64_t n = call.inputs[0].shape[0];
     return Traffic{storage_bytes(call.inputs[0].dtype, n) + 4 * n, 8};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An op out of one struct: its declaration (name, operands, attributes) and its functions, each
-// under the name of the field of `Op` that it fills. What the struct lacks stays at its default.
+// Makes an op from one struct: its declaration (name, operands, attributes) and its functions, each
+// named as the field of `Op` that it fills. What the struct lacks stays at its default.
 #pragma once
 
 #include "graph/op.h"

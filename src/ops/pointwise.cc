@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise ops: shape rule, cost from the table, gradients as graphs.
+// Pointwise ops: shape rule, cost from the table, and gradients as graphs.
 #include "ops/pointwise.h"
 
 #include <string>
@@ -14,11 +14,12 @@
 namespace ridge::ops {
 namespace {
 
-// Shape rule and work need the op's own row; one instance of each per function, made by template.
+// Shape rule and work need the row of their function, so a template makes one instance per
+// function.
 template <Pointwise kFunction>
 std::vector<Type> infer(const Call& call) {
   const PointwiseInfo& row = info(kFunction);
-  // A load graph's cast unpacks what a file holds in blocks, or puts them into panels.
+  // The cast of a load graph dequantizes the blocks of a file, or packs them into panels.
   if (kFunction != Pointwise::kCast || !is_block(call.inputs[0].dtype))
     expect_float(row.name, call.inputs[0], "operands");
   if (row.arity == 2) expect_same(row.name, call.inputs[0], call.inputs[1], "operands");
@@ -41,8 +42,8 @@ Work work(const Call& call) {
   return arithmetic(elements * row.flops, elements * row.transcendentals);
 }
 
-// As a model asks for it: sums pass their gradient
-// on, other functions cost about once more backward.
+// The model work: sums pass their gradient on; other functions cost about as much backward as
+// forward.
 template <Pointwise kFunction>
 ModelWork model_work(const Call& call) {
   bool passes = kFunction == Pointwise::kAdd || kFunction == Pointwise::kSub ||
@@ -60,7 +61,7 @@ void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {
   }
 }
 
-// Of one operand: dx out of x, y and dy.
+// The gradient of a function of one operand: dx from x, y and dy.
 ValueId unary_gradient(Pointwise function, const GradientCall& call) {
   Builder& b = call.builder;
   double parameter = pointwise_parameter(call.node.attrs);

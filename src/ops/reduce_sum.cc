@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reduce_sum: the sum over some axes, which stay with extent 1. Summed in fp32 in a fixed order.
+// reduce_sum: the sum over some axes, which remain with extent 1. Summed in fp32 in a fixed order.
 #include <algorithm>
 #include <vector>
 

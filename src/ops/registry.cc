@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list as a table.
+// Makes the op table from the list.
 #include "ops/registry.h"
 
 #include "ops/pointwise.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The explicit ordered list of all ops, one line an op, and each by name: a node is of an op where
-// it points to it. Pointwise ops come from the table in base/pointwise.h (ops/pointwise.h).
+// The explicit ordered list of all ops, one per line, and a function for each op. A node points to
+// its op. Pointwise ops come from the table in base/pointwise.h (ops/pointwise.h).
 #pragma once
 
 #include "graph/op.h"

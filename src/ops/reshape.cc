@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// reshape: the same elements in row-major order under
-// another shape; a view where the layout allows it.
+// reshape: the same elements in row-major order with another shape; a view if the layout allows it.
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,15 +24,15 @@ struct ReshapeOp {
     return {{call.inputs[0].dtype, shape}};
   }
 
-  // Walks both shapes from the last axis. `left` elements `step` apart
-  // are still to be handed out; where an output axis wants more than
-  // those, the next outer input axis must continue the same steps.
+  // Walks both shapes from the last axis. `left` elements, `step` apart, are not yet assigned to
+  // output axes. If an output axis needs more than those, the next outer input axis must continue
+  // the same step.
   static std::optional<Layout> view(const Call& call, const Layout& input) {
     const Shape& from = call.inputs[0].shape;
     const Shape& to = call.outputs[0].shape;
     Layout layout{input.offset, dense_strides(to)};
     if (from.elements() == 0 || is_dense(from, input)) return layout;
-    std::vector<std::pair<int64_t, int64_t>> axes;  // extent and stride of the input's real axes
+    std::vector<std::pair<int64_t, int64_t>> axes;  // extent and stride where the extent is not 1
     for (int axis = 0; axis < from.rank(); ++axis)
       if (from[axis] != 1) axes.emplace_back(from[axis], input.strides[axis]);
     int64_t left = 1, step = 0;

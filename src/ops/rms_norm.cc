@@ -22,10 +22,10 @@ void expect_rms_norm(std::string_view op, const Type& x, const Type& weight, con
     throw usage_error("[{}] expected eps >= 0, got {}", op, attrs.real("eps"));
 }
 
-// square, sum, two products an element; mean, eps and rsqrt a row.
+// Per element: square, sum, two products. Per row: mean, eps and rsqrt.
 Work rms_norm_work(const Shape& x) { return arithmetic(4 * x.elements() + 3 * x[0], x[0]); }
-// d*w, x*rstd, their product and its sum, subtract
-// and scale (3), d*x and its sum; one product a row.
+// Per element: d*w, x*rstd, their product and its sum, subtract and scale (3), d*x and its sum. Per
+// row: one product.
 Work rms_norm_backward_work(const Shape& x) { return arithmetic(9 * x.elements() + x[0]); }
 
 double RmsNormRows::norm(const double* x, double* y) const {
@@ -67,7 +67,7 @@ struct RmsNormOp {
         {{"offset", node.attrs.real("offset")}});
   }
 
-  // Statistics in fp32, the result in x's type: what an eager framework does.
+  // Statistics in fp32, the result in x's type, as in an eager framework.
   static std::vector<ValueId> expand(Builder& b, const Node& node) {
     const Type type = b.type(node.inputs[0]);
     ValueId x = cast(b, node.inputs[0], DType::kF32);
@@ -109,8 +109,8 @@ struct RmsNormBackwardOp {
         .formula = "9 FLOPs an element and 1 a row; 1 more an element with a residual's gradient"};
   }
 
-  // Inputs: dy, x, weight, rstd and, fused with the residual add before it, the gradient that
-  // bypasses the norm.
+  // Inputs: dy, x, weight, rstd and, if fused with the residual add before the norm, the gradient
+  // that bypasses the norm.
   static std::vector<Type> infer(const Call& call) {
     const Type& x = call.inputs[1];
     expect_rank("rms_norm_backward", x, 2, "x");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rms_norm and add_rms_norm share: the shape rule, the work and the double reference of a row.
+// Shared by rms_norm and add_rms_norm: shape rule, work and the double-precision reference of a
+// row.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,10 @@ namespace ridge::ops {
 void expect_rms_norm(std::string_view op, const Type& x, const Type& weight, const Attrs& attrs);
 Work rms_norm_work(const Shape& x);
 Work rms_norm_backward_work(const Shape& x);
-// The norm of rows x[D] by one weight[D].
+// Norms of rows x[D] with one weight[D].
 struct RmsNormRows {
   const Tensor64& weight;
-  const Attrs& attrs;  // with eps and offset
+  const Attrs& attrs;  // eps and offset
   // Writes y[D] and returns rstd.
   double norm(const double* x, double* y) const;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope (composite): rotates pairs of x[N,heads,E] by the angles whose cos and sin [N,E/2] are
-// given. Pairs are (x[2i], x[2i+1]) when interleaved, else (x[i], x[i+E/2]). Kept whole (attribute
-// `fused`) it carries its own gradient: the rotation back (attribute `inverse`).
+// rope (composite): rotates pairs of x[N,heads,E] by angles given by their cos and sin [N,E/2].
+// Pairs are (x[2i], x[2i+1]) if interleaved, else (x[i], x[i+E/2]). If kept whole (attribute
+// `fused`), its gradient is the inverse rotation (attribute `inverse`).
 #include <vector>
 
 #include "ops/build.h"
@@ -25,7 +25,7 @@ void Rotation::rotate(const double* x, double* y) const {
 
 namespace {
 
-// The first and second of each pair as [N,heads,E/2] views.
+// The first and second elements of each pair as [N,heads,E/2] views.
 std::vector<ValueId> split_pairs(Builder& b, ValueId x, bool interleaved) {
   const Shape shape = b.shape(x);
   int64_t half = shape[2] / 2;

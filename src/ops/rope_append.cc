@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope_append (put there by fuse_rope_append): a merged projection [N,(H+2K)E] goes where an
-// attention over a cache wants it, in one pass: q and k heads are normed where `norms`, rotated,
-// and q is laid out as [N,H,E] while keys and values are written into their cells in place. Inputs:
-// key cache, value cache, merged, cos, sin, positions, slots, block table, and where `norms` the
-// weights f32[E] of q's and k's heads. Outputs: new versions of the caches, q. Inference only: it
+// rope_append, made by the pass fuse_rope_append: prepares a merged projection [N,(H+2K)E] for
+// attention over a cache, in one pass. The q and k heads are normed (with `norms`) and rotated; q
+// is laid out as [N,H,E], and keys and values are written into their cells in place. Inputs: key
+// cache, value cache, merged, cos, sin, positions, slots, block table, and with `norms` the weights
+// f32[E] for the heads of q and of k. Outputs: new versions of the caches, q. Inference only: it
 // has no gradient.
 #include "ops/rope_append.h"
 
@@ -93,7 +93,7 @@ struct RopeAppendOp {
 
   static std::vector<Alias> aliases(const Call&) { return {{0, 0}, {1, 1}}; }
 
-  // 3 FLOPs an element of q and k, and their norms.
+  // Per element of q and k: 3 FLOPs, and the norms.
   static Work work(const Call& call) {
     Extents e = extents(call);
     int64_t rows = e.cache.tokens * (e.heads + e.cache.kv_heads);
@@ -103,7 +103,7 @@ struct RopeAppendOp {
   }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
-  // The rows appended, not the caches.
+  // Counts the rows appended, not the caches.
   static std::optional<Traffic> traffic(const Call& call) {
     int64_t read = 0;
     for (size_t i = 2; i < call.inputs.size(); ++i) read += bytes_of(call.inputs[i]);
@@ -153,7 +153,7 @@ struct RopeAppendOp {
           sample_positions(r.tokens, 2 * r.per_slot * r.block)));
     return cases;
   }
-};  // namespace
+};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What rope_append shares with append_attention, which starts as it does: its attributes and cases.
+// Shared by rope_append and append_attention, which begins with the same step: attributes and
+// cases.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rotation frequencies that a rope_table node's attributes describe; backends bind them.
+// The rotation frequencies defined by the attributes of a rope_table node, for the backends.
 #pragma once
 
 #include <vector>

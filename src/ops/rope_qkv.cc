@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// rope_qkv (put there by fuse_rope): a merged projection [N,(H+2K)E] with its q and k heads rotated
-// and its v heads copied, in one pass; attention reads q, k and v as views of the result. The
-// gradient rotates back.
+// rope_qkv, made by the pass fuse_rope: a merged projection [N,(H+2K)E] with its q and k heads
+// rotated and its v heads copied, in one pass; attention reads q, k and v as views of the result.
+// The gradient is the inverse rotation.
 #include <vector>
 
 #include "ops/build.h"
@@ -29,7 +29,7 @@ std::vector<Type> check(std::string_view name, const Call& call) {
   return {x};
 }
 
-// What both directions share.
+// Shared by the forward and the backward op.
 struct RotatesMerged {
   static Op declaration(std::string name) {
     return {.name = std::move(name),

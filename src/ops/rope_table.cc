@@ -24,8 +24,8 @@ std::vector<double> rope_frequencies(const Attrs& attrs) {
         std::pow(attrs.real("theta"), -static_cast<double>(i) / static_cast<double>(half));
     if (scaling == "linear") frequency /= factor;
     if (scaling == "llama3") {
-      // Wavelengths over original/low are divided by the factor,
-      // those under original/high kept, between blended.
+      // Frequencies of wavelengths over original/low are divided by the factor, those under
+      // original/high are kept, and those in between are blended.
       double original = attrs.real("original_context");
       double rotations = original * frequency / (2 * std::numbers::pi);
       double low = attrs.real("low_frequency_factor"), high = attrs.real("high_frequency_factor");

@@ -6,12 +6,12 @@
 
 namespace ridge::ops {
 
-// By the angles whose cos and sin [E/2] are given.
+// Rotates by angles given by their cos and sin [E/2].
 struct Rotation {
   const double *cos, *sin;
   int64_t head_size;
   bool interleaved;
-  bool inverse = false;  // rotates back
+  bool inverse = false;  // rotate back
   // y[E] = x[E] rotated.
   void rotate(const double* x, double* y) const;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// row_product (put there by fuse_row_products): a projection of a few rows with what stands before
-// and behind it, so that a step of a few tokens is few kernels:
-//   s = x, or x + rms_norm(delta) where `adds`;  z = s, or rms_norm(s) where `norms`;
-//   y = z W^T;  y = activation(first half of y's columns) * second half, where there is one;
-//   y = y + residual where `residual`.
-// Inputs: x [N,D], W [F,D], then what the attributes ask for: the norm's weight f32[D]; delta [N,D]
-// and its norm's weight f32[D]; the residual [N,F or F/2]. Outputs: y, and s where `adds`.
-// Inference only: it has no gradient.
+// row_product, made by the pass fuse_row_products: a projection of a few rows with the ops before
+// and after it, so that a step of a few tokens takes few kernels:
+//   s = x, or x + rms_norm(delta) with `adds`;  z = s, or rms_norm(s) with `norms`;
+//   y = z W^T;  y = activation(first half of y's columns) * second half, with `activation`;
+//   y = y + residual with `residual`.
+// Inputs: x [N,D], W [F,D], then what the attributes require: the norm's weight f32[D]; delta [N,D]
+// and its norm's weight f32[D]; the residual [N,F or F/2]. Outputs: y, and s with `adds`. Inference
+// only: it has no gradient.
 #include <vector>
 
 #include "base/pointwise.h"

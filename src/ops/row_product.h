@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a row_product's operands are: for its rule and for bindings of its kernels.
+// The operands of a row_product, for its shape rule and for the bindings of its kernels.
 #pragma once
 
 #include "graph/op.h"
@@ -8,8 +8,8 @@ namespace ridge::ops {
 
 struct RowProduct {
   int64_t tokens = 0, in = 0;
-  int64_t out = 0;  // columns of y: half the weight's rows where there is an activation
-  // Inputs by number, -1 where there is none.
+  int64_t out = 0;  // columns of y: half the weight's rows if there is an activation
+  // Indexes of inputs; -1 if absent.
   int norm = -1, delta = -1, delta_norm = -1, residual = -1;
   Type y;
 };

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample: chooses each slot's next token from its logits [S,V], in place of the last one. Inputs:
-// logits; states tokens i32[S] and recent i32[S,R] (cell p mod R holds the token at position p, -1
-// = none); next_positions i32[S] (-1: the slot is left alone); settings f32[S,5]: temperature (0:
+// sample: chooses each slot's next token from its logits [S,V] and overwrites the last one. Inputs:
+// logits; states tokens i32[S] and recent i32[S,R] (cell p mod R holds the token at position p,
+// -1 = none); next_positions i32[S] (-1: the slot is skipped); settings f32[S,5]: temperature (0:
 // the largest logit), top-k, top-p, min-p, repeat penalty, each off at 0; seeds i32[S]. Outputs:
 // tokens and recent with the token written.
 //
-// In this order: the logits of recent tokens are divided by the penalty (multiplied where
-// negative); the k largest stay; of them the fewest whose probabilities sum to top-p; of them those
-// with at least min-p times the largest probability. One of these is drawn with weights exp(logit /
-// temperature), walking by id, by a number in [0, 1) that depends on seed and position alone. Equal
-// logits: the lower id is the larger. NaN counts as -infinity; the largest logit weighs 1 even where
-// it is infinite.
+// The steps are, in this order: the logits of recent tokens are divided by the penalty (multiplied
+// if negative); the k largest are kept; of them the fewest whose probabilities sum to top-p; of
+// them those with at least min-p times the largest probability. One of these is drawn with weights
+// exp(logit / temperature), in the order of ids, by a number in [0, 1) that depends on seed and
+// position alone. Of equal logits, the one with the lower id counts as larger. NaN counts as
+// -infinity. The largest logit has weight 1 even if it is infinite.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,12 +36,12 @@ void penalize(std::vector<double>& logits, const double* recent, int64_t count, 
     }
 }
 
-// Relative to the largest, which weighs 1 even where it is infinite.
+// Relative to the largest logit, which has weight 1 even if it is infinite.
 double weight(double logit, double top, double temperature) {
   return logit == top ? 1 : std::exp((logit - top) / temperature);
 }
 
-// Ids that stay, largest logit first.
+// Ids that are kept, largest logit first.
 std::vector<size_t> kept(const std::vector<double>& logits, const double* settings) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -104,7 +104,7 @@ struct SampleOp {
 
   static std::vector<Alias> aliases(const Call&) { return {{0, 1}, {1, 2}}; }
 
-  // A comparison a logit; what further settings take is not counted.
+  // One comparison per logit; the work of the other settings is not counted.
   static Work work(const Call& call) { return arithmetic(call.inputs[0].shape.elements()); }
   static ModelWork model_work(const Call& call) { return {work(call), {}}; }
 
@@ -138,8 +138,8 @@ struct SampleOp {
       int64_t slots, vocabulary, recent;
       double setting;
     };
-    // All settings have one value: 0 is greedy; at 0.9 few
-    // tokens stay; at 2 top-k keeps two, with a penalty.
+    // All settings have one value: 0 is greedy; at 0.9 few tokens stay; at 2 top-k keeps two, with
+    // a penalty.
     for (const Row& r : {Row{"greedy", 5, 67, 4, 0}, Row{"one", 1, 1, 1, 0},
                          Row{"drawn", 6, 131, 8, 0.9}, Row{"top2", 6, 67, 3, 2}}) {
       CaseInput logits{f32({r.slots, r.vocabulary}), {Fill::kNormal, 3, false}, false};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// slice: elements begin..end of one axis; a view. Its gradient is assembled by differentiate:
+// slice: elements begin..end of one axis; a view. Its gradient is assembled in differentiate:
 // slices that tile a value become one concat, so a split costs no zero-filled copies.
 #include <vector>
 

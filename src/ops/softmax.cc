@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax over the last axis, and its gradient. Rows
-// that are wholly masked (all -inf) become zeros.
+// softmax over the last axis, and its gradient. Rows that are fully masked (all -inf) become zeros.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -27,14 +26,14 @@ struct SoftmaxOp {
     return {call.inputs[0]};
   }
 
-  // max, subtract, exp, sum, divide.
+  // Per element: max, subtract, exp, sum, divide.
   static Work work(const Call& call) {
     int64_t elements = call.inputs[0].shape.elements();
     return arithmetic(5 * elements, 2 * elements);
   }
 
-  // `three_pass_softmax`: an unfused softmax reads its row three times (max, exp, divide) and
-  // writes it twice. One kernel that keeps the row in cache reads and writes once.
+  // `three_pass_softmax` counts an unfused softmax, which reads its row three times (max, exp,
+  // divide) and writes it twice. One kernel that keeps the row in cache reads and writes once.
   static std::optional<Traffic> traffic(const Call& call) {
     if (call.attrs.text("convention") != "three_pass_softmax") return std::nullopt;
     int64_t bytes = bytes_of(call.inputs[0]);
@@ -76,7 +75,7 @@ struct SoftmaxBackwardOp {
     return {call.inputs[0]};
   }
 
-  // dy * y, sum, subtract, multiply.
+  // Per element: dy * y, sum, subtract, multiply.
   static Work work(const Call& call) { return arithmetic(4 * call.inputs[0].shape.elements()); }
 
   static void reference(const Call& call, Inputs64 inputs, Outputs64 outputs) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // softmax_cross_entropy (composite): logits [N,V] and labels i32[N] (-1 = not counted) -> the mean
-// loss f32[], lse f32[N,1] and the number of counted rows i32[]. Kept whole it never writes
+// loss f32[], lse f32[N,1] and the number of counted rows i32[]. If kept whole, it never writes
 // probabilities: the gradient recomputes them from lse.
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace ridge::ops {
 namespace {
 
-// subtract lse, exp, scale.
+// Per element: subtract lse, exp, scale.
 Work backward_work(const Shape& x) { return arithmetic(3 * x.elements(), x.elements()); }
 
 double row_lse(const double* x, int64_t v) {
@@ -36,7 +36,7 @@ struct SoftmaxCrossEntropyOp {
     return {f32({}), f32({call.inputs[0].shape[0], 1}), i32({})};
   }
 
-  // max, subtract, exp, sum an element; log, add, subtract a row.
+  // Per element: max, subtract, exp, sum. Per row: log, add, subtract.
   static Work work(const Call& call) {
     const Shape& x = call.inputs[0].shape;
     return arithmetic(4 * x.elements() + 3 * x[0], x.elements() + x[0]);
@@ -54,8 +54,8 @@ struct SoftmaxCrossEntropyOp {
             kNoValue};
   }
 
-  // log_softmax and nll_loss in fp32, as an eager framework runs it. lse is not available there: it
-  // has no reader.
+  // log_softmax and nll_loss in fp32, as in an eager framework. lse is not available, because
+  // nothing reads it.
   static std::vector<ValueId> expand(Builder& b, const Node& node) {
     ValueId log_probabilities = b.call("log_softmax", {cast(b, node.inputs[0], DType::kF32)});
     std::vector<ValueId> made = b.call_all("nll_loss", {log_probabilities, node.inputs[1]});

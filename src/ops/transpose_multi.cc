@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_multi: matrices transposed, each into a dense buffer of its
-// own, in one launch. Made by the pass `transpose_operands` for products
-// that read along the depth only; where a view does, it is `transpose`.
+// transpose_multi transposes matrices in one launch, each into its own dense buffer. The pass
+// `transpose_operands` makes it for products that read only along the depth. Where a view suffices,
+// `transpose` is used.
 #include <vector>
 
 #include "ops/build.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The double reference of views that repeat or reorder what they show: through the layout that
-// `view` gives.
+// The double-precision reference of views that repeat or reorder elements, by the layout that
+// `view` returns.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace ridge::ops {
 
-// The output's elements in row-major order, read where `view` has them in the dense input.
+// The output's elements in row-major order, read from their places in the dense input by `view`.
 inline void read_through(std::optional<Layout> (*view)(const Call&, const Layout&),
                          const Call& call,
                          const Tensor64& input,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Behind a cache stands what was appended to it.
+// Builds the patterns of attention_pattern.h. In cached attention, k and v are appended to the
+// cache first.
 #include "passes/attention_pattern.h"
 
 #include "ops/registry.h"

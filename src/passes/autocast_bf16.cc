@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16: activations and GEMMs in bf16 with fp32 masters. Weights of GEMMs are cast
-// once a step; norms keep fp32 weights and statistics, the loss and logits that are sampled from
-// are fp32. What a KV cache holds is bf16 too.
+// autocast_bf16: runs activations and GEMMs in bf16 with fp32 master weights. A GEMM's weight is
+// cast once per step. Norms keep fp32 weights and statistics; the loss and the logits that are
+// sampled from stay fp32. KV caches are bf16 too.
 #include <functional>
 #include <map>
 
@@ -36,7 +36,7 @@ class Autocast {
   }
 
  private:
-  // One cast a weight, however many GEMMs read it.
+  // One cast per weight, however many GEMMs read it.
   ValueId narrow(Builder& b, ValueId old_value, ValueId value) {
     if (b.type(value).dtype != DType::kF32) return value;
     auto [found, is_new] = narrowed_.try_emplace(old_value, kNoValue);
@@ -64,20 +64,12 @@ Graph with_narrow_caches(const Graph& graph) {
   return result;
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_autocast_bf16(const Graph& graph, PassContext& context) {
   Graph narrow = with_narrow_caches(graph);
   Autocast autocast(narrow);
   return Rewriter(narrow, context.ops).run(std::ref(autocast));
 }
-
-}  // namespace
-
-constinit const Pass autocast_bf16_pass{
-    "autocast_bf16",
-    Stage::kForward,
-    Serves::kBoth,
-    "run activations and GEMMs in bf16 with fp32 master weights",
-    "lower precision; the loss stays within 0.02 of fp32",
-    run};
 
 }  // namespace ridge::passes

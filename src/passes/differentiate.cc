@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One walk over the nodes backwards. Gradients that reach a value from several readers are summed
-// when its producer is reached; those that reach it through slices are joined by one concat instead
-// of being padded with zeros.
+// Walks the nodes backwards once. The gradients that several readers contribute to a value are
+// summed when its producer is reached. Those that arrive through slices are joined by one concat
+// instead of being padded with zeros.
 #include "passes/differentiate.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace ridge::passes {
 namespace {
 
-// A gradient of a part of a value: elements begin..end of one axis. The whole value when axis < 0.
+// The gradient of part of a value: elements begin..end of one axis, or, if axis < 0, the whole
+// value.
 struct Contribution {
   ValueId gradient = kNoValue;
   int axis = -1;
@@ -55,7 +56,7 @@ class Differentiator {
  private:
   static size_t index(ValueId value) { return static_cast<size_t>(value); }
 
-  // Values that depend on one that requires a gradient.
+  // Marks the values that depend on one that requires a gradient.
   void mark_needed(std::span<const ValueId> requires_gradient, NodeId forward_nodes) {
     needed_.assign(graph_.values.size(), false);
     for (ValueId value : requires_gradient) needed_[index(value)] = true;
@@ -67,8 +68,8 @@ class Differentiator {
     }
   }
 
-  // Of the node that makes a value, or, since a view
-  // does no work, of the node whose result it shows.
+  // The origins of the node that makes a value. A view does no work, so for a view they are those
+  // of the node whose result it shows.
   std::vector<Origin> origins_behind(ValueId value) const {
     const Node* node = graph_.producer(value);
     while (node != nullptr && node->op->kind == OpKind::kView && node->from.empty())
@@ -76,7 +77,8 @@ class Differentiator {
     return node == nullptr ? std::vector<Origin>() : node->from;
   }
 
-  // What the gradient of a node belongs to; a view's, to those who read it.
+  // The origins of a node's gradient. A view has none, so its gradient gets those of its readers'
+  // gradients.
   std::vector<Origin> origins_of(const Node& node,
                                  std::span<const ValueId> output_gradients) const {
     std::vector<Origin> from = node.from;
@@ -101,7 +103,7 @@ class Differentiator {
   }
 
   void visit(NodeId id) {
-    const Node node = graph_.node(id);  // a copy: appending moves the list
+    const Node node = graph_.node(id);  // a copy: appending nodes reallocates the list
     bool reached = std::any_of(node.outputs.begin(), node.outputs.end(),
                                [&](ValueId v) { return !contributions_[index(v)].empty(); });
     bool is_needed = std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -126,7 +128,8 @@ class Differentiator {
     for (size_t i = 0; i < gradients.size(); ++i) add(node.inputs[i], {gradients[i]});
   }
 
-  // The union of origins of the nodes that made the gradients: a sum belongs to all of them.
+  // Derives from the union of the origins of the nodes that made the gradients: a sum belongs to
+  // all of them.
   auto derive_from(const std::vector<Contribution>& parts) {
     std::vector<Origin> from;
     std::string scope;
@@ -175,7 +178,8 @@ class Differentiator {
     parts = std::move(sums);
   }
 
-  // first + second. A product or embedding_backward that makes `second` adds onto `first` itself.
+  // first + second. If a matmul or embedding_backward makes `second`, it accumulates onto `first`
+  // in place.
   ValueId sum(ValueId first, ValueId second) {
     NodeId maker = graph_.value(second).producer;
     Node& node = graph_.node(maker);
@@ -188,8 +192,8 @@ class Differentiator {
     return second;
   }
 
-  // Whether nothing but the sum at hand needs the bytes of a gradient: no node reads it, no other
-  // value waits for it.
+  // Whether only the current sum needs the bytes of a gradient: no node reads it and no other value
+  // still waits for it.
   bool may_be_overwritten(ValueId gradient, NodeId by) const {
     const Value& value = graph_.value(gradient);
     if (value.storage != Storage::kTemporary || value.producer >= by) return false;
@@ -204,7 +208,7 @@ class Differentiator {
     return holders <= 1;
   }
 
-  // Slices along one axis side by side; what no slice covers is zero.
+  // Concatenates slices along one axis. Elements that no slice covers are zero.
   ValueId join(ValueId value, std::vector<Contribution> slices) {
     const Type type = graph_.type(value);
     int axis = slices[0].axis;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reverse-mode differentiation on the graph: appends the backward nodes of a scalar loss. Each
-// carries the origins of the forward node that it belongs to, with the phase backward.
+// backward node carries the origins of its forward node, with the phase backward.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace ridge::passes {
 
-// Appends to `graph` and returns d loss / d requires_gradient[i] in the type of
-// requires_gradient[i]; kNoValue where the loss does not depend on it. `seed` is
-// the loss's own gradient (1/m when m micro-batches are averaged).
+// Appends the backward nodes to `graph` and returns d loss / d requires_gradient[i] in the type of
+// requires_gradient[i], or kNoValue where the loss does not depend on it. `seed` is the gradient of
+// the loss itself (1/m when m micro-batches are averaged).
 std::vector<ValueId> differentiate(Graph& graph,
                                    const OpTable& ops,
                                    ValueId loss,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expand: composites that no pass chose to keep whole (attribute `fused`) become primitives. The
-// off switch of each fused op is this form.
+// expand: replaces composites by primitives, except those that a pass keeps whole (attribute
+// `fused`). A fused op that is switched off runs in this form.
 #include <utility>
 
 #include "graph/rewriter.h"
@@ -11,11 +11,13 @@ namespace {
 
 bool is_kept_whole(const Node& node) { return node.attrs.has("fused") && node.attrs.flag("fused"); }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_expand(const Graph& graph, PassContext& context) {
   return Rewriter(graph, context.ops).run([](Rewriter& rewriter, NodeId id) {
     Node node = rewriter.old().node(id);
     if (node.op->kind != OpKind::kComposite || is_kept_whole(node)) return false;
-    // The new graph has its operands but not its results.
+    // The new graph has the node's operands but not its results.
     std::vector<ValueId> outputs = std::exchange(node.outputs, {});
     node.inputs = rewriter.map(node.inputs);
     auto derive = rewriter.builder().derive(node);
@@ -25,14 +27,5 @@ Graph run(const Graph& graph, PassContext& context) {
     return true;
   });
 }
-
-}  // namespace
-
-constinit const Pass expand_pass{"expand",
-                                 Stage::kForward,
-                                 Serves::kBoth,
-                                 "expand the remaining composites into primitives",
-                                 "primitives are the baseline that every other form must beat",
-                                 run};
 
 }  // namespace ridge::passes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flash_attention: attention in tiles, without the S x S matrix in memory.
+// flash_attention: computes attention in tiles, without the S x S matrix in memory.
 #include <array>
 
 #include "graph/rewrite_rule.h"
@@ -18,20 +18,12 @@ void replace_attention(Rewriter& rewriter, const Match& match) {
       rewriter.builder().call_all("flash_attention", rewriter.map(node.inputs), node.attrs)[0]);
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_flash_attention(const Graph& graph, PassContext& context) {
   const std::array rules = {RewriteRule{node_of(ops::attention_op()), {}, replace_attention},
                             keep_whole_rule(ops::cached_attention_op())};
   return rewrite(graph, context.ops, rules);
 }
-
-}  // namespace
-
-constinit const Pass flash_attention_pass{
-    "flash_attention",
-    Stage::kForward,
-    Serves::kBoth,
-    "compute attention in tiles, without writing the S x S matrix",
-    "",
-    run};
 
 }  // namespace ridge::passes

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_adamw: the updates of many tensors in one launch. Each launch stands where its gradients are
-// known and its parameters no longer read, so that the gradients' memory is free early, and so that
-// a device that runs branches side by side updates while it still differentiates. Where the step
-// casts a parameter to bf16, the update writes that copy as well, into a state that the next step
-// reads; a gradient that was only widened for the update is read narrow.
+// fuse_adamw: updates many tensors in one launch. Each launch is placed where its gradients are
+// computed and its parameters are no longer read. The memory of the gradients is then free early,
+// and a device that runs branches in parallel overlaps updates with the backward pass. Where the
+// step casts a parameter to bf16, the update also writes that copy, which is stored for the next
+// step. A gradient that was cast up from bf16 for the update is read in bf16.
 #include <algorithm>
 #include <map>
 
@@ -17,15 +17,15 @@
 namespace ridge::passes {
 namespace {
 
-// Launches at most: each is some microseconds of a GPU's time, and what the last one updates
-// nothing runs beside.
+// The greatest number of launches. Each launch costs a few microseconds of GPU time, and nothing
+// overlaps with the last one.
 constexpr int64_t kGroups = 12;
-// And at least this many elements each: less is over before the launch is.
+// The least number of elements per launch: a smaller update takes less time than its launch.
 constexpr int64_t kFewElements = int64_t{1} << 20;
 
 bool is_cast(const Node* node) { return is_a(node, ops::pointwise_op(Pointwise::kCast)); }
 
-// Updates that one launch makes, when node `ready` has run.
+// The updates of one launch, which may run after node `ready`.
 struct Group {
   NodeId ready = kNoNode;
   std::vector<NodeId> updates;  // in the schedule's order
@@ -59,10 +59,10 @@ class AdamwFuser {
   }
 
  private:
-  // Consecutive updates by when they are ready, cut where each part holds its share of the
-  // elements. Those that are ready together are never parted.
+  // Sorts the updates by when they are ready and cuts the list where a part holds its share of the
+  // elements. Updates that are ready at the same node stay together.
   void form_groups() {
-    std::vector<std::pair<NodeId, NodeId>> order;  // when ready, the update
+    std::vector<std::pair<NodeId, NodeId>> order;  // (ready, update)
     int64_t all = 0;
     for (NodeId id : updates_) {
       order.emplace_back(ready(id), id);
@@ -92,7 +92,8 @@ class AdamwFuser {
     return last;
   }
 
-  // Reads of views count, and those of a bf16 copy, which changes as well.
+  // The last read of a value. Reads of its views count, and so do reads of its bf16 copy, which the
+  // update overwrites too.
   NodeId last_read(ValueId value) const {
     NodeId last = kNoNode;
     for (NodeId user : users_[static_cast<size_t>(value)]) {
@@ -122,7 +123,7 @@ class AdamwFuser {
         .inputs[static_cast<size_t>(ops::adamw_tensors(adamw.inputs.size(), adamw.attrs)[0].input)];
   }
 
-  // The bf16 copy as stored: "<name>.bf16", loaded from the same file tensor.
+  // The stored bf16 copy, "<name>.bf16", loaded from the parameter's file tensor.
   ValueId copy_state(Rewriter& rewriter, ValueId parameter) {
     const Value& value = graph_.value(parameter);
     std::string name = value.name + ".bf16";
@@ -135,7 +136,7 @@ class AdamwFuser {
     return rewriter.builder().parameter(name, {DType::kBF16, value.type.shape});
   }
 
-  // The gradient before a cast that widens it for nothing but the update.
+  // The bf16 gradient in front of a widening cast; the gradient itself where there is no such cast.
   ValueId narrow_gradient(Rewriter& rewriter, ValueId gradient) const {
     const Node* producer = graph_.producer(gradient);
     bool widened = is_cast(producer) && graph_.type(producer->inputs[0]).dtype == DType::kBF16;
@@ -175,7 +176,7 @@ class AdamwFuser {
     }
   }
 
-  // Casts that the fused update stands for.
+  // The origins of the casts that the fused update replaces.
   std::vector<Origin> cast_origins(ValueId parameter, ValueId gradient) const {
     std::vector<Origin> from;
     auto found = casts_.find(parameter);
@@ -190,20 +191,14 @@ class AdamwFuser {
   PassContext& context_;
   std::vector<std::vector<NodeId>> users_;
   std::vector<NodeId> updates_;
-  std::vector<Group> groups_;                     // by when they are ready
+  std::vector<Group> groups_;                     // in the order in which they are ready
   std::map<ValueId, std::vector<NodeId>> casts_;  // per parameter
 };
 
-Graph run(const Graph& graph, PassContext& context) { return AdamwFuser(graph, context).run(); }
-
 }  // namespace
 
-constinit const Pass fuse_adamw_pass{
-    "fuse_adamw",
-    Stage::kStep,
-    Serves::kTraining,
-    "update many tensors in one launch and write their bf16 copies",
-    "",
-    run};
+Graph run_fuse_adamw(const Graph& graph, PassContext& context) {
+  return AdamwFuser(graph, context).run();
+}
 
 }  // namespace ridge::passes

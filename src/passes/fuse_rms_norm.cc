@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_rms_norm: an RMSNorm in one kernel, with the residual add before it where there is one.
+// fuse_rms_norm: computes an RMSNorm in one kernel, together with the residual add before it if
+// there is one.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +18,7 @@ Pattern normed_sum() {
   return node_of(ops::rms_norm_op(), {std::move(sum).as("sum"), any("weight")});
 }
 
-// Another reader may norm the sum too: then neither norm takes it in.
+// Another reader may norm the sum too. Then neither norm is fused with it.
 bool is_normed_once(const Match& match) {
   const std::vector<NodeId>& readers = match.readers("sum");
   return std::count_if(readers.begin(), readers.end(), [&](NodeId id) {
@@ -35,20 +36,12 @@ void replace_sum_and_norm(Rewriter& rewriter, const Match& match) {
   rewriter.replace_all(std::array{match.value("sum"), norm.outputs[0], norm.outputs[1]}, made);
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_fuse_rms_norm(const Graph& graph, PassContext& context) {
   const std::array rules = {RewriteRule{normed_sum(), is_normed_once, replace_sum_and_norm, "sum"},
                             keep_whole_rule(ops::rms_norm_op())};
   return rewrite(graph, context.ops, rules);
 }
-
-}  // namespace
-
-constinit const Pass fuse_rms_norm_pass{
-    "fuse_rms_norm",
-    Stage::kForward,
-    Serves::kBoth,
-    "compute RMSNorm and the residual add before it in one kernel",
-    "",
-    run};
 
 }  // namespace ridge::passes

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_rope: one kernel rotates the q and k heads of a merged projection and copies its v heads;
-// attention reads views of the result. A rope on a projection of its own is kept whole.
+// attention reads views of the result. A rope on a separate projection is kept whole.
 #include <array>
 #include <string>
 
@@ -47,21 +47,13 @@ void replace_rotations(Rewriter& rewriter, const Match& match) {
   }
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_fuse_rope(const Graph& graph, PassContext& context) {
   const std::array rules = {
       RewriteRule{attention_on_merged_projection(), are_rotated_alike, replace_rotations, "q"},
       keep_whole_rule(ops::rope_op())};
   return rewrite(graph, context.ops, rules);
 }
-
-}  // namespace
-
-constinit const Pass fuse_rope_pass{
-    "fuse_rope",
-    Stage::kForward,
-    Serves::kBoth,
-    "split and rotate q, k and v of a merged projection in one kernel",
-    "",
-    run};
 
 }  // namespace ridge::passes

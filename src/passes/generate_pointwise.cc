@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// generate_pointwise: clusters of pointwise nodes of one shape become one generated kernel each, so
-// that what passes between them stays in registers or L1.
+// generate_pointwise: merges each cluster of pointwise nodes of one shape into one generated
+// kernel, so that intermediate values stay in registers or L1.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -34,7 +34,7 @@ class Clusterer {
   }
 
  private:
-  // Joins a node to the cluster of one of its inputs, or opens one.
+  // Adds a node to the cluster of one of its inputs, or starts a new cluster.
   void place(NodeId id) {
     const Node& node = graph_.node(id);
     for (ValueId input : node.inputs) {
@@ -50,8 +50,8 @@ class Clusterer {
     clusters_.push_back({{id}});
   }
 
-  // The kernel runs where the cluster's last node stands,
-  // so nothing between may read what the cluster makes.
+  // The kernel runs in place of the cluster's last node, so no node before that may read a value of
+  // the cluster unless it belongs to it.
   bool joins(const Cluster& cluster, NodeId id) const {
     const Node& node = graph_.node(id);
     const Node& first = graph_.node(cluster.nodes[0]);
@@ -102,7 +102,7 @@ class Generator {
       leaving.push_back(output);
       program_.outputs.push_back(values_.at(output));
     }
-    if (leaving.empty()) return;  // nobody reads what it computes
+    if (leaving.empty()) return;  // nothing reads its results
     const Node& last = graph_.node(cluster_.last());
     auto derive = rewriter_.builder().derive(from, last.scope, last.phase);
     NestedGraph program = std::make_shared<const Graph>(std::move(program_));
@@ -112,7 +112,7 @@ class Generator {
   }
 
  private:
-  // A value as the program sees it: made inside, or an input.
+  // The program's value for a graph value: one made inside the cluster, or an input.
   ValueId inside(ValueId value) {
     auto found = values_.find(value);
     if (found != values_.end()) return found->second;
@@ -138,7 +138,9 @@ class Generator {
   std::vector<ValueId> inputs_;        // the node's operands in the new graph
 };
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_generate_pointwise(const Graph& graph, PassContext& context) {
   std::vector<Cluster> clusters = Clusterer(graph).run();
   std::vector<std::vector<NodeId>> users = graph.users();
   std::map<NodeId, const Cluster*> member_of;
@@ -151,14 +153,5 @@ Graph run(const Graph& graph, PassContext& context) {
     return true;
   });
 }
-
-}  // namespace
-
-constinit const Pass generate_pointwise_pass{"generate_pointwise",
-                                             Stage::kStep,
-                                             Serves::kBoth,
-                                             "generate one kernel per cluster of pointwise nodes",
-                                             "",
-                                             run};
 
 }  // namespace ridge::passes

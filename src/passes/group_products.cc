@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_products: the GEMMs of one input by weights that stay as their file stores them (q, k
-// and v; gate and up) in one launch. What can be stacked is merge_products' business. No pattern:
-// what one value's readers have in common is no tree.
+// group_products: runs the GEMMs of one input with several weights that stay as their file stores
+// them (q, k and v; gate and up) in one launch. merge_products handles weights that can be stacked.
+// The pass has no pattern, since the readers of one value do not form a tree.
 #include <map>
 
 #include "graph/rewriter.h"
@@ -12,7 +12,7 @@
 namespace ridge::passes {
 namespace {
 
-// Groups of more than one, by their first node.
+// Groups of two or more GEMMs, by their first node.
 std::map<NodeId, std::vector<NodeId>> groups_of(const Graph& graph) {
   std::map<std::pair<ValueId, Phase>, std::vector<NodeId>> readers;
   for (size_t i = 0; i < graph.nodes.size(); ++i)
@@ -24,11 +24,13 @@ std::map<NodeId, std::vector<NodeId>> groups_of(const Graph& graph) {
   return groups;
 }
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_group_products(const Graph& graph, PassContext& context) {
   std::map<NodeId, std::vector<NodeId>> groups = groups_of(graph);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
-    if (rewriter.is_mapped(node.outputs[0])) return true;  // with the first of its group
+    if (rewriter.is_mapped(node.outputs[0])) return true;  // replaced with the first of its group
     auto found = groups.find(id);
     if (found == groups.end()) return false;
     NewNode group{"matmul_group", {node.inputs[0]}};
@@ -45,15 +47,5 @@ Graph run(const Graph& graph, PassContext& context) {
     return true;
   });
 }
-
-}  // namespace
-
-constinit const Pass group_products_pass{
-    "group_products",
-    Stage::kForward,
-    Serves::kInference,
-    "run all GEMMs of one input with weights as stored in one launch",
-    "",
-    run};
 
 }  // namespace ridge::passes

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attribute `fused`.
+// Sets the attribute `fused`.
 #include "passes/keep_whole.h"
 
 namespace ridge::passes {

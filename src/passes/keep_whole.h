@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing the fused form of a composite: it keeps its node, and expand passes it by.
+// Keeps composites in their fused form: the node stays, and expand skips it.
 #pragma once
 
 #include "graph/rewrite_rule.h"
 
 namespace ridge::passes {
 
-// The graph with the attribute `fused` set on every node of the op.
+// Returns the graph with the attribute `fused` set on every node of the op.
 Graph keep_whole(const Graph& graph, const Op& op);
 
-// The same beside other rules, for nodes that those leave.
+// A rule that does the same, for use after other rules: it marks the nodes that they leave.
 RewriteRule keep_whole_rule(const Op& op);
 
 }  // namespace ridge::passes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// legalize: makes every operand one that the target's kernels take. A view that a kernel does not
-// read, or that no layout expresses, gets a copy before it; flash attention learns which scores the
-// target's tiles compute.
+// legalize: makes every operand one that the target's kernels accept. A view that a kernel cannot
+// read, or that no layout can express, gets a copy. Attributes of flash attention are set to the
+// number of scores that the target's tiles compute.
 #include "base/error.h"
 #include "graph/rewriter.h"
 #include "ops/build.h"
@@ -12,8 +12,8 @@
 namespace ridge::passes {
 namespace {
 
-// Whose work a copy before `node` is: a view does none,
-// so it is that of a node behind or before the views.
+// The origins of a copy before `node`. A view has no origins, so the copy gets those of a node
+// after the views or, failing that, before them.
 std::vector<Origin> origins_at(const Graph& graph,
                                const std::vector<std::vector<NodeId>>& users,
                                const Node& node) {
@@ -27,7 +27,8 @@ std::vector<Origin> origins_at(const Graph& graph,
   return before == nullptr ? std::vector<Origin>() : before->from;
 }
 
-// One sweep; `changed` tells whether another is needed, since a copy changes the layouts after it.
+// One sweep. Sets `changed` if it inserted a copy: that changes the layouts after it, so another
+// sweep is needed.
 Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
   std::vector<plan::Place> places = plan::places(graph, &context.target);
   std::vector<ValueId> copies(graph.values.size(), kNoValue);
@@ -51,7 +52,7 @@ Graph copy_sweep(const Graph& graph, PassContext& context, bool& changed) {
     auto copy_of = [&](ValueId mapped) {
       std::vector<Origin> from = origins_at(graph, users, node);
       std::vector<OriginRecord>& origins = rewriter.builder().graph().origins;
-      if (from.empty()) {  // a graph of nothing but views
+      if (from.empty()) {  // the graph has only views
         from = {{static_cast<int32_t>(origins.size()), node.phase}};
         origins.push_back({"copy", node.scope, node.phase, {}});
       }
@@ -91,7 +92,9 @@ Graph with_flash_scores(const Graph& graph, PassContext& context) {
 
 constexpr int kMostSweeps = 16;
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_legalize(const Graph& graph, PassContext& context) {
   Graph current = with_flash_scores(graph, context);
   bool changed = true;
   for (int sweep = 0; changed; ++sweep) {
@@ -106,14 +109,5 @@ Graph run(const Graph& graph, PassContext& context) {
   }
   return current;
 }
-
-}  // namespace
-
-constinit const Pass legalize_pass{"legalize",
-                                   Stage::kTarget,
-                                   Serves::kBoth,
-                                   "insert a copy where a kernel does not support a view",
-                                   "copies cost bytes, but some kernels cannot run without them",
-                                   run};
 
 }  // namespace ridge::passes

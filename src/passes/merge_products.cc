@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stacking weights.
+// Stacks weights and replaces groups of GEMMs.
 #include "passes/merge_products.h"
 
 #include <map>
@@ -18,7 +18,7 @@ bool fits(const Users& users, const std::vector<const Node*>& group) {
     const DType dtype = users.graph().type(node->inputs[1]).dtype;
     if (dtype != users.graph().type(group[0]->inputs[1]).dtype) return false;
     if (users.of(node->inputs[1]).size() != 1) return false;
-    // Quantized weights stay where their file has them.
+    // Quantized weights stay where the file stores them.
     if (is_block(dtype)) return false;
   }
   return true;
@@ -36,7 +36,8 @@ class Merger {
   Merger(const Graph& graph, PassContext& context, const std::string& stem)
       : graph_(graph), context_(context), stem_(stem) {}
 
-  // One product for the group, in place of its first; the outputs of all become slices.
+  // Replaces the group by one matmul at the place of its first; each output becomes a slice of the
+  // result.
   void merge(Rewriter& rewriter, const std::vector<const Node*>& group) {
     Builder& b = rewriter.builder();
     std::vector<Origin> from;

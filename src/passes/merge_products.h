@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What merge_qkv and merge_gate_up share: GEMMs of one input by several weights become one GEMM
-// by the weights stacked, and views of its result. The load graph learns where the stacked
-// weight comes from.
+// Shared by merge_qkv and merge_gate_up: several GEMMs of one input become one GEMM with the
+// stacked weights, and views of its result. The load graph gets a concat that makes the stacked
+// weight.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@
 
 namespace ridge::passes {
 
-// The GEMM "nd,fd->nf" of the input "x" by a parameter, captured under the name, perhaps behind
-// reshapes, rotations and norms of heads.
+// The GEMM "nd,fd->nf" of the value "x" and a parameter, captured as `name`. Reshapes, rotations
+// and norms of heads may follow it.
 Pattern projection_behind(const std::string& name);
 
-// The GEMMs that each match of the pattern captured under the names. `stem` names the stacked
-// weight: of a group whose first weight is "a.b.q_proj.weight" it is "a.b.<stem>.weight".
+// Each match of `pattern` captures the GEMMs to merge under `names`. `stem` names the stacked
+// weight: if the first weight is "a.b.q_proj.weight", the stacked one is "a.b.<stem>.weight".
 struct MergeableProducts {
   Pattern pattern;
   std::vector<std::string_view> names;
   std::string stem;
 };
 
-// Merges them where nothing else reads their parameters. Groups that do not fit are left alone.
+// Merges each group whose parameters have no other reader. Groups that do not fit are left alone.
 Graph merge_products(const Graph& graph, PassContext& context, const MergeableProducts& products);
 
 }  // namespace ridge::passes

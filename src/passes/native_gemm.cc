@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The attribute `native`. No pass: each backend's asks for its own kernels.
+// Sets the attribute `native`. Not a pass: each backend's native_gemm pass calls it with a
+// predicate for its kernels.
 #include "passes/native_gemm.h"
 
 #include "ops/registry.h"

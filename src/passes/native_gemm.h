@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the passes native_gemm of all backends share: the attribute `native` of a matmul, which says
-// that a native kernel may compute it. Which one runs in the end is the binding's choice.
+// Shared by the native_gemm passes of all backends: the attribute `native` of a matmul, which
+// allows a native kernel to compute it. The binding makes the final choice of kernel.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace ridge::passes {
 
-// The graph with the attribute set on each matmul that there is a native kernel for.
+// Returns the graph with the attribute set on each matmul that a native kernel supports.
 Graph allow_native_gemms(const Graph& graph,
                          const std::function<bool(const Call& matmul)>& has_kernel);
 

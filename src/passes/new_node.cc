@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph of one node, which the target is shown.
+// Queries the target with a graph that holds only the new node.
 #include "passes/new_node.h"
 
 #include "graph/builder.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A node that a pass might make: asking the target for its kernel, and making it.
+// A node that a pass may add: checks whether the target supports it, and appends it.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ struct NewNode {
   Attrs attrs = {};
 };
 
-// Whether the target runs the op on operands of these values' types.
+// Whether the target supports the op on operands of these values' types.
 bool runs_on_target(const PassContext& context, const Graph& graph, const NewNode& made);
 
-// Appends it to the new graph; the outputs.
+// Appends the node to the new graph and returns its outputs.
 std::vector<ValueId> append(Rewriter& rewriter, const NewNode& made);
 
 }  // namespace ridge::passes

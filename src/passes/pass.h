@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a pass is, and what it is run with. Each lives in one file: of this room where any target
-// may use it, of a backend's `passes/` where that backend alone does. passes.h lists them all.
+// Defines Pass and the context that it runs in. Each pass is one file: in src/passes if any target
+// may use it, in src/backends/BACKEND/passes if only that backend uses it. passes.h lists all of
+// them.
 #pragma once
 
 #include <span>
@@ -19,7 +20,8 @@ namespace ridge::passes {
 enum class Stage : uint8_t { kForward, kStep, kTarget };
 std::string_view name(Stage stage);
 
-// Whose graphs a pass is for: in others of a usual size it finds nothing.
+// The kind of graph that a pass is for. In graphs of the other kind, at usual sizes, it finds
+// nothing to rewrite.
 enum class Serves : uint8_t { kTraining, kInference, kBoth };
 std::string_view name(Serves serves);
 
@@ -28,10 +30,10 @@ struct Pass;
 struct PassContext {
   const OpTable& ops;
   const plan::Target& target;
-  LoadGraph& load;  // file names to stored values; passes that change a weight's storage add to it
-  // Of the target's machine, for predicted times in records; may be null
+  LoadGraph& load;  // file tensors to stored values; passes that change storage add to it
+  // Ceilings of the target's machine, used for predicted times in records; may be null.
   const cost::Ceilings* ceilings = nullptr;
-  std::span<const Pass* const> own = {};  // the target's, which run beside this room's
+  std::span<const Pass* const> own = {};  // the target's passes, run with those of src/passes
 };
 
 struct Pass {
@@ -39,13 +41,13 @@ struct Pass {
   Stage stage;
   Serves serves;
   std::string_view summary;  // one line for `ridge explain` and --help
-  // What the pass gives up where planned bytes, launches, time or peak do not fall; empty when one
-  // of them must.
+  // What the pass gives up if none of planned bytes, launches, time and peak memory falls; empty if
+  // one of them must fall.
   std::string_view trade;
   Graph (*run)(const Graph& graph, PassContext& context);
 };
 
-// A target that graphs are made for, with the passes that only it needs.
+// A target of the pass pipeline, with the passes that only it needs.
 class PassTarget : public plan::Target {
  public:
   virtual std::span<const Pass* const> passes() const { return {}; }

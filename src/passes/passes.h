@@ -1,46 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one list of passes, in the order in which they run, and this room's by name.
+// Lists all passes in the order in which they run, and declares those of src/passes.
 #pragma once
 
 #include "passes/pass.h"
 
-// A line: the pass, and the level that adds it (none: it runs where it is asked for by name).
-//   ALL   every target runs it: src/passes/NAME.cc
-//   CPU   that backend does: src/backends/cpu/passes/NAME.cc
-//   CUDA  likewise, and plans by data sheet, which are GPUs': src/backends/cuda/passes/NAME.cc
-#define RIDGE_PASSES(ALL, CPU, CUDA)     \
-  /* forward */                          \
-  ALL(store_bf16, none)                  \
-  ALL(store_f32, none)                   \
-  ALL(merge_qkv, fused)                  \
-  ALL(merge_gate_up, fused)              \
-  ALL(flash_attention, fused)            \
-  ALL(fuse_softmax_cross_entropy, fused) \
-  ALL(fuse_rms_norm, kernels)            \
-  ALL(fuse_rope, kernels)                \
-  ALL(fuse_glu, kernels)                 \
-  ALL(autocast_bf16, none)               \
-  ALL(group_products, fused)             \
-  CPU(quantize_activations, none)        \
-  CPU(pack_weights, kernels)             \
-  ALL(expand, baseline)                  \
-  /* step */                             \
-  ALL(recompute, none)                   \
-  ALL(fuse_adamw, kernels)               \
-  CUDA(fuse_rope_append, kernels)        \
-  CUDA(fuse_append_attention, kernels)   \
-  CUDA(fuse_row_products, kernels)       \
-  CPU(native_gemm, kernels)              \
-  CUDA(native_gemm, kernels)             \
-  CUDA(transpose_operands, kernels)      \
-  ALL(generate_pointwise, compiled)      \
-  /* target */                           \
-  ALL(legalize, baseline)
+// A row: the pass, its stage, the graphs it serves, the level that adds it (none: it runs only when
+// it is switched on by name), its summary, and its trade (see Pass).
+//   ALL   runs on every target: src/passes/NAME.cc
+//   CPU   runs on CPUs: src/backends/cpu/passes/NAME.cc
+//   CUDA  runs on GPUs, and in plans for a GPU's data sheet: src/backends/cuda/passes/NAME.cc
+#define RIDGE_PASSES(ALL, CPU, CUDA)                                                               \
+  ALL(store_bf16, kForward, kInference, none, "unpack matrices to bf16 when loading",              \
+      "more memory than quantized blocks, less precision than fp32")                               \
+  ALL(store_f32, kForward, kInference, none, "unpack matrices to fp32 when loading",               \
+      "more memory and bytes than the file's types")                                               \
+  ALL(merge_qkv, kForward, kBoth, fused, "merge the q, k and v projections into one GEMM", "")     \
+  ALL(merge_gate_up, kForward, kBoth, fused, "merge the gate and up projections into one GEMM",    \
+      "")                                                                                          \
+  ALL(flash_attention, kForward, kBoth, fused,                                                     \
+      "compute attention in tiles, without writing the S x S matrix", "")                          \
+  ALL(fuse_softmax_cross_entropy, kForward, kBoth, fused,                                          \
+      "compute the loss in one kernel, without writing probabilities", "")                         \
+  ALL(fuse_rms_norm, kForward, kBoth, kernels,                                                     \
+      "compute RMSNorm and the residual add before it in one kernel", "")                          \
+  ALL(fuse_rope, kForward, kBoth, kernels,                                                         \
+      "split and rotate q, k and v of a merged projection in one kernel", "")                      \
+  ALL(fuse_glu, kForward, kBoth, kernels,                                                          \
+      "fuse the activation and the multiplication of the gated MLP", "")                           \
+  ALL(autocast_bf16, kForward, kBoth, none,                                                        \
+      "run activations and GEMMs in bf16 with fp32 master weights",                                \
+      "lower precision; the loss stays within 0.02 of fp32")                                       \
+  ALL(group_products, kForward, kInference, fused,                                                 \
+      "run all GEMMs that share an input, with weights as stored, in one launch", "")              \
+  CPU(quantize_activations, kForward, kInference, none,                                            \
+      "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or "     \
+      "bf16)",                                                                                     \
+      "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 1/512 of "   \
+      "each value)")                                                                               \
+  CPU(pack_weights, kForward, kInference, kernels,                                                 \
+      "repack quantized weights in the order in which GEMMs read them",                            \
+      "a lookup of one row reads a panel of 16 rows")                                              \
+  ALL(expand, kForward, kBoth, baseline, "expand the remaining composites into primitives",        \
+      "more launches and bytes than a fused form")                                                 \
+  ALL(recompute, kStep, kTraining, none,                                                           \
+      "activation checkpointing: keep each layer's input and recompute the rest for the gradient", \
+      "about a third more FLOPs for less memory")                                                  \
+  ALL(fuse_adamw, kStep, kTraining, kernels,                                                       \
+      "update many tensors in one launch and write their bf16 copies", "")                         \
+  CUDA(fuse_rope_append, kStep, kInference, kernels,                                               \
+       "normalize and rotate heads and append them to the KV cache in one kernel", "")             \
+  CUDA(fuse_append_attention, kStep, kInference, kernels,                                          \
+       "rotate heads, append to the KV cache and attend in one kernel", "")                        \
+  CUDA(fuse_row_products, kStep, kInference, kernels,                                              \
+       "fuse norms, gates and residual adds into GEMMs of a few rows", "")                         \
+  CPU(native_gemm, kStep, kBoth, kernels, "run bf16 GEMMs on native AMX tile kernels",             \
+      "the last bits differ from the library's; the error is the same")                            \
+  CUDA(native_gemm, kStep, kBoth, kernels,                                                         \
+       "run fp32 GEMMs as sums of bf16 pieces on native Hopper kernels",                           \
+       "the last bits differ from the library's; the error is the same")                           \
+  CUDA(transpose_operands, kStep, kTraining, kernels,                                              \
+       "transpose an operand of a GEMM if that saves more time than it costs",                     \
+       "more bytes and one more launch for less time")                                             \
+  ALL(generate_pointwise, kStep, kBoth, compiled,                                                  \
+      "generate one kernel per cluster of pointwise nodes", "")                                    \
+  ALL(legalize, kTarget, kBoth, baseline, "insert a copy where a kernel does not support a view",  \
+      "copies cost bytes, but some kernels cannot run without them")
 
-// For the columns that a reader of the list leaves out, and for declarations.
-#define RIDGE_NO_PASS(name, level)
-#define RIDGE_DECLARE_PASS(name, level) extern const ::ridge::passes::Pass name##_pass;
-#define RIDGE_PASS_ADDRESS(name, level) &name##_pass,
+// Expansions of a row: nothing, the declarations, the Pass, its address.
+#define RIDGE_NO_PASS(...)
+#define RIDGE_DECLARE_PASS(name, ...)                                                            \
+  ::ridge::Graph run_##name(const ::ridge::Graph& graph, ::ridge::passes::PassContext& context); \
+  extern const ::ridge::passes::Pass name##_pass;
+#define RIDGE_DEFINE_PASS(name, stage, serves, level, summary, trade)                            \
+  constinit const ::ridge::passes::Pass name##_pass{                                             \
+      #name,     ::ridge::passes::Stage::stage, ::ridge::passes::Serves::serves, summary, trade, \
+      run_##name};
+#define RIDGE_PASS_ADDRESS(name, ...) &name##_pass,
 
 namespace ridge::passes {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list as a table, the levels, and the loop that runs the passes.
+// The list of passes as a table, the levels, and the loop that runs the passes.
 #include "passes/pipeline.h"
 
 #include <fmt/ranges.h>
@@ -20,10 +20,12 @@
 
 namespace ridge::passes {
 
+RIDGE_PASSES(RIDGE_DEFINE_PASS, RIDGE_NO_PASS, RIDGE_NO_PASS)
+
 std::span<const Listed> list() {
-#define RIDGE_ALL(name, level) Listed{#name, "all", #level, &name##_pass},
-#define RIDGE_CPU(name, level) Listed{#name, "cpu", #level, nullptr},
-#define RIDGE_CUDA(name, level) Listed{#name, "cuda", #level, nullptr},
+#define RIDGE_ALL(name, stage, serves, level, ...) Listed{#name, "all", #level, &name##_pass},
+#define RIDGE_CPU(name, stage, serves, level, ...) Listed{#name, "cpu", #level, nullptr},
+#define RIDGE_CUDA(name, stage, serves, level, ...) Listed{#name, "cuda", #level, nullptr},
   static const std::array lines = {RIDGE_PASSES(RIDGE_ALL, RIDGE_CPU, RIDGE_CUDA)};
 #undef RIDGE_ALL
 #undef RIDGE_CPU
@@ -37,7 +39,7 @@ std::vector<const Pass*> pipeline(std::span<const Pass* const> own) {
     auto found = std::find_if(own.begin(), own.end(),
                               [&](const Pass* pass) { return pass->name == line.name; });
     const Pass* pass = line.pass != nullptr ? line.pass : found != own.end() ? *found : nullptr;
-    // What two backends have stands in two lines.
+    // A pass of two backends has two lines.
     if (pass != nullptr && (passes.empty() || passes.back() != pass)) passes.push_back(pass);
   }
   return passes;
@@ -45,13 +47,20 @@ std::vector<const Pass*> pipeline(std::span<const Pass* const> own) {
 
 namespace {
 
-Level level(std::string_view name,
-            std::string_view summary,
-            std::vector<std::string_view> options = {}) {
-  Level level{name, summary, std::move(options)};
+constexpr std::array kOptions = {
+    Option{"tune_gemm", "compiled", "choose each GEMM's algorithm by timing"},
+    Option{"capture", "compiled", "GPU: replay the whole step as one CUDA graph"},
+    Option{"branches", "compiled", "GPU: run independent kernels in parallel"},
+    Option{"tf32", "none", "GPU: round the fp32 inputs of GEMMs to TF32 (--dtype tf32)"},
+};
+
+Level level(std::string_view name, std::string_view summary) {
+  Level level{name, summary, {}};
   for (const Listed& line : list())
     if (line.level == name && std::count(level.adds.begin(), level.adds.end(), line.name) == 0)
       level.adds.push_back(line.name);
+  for (const Option& option : kOptions)
+    if (option.level == name) level.adds.push_back(option.name);
   return level;
 }
 
@@ -63,17 +72,12 @@ std::span<const Level> levels() {
       level("fused", "projections and attention fused"),
       level("kernels", "hand-written kernels for memory-bound ops and for GEMMs"),
       level("compiled",
-            "what a compiler does: generated kernels, tuned GEMMs, replay of the whole step",
-            {"tune_gemm", "capture", "branches"}),
+            "what a compiler does: generated kernels, tuned GEMMs, replay of the whole step"),
   };
   return levels;
 }
 
-std::span<const std::string_view> options() {
-  static const std::array<std::string_view, 4> options = {"tune_gemm", "capture", "branches",
-                                                          "tf32"};
-  return options;
-}
+std::span<const Option> options() { return kOptions; }
 
 std::string_view name(Stage stage) {
   constexpr std::string_view kNames[] = {"forward", "step", "target"};
@@ -91,7 +95,7 @@ std::vector<std::string> known_names() {
   std::vector<std::string> names;
   for (const Listed& line : list())
     if (names.empty() || names.back() != line.name) names.emplace_back(line.name);
-  for (std::string_view option : options()) names.emplace_back(option);
+  for (const Option& option : options()) names.emplace_back(option.name);
   return names;
 }
 
@@ -100,7 +104,7 @@ bool is_known(std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// What no switch turns off: without these nothing runs.
+// Passes that cannot be turned off: no graph runs without them.
 bool is_required(std::string_view name) { return name == "expand" || name == "legalize"; }
 
 cost::GraphCost graph_cost(const Graph& graph, const PassContext& context) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is made of the list of passes: the pipeline of a target, the levels that name subsets of it,
-// and running a stage: each pass timed, the graph verified after it, its cost recorded before and
-// after.
+// The pipeline of a target, the levels that name subsets of the passes, and running a stage: each
+// pass is timed, the graph is verified after it, and its cost is recorded before and after.
 #pragma once
 
 #include <functional>
@@ -19,17 +18,17 @@ namespace ridge::passes {
 // A line of the list in passes.h.
 struct Listed {
   std::string_view name;
-  std::string_view backend;  // that has it, or "all"
-  std::string_view level;    // that adds it, or "none"
-  const Pass* pass;          // null where a backend has it
+  std::string_view backend;  // the backend that has it, or "all"
+  std::string_view level;    // the level that adds it, or "none"
+  const Pass* pass;          // null if a backend has it
 };
 std::span<const Listed> list();
 
-// This room's passes and a backend's own, in the order of the list.
+// The passes of src/passes and a backend's own, in the order of the list.
 std::vector<const Pass*> pipeline(std::span<const Pass* const> own);
 
-// A level is the passes and binding options that it adds to the level before it. A target that
-// lacks a pass goes without.
+// A level is the set of passes and binding options that it adds to the level before it. A pass that
+// the target does not have is skipped.
 struct Level {
   std::string_view name;
   std::string_view summary;
@@ -37,15 +36,15 @@ struct Level {
 };
 std::span<const Level> levels();
 
-// Names of passes and options that are on.
+// The names of the passes and options that are on.
 class Selection {
  public:
-  // The cumulative set of a level, changed by a switch text such as "+recompute,-fuse_glu". Throws
+  // The cumulative set of a level, modified by a switch text such as "+recompute,-fuse_glu". Throws
   // usage Errors that list the known names.
   Selection(std::string_view level, std::string_view switches);
   bool has(std::string_view name) const { return on_.contains(std::string(name)); }
   const std::string& level() const { return level_; }
-  // The type in which kernels hand activations on, and KV entries with them.
+  // The dtype of activations that kernels store, and of KV entries.
   DType activations() const { return has("autocast_bf16") ? DType::kBF16 : DType::kF32; }
   std::string str() const;
 
@@ -54,10 +53,16 @@ class Selection {
   std::set<std::string> on_;
 };
 
-// Binding options that share the switch syntax with passes.
-std::span<const std::string_view> options();
+// How a backend runs the graph. --pass switches these options as it switches passes; they do not
+// change the graph.
+struct Option {
+  std::string_view name;
+  std::string_view level;  // the level that adds it, or "none"
+  std::string_view summary;
+};
+std::span<const Option> options();
 
-// The passes of one stage that are selected, in order: this room's and the context's own.
+// Runs the selected passes of one stage in order: those of src/passes and the context's own.
 Graph run_stage(Stage stage,
                 const Graph& graph,
                 const Selection& selection,

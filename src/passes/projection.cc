@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognising projections.
+// Recognizes projections.
 #include "passes/projection.h"
 
 #include "graph/einsum.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: each layer keeps only what enters it; its
-// backward pass computes the layer's activations again.
+// recompute: each layer keeps only its input; its backward pass computes the layer's activations
+// again.
 #include <functional>
 #include <map>
 #include <set>
@@ -11,7 +11,7 @@
 namespace ridge::passes {
 namespace {
 
-// "layer.3" of "layer.3/attention"; empty outside of layers.
+// "layer.3" for "layer.3/attention"; empty outside of layers.
 std::string block_of(const Node& node) {
   if (!node.scope.starts_with("layer.")) return "";
   return node.scope.substr(0, node.scope.find('/'));
@@ -39,13 +39,13 @@ class Recomputer {
   }
 
  private:
-  // The value as the backward pass of a block reads it: made inside a block in the forward pass, it
-  // is made again.
+  // The value that a node in the backward pass reads in place of `value`. If the forward pass made
+  // it inside the reader's layer, it is computed again.
   ValueId again(Rewriter& rewriter, const Node& reader, ValueId value) {
     const Node* producer = graph_.producer(value);
     if (producer == nullptr || producer->phase != Phase::kForward) return rewriter.map(value);
     std::string block = block_of(*producer);
-    // What leaves a block is kept: it is the next block's input.
+    // A value that is read outside its layer is kept: it is the next layer's input.
     if (block.empty() || block_of(reader) != block) return rewriter.map(value);
     auto found = again_.find(value);
     if (found != again_.end()) return found->second;
@@ -62,19 +62,11 @@ class Recomputer {
   std::map<ValueId, ValueId> again_;
 };
 
-Graph run(const Graph& graph, PassContext& context) {
+}  // namespace
+
+Graph run_recompute(const Graph& graph, PassContext& context) {
   Recomputer recomputer(graph);
   return Rewriter(graph, context.ops).run(std::ref(recomputer));
 }
-
-}  // namespace
-
-constinit const Pass recompute_pass{
-    "recompute",
-    Stage::kStep,
-    Serves::kTraining,
-    "keep only the input of each layer and recompute the rest for the gradient",
-    "about a third more FLOPs for less memory",
-    run};
 
 }  // namespace ridge::passes

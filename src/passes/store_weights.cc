@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_bf16 and store_f32: the matrices of a model lie in one plain type, whatever their file has;
-// blocks are unpacked once, when they are loaded.
+// store_bf16 and store_f32: store all matrices of a model in one plain type, whatever type the file
+// has. Quantized blocks are unpacked once, at load time.
 #include "passes/store_weights.h"
 
 #include "ops/build.h"
@@ -29,7 +29,7 @@ Graph run(const Graph& graph, PassContext& context, DType dtype) {
   Graph result = graph;
   keep_lookups(result);
   for (Value& value : result.values) {
-    // Views of a parameter are in its storage too.
+    // Views of a parameter have the same storage class, but a producer.
     bool is_matrix = value.storage == Storage::kParameter && value.producer == kNoNode &&
                      value.type.shape.rank() == 2;
     if (is_matrix && value.type.dtype != dtype) store_as(dtype, value, context);
@@ -37,25 +37,14 @@ Graph run(const Graph& graph, PassContext& context, DType dtype) {
   return result;
 }
 
-Graph run_bf16(const Graph& graph, PassContext& context) {
-  return run(graph, context, DType::kBF16);
-}
-Graph run_f32(const Graph& graph, PassContext& context) { return run(graph, context, DType::kF32); }
-
 }  // namespace
 
-constinit const Pass store_bf16_pass{"store_bf16",
-                                     Stage::kForward,
-                                     Serves::kInference,
-                                     "unpack matrices to bf16 when loading",
-                                     "more memory than quantized blocks, less precision than fp32",
-                                     run_bf16};
+Graph run_store_bf16(const Graph& graph, PassContext& context) {
+  return run(graph, context, DType::kBF16);
+}
 
-constinit const Pass store_f32_pass{"store_f32",
-                                    Stage::kForward,
-                                    Serves::kInference,
-                                    "unpack matrices to fp32 when loading",
-                                    "more memory and bytes than the file's types",
-                                    run_f32};
+Graph run_store_f32(const Graph& graph, PassContext& context) {
+  return run(graph, context, DType::kF32);
+}
 
 }  // namespace ridge::passes

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes that change a weight's type in the store share.
+// Shared by the passes that change the type in which a weight is stored.
 #pragma once
 
 #include "passes/pass.h"
 
 namespace ridge::passes {
 
-// The parameter is of this type from now on: the load graph converts what the file has.
+// Changes the parameter's type to `dtype`; the load graph converts the file's tensor.
 void store_as(DType dtype, Value& parameter, PassContext& context);
 
-// A look-up gives its table's type unless it says another: from now on each says what it gave.
+// Fixes the output type of each embedding lookup at what it is now. By default it is the table's
+// type, which store_as changes.
 void keep_lookups(Graph& graph);
 
 }  // namespace ridge::passes

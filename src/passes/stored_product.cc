@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Recognising GEMMs with stored weights.
+// Recognizes GEMMs with stored weights.
 #include "passes/stored_product.h"
 
 #include "passes/projection.h"

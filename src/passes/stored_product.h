@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What group_products and quantize_activations share: GEMMs with weights that stay as a file stores
-// them.
+// Shared by group_products and quantize_activations: recognizes GEMMs with weights that stay as the
+// file stores them.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace ridge::passes {
 
-// Whether the node is x[N,in] in fp32 by a parameter W[out,in] of another type.
+// Whether the node is the product of x[N,in] in fp32 and a parameter W[out,in] of another type, in
+// fp32.
 bool is_stored_product(const Graph& graph, const Node& node);
 
 }  // namespace ridge::passes

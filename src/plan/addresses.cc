@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Offsets of the arena, ranges of the store, and a layout's extent within them.
+// Computes arena offsets, ranges of the store, and the extent of a layout within them.
 #include "plan/addresses.h"
 
 #include "base/error.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the bytes of each value lie in one space of addresses: the arena at its offsets, then a
-// range for each stored value. The addresses are the plan's, not the machine's.
+// Assigns an address range to each value in one address space: the arena at its offsets, then a
+// range for each stored value. The addresses belong to the plan, not to the machine.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace ridge::plan {
 
-// Stored values begin at its multiples.
+// Ranges of stored values begin at multiples of this.
 inline constexpr int64_t kStoredAlignment = 8 << 10;
 
-// A range of addresses that a node accesses, and the bytes that it moves there.
+// A range of addresses that a node accesses, and the bytes that it reads or writes there.
 struct Access {
   int64_t begin = 0;
   int64_t end = 0;
@@ -24,7 +24,7 @@ struct Access {
 
 class Addresses {
  public:
-  // `planned` must outlive it.
+  // `planned` must outlive this object.
   explicit Addresses(const PlannedGraph& planned);
 
   int64_t end() const { return end_; }

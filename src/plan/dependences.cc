@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conflicts of byte ranges, latest first: what an earlier one has waited for is not asked again.
+// Finds conflicts of byte ranges, from the latest earlier node backwards, and skips nodes that an
+// already found dependence waits for.
 #include "plan/dependences.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 using Accesses = std::vector<Access>;
 
-// A workspace is written: two nodes that share one take turns.
+// A workspace counts as a write, so two nodes that share one cannot run concurrently.
 Accesses accesses_of(NodeId id, const PlannedGraph& planned, const Addresses& addresses) {
   Accesses all;
   const Node& node = planned.graph.node(id);
@@ -34,7 +35,7 @@ bool conflict(const Accesses& a, const Accesses& b) {
   });
 }
 
-// The nodes that a node waits for, directly or not, a bit each.
+// For each node, a bit set of the nodes that it waits for, directly or indirectly.
 class Ancestors {
  public:
   explicit Ancestors(size_t nodes) : words_((nodes + 63) / 64), bits_(nodes * words_) {}

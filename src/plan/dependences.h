@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The nodes that each node of a planned graph must wait for, so that nodes without a path between
-// them may run concurrently: the writers of what it reads and the users of what it overwrites, also
-// where two buffers share memory. The schedule's order always satisfies them.
+// Computes, for each node of a planned graph, the nodes that it must wait for: the writers of the
+// values it reads and the users of the bytes it overwrites, including buffers that share memory.
+// Nodes without a path between them may run concurrently. The schedule's order always satisfies
+// these dependences.
 #pragma once
 
 #include <vector>
@@ -10,10 +11,10 @@
 
 namespace ridge::plan {
 
-// The same as Schedule::after. Nodes that launch nothing are left out.
+// Returns Schedule::after. Nodes without launches are left out.
 std::vector<std::vector<NodeId>> dependences(const PlannedGraph& planned);
 
-// `planned` has its places, calls and memory.
+// `planned` must have its places, calls and memory.
 Schedule schedule_branches(const PlannedGraph& planned);
 
 }  // namespace ridge::plan

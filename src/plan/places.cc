@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layout propagation through views and aliases, and placement of concat inputs.
+// Propagates layouts through views and aliases, and places the inputs of concats.
 #include "plan/places.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ class Placer {
   std::vector<Place> run() {
     places_.resize(graph_.values.size());
     seats_.reserve(graph_.values.size());
-    // Outer concats first, so that a concat inside a concat finds its own seat known.
+    // Outer concats come first, so that the seat of a nested concat is known when its parts are
+    // seated.
     if (target_ != nullptr)
       for (size_t i = graph_.nodes.size(); i-- > 0;)
         if (graph_.nodes[i].op->joins) seat_parts(graph_.nodes[i]);
@@ -54,7 +55,7 @@ class Placer {
       output.inexpressible = true;
   }
 
-  // Seats each part of a concat inside the output where its producer can write there.
+  // Gives each part of a concat a seat, a place inside the output, if its producer can write there.
   void seat_parts(const Node& concat) {
     ValueId output = concat.outputs[0];
     const Place* seat = seated_[static_cast<size_t>(output)];
@@ -63,15 +64,16 @@ class Placer {
     int64_t begin = 0;
     for (ValueId part : concat.inputs) {
       Layout layout{whole.layout.offset + begin * whole.layout.strides[axis], whole.layout.strides};
-      // A part that comes twice lies in one place and is
-      // copied to the other, so the concat is a kernel.
+      // A part that occurs twice lies in one place and must be copied to the other, so the concat
+      // runs a kernel.
       if (std::count(concat.inputs.begin(), concat.inputs.end(), part) == 1)
         seat_value(part, layout, whole.root);
       begin += graph_.shape(part)[axis];
     }
   }
 
-  // The part itself, or what it is a reshape of, must be a temporary that only the concat reads.
+  // The part itself, or the value that it is a reshape of, must be a temporary that only the concat
+  // reads.
   void seat_value(ValueId value, Layout layout, ValueId root) {
     while (true) {
       const Value& info = graph_.value(value);
@@ -79,7 +81,7 @@ class Placer {
       if (users_[static_cast<size_t>(value)].size() != 1 || is_output(value)) return;
       const Node& producer = graph_.node(info.producer);
       if (producer.op->name != "reshape") break;
-      // Undo the reshape: the layout of its input such that its output lies as wanted.
+      // Undo the reshape: find the input layout that yields the required output layout.
       ValueId input = producer.inputs[0];
       Type from = graph_.type(value), to = graph_.type(input);
       auto undone = producer.op->view({{&from, 1}, {&to, 1}, producer.attrs}, layout);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decides where each value lies: in which buffer (named by its root value) and with which layout.
-// Views, in-place updates and concats without a copy are decided here; costs, the planner and binding
-// read the result.
+// Decides the buffer (named by its root value) and the layout of each value. Views, in-place
+// updates and concats without a copy are decided here; costs, the planner and binding read the
+// result.
 #pragma once
 
 #include <vector>
@@ -12,15 +12,15 @@
 namespace ridge::plan {
 
 struct Place {
-  ValueId root = kNoValue;  // the value whose bytes these are; its own buffer is dense
+  ValueId root = kNoValue;  // the value that owns the bytes; its own buffer is dense
   Layout layout;
-  // The value is a view that no layout expresses (a reshape of a transpose): `legalize` must put a
-  // copy before it.
+  // The value is a view that no layout can express (a reshape of a transpose), so `legalize` must
+  // insert a copy before it.
   bool inexpressible = false;
 };
 
-// One place per value. With a target, inputs of a concat whose producers write into a part of the
-// output lie there.
+// Returns one place per value. With a target, an input of a concat lies in a part of the output if
+// its producer can write there.
 std::vector<Place> places(const Graph& graph, const Target* target);
 
 inline const Place& at(const std::vector<Place>& places, ValueId value) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of planning: places, calls, memory, branches.
+// Plans in order: places, calls, memory, branches.
 #include "plan/planned_graph.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridge::plan {
 namespace {
 
-// Whether each part of a concat lies in its output already.
+// Whether each part of a concat already lies in its output.
 bool is_joined(const PlannedGraph& planned, const Node& node) {
   const ValueId root = at(planned.places, node.outputs[0]).root;
   return node.op->joins && std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId part) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A graph after all passes, with everything that is known about its run on a target before it
-// begins. Nothing is bound and nothing is counted: runtime/ binds kernels, cost/ counts work and bytes.
+// A graph after all passes, with everything that is known before it runs on a target. Nothing is
+// bound or counted yet: runtime/ binds kernels, cost/ counts work and bytes.
 #pragma once
 
 #include <optional>
@@ -15,18 +15,19 @@ namespace ridge::plan {
 
 // The kernel calls that run a node.
 struct KernelCalls {
-  int launches = 0;  // 0: a view, or a concat whose parts all lie in its output
+  int launches = 0;  // 0 for a view, or for a concat whose parts all lie in its output
   int rounds = 0;    // dependent memory round trips (Target::rounds)
 };
 
 // The schedule of a graph whose branches run concurrently.
 struct Schedule {
   // Per node, the earlier nodes that it must wait for, latest first, without those that another of
-  // them waits for.
+  // them already waits for.
   std::vector<std::vector<NodeId>> after;
-  // Per node: it updates the store, and no other node reads its result.
+  // Per node: whether it updates the store and no other node reads its result.
   std::vector<bool> is_background;
-  // Per node: how many consecutive nodes, this one included, do not wait for one another
+  // Per node: the number of consecutive nodes, including this one, that do not wait for one
+  // another.
   std::vector<int> concurrent;
 };
 
@@ -36,7 +37,8 @@ struct PlannedGraph {
   std::vector<KernelCalls> calls;  // per node
   MemoryPlan memory;
   std::optional<Schedule> branches;  // empty: one kernel runs at a time
-  bool replays = false;  // the run is recorded once and replayed: the host makes no launches
+  // Whether the run is recorded once and replayed, so that the host makes no launches.
+  bool replays = false;
 };
 
 PlannedGraph plan(Graph graph, const Target& target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Liveness, sharing in place, and offsets: largest buffers first, each at the lowest offset free
-// over its life.
+// Computes liveness, in-place sharing, and offsets: largest buffers first, each at the lowest
+// offset that is free during its life.
 #include "plan/planner.h"
 
 #include <algorithm>
@@ -44,8 +44,7 @@ class Planner {
       last_[root(output)] = static_cast<NodeId>(graph_.nodes.size());
   }
 
-  // The node after which the bytes of a buffer that
-  // was last used by node i may hold something else.
+  // Sets release_[i]: the node after which the bytes of a buffer last used by node i may be reused.
   void find_releases() {
     release_.resize(graph_.nodes.size() + 1);
     const BranchSlack slack = target_.branch_slack(graph_);
@@ -79,7 +78,7 @@ class Planner {
       size_t home = root(node.outputs[o]);
       if (graph_.values[home].storage != Storage::kTemporary || plan_.buffer_of[home] >= 0)
         continue;
-      // A part seated inside a concat's output opens that buffer early.
+      // The first part seated inside a concat's output allocates the buffer of the output.
       int shared = shared_buffer(id, o, home);
       if (shared >= 0) {
         plan_.buffer_of[home] = shared;
@@ -102,7 +101,7 @@ class Planner {
     }
   }
 
-  // The buffer of an input that dies here and that the output may overwrite, or -1.
+  // Returns the buffer of an input that is last used here and that the output may overwrite, or -1.
   int shared_buffer(NodeId id, size_t output, size_t home) {
     const Node& node = graph_.node(id);
     if (static_cast<ValueId>(home) != node.outputs[output]) return -1;
@@ -111,7 +110,7 @@ class Planner {
       size_t input_home = root(input);
       int buffer = plan_.buffer_of[input_home];
       if (buffer < 0 || plan_.buffers[static_cast<size_t>(buffer)].last != id) continue;
-      bool taken = false;  // by an earlier output, which may die here as well
+      bool taken = false;  // by an earlier output, which may be last used here as well
       for (size_t o = 0; o < output; ++o)
         taken = taken || plan_.buffer_of[root(node.outputs[o])] == buffer;
       if (taken) continue;
@@ -119,8 +118,8 @@ class Planner {
                   at(places_, input).layout.offset == 0 &&
                   is_dense(graph_.shape(input), at(places_, input).layout) &&
                   graph_.values[input_home].type.shape.elements() == graph_.shape(input).elements();
-      for (ValueId other :
-           node.inputs)  // another view of the same bytes would be read after they changed
+      // Another view of the same bytes would be read after they changed.
+      for (ValueId other : node.inputs)
         same = same && (root(other) != input_home ||
                         at(places_, other).layout == at(places_, input).layout);
       if (same &&
@@ -130,8 +129,8 @@ class Planner {
     return -1;
   }
 
-  // Read by the optimizer: a gradient. Everything else
-  // that is no workspace is an activation or its gradient.
+  // A value that the backward pass computes and the optimizer uses last is a gradient. Everything
+  // else except workspaces counts as an activation.
   MemoryClass classify(size_t home, const Node& producer) const {
     NodeId last = last_[home];
     bool to_optimizer = last >= 0 && last < static_cast<NodeId>(graph_.nodes.size()) &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The questions that passes, costs and the planner may ask a backend without knowing which it is.
+// The backend interface that passes, costs and the planner use, independent of the backend.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,12 @@ struct FlashScores {
   int64_t backward = 0;
 };
 
-// Where independent nodes run concurrently: how many kernels may start while the last user of a buffer
-// still runs, before the planner reuses its bytes. 0: one kernel runs at a time.
+// For targets that run independent nodes concurrently: the number of kernels that may start while
+// the last user of a buffer still runs, before the planner reuses its bytes. 0: one kernel runs at
+// a time.
 struct BranchSlack {
   int kernels = 0;
-  // The same where the last user is an optimizer update, which no other kernel waits for
+  // The same if the last user is an optimizer update, which no other kernel waits for.
   int updates = 0;
   bool any() const { return kernels > 0; }
 };
@@ -31,11 +32,11 @@ class Target {
   virtual ~Target() = default;
   virtual std::string_view name() const = 0;  // "cpu", "cuda", "null"
 
-  // Empty when a kernel runs the node, else what is missing.
+  // Empty if a kernel runs the node; otherwise the reason why none does.
   virtual std::string unsupported(const Graph& graph, const Node& node) const = 0;
 
-  // Whether the node's kernel can read input i, or write output i, in this layout. Dense layouts are
-  // always accepted.
+  // Whether the node's kernel can read input i, or write output i, in this layout. Dense layouts
+  // are always accepted.
   virtual bool takes_input(const Graph& graph,
                            const Node& node,
                            int i,
@@ -45,32 +46,34 @@ class Target {
                             int i,
                             const Layout& layout) const = 0;
 
-  // Whether input i may begin `offset` elements into its buffer: kernels that load vectors need
+  // Whether input i may begin `offset` elements into its buffer. Kernels that load vectors need
   // aligned offsets.
   virtual bool takes_start(const Graph&, const Node&, int /*i*/, int64_t /*offset*/) const {
     return true;
   }
 
-  // Whether output o may overwrite the bytes of input i that nobody reads later (same type, dense).
+  // Whether output o may overwrite the bytes of input i if no other node reads them later (same
+  // type, dense).
   virtual bool runs_in_place(const Graph& graph, const Node& node, int o, int i) const = 0;
 
   // Scratch that the node's kernel needs while it runs.
   virtual int64_t workspace_bytes(const Graph& graph, const Node& node) const = 0;
 
-  // Kernel calls that the node makes.
+  // The number of kernel calls for the node.
   virtual int launches(const Graph& graph, const Node& node) const = 0;
 
-  // Dependent memory round trips in those calls: they make up most of a short kernel's time. 0: not
-  // counted; for a matmul, it is one of the GEMMs that calibration samples.
+  // Dependent memory round trips in those calls, which make up most of a short kernel's time. 0 if
+  // they are not counted. For a matmul, 0 means one of the GEMMs that calibration samples.
   virtual int rounds(const Graph&, const Node&) const { return 0; }
 
-  // Whether a run is recorded once and replayed: then the host's launch time does not count.
+  // Whether a run is recorded once and replayed, so that the host's launch time does not count.
   virtual bool replays() const { return false; }
 
-  // Whether weights are always copied out of the file: then stacking them costs nothing extra.
+  // Whether weights are always copied out of the file, so that stacking them has no additional
+  // cost.
   virtual bool owns_weights() const { return false; }
 
-  // 0 where each kernel of the graph fills the device.
+  // 0 if each kernel of the graph fills the device.
   virtual BranchSlack branch_slack(const Graph&) const { return {}; }
 
   virtual FlashScores flash_scores(const Call& attention) const = 0;

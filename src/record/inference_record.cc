@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derived figures of an inference study.
+// Derived values of an inference study.
 #include "record/inference_record.h"
 
 namespace ridge::record {

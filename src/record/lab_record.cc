@@ -25,7 +25,7 @@ double TrialRecord::measured_gain() const {
 }
 
 bool TrialRecord::is_clear() const {
-  // Intervals of the time per sample, so that a change of the batch size compares too.
+  // Intervals of the time per sample, so that runs of different batch sizes compare.
   auto per_sample = [](const RunRecord& run) {
     Summary summary = run.wall();
     double samples = static_cast<double>(run.setting.samples());

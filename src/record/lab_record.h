@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything that one `ridge lab` or `ridge train` found out, for the report writers.
+// Defines the records of one `ridge lab` or `ridge train` for the report writers.
 #pragma once
 
 #include <cstdint>
@@ -13,26 +13,26 @@
 
 namespace ridge::record {
 
-// A proposed change and what the costs of the changed graph predict for it.
+// A proposed change and its predicted effect, from the cost of the changed graph.
 struct AdviceRecord {
   std::string title;
   std::string reason;
   std::string command;
   double time_gain = 0;    // samples per second, after over before, less 1
-  double memory_gain = 0;  // of owned memory
+  double memory_gain = 0;  // in owned memory
   double before_ns = 0, after_ns = 0;
   int64_t before_peak_bytes = 0, after_peak_bytes = 0;
   bool is_same_training = true;
 };
 
-// The first piece of advice, taken: the run before and the run after, one beside the other.
+// A trial of the first piece of advice: the runs before and after the change.
 struct TrialRecord {
   AdviceRecord advice;
   RunRecord before;
   RunRecord after;
   // Samples per second, after over before, less 1.
   double measured_gain() const;
-  // False where the step times' intervals overlap: then the gain is noise.
+  // False if the intervals of the step times overlap; the gain is then noise.
   bool is_clear() const;
 };
 
@@ -41,29 +41,29 @@ struct LabRecord {
   std::string command;      // as typed
   std::string finished_at;  // ISO 8601, UTC
   std::optional<cost::Ceilings> ceilings;
-  std::vector<RunRecord> runs;  // in the order they ran: levels within a batch size within a length
+  std::vector<RunRecord> runs;  // in run order: levels vary fastest, then batch sizes, then lengths
   std::vector<size_t> detailed;  // indices of the runs whose operations are reported
   std::vector<AdviceRecord> advice;
   std::optional<TrialRecord> trial;
   std::vector<std::string> warnings;
 
   const cost::Ceilings* limits() const { return ceilings ? &*ceilings : nullptr; }
-  // Of any run.
+  // Whether any run measured a launch rate.
   bool has_launch_rate() const;
 };
 
-// The dtype that a setting's products run in: "bf16", "i16" or f32.
+// The dtype of a setting's GEMMs: bf16, i16, or f32 otherwise.
 DType product_dtype(const Setting& setting);
-// The measured peak of that dtype's products; 0 where no ceilings are known.
+// The measured peak of GEMMs in that dtype; 0 if no ceilings are known.
 double peak_flops_per_ns(const LabRecord& lab, const Setting& setting);
 
-// Indices of the runs of one model, batch and length, in
-// order; their first is what the others are compared with.
+// Indices of the runs, grouped by equal work: same task, model, batch size, length and
+// micro-batches. Groups keep the order of the runs; the first run of a group is its reference.
 std::vector<std::vector<size_t>> ladders(const LabRecord& lab);
 
-// The run that `run` is compared with: the first of the same model, batch and length.
+// The run that `run` is compared with: the first one with equal work.
 const RunRecord& reference_run(const LabRecord& lab, const RunRecord& run);
-// Step time of the reference over this one's.
+// Step time of the reference run over the step time of `run`.
 double speed_up(const LabRecord& lab, const RunRecord& run);
 bool losses_agree(const RunRecord& a, const RunRecord& b);
 

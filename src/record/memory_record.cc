@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a plan to the points of its timeline.
+// Builds the memory timeline from the memory plan.
 #include "record/memory_record.h"
 
 #include <algorithm>

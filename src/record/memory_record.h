@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a run: what the plan owns, node by node and by class, beside what the system saw.
+// Memory of a run: planned memory by node and by class, and the memory that the system reported.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ridge::record {
 
-// The node that runs, and what is live while it does.
+// A node and the memory that is live while it runs.
 struct MemoryPoint {
   std::string graph;
   NodeId node = 0;
@@ -24,28 +24,29 @@ struct MemoryPoint {
 };
 
 struct MemoryRecord {
-  std::vector<MemoryPoint> timeline;  // all graphs in the order they run, each once
-  int64_t arena_bytes = 0;            // one arena for all graphs: the largest plan
-  int64_t live_peak_bytes = 0;        // the most that is live at once, stored values included
-  // Parameters, states and inputs of all graphs, each once
+  std::vector<MemoryPoint> timeline;  // all graphs in execution order, each once
+  int64_t arena_bytes = 0;            // one arena for all graphs, sized for the largest plan
+  int64_t live_peak_bytes = 0;        // largest total that is live at once, stored values included
+  // Parameters, states and inputs of all graphs, each counted once.
   int64_t store_bytes[plan::kMemoryClasses] = {};
   int64_t owned_bytes = 0;      // predicted: arena and store
-  int64_t allocated_bytes = 0;  // what the runtime took for them
+  int64_t allocated_bytes = 0;  // what the runtime allocated for them
   int64_t foreign_bytes = 0;    // resident before the first allocation: code, libraries, caches
-  ProcessMemory before;         // as the system saw it then
-  ProcessMemory after;  // at the end; the peak is of the steps alone where it could be reset
+  ProcessMemory before;         // reported by the system before the first allocation
+  ProcessMemory after;          // at the end; covers only the steps if the peak could be reset
   bool peak_was_reset = false;
 
   int64_t predicted_peak_bytes() const { return owned_bytes + foreign_bytes; }
-  // Highest point of each class over the timeline.
+  // The maximum of each class over the timeline.
   plan::MemoryMoment class_peaks() const;
-  // Where the total is highest; null without a timeline.
+  // The point with the largest total; null without a timeline.
   const MemoryPoint* peak() const;
 };
 
-// The predicted part of the record for graphs that share one store and one arena. Stored values
-// count once each, in every point: they stay while any graph runs. A state that a backward node
-// updates is a gradient's accumulator, one that the optimizer reads its own; the others are caches.
+// The predicted part of the record, for graphs that share one store and one arena. Each stored
+// value counts once and is live at every point. A state that a backward node uses is a gradient
+// accumulator; otherwise one that an optimizer node uses is optimizer state; all others are KV
+// caches.
 MemoryRecord planned_memory(std::span<const cost::ProgramGraph> graphs);
 
 }  // namespace ridge::record

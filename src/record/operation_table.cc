@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grouping and adding.
+// Groups and sums node records.
 #include "record/operation_table.h"
 
 #include <fmt/format.h>
@@ -17,10 +17,11 @@
 namespace ridge::record {
 namespace {
 
-// Rates that beat a measured ceiling by this much deserve a line; less is the ceiling's own spread.
+// A rate above a measured ceiling by more than this factor gets a warning; less is the ceiling's
+// own spread.
 constexpr double kCeilingSlack = 1.05;
 
-// A row as it grows: also its samples per step and its predicted time by class.
+// A row under construction, with its samples per step and its predicted time by bound.
 struct Sum {
   OperationRow row;
   std::vector<double> samples_ns;
@@ -91,8 +92,8 @@ OperationTable flat_table(std::string title,
   return table;
 }
 
-// Scopes as a tree: a branch is the sum of everything
-// under it, its own nodes are a leaf beside the others.
+// A scope in the tree of scopes. `sum` covers everything below it; its own nodes become a leaf next
+// to its children.
 struct Branch {
   Sum sum;
   Sum own;
@@ -105,7 +106,7 @@ void add_rows(Branch& branch, int depth, int64_t wall_ns, std::vector<OperationR
     children.emplace_back(child->sum.finish(name, wall_ns), child.get());
     children.back().first.is_leaf = child->children.empty();
   }
-  // A branch without children is its own leaf already; the root's own nodes have no scope.
+  // A branch without children is a leaf itself. The root's own nodes have no scope.
   if (!branch.children.empty() && branch.own.row.nodes > 0)
     children.emplace_back(branch.own.finish(depth == 0 ? "(no scope)" : "(itself)", wall_ns),
                           nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums of a step's nodes: by op, by scope with the layers folded, by phase. Counts and times of a
-// row are exact sums of its nodes; the total is the sum of the rows.
+// Tables that sum a step's nodes by op, by scope with the layers folded, or by phase. Counts and
+// times of a row are exact sums over its nodes; the total is the sum of the rows.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace ridge::record {
 
 struct OperationRow {
   std::string key;
-  std::string op, scope, phase;  // of table_by_place only
-  int depth = 0;                 // of a tree of scopes; 0 elsewhere and for the total's children
+  std::string op, scope, phase;  // only in table_by_place
+  int depth = 0;                 // level in a tree of scopes; 0 in flat tables
   bool is_leaf = true;           // the leaves of a table add up to its total
   int64_t nodes = 0;
   int64_t calls = 0;
   int64_t time_ns = 0;       // mean over the middle half of the steps
-  int64_t exclusive_ns = 0;  // of it, in equal parts where kernels ran side by side
+  int64_t exclusive_ns = 0;  // exclusive time, averaged over the same steps
   Summary samples;           // per-step times of the row: median and interval
   double share = 0;          // exclusive time over the step's wall time
   Work work;
   int64_t read_bytes = 0;
   int64_t written_bytes = 0;
   double predicted_ns = 0;
-  cost::Bound bound = cost::Bound::kNone;  // what most of the predicted time goes to
+  cost::Bound bound = cost::Bound::kNone;  // the bound with the largest share of the predicted time
 
-  // Adds what `more`, a row or a node, has of everything that adds up but nodes and shares.
+  // Adds all additive amounts of `more`, a row or a node, except the number of nodes and the share.
   template <typename Measured>
   void add_amounts(const Measured& more) {
     calls += more.calls;
@@ -45,31 +45,33 @@ struct OperationRow {
   double intensity() const;     // FLOPs per planned byte; 0 without bytes
   double flops_per_ns() const;  // GFLOP/s
   double bytes_per_ns() const;  // GB/s
-  // A prediction is of a kernel that has the device to itself: it stands beside the exclusive time.
-  double error() const;        // predicted over own, less 1; 0 where either is unknown
-  double limit_share() const;  // predicted over own: 1 = as fast as the ceilings allow
+  // A prediction assumes that the kernel has the device to itself, so it compares with exclusive
+  // time.
+  double error() const;        // predicted over exclusive time, less 1; 0 if either is unknown
+  double limit_share() const;  // predicted over exclusive time; 1 = as fast as the ceilings allow
 };
 
 struct OperationTable {
   std::string title;  // "op", "scope", "phase"
-  // By time, largest first; a tree keeps children under their parent
+  // Sorted by time, largest first; in a tree, children follow their parent.
   std::vector<OperationRow> rows;
   OperationRow total;
-  // Shares over 100% and rates over a ceiling, each in a sentence
+  // One sentence for each rate above a measured ceiling.
   std::vector<std::string> warnings;
 };
 
 OperationTable table_by_op(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_scope(const StepRecord& step, const cost::Ceilings* ceilings);
 OperationTable table_by_phase(const StepRecord& step, const cost::Ceilings* ceilings);
-// The finest that still folds layers: each op of each folded scope in each phase. The others are
-// sums of it.
+// The finest table that still folds layers: one row per op, folded scope and phase. The other
+// tables are sums of its rows.
 OperationTable table_by_place(const StepRecord& step, const cost::Ceilings* ceilings);
 
-// "layer.3/attention" -> "layer.*/attention": a number after a dot stands for any.
+// "layer.3/attention" -> "layer.*/attention": replaces each number after a dot with "*".
 std::string folded_scope(std::string_view scope);
 
-// The sum over the rows of |predicted - own| as a share of the total.
+// The sum over the leaf rows of |predicted - exclusive time|, as a share of the total exclusive
+// time.
 double total_absolute_error(const OperationTable& table);
 
 }  // namespace ridge::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measured times of a program, as the runtime fills them and reports read them. Plain records.
+// Measured times of a program. The runtime fills these records and the reports read them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace ridge::record {
 
-// One kernel call in one run, on the run's clock.
+// One kernel call in one run.
 struct Span {
   int32_t node = 0;     // index into the graph's nodes
   double begin_ns = 0;  // from the start of the run
@@ -19,7 +19,7 @@ struct Span {
 struct ProfiledRun {
   std::vector<Span> spans;
   double wall_ns = 0;
-  // Spent on the instrument before and after the run, not part of wall_ns
+  // Overhead of the instrument before and after the run, not part of wall_ns.
   double instrument_ns = 0;
   int64_t dropped = 0;  // records that the instrument lost
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over graphs.
+// Sums over the graphs of a run.
 #include "record/run_counts.h"
 
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The counts of a run from the graphs that it runs: arithmetic, bytes, launches, predicted time and
-// planned memory. Nothing here measures a graph.
+// Counts a run from its graphs: arithmetic, bytes, launches, predicted time and planned memory.
+// Nothing here measures.
 #pragma once
 
 #include <span>
@@ -13,17 +13,17 @@
 
 namespace ridge::record {
 
-// Fills the counts, the predicted time and the planned memory of the record; returns the graphs as
-// the step record wants them. `ceilings` may be null: then nothing is predicted.
+// Fills the counts, the predicted time and the planned memory of `record`. Returns the graphs in
+// the form that make_step_record takes. `ceilings` may be null; then nothing is predicted.
 std::vector<PredictedGraph> count_graphs(std::span<const cost::ProgramGraph> graphs,
                                          const cost::Ceilings* ceilings,
                                          RunRecord& record);
 
-// The time of a step of the graphs, as count_graphs predicts it.
+// The time of a step of these graphs, by the formula that count_graphs uses.
 double predict_step_ns(std::span<const PredictedGraph> graphs, const cost::Ceilings& ceilings);
 
-// The parts of the layers whose scope ends in `name` ("layer.3/mlp"), with the times of the step's
-// nodes; `step` is what make_step_record made of the same graphs.
+// Sums the parts of all layers whose scope ends in `name` ("layer.3/mlp"), with the node times of
+// `step`, which make_step_record returned for the same graphs.
 ModuleRecord module_record(std::string_view name,
                            std::span<const PredictedGraph> graphs,
                            const StepRecord& step);

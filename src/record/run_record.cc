@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derived figures of a run.
+// Derived values of a run.
 #include "record/run_record.h"
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 namespace ridge::record {
 namespace {
 
-constexpr double kF32Tolerance = 5e-5;     // equal when printed with 4 decimals, but for rounding
-constexpr double kNarrowTolerance = 0.02;  // what bf16 or TF32 moves the workshop's losses at most
+constexpr double kF32Tolerance = 5e-5;     // equal when printed with 4 decimals, up to rounding
+constexpr double kNarrowTolerance = 0.02;  // limit for the effect of bf16 or TF32 on losses
 
 double per_second(double count, double ns) { return ns > 0 ? count * 1e9 / ns : 0; }
 
@@ -96,7 +96,7 @@ double loss_difference(const RunRecord& a, const RunRecord& b) {
   double most = 0;
   for (size_t i = 0; i < std::min(a.losses.size(), b.losses.size()); ++i) {
     double difference = std::abs(a.losses[i] - b.losses[i]);
-    // A NaN on one side only is no agreement; std::max would drop it.
+    // A NaN on only one side is a difference; std::max would drop it.
     if (!(difference <= most)) most = difference;
     if (std::isnan(most)) return most;
   }

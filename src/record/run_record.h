@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one run showed, of training or of inference, as plain records:
-// reports and comparisons read these and nothing else. Nothing here
-// measures; measure/training_run.h and measure/inference_run.h fill them.
+// Defines the results of one run, training or inference. Reports and comparisons read only these
+// records. Nothing here measures; measure/training_run.h and measure/inference_run.h fill them.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +17,35 @@
 
 namespace ridge::record {
 
-// The choices that a run was made with, as the user would spell them.
+// The options of a run, spelled as on the command line.
 struct Setting {
   std::string model;  // preset or file
   std::string level;
-  std::string switches;  // of --pass, empty for none
-  std::string dtype;     // of the products: "fp32", "tf32", "bf16" or "i16"
+  std::string switches;  // values of --pass, empty if none
+  std::string dtype;     // of the GEMMs: "fp32", "tf32", "bf16" or "i16"
   std::string device;    // "cpu"
   std::string isa;
   int threads = 0;
   int64_t batch_size = 0;
-  int64_t sequence = 0;  // of decode the context: keys that the new token sees, itself included
+  // For decode the context length: the keys that the new token attends to, itself included.
+  int64_t sequence = 0;
   int64_t micro_batches = 1;
   std::string task = "train";  // or "prefill", "decode"
 
-  int64_t samples() const { return batch_size * micro_batches; }  // sequences a step
+  int64_t samples() const { return batch_size * micro_batches; }  // sequences per step
   int64_t tokens() const { return task == "decode" ? samples() : samples() * sequence; }
   std::string str() const;  // "small compiled 8x128"
 };
 
-// One node that launches something. Counts are those
-// of one step: all repeats of its graph together.
+// One node that launches at least one kernel. Counts are per step: they include all repeats of the
+// node's graph.
 struct NodeRecord {
-  std::string graph;  // of the program: "step", "accumulate", "update"
+  std::string graph;  // the program's name of it: "step", "accumulate", "update"
   NodeId node = 0;
   std::string op;
   std::string scope;
   std::string phase;
-  std::string shape;  // of its first output
+  std::string shape;  // of the node's first output
   int64_t calls = 0;
   Work work;
   int64_t read_bytes = 0;
@@ -53,11 +53,11 @@ struct NodeRecord {
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
   int64_t time_ns = 0;             // see StepRecord
-  int64_t exclusive_ns = 0;        // of it, in equal parts where kernels ran side by side
+  int64_t exclusive_ns = 0;        // exclusive time
   std::vector<double> samples_ns;  // one per instrumented step
 };
 
-// The runs of one instrumented step: `graph` indexes StepRecord::graphs.
+// One run of a graph in an instrumented step; `graph` is an index into StepRecord::graphs.
 struct TimelineRun {
   int graph = 0;
   ProfiledRun run;
@@ -67,30 +67,30 @@ struct GraphName {
   std::vector<int> record_of;  // per node of the graph: index into StepRecord::nodes, or -1
 };
 
-// The instrumented steps of a run. `time_ns` of nodes and the times here are means over the middle
-// half of the steps (ordered by wall time), in whole nanoseconds: sums over any partition of the
-// nodes are exact, and busy - overlapped + idle + host = wall. A moment in which n kernels run
-// belongs to each by 1/n: so nodes' own times add up to the time while some kernel ran. Medians,
-// which do not add up, stand beside with their intervals.
+// The instrumented steps of a run. Times here and in the nodes are means over the middle half of
+// the steps (ordered by wall time), in whole nanoseconds. So sums over any partition of the nodes
+// are exact, and kernel_ns - overlapped_ns + idle_ns + host_ns = wall_ns. A moment in which n
+// kernels run counts 1/n for each, so the nodes' exclusive times add up to busy_ns(). The summaries
+// hold medians with intervals; medians do not add up.
 struct StepRecord {
   std::vector<NodeRecord> nodes;
   std::vector<GraphName> graphs;
-  int64_t wall_ns = 0;               // a step, data and loss included
-  int64_t kernel_ns = 0;             // the sum over the nodes
-  int64_t overlapped_ns = 0;         // of it, what kernels side by side count more than once
+  int64_t wall_ns = 0;               // one step, including data and loss
+  int64_t kernel_ns = 0;             // sum over the nodes
+  int64_t overlapped_ns = 0;         // the part of kernel_ns that overlap counts more than once
   int64_t idle_ns = 0;               // inside the graphs, while no kernel ran
-  int64_t idle_before_first_ns = 0;  // of it, before a graph's first kernel
+  int64_t idle_before_first_ns = 0;  // the part of idle_ns before a graph's first kernel
   int64_t host_ns = 0;               // outside the graphs: batch, learning rate, loss
-  int64_t busy_ns() const { return kernel_ns - overlapped_ns; }  // while some kernel ran
+  int64_t busy_ns() const { return kernel_ns - overlapped_ns; }  // while at least one kernel ran
   std::vector<double> wall_samples_ns;
   Summary forward;  // by the phase of the node
   Summary backward;
   Summary optimizer;
   int64_t dropped = 0;                // records that the instrument lost, over all steps
-  std::vector<TimelineRun> timeline;  // of the step whose wall time is the median
+  std::vector<TimelineRun> timeline;  // the step with the median wall time
 };
 
-// A part of every layer, all layers together: the attention module with its projections, the MLP.
+// One module summed over all layers, such as the attention with its projections, or the MLP.
 struct ModuleRecord {
   std::string name;  // "attention", "mlp"
   Work work;         // executed
@@ -109,51 +109,53 @@ struct RunRecord {
   Setting setting;
   int64_t parameters = 0;
   std::vector<double> losses;          // one per measured step
-  std::vector<double> plain_wall_ns;   // un-instrumented steps
-  std::vector<double> paired_wall_ns;  // those of them beside the instrumented ones, one each
+  std::vector<double> plain_wall_ns;   // steps that are not instrumented
+  std::vector<double> paired_wall_ns;  // the plain step next to each instrumented one
   StepRecord step;
-  cost::ModelTotals model;  // of a step: all micro-batches
+  cost::ModelTotals model;  // per step, all micro-batches
   Work executed;
   int64_t planned_bytes = 0;
-  int64_t compulsory_bytes = 0;  // of the graphs as if each were fused into one kernel
+  int64_t compulsory_bytes = 0;  // as if each graph were fused into one kernel
   int64_t launches = 0;
-  // 0 where no ceilings are known. Launches that a host makes one by one for a GPU are predicted at
-  // the launch rate sampled beside the steps, all else at the calibrated rates.
+  // 0 if no ceilings are known. Kernels that the host launches one by one on a GPU are predicted at
+  // the launch rate that was sampled next to the steps, everything else at the calibrated rates.
   double predicted_ns = 0;
-  // The host's launch rate beside the steps over that at calibration. Empty where no ceilings are
-  // known, or where a step does not wait for launches made one by one.
+  // The host's launch rate next to the steps, relative to the rate at calibration. Empty if no
+  // ceilings are known or if the steps do not wait for kernels launched one by one.
   std::vector<double> launch_rate_samples;
-  double clock_ns = 0;  // of all clock readings in one instrumented step; 0 where none are made
+  double clock_ns = 0;  // time of all clock readings in one instrumented step; 0 if there are none
   MemoryRecord memory;
   std::vector<cost::PassRecord> passes;
-  // Of inference only.
+  // Only for inference.
   std::vector<ModuleRecord> modules;
-  int64_t weight_bytes = 0;     // as they are stored, what a step must read of them
-  int64_t cache_bytes = 0;      // keys and values that its tokens see
-  std::vector<float> logits;    // of the last sequence's last token
-  std::vector<int32_t> chosen;  // the sequences' first tokens
+  int64_t weight_bytes = 0;     // stored bytes of the weights that a step reads
+  int64_t cache_bytes = 0;      // attended KV entries of the step's tokens
+  std::vector<float> logits;    // of the last token of the last sequence
+  std::vector<int32_t> chosen;  // first generated token of each sequence
 
   Summary wall() const { return summarize(plain_wall_ns); }
   Summary launch_rate() const { return summarize(launch_rate_samples); }
-  // The median of the steps; where nothing was run, the predicted time. Rates and shares are of it.
+  // The median wall time of the steps, or the predicted time if nothing was run. Rates and shares
+  // use it.
   double step_ns() const { return plain_wall_ns.empty() ? predicted_ns : wall().median; }
   double samples_per_s() const;
   double tokens_per_s() const;
-  // 2 FLOPs per MAC of the model, forward and backward, attention as the full square, nothing
-  // recomputed counted twice (PaLM, arXiv:2204.02311, appendix B). The optimizer and pointwise work
-  // are left out. Fits: the checked count of all FLOPs holds 2 for each of these.
+  // Model FLOPs as in PaLM (arXiv:2204.02311, appendix B): 2 per MAC, forward and backward,
+  // attention as the full square, and recomputation not counted twice. The optimizer and pointwise
+  // ops are left out. This cannot overflow: the overflow-checked count of all FLOPs includes these.
   int64_t palm_flops() const { return 2 * model.step().macs; }
   double palm_flops_per_s() const;
-  // Share of `peak`; 0 where either is unknown.
+  // Model FLOPs utilization, as a share of `peak_flops_per_ns`; 0 if either is unknown.
   double mfu(double peak_flops_per_ns) const;
-  // Model bandwidth utilisation, see kMbuConvention; 0 where either is unknown.
+  // Model bandwidth utilization, see kMbuConvention; 0 if either is unknown.
   double mbu(double read_bytes_per_ns) const;
-  // What instrumenting costs as a share of a step, measured: each instrumented step over the plain
-  // step beside it in time, less 1. Mostly the machine's own unrest.
+  // The measured overhead of instrumentation as a share of a step: each instrumented step over the
+  // plain step next to it in time, less 1. Mostly the machine's noise.
   Summary profiling_cost() const;
-  // profiling_cost() times the share of steps that were instrumented: what the run paid.
+  // The overhead for the whole run: profiling_cost() times the share of steps that were
+  // instrumented.
   double profiling_cost_of_run() const;
-  // The same, counted: the time of the clock readings that an instrumented step makes.
+  // The same overhead by counting: the time of an instrumented step's clock readings, over a step.
   double clock_cost() const;
   double mean_loss() const;
 };
@@ -167,12 +169,14 @@ inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the attended KV entries, each once per step, over the "
     "measured read bandwidth of memory";
 
-// Largest difference between the logits of two runs; infinite where their numbers differ.
+// Max abs difference between the logits of two runs; infinite if their numbers of logits differ.
 double logits_difference(const RunRecord& a, const RunRecord& b);
 
-// Largest difference between the losses of two runs, step by step; compared over the shorter.
+// Max abs difference between the losses of two runs, step by step, over the length of the shorter
+// run.
 double loss_difference(const RunRecord& a, const RunRecord& b);
-// What counts as equal: 4 decimals in f32, 0.02 when either run stored bf16.
+// The difference up to which losses count as equal: equal to 4 decimals if both runs use fp32, 0.02
+// otherwise.
 double loss_tolerance(const RunRecord& a, const RunRecord& b);
 
 }  // namespace ridge::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Adding spans up.
+// Sums spans into node records.
 #include "record/step_record.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::vector<int> run_order(std::span<const PredictedGraph> graphs) {
   return order;
 }
 
-// Indices of the middle half of the steps by wall time; the median step is in its middle.
+// Indices of the middle half of the steps by wall time. The median step is at the center.
 std::vector<size_t> middle_half(std::span<const InstrumentedStep> steps) {
   std::vector<size_t> order(steps.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -68,8 +68,9 @@ double sum_of_walls(const InstrumentedStep& step) {
   return sum;
 }
 
-// The exclusive part of each span: moments are divided evenly among the kernels that run in them. An
-// empty one has none; its end might be sorted before its begin, and it would run for ever.
+// The exclusive time of each span: a moment is divided evenly among the kernels that run in it.
+// Empty spans are skipped: the sort could put their end before their begin, and they would never
+// stop running.
 std::vector<double> exclusive_parts(const std::vector<Span>& spans) {
   struct Change {
     double at_ns;
@@ -99,7 +100,7 @@ std::vector<double> exclusive_parts(const std::vector<Span>& spans) {
   return parts;
 }
 
-// What the sum of the spans counts more than once.
+// The time that the sum of the spans counts more than once.
 double overlapped_ns(std::vector<Span> spans) {
   std::sort(spans.begin(), spans.end(),
             [](const Span& a, const Span& b) { return a.begin_ns < b.begin_ns; });
@@ -138,7 +139,7 @@ void add_samples(std::span<const InstrumentedStep> steps,
   }
 }
 
-// Means over the middle steps, as the nodes' times.
+// Sets the nodes' exclusive times to means over the middle steps.
 void add_exclusive_parts(std::span<const InstrumentedStep> steps,
                          const std::vector<int>& order,
                          const std::vector<size_t>& middle,
@@ -176,8 +177,8 @@ StepRecord make_step_record(std::span<const PredictedGraph> graphs,
 
   std::vector<size_t> middle = middle_half(steps);
   double count = static_cast<double>(middle.size());
-  // Times are cut, not rounded, to whole nanoseconds: so
-  // the nodes never add up to more than their graphs.
+  // Times are truncated to whole nanoseconds, not rounded, so that the nodes never add up to more
+  // than their graphs.
   for (NodeRecord& node : record.nodes) {
     double sum = 0;
     for (size_t s : middle) sum += node.samples_ns[s];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the clock readings of instrumented steps to the records of their nodes.
+// Builds the node records of a run from the clock readings of its instrumented steps.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,7 @@ struct PredictedGraph {
   std::vector<cost::NodePrediction> predictions;  // one per node, or none without ceilings
 };
 
-// One step: its runs in the program's order, each
-// graph `repeat` times, and the wall time around them.
+// One step: its runs in program order, each graph `repeat` times, and the wall time around them.
 struct InstrumentedStep {
   std::vector<ProfiledRun> runs;
   double wall_ns = 0;

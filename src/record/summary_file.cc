@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Field by field, each checked.
+// Reads and checks the summary field by field.
 #include "record/summary_file.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using files::JsonField;
 
-// Counts and sizes: whole, and small enough that sums of them cannot overflow.
+// Counts and sizes: whole numbers, small enough that their sums cannot overflow.
 int64_t count(const JsonField& field) {
   constexpr int64_t kMost = 9'000'000'000'000'000;
   return field.integer(0, kMost);
@@ -68,7 +68,7 @@ SummaryRun read_run(const JsonField& part) {
   run.owned_bytes = count(memory.at("owned_bytes"));
   run.measured_peak_bytes = count(memory.at("measured_peak_bytes"));
   if (part.has("loss")) {
-    // A loss that was NaN was written as null.
+    // A NaN loss is written as null.
     JsonField loss = part.at("loss");
     run.mean_loss = loss.real_or("mean", std::nan(""));
     run.losses_agree = loss.at("agrees").flag();
@@ -79,7 +79,7 @@ SummaryRun read_run(const JsonField& part) {
   return run;
 }
 
-// What version 1 called the figures of version 2, at whatever depth.
+// The names in version 1 and in version 2, at any depth.
 constexpr std::pair<const char*, const char*> kRenamed[] = {
     {"busy_ns", "kernel_ns"},
     {"launch_ns", "idle_before_first_ns"},
@@ -102,7 +102,7 @@ nlohmann::json from_version_1(const nlohmann::json& old) {
   return upgraded;
 }
 
-// The document in today's words; other versions are refused.
+// Converts the document to the current version; throws for unknown versions.
 nlohmann::json upgraded(const nlohmann::json& document, const std::string& source) {
   const JsonField root(document, source);
   const JsonField version = root.at("version");

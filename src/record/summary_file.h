@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a performance_summary.json back: enough of it to compare two runs and to tell what one
-// found.
+// Reads a performance_summary.json: the fields that are needed to compare two runs and to describe
+// one.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,8 @@ struct SummaryRun {
   double predicted_ns = 0;
   double samples_per_s = 0, tokens_per_s = 0, speed_up = 0, mfu = 0;
   int64_t kernel_calls = 0, owned_bytes = 0, measured_peak_bytes = 0;
-  double launch_rate = 0;           // 0: not measured
-  std::optional<double> mean_loss;  // of training only, as the next
+  double launch_rate = 0;           // 0 if not measured
+  std::optional<double> mean_loss;  // training only, like losses_agree
   bool losses_agree = true;
   std::vector<SummaryOperation> by_op;  // empty for a run that was not reported in detail
 };
@@ -50,11 +50,11 @@ struct SummaryFile {
   std::vector<std::string> warnings;
 };
 
-// What performance_summary.json is written in. Version 1 had other words for the same figures.
+// The version that is written. Version 1 used other names for the same values.
 inline constexpr int kSummaryVersion = 2;
 
-// `path` is an output folder or the file, of this version or an older one. Throws bad-file Errors
-// that name the file and the field.
+// Reads an output folder or a file, in this version or an older one. Throws bad-file Errors that
+// name the file and the field.
 SummaryFile read_summary(const std::filesystem::path& path);
 
 }  // namespace ridge::record

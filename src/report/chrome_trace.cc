@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing events one by one: a document in memory would take ten times the text.
+// Writes events one by one; a JSON document in memory would take ten times the size of the text.
 #include "report/chrome_trace.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace ridge::report {
 namespace {
 
 enum Track { kKernels = 1, kScopes = 2, kPhases = 3 };
-constexpr int kFirstLane = 4;  // and up: more lanes of kernels
+constexpr int kFirstLane = 4;  // first of the additional kernel lanes
 constexpr const char* kTrackNames[] = {"", "kernels", "scopes", "phases"};
 
 // A slice that grows while the next span continues it.
@@ -42,7 +42,7 @@ class Writer {
     return std::move(trace_);
   }
 
-  // Metadata are few and always written.
+  // Metadata events are few, so they are written even beyond the cap.
   void name(int pid, int tid, const char* what, Json value) {
     put({{"ph", "M"}, {"name", what}, {"pid", pid}, {"tid", tid}, {"args", std::move(value)}});
   }
@@ -72,8 +72,7 @@ class Writer {
   }
 
  private:
-  // Whole nanoseconds are thousandths: doubles carry
-  // them exactly enough for 3 decimals up to weeks.
+  // Nanoseconds are thousandths of a microsecond. Doubles hold 3 decimals exactly enough for weeks.
   static double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
   void event(const Json& json) {
@@ -138,8 +137,8 @@ class RunWriter {
  private:
   void write_graph(const record::TimelineRun& each, int64_t start_ns) {
     const record::GraphName& graph = run_.step.graphs[static_cast<size_t>(each.graph)];
-    int64_t free_ns = start_ns;  // where the last slice of scopes and phases ended
-    std::vector<int64_t> lanes;  // where the last slice of each lane of kernels ended
+    int64_t free_ns = start_ns;  // end of the last slice of scopes and phases
+    std::vector<int64_t> lanes;  // end of the last slice of each kernel lane
     for (const record::Span& span : each.run.spans) {
       const record::NodeRecord& node =
           run_.step.nodes[static_cast<size_t>(graph.record_of[static_cast<size_t>(span.node)])];
@@ -147,7 +146,7 @@ class RunWriter {
       int64_t end = std::max(begin, start_ns + static_cast<int64_t>(std::floor(span.end_ns)));
       writer_.slice(pid_, lane_of(lanes, begin, end), node.op, begin, end,
                     kernel_args(node, repeats_.at(each.graph)));
-      // The tracks below have one lane.
+      // The scope and phase tracks have one lane each.
       begin = std::max(free_ns, begin);
       end = std::max(begin, end);
       free_ns = end;
@@ -159,7 +158,7 @@ class RunWriter {
     }
   }
 
-  // The first lane that is free; kernels that ran side by side lie in several.
+  // Returns the first free lane; kernels that overlap need several.
   int lane_of(std::vector<int64_t>& lanes, int64_t begin_ns, int64_t end_ns) {
     size_t lane = 0;
     while (lane < lanes.size() && lanes[lane] > begin_ns) ++lane;
@@ -198,7 +197,7 @@ class RunWriter {
   int pid_;
   Writer& writer_;
   std::map<std::pair<std::string, NodeId>, const plan::MemoryMoment*> memory_;
-  std::map<int, int64_t> repeats_;  // how often the step ran each graph
+  std::map<int, int64_t> repeats_;  // number of times that the step ran each graph
   OpenSlice scope_, phase_;
   int named_lanes_ = 0;
 };

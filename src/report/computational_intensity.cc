@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the intensities.
+// Builds computational_intensity.json.
 #include "report/computational_intensity.h"
 
 #include "record/operation_table.h"

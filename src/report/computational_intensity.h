@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// computational_intensity.json: FLOPs per byte of the runs reported in detail and of each of their
-// operations, against the machine's ridge point.
+// Writes computational_intensity.json: the FLOPs per byte of each run reported in detail and of
+// each of its operations, compared with the machine's ridge point.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@
 namespace ridge::report {
 namespace {
 
-constexpr size_t kMostRows = 20;  // of an operation table; operators.csv has all
+constexpr size_t kMostRows = 20;  // limit for an operation table; operators.csv has all rows
 
 std::string title(const std::string& text, const TerminalOptions& options) {
   return "\n" + paint(text, Colour::kBold, options) + "\n\n";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a lab prints for people, section by section.
+// Formats the terminal output of a lab, section by section.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace ridge::report {
 
-// Machine and model in a few lines.
+// The machine and the model in a few lines.
 std::string heading_text(const record::LabRecord& lab, const TerminalOptions& options);
-// The ladder of each batch size and length, and the sweep where there are several.
+// The ladder of each batch size and length, and the sweep if there are several.
 std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& options);
 // Operation tables, roofline and memory of one run.
 std::string operations_text(const record::LabRecord& lab,

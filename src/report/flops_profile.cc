@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profile's layout.
+// Builds flops_profile.json.
 #include "report/flops_profile.h"
 
 #include "report/json_text.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// flops_profile.json: FLOPs and MACs of each run, model and executed, in total, per parameter and
-// per token; the share of the device's peak, with the peak and the convention named.
+// Writes flops_profile.json: FLOPs and MACs of each run, of the model and as executed, in total,
+// per parameter and per token. It also holds the share of the device's peak and states the peak and
+// the convention.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sections and files of the study.
+// Sections and files of an inference study.
 #include "report/inference_report.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an inference study prints and leaves: sections for the terminal, the files of a lab, and a
-// summary and a report of its own.
+// Formats an inference study: sections for the terminal, the files of a lab, and its own summary
+// and report.
 #pragma once
 
 #include <string>
@@ -12,19 +12,19 @@
 
 namespace ridge::report {
 
-// One part of the study: a title, what the reader should know, and a table.
+// One part of the study: a title, a table and a note that explains the table.
 struct StudySection {
   std::string title;
   std::string note;
   Table table;
 };
-// Those that hold anything, in order.
+// The sections that are not empty, in order.
 std::vector<StudySection> study_sections(const record::InferenceRecord& study);
 
 std::string section_text(const StudySection& section, const TerminalOptions& options);
-// infer_summary.json
+// Returns infer_summary.json.
 std::string inference_summary(const record::InferenceRecord& study);
-// record_files of the runs, infer_summary.json, report.md.
+// Returns record_files of the runs, infer_summary.json and report.md.
 std::vector<OutputFile> study_files(record::InferenceRecord& study);
 
 }  // namespace ridge::report

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of the study.
+// Rows of the inference tables.
 #include "report/inference_tables.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ std::string roof_bound(const record::LabRecord& lab,
       name(cost::roofline_bound(*lab.ceilings, product_dtype(run.setting), module.intensity())));
 }
 
-// A row a run, a rule between those that are not compared with each other.
+// One row per run, with a rule between groups of runs that are compared with each other.
 template <typename Cells>
 Table run_table(const record::LabRecord& lab,
                 std::vector<Table::Column> columns,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of an inference study, for the terminal and for Markdown.
+// Tables of an inference study, for the terminal and for Markdown.
 #pragma once
 
 #include "base/terminal.h"
@@ -7,12 +7,12 @@
 
 namespace ridge::report {
 
-// Prefills and decodes by level, batch and length.
+// Prefills and decodes by level, batch size and length.
 Table phase_table(const record::InferenceRecord& study);
-// What they call, move and hold, and whether the logits are the same at each level.
+// Launches, bytes and memory of each run, and the max abs difference of its logits from the
+// reference run's.
 Table resource_table(const record::InferenceRecord& study);
-// Attention modules and MLPs of the runs: arithmetic,
-// bytes, and where they stand under the roofline.
+// Attention modules and MLPs of the runs: arithmetic, bytes, and their position under the roofline.
 Table module_table(const record::InferenceRecord& study);
 Table cache_gain_table(const record::InferenceRecord& study);
 Table latency_table(const record::InferenceRecord& study);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records to JSON.
+// Converts records to JSON.
 #include "report/json_text.h"
 
 namespace ridge::report {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON as the report files spell it: keys in order, two spaces, bytes that are not UTF-8 replaced.
-// The parts that several files share.
+// JSON conventions of the report files (ordered keys, two spaces of indent, invalid UTF-8 replaced)
+// and the parts that several files share.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace ridge::report {
 
 using Json = nlohmann::ordered_json;
 
-// Ends in a newline. Never throws for foreign bytes; numbers that are not finite become null.
+// Ends with a newline. Never throws for invalid UTF-8; numbers that are not finite become null.
 std::string json_text(const Json& json);
 
 Json to_json(const record::Setting& setting);
@@ -23,7 +23,7 @@ Json to_json(const Work& work);
 Json to_json(const record::OperationRow& row);
 Json memory_classes_json(const int64_t (&bytes)[plan::kMemoryClasses]);  // {parameters: ..., ...}
 
-// What heads each file: program, command, time, machine.
+// The first entries of each file: program, command, time, machine.
 Json heading(const record::LabRecord& lab);
 
 }  // namespace ridge::report

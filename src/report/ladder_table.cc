@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ladder: what each level takes and reaches. Also the sweep over batch sizes and lengths.
+// The ladder of levels, and the sweep over batch sizes and lengths.
 #include <fmt/format.h>
 
 #include <functional>
@@ -30,7 +30,7 @@ std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
   return peak > 0 ? share(run.mfu(peak)) : "-";
 }
 
-// Where a step's time goes: kernels that compute, or kernels that only move data.
+// Exclusive time of the kernels that compute, or of those that only move data.
 int64_t exclusive_ns(const record::RunRecord& run, bool computes) {
   int64_t sum = 0;
   for (const record::NodeRecord& node : run.step.nodes)
@@ -108,7 +108,7 @@ std::string time_cell(const Summary& s) { return s.count == 0 ? "-" : format_ns(
 std::string interval_cell(const Summary& s) {
   if (s.count < 2) return "-";
   std::string text = fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
-  // Too few samples for 95%: say what the interval is worth.
+  // With too few samples for 95%, show the interval's coverage.
   return s.coverage < 0.95 ? fmt::format("{} ({:.0f}%)", text, 100 * s.coverage) : text;
 }
 

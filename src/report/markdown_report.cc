@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The report's sections.
+// Sections of report.md.
 #include "report/markdown_report.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 namespace ridge::report {
 namespace {
 
-constexpr size_t kMostRows = 25;  // of an operation table; operators.csv has all
+constexpr size_t kMostRows = 25;  // limit for an operation table; operators.csv has all rows
 
 std::string warnings(const record::LabRecord& lab) {
   std::string text = lab.warnings.empty() ? "" : "\n";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// report.md: what a lab found, joined into one text for
-// people. Everything in it stands in the JSON files too.
+// Writes report.md, the results of a lab as one text for people. The JSON files hold all of its
+// data too.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace ridge::report {
 
 std::string markdown_report(const record::LabRecord& lab);
 
-// Its parts that other reports have too: the title with the machine and the warnings, and the
-// tables of one run.
+// Parts that other reports share: the title with the machine and the warnings, and the tables of
+// one run.
 std::string heading_section(const record::LabRecord& lab, std::string_view title);
 std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run);
 

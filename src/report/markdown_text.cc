@@ -15,7 +15,7 @@ std::string plain(std::string_view text) {
   return escaped;
 }
 
-// As code: a fence of one more backtick than the text holds in a row.
+// Uses a fence of one more backtick than the longest run of backticks in the text.
 std::string code(std::string_view text) {
   std::string safe = terminal_safe(text);
   size_t longest = 0, run = 0;
@@ -24,7 +24,7 @@ std::string code(std::string_view text) {
   return longest > 0 ? fence + " " + safe + " " + fence : fence + safe + fence;
 }
 
-// Table escapes the bars; markup in a cell is text too.
+// Table escapes the bars; this escapes `<`, so that markup in a cell stays text.
 std::string table_text(const Table& table) {
   std::string text;
   for (char c : table.markdown()) text += c == '<' ? std::string("&lt;") : std::string(1, c);

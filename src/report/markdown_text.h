@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Foreign text and tables inside Markdown, where nothing in them may become markup.
+// Escapes foreign text and tables for Markdown, so that nothing in them becomes markup.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace ridge::report {
 
-// Inside a line.
+// Text inside a line.
 std::string plain(std::string_view text);
-// As code.
+// Inline code.
 std::string code(std::string_view text);
 std::string table_text(const Table& table);
 

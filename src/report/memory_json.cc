@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The layout of the memory timeline.
+// Builds memory.json.
 #include "report/memory_json.h"
 
 #include "report/json_text.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.json: what is live while each node runs, by class, and the peak; what the plan predicted
-// beside what the system saw.
+// Writes memory.json: the live memory by class while each node runs, its peak, and planned memory
+// next to the memory that the system reported.
 #pragma once
 
 #include <string>

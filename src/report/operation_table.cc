@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operation tables.
+// Tables of operations.
 #include <fmt/format.h>
 
 #include <map>
@@ -19,7 +19,7 @@ std::string share_of(int64_t part_ns, int64_t wall_ns) {
                      : "-";
 }
 
-// Kernels that ran side by side have a column more: their exclusive time.
+// Index of the exclusive time column, which appears only if kernels overlapped.
 constexpr size_t kExclusiveColumn = 3;
 
 std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
@@ -48,7 +48,7 @@ std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
   return all;
 }
 
-// Rows after the `most` largest as one, so that the column still adds up.
+// Sums the rows after the `most` largest into one, so that the columns still add up.
 record::OperationRow rest(const record::OperationTable& table, size_t most) {
   record::OperationRow sum;
   sum.key = fmt::format("({} more)", table.rows.size() - most);
@@ -80,7 +80,7 @@ int64_t kernels_profiled(const record::StepRecord& step) {
 }
 
 std::string kernel_count_note(const record::StepRecord& step) {
-  std::map<std::string, std::pair<int64_t, int64_t>> counts;  // seen, planned
+  std::map<std::string, std::pair<int64_t, int64_t>> counts;  // profiled, planned
   int64_t planned = 0;
   for (const record::TimelineRun& run : step.timeline)
     for (const record::Span& span : run.run.spans) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table's columns.
+// Columns of operators.csv.
 #include "report/operators_csv.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// operators.csv: one line for each op of each folded scope in each phase of the runs reported in
-// detail. The lines of a run add up to its step; RFC 4180.
+// Writes operators.csv (RFC 4180): one line for each op, folded scope and phase of the runs
+// reported in detail. The lines of a run add up to its step.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace ridge::report {
 
 std::string operators_csv(const record::LabRecord& lab);
 
-// A field in quotes where it holds a comma, a quote or a line break.
+// Quotes a field if it holds a comma, a quote or a line break.
 std::string csv_field(std::string_view text);
 
 }  // namespace ridge::report

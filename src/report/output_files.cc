@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of writers.
+// Calls the writer of each file.
 #include "report/output_files.h"
 
 #include "report/chrome_trace.h"
@@ -13,7 +13,7 @@
 namespace ridge::report {
 
 std::vector<OutputFile> record_files(record::LabRecord& lab) {
-  // The trace first: what it warns of stands in the others.
+  // Write the trace first, because the other files include its warning.
   Trace trace = chrome_trace(lab);
   if (!trace.warning.empty()) lab.warnings.push_back(trace.warning);
   return {{"performance_summary.json", performance_summary(lab)},

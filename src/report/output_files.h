@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that a lab leaves, by name: one place that
-// says what an output folder holds. It writes nothing.
+// Lists the files of an output folder by name, with their text. It writes nothing to disk.
 #pragma once
 
 #include <string>
@@ -15,10 +14,10 @@ struct OutputFile {
   std::string text;
 };
 
-// Those for programs: of a lab's runs, whatever they are of. Adds a warning to the record when one
-// had to be cut.
+// The machine-readable files of a lab's runs, for training and inference. Adds a warning to the
+// record if a file had to be cut.
 std::vector<OutputFile> record_files(record::LabRecord& lab);
-// All files of a lab of training. Adds a warning to the record when one had to be cut.
+// All files of a training lab. Adds a warning to the record if a file had to be cut.
 std::vector<OutputFile> output_files(record::LabRecord& lab);
 
 }  // namespace ridge::report

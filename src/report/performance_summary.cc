@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The summary's layout.
+// Builds performance_summary.json.
 #include "report/performance_summary.h"
 
 #include <algorithm>
@@ -78,7 +78,7 @@ Json module_json(const record::ModuleRecord& m) {
           {"predicted_ns", m.predicted_ns}};
 }
 
-// What only inference has.
+// Adds the fields that only inference has.
 void add_inference(const record::LabRecord& lab, const record::RunRecord& run, Json& json) {
   json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->memory_reads_per_ns()) : 0;
   json["mbu_convention"] = record::kMbuConvention;

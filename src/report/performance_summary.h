@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// performance_summary.json: every run of a lab with its times, rates,
-// memory and losses; the operations of the runs reported in detail;
-// the advice. `ridge diff` and `ridge explain` read this file back.
+// Writes performance_summary.json: every run of a lab with its times, rates, memory and losses, the
+// operations of the runs reported in detail, and the advice. `ridge diff` and `ridge explain` read
+// this file back.
 #pragma once
 
 #include <string>

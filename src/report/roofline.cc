@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Roofs and points.
+// Draws the roofs and the points.
 #include "report/roofline.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace ridge::report {
 namespace {
 
 constexpr int kHeight = 18;
-constexpr int kAxisColumns = 14;  // what the canvas needs beside the plot for its ticks
+constexpr int kAxisColumns = 14;  // columns of the canvas outside the plot, for its ticks
 
 double power_below(double value) { return std::pow(10.0, std::floor(std::log10(value))); }
 double power_above(double value) { return std::pow(10.0, std::ceil(std::log10(value))); }
@@ -39,7 +39,7 @@ struct Extent {
   }
 };
 
-// A slanted roof from the left edge to the flat one, its name along it.
+// Draws a slanted roof from the left edge to the flat roof, with its name along it.
 void draw_roof(Canvas& canvas,
                double left,
                double bytes_per_s,
@@ -63,7 +63,7 @@ std::string legend(char letter,
                      100 * row.flops_per_ns() / roof, name(row.bound));
 }
 
-// Points may hide the names in the plot.
+// Lists the roofs below the plot, because points may hide their names in it.
 std::string roofs_text(const cost::Ceilings& ceilings, double memory) {
   std::string text = "  roofs: memory " + format_rate(memory, "B/s");
   for (const cost::MemoryLevel& level : ceilings.levels)

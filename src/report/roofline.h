@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The roofline in characters: the machine's measured roofs, and one lettered point an op of a run.
+// A text plot of the roofline: the machine's measured roofs and one lettered point per op of a run.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace ridge::report {
 
-// Axes are FLOPs per planned byte and FLOP/s, both logarithmic. Points are the `most` ops that take
-// the most time and do arithmetic; a legend follows. A sentence instead of the plot where no
-// ceilings are known.
+// The axes are FLOPs per planned byte and FLOP/s, both logarithmic. Plots the `most` ops with the
+// longest times among those that do arithmetic; a legend follows. Returns a sentence instead of the
+// plot if no ceilings are known.
 std::string roofline(const record::LabRecord& lab,
                      const record::RunRecord& run,
                      const TerminalOptions& options,

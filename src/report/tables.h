@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tables of a lab: the ladder of levels, the sweep, operations, passes, memory, advice. Each is
-// a base Table, which the terminal and Markdown both print.
+// Tables of a lab: the ladder of levels, the sweep, operations, passes, memory, advice. Each is a
+// base Table, which the terminal and Markdown both print.
 #pragma once
 
 #include <span>
@@ -13,48 +13,48 @@
 
 namespace ridge::report {
 
-// Cells: a median; its interval, with what that is worth where samples are too few for 95%; a
-// predicted time and how far off it is.
+// Cells for a median, for its interval (with its coverage if there are too few samples for 95%),
+// and for a predicted time with its error.
 std::string time_cell(const Summary& summary);
 std::string interval_cell(const Summary& summary);
 std::string prediction_cell(double predicted_ns, double measured_ns);
 
-// A column a run, a row a figure. `runs` is one of record::ladders(lab).
+// One column per run, one row per quantity. `runs` is one of record::ladders(lab).
 Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs);
 
-// "+0.4% (-0.3% - +1.1%)": what instrumented steps took beyond the plain ones beside them.
+// "+0.4% (-0.3% - +1.1%)": the extra time of instrumented steps over the plain steps next to them.
 std::string profiling_cost(const record::RunRecord& run);
 std::string profiling_cost_of_run(const record::RunRecord& run);
 
-// A row a run: for several batch sizes or lengths.
+// One row per run, if there are several batch sizes or lengths.
 Table sweep_table(const record::LabRecord& lab);
 
-// Whether kernels ran side by side to an extent that matters.
+// Whether kernels overlapped for more than 1% of the kernel time.
 bool side_by_side(const record::StepRecord& step);
-// What the column of own times means; empty for a step that has none.
+// Explains the exclusive time column; empty if the step has none.
 std::string exclusive_note(const record::StepRecord& step);
 
-// Kernels that ran in the typical instrumented step.
+// Kernels profiled in the instrumented step with the median wall time.
 int64_t kernels_profiled(const record::StepRecord& step);
-// Which ops ran more or fewer kernels than the plan counts; empty where none did.
+// Lists the ops that ran more or fewer kernels than planned; empty if there are none.
 std::string kernel_count_note(const record::StepRecord& step);
-// That, a line a run with its level before it.
+// The same for several runs, one line per run, each starting with its level.
 std::vector<std::string> kernel_count_notes(const record::LabRecord& lab,
                                             std::span<const size_t> runs);
 
-// One row a key, then idle, host and the whole step. `most` cuts rows (0: none) and says what
-// was left out.
+// One row per key, then idle, host and the whole step. `most` limits the rows of flat tables (0: no
+// limit); the rest is summed in one row.
 Table operation_table(const record::OperationTable& table,
                       const record::StepRecord& step,
                       size_t most = 0);
 
-// Each pass with what it changed.
+// The passes and the changes that each made.
 Table pass_table(std::span<const cost::PassRecord> passes);
 
-// Classes of memory at the highest point of the step.
+// Classes of memory at the step's peak.
 Table memory_table(const record::MemoryRecord& memory);
 
-// Predicted beside measured for the change that was tried.
+// Predicted and measured values of the change that was tried.
 Table trial_table(const record::TrialRecord& trial);
 
 }  // namespace ridge::report

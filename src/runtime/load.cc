@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few ops that a load graph may hold, forwards and backwards.
+// Evaluates and inverts the few ops that a load graph may contain.
 #include "runtime/load.h"
 
 #include <algorithm>
@@ -33,12 +33,12 @@ std::vector<float> evaluate(const LoadGraph& load, ValueId value, const TensorSo
   return joined;
 }
 
-// Through fp32, a run at a time: a table of embeddings would be large beside its copies. Threads
-// share the runs, for a first token waits for all of them.
+// Casts through fp32 in runs, because an fp32 copy of a whole embedding table would be large.
+// Threads share the runs, because the first token waits for all of them.
 std::vector<std::byte> cast_bytes(DType from, std::span<const std::byte> bytes, const Type& to) {
   RIDGE_CHECK(to.dtype == DType::kF32 || to.dtype == DType::kBF16, "a load graph casts to {}",
               to.str());
-  constexpr int64_t kRun = int64_t{1} << 16;  // whole blocks of any type; its floats stay in L2
+  constexpr int64_t kRun = int64_t{1} << 16;  // whole blocks of any type; its floats fit in L2
   int64_t elements = to.shape.elements();
   std::vector<std::byte> made(static_cast<size_t>(storage_bytes(to.dtype, elements)));
 #pragma omp parallel for schedule(static)
@@ -89,18 +89,18 @@ std::vector<std::byte> stored_bytes(const LoadGraph& load,
   ValueId from = node->inputs[0];
   DType dtype = load.graph.type(from).dtype;
   const Type& to = load.graph.type(value);
-  if (load.graph.producer(from) == nullptr)  // read where the source has it
+  if (load.graph.producer(from) == nullptr)  // read in place from the source
     return cast_bytes(dtype, source.bytes(load.graph.value(from).name), to);
   return cast_bytes(dtype, stored_bytes(load, from, source), to);
 }
 
-// Whether a value's bytes are written run by run where the store has them.
+// Whether a value's bytes are written run by run, directly into the store.
 bool is_written_in_runs(const LoadGraph& load, ValueId value, const StoredSource& source) {
   return load.graph.producer(value) == nullptr ? source.copies
                                                : is_panels(load.graph.type(value).dtype);
 }
 
-// What such values take of a store's reserve.
+// The bytes that such values need of a store's reserve.
 int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   int64_t bytes = 0;
   for (const auto& [name, value] : load.stored) {
@@ -111,10 +111,9 @@ int64_t reserve_bytes(const LoadGraph& load, const StoredSource& source) {
   return bytes;
 }
 
-// Only kernels of the host read panels and what is copied, so the store's
-// bytes are written where they lie. A run at a time, whose source is then
-// let go: a table of embeddings is most of some models. Each thread has runs
-// side by side, because two that touch one large page first both clear it.
+// Writes directly into the store's memory: only host kernels read panels and copies. Releases the
+// source of each run after it, because the embedding table is most of some models. Each thread has
+// consecutive runs, because two threads that first touch one large page would both clear it.
 void write_in_runs(std::span<const std::byte> from,
                    const StoredSource& source,
                    const Type& type,
@@ -201,7 +200,7 @@ void load_stored(const LoadGraph& load, const StoredSource& source, Store& store
 }
 
 void load_made_up(const LoadGraph& load, Store& store) {
-  // No power of two: rows of a matrix shall not be equal.
+  // Not a power of two, so that the rows of a matrix differ.
   constexpr size_t kRun = (size_t{1} << 21) - 9;
   std::vector<float> floats(kRun), ones(kRun, 1.0f);
   Random(1).fill_normal(floats, 0.02f);
@@ -224,7 +223,7 @@ void load_made_up(const LoadGraph& load, Store& store) {
 
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink) {
   for (const auto& [name, value] : load.stored) {
-    // A parameter kept in two types is saved from its fp32 form.
+    // A parameter that is stored in two types is saved from its fp32 form.
     if (load.graph.type(value).dtype == DType::kF32)
       invert(load, value, store.read_floats(name), sink);
   }

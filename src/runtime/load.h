@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a load graph on the host: tensors by file name in,
-// stored parameters out; and its inverse for checkpoints.
+// Runs a load graph on the host, from tensors by file name to stored parameters, and its inverse
+// for saving.
 #pragma once
 
 #include <functional>
@@ -13,37 +13,37 @@
 
 namespace ridge::runtime {
 
-// The data of a tensor by its file name, dense, as floats.
+// Returns the data of a tensor by its file name, dense, as floats.
 using TensorSource = std::function<std::vector<float>(const std::string& name, const Type& type)>;
 using TensorSink =
     std::function<void(const std::string& name, const Type& type, std::vector<float> data)>;
 
-// Fills every stored parameter. A tensor that several
-// stored values need (a bf16 copy) is asked for again.
+// Fills every stored parameter. A tensor that several stored values need (a bf16 copy) is requested
+// once for each.
 void load_parameters(const LoadGraph& load, const TensorSource& source, Store& store);
 
-// Where stored parameters come from.
+// The source of stored parameters.
 struct StoredSource {
-  // The bytes of a tensor by its file name, as the file has them; they must outlive the store
-  // unless it copies.
+  // Returns the bytes of a tensor by its file name, as stored in the file. They must outlive the
+  // store unless `copies` is set.
   std::function<std::span<const std::byte>(const std::string& name)> bytes;
-  // Hears of parts of a tensor that are not read again, from several threads at once.
+  // Called with parts of a tensor that are not read again, from several threads at once.
   std::function<void(std::span<const std::byte> part)> release = [](std::span<const std::byte>) {};
-  // Whether what is stored as the file has it is copied all the same; only for a backend whose
-  // memory the host writes.
+  // Whether values that are stored as in the file are copied too. Only for backends with
+  // host-writable memory.
   bool copies = false;
 };
-// Fills every stored parameter in the type that the load graph gives it. What is stored as the file
-// has it lies where the source has it or is copied; what joins rows is copied, what changes type is
-// computed in fp32; blocks are put into panels and copies made a few MiB at a time.
+// Fills every stored parameter in its type in the load graph. Values that are stored as in the file
+// are used in place or copied. Joined rows are copied, and other types are converted through fp32.
+// Blocks are packed into panels, and copies are made, a few MiB at a time.
 void load_stored(const LoadGraph& load, const StoredSource& source, Store& store);
 
-// Fills every stored parameter with numbers that mean nothing: ones where it is a vector, else
-// normal ones of standard deviation 0.02, which repeat.
+// Fills every stored parameter with meaningless numbers: ones in vectors, otherwise normally
+// distributed numbers with standard deviation 0.02, which repeat.
 void load_made_up(const LoadGraph& load, Store& store);
 
-// Calls `sink` once for each input of the load graph
-// with the data that would load to the stored values.
+// Calls `sink` once for each input of the load graph of an fp32 parameter, with the data from which
+// loading would restore the stored values.
 void save_parameters(const LoadGraph& load, const Store& store, const TensorSink& sink);
 
 }  // namespace ridge::runtime

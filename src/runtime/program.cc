@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding and running.
+// Binds and runs graphs.
 #include "runtime/program.h"
 
 #include <algorithm>
@@ -15,15 +15,16 @@
 namespace ridge::runtime {
 namespace {
 
-// A kernel may be made ready before what it waits for has ended; waiting is not its time.
+// Some kernels are made ready before their dependences have ended. The wait does not count as
+// kernel time.
 void leave_out_waits(std::span<const backends::NodeLaunch> launches,
                      std::vector<record::Span>& spans) {
   std::map<NodeId, size_t> index;
   for (size_t i = 0; i < launches.size(); ++i) index[launches[i].node] = i;
-  std::vector<double> end_ns(launches.size(), 0.0);  // of what has been seen of each
+  std::vector<double> end_ns(launches.size(), 0.0);  // latest end so far of each launch
   for (record::Span& span : spans) {
     size_t at = index.at(span.node);
-    double ready_ns = end_ns[at];  // a launch's own kernels come one after the other
+    double ready_ns = end_ns[at];  // the kernels of one launch run one after the other
     for (int before : launches[at].after)
       ready_ns = std::max(ready_ns, end_ns[static_cast<size_t>(before)]);
     span.begin_ns = std::min(std::max(span.begin_ns, ready_ns), span.end_ns);
@@ -31,7 +32,7 @@ void leave_out_waits(std::span<const backends::NodeLaunch> launches,
   }
 }
 
-// The next node of each node's op that launches something, in a graph that runs over and over.
+// For each node, the next node with launches of the same op, in a graph that runs repeatedly.
 std::vector<NodeId> next_of_op(const plan::PlannedGraph& planned) {
   const size_t count = planned.graph.nodes.size();
   std::vector<NodeId> next(count, kNoNode);
@@ -47,7 +48,7 @@ std::vector<NodeId> next_of_op(const plan::PlannedGraph& planned) {
   return next;
 }
 
-// A device that waits must not wait for ever.
+// If the replay fails, release the device, which would otherwise wait forever.
 void replay_held(backends::Recording& recording, backends::Instrument& instrument) {
   try {
     recording.replay();
@@ -136,7 +137,7 @@ void Program::offer_recording(Bound& bound) {
   bound.is_first = false;
 }
 
-// By reference: a step allocates nothing.
+// Passes the body by reference, because a step must not allocate.
 template <typename Body>
 void Program::launch_together(const Bound& bound, const Body& body) {
   if (bound.brings_threads)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program: graphs run in order, each some number of times, on one store and one arena. Bind,
-// plan, run: memory is planned and every pointer fixed once, then a run is a flat list of launches.
+// A program: graphs that run in order, each a number of times, on one store and one arena. Memory
+// is planned and every pointer is fixed once; a run is then a flat list of launches.
 #pragma once
 
 #include <memory>
@@ -19,46 +19,48 @@ class Program {
  public:
   Program(backends::Backend& backend, Store& store) : backend_(backend), store_(store) {}
 
-  // Adds a graph as the passes left it, and plans its memory. Returns its index.
+  // Adds a graph after all passes and plans its memory. Returns its index.
   int add(std::string name, Graph graph, int repeat = 1);
-  // Allocates the arena and binds every node. No more graphs after it.
+  // Allocates the arena and binds every node. No graph can be added afterwards.
   void bind();
 
-  // Enqueues one run of a graph; later reads wait for it, and so does `wait`.
+  // Enqueues one run of a graph. Later reads wait for it, and so does `wait`.
   void run(int graph);
   void wait() { backend_.synchronize(); }
-  // Runs a graph once and returns when each node ran: measured by the backend's instrument, or by a
-  // clock around each launch.
+  // Runs a graph once and returns the times of its nodes, measured by the backend's instrument or
+  // by a clock around each launch.
   record::ProfiledRun run_profiled(int graph);
 
   const cost::ProgramGraph& graph(int index) const { return graphs_[static_cast<size_t>(index)]; }
   const std::vector<cost::ProgramGraph>& graphs() const { return graphs_; }
   int64_t arena_bytes() const { return arena_ == nullptr ? 0 : arena_->bytes(); }
   Store& store() { return store_; }
-  // A value of the last run, copied out; the value must be a graph output or stored.
+  // Copies a value of the last run out. The value must be a graph output or stored.
   std::vector<float> read(int graph, ValueId value) const;
-  // The same for one fp32 number, copied while the host continues; null where `read` is as fast.
+  // The same for one fp32 number, copied while the host continues. Returns null if `read` is as
+  // fast.
   std::unique_ptr<backends::CopyOut> start_read(int graph, ValueId value) const;
 
  private:
-  // The launches of a graph, and their recording once there is one: what is loaded lazily loads in
-  // the first run, which is therefore not recorded.
+  // The launches of a graph, and their recording if there is one. The first run is not recorded,
+  // because lazy loading happens in it.
   struct Bound {
     std::vector<backends::NodeLaunch> launches;
-    bool brings_threads = false;  // some launch does
+    bool brings_threads = false;  // whether any launch brings its own threads
     std::unique_ptr<backends::Recording> recording;
-    std::optional<backends::Observed> observed;  // by the backend's instrument
+    std::optional<backends::Observed> observed;  // from the backend's instrument
     bool is_first = true;                        // nothing has run yet
     bool was_offered = false;                    // the backend has decided whether to record
   };
   backends::Operand operand(const plan::PlannedGraph& planned, ValueId value) const;
   void bind_graph(const plan::PlannedGraph& planned, Bound& bound);
   void offer_recording(Bound& bound);
-  // Calls body, which launches the graph's nodes, in the backend's `together` where that may be.
+  // Calls `body`, which launches the graph's nodes, inside the backend's `together` where that is
+  // possible.
   template <typename Body>
   void launch_together(const Bound& bound, const Body& body);
-  // Enqueues the run: the recording, or each launch where it is null. `instrument` (or null) is called
-  // with the node of each launch.
+  // Enqueues a run: replays the recording or, if it is null, makes each launch. `instrument` (or
+  // null) is called with the node of each launch.
   void launch(const Bound& bound, backends::Recording* recording, backends::Instrument* instrument);
   record::ProfiledRun run_clocked(const Bound& bound);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The store's map and its transfers.
+// The map of values and the transfers.
 #include "runtime/store.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void Store::adopt(const std::string& name, const Type& type, std::span<const std
   RIDGE_CHECK(
       static_cast<int64_t>(bytes.size()) == storage_bytes(type.dtype, type.shape.elements()),
       "'{}' of {} has {} bytes", name, type.str(), bytes.size());
-  // Kernels read whole elements; what lies crooked in its file is copied.
+  // Kernels read whole elements, so values that are not aligned in the file are copied.
   int64_t alignment = is_block(type.dtype) ? 2 : info(type.dtype).bytes_per_block;
   bool is_aligned =
       reinterpret_cast<uintptr_t>(bytes.data()) % static_cast<uintptr_t>(alignment) == 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parameters, states and inputs by name, in the
-// backend's memory, shared by all graphs of a program.
+// Holds parameters, states and inputs by name, in the backend's memory. All graphs of a program
+// share it.
 #pragma once
 
 #include <map>
@@ -18,12 +18,13 @@ class Store {
  public:
   explicit Store(backends::Backend& backend) : backend_(backend) {}
 
-  // The bytes of a named value, zero-filled when new. A name keeps its type (RIDGE_CHECKed).
+  // Returns the bytes of a named value, zero-filled if new. The type of a name cannot change
+  // (RIDGE_CHECKed).
   std::byte* require(const std::string& name, const Type& type);
-  // Allocates one piece of host-readable memory for new values, so that it can use large pages. Values
-  // that do not fit into it are allocated separately.
+  // Allocates one piece of host-readable memory for new values, so that it can use large pages.
+  // Values that do not fit into it are allocated separately.
   void reserve(int64_t bytes);
-  // A new value that uses the host's bytes in place, or a copy where the backend cannot read them
+  // Adds a value that uses the host's bytes in place, or a copy if the backend cannot read them
   // there. The bytes must outlive the store.
   void adopt(const std::string& name, const Type& type, std::span<const std::byte> bytes);
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
@@ -31,13 +32,13 @@ class Store {
   std::vector<std::string> names() const;
   int64_t bytes() const;
 
-  // Whole values between host and device. Sizes are RIDGE_CHECKed.
+  // Copies whole values between host and device. Sizes are RIDGE_CHECKed.
   void write(std::string_view name, const void* data, int64_t bytes);
   void read(std::string_view name, void* data, int64_t bytes) const;
-  // Writes a value that only the host writes; unchanged bytes are not sent again.
+  // Writes a value that only the host writes. Bytes that did not change are not sent again.
   void write_input(std::string_view name, const void* data, int64_t bytes);
   void write_scalar(std::string_view name, float value) { write(name, &value, sizeof value); }
-  // Elements from `begin` on.
+  // Writes `bytes` bytes from `begin_bytes` on.
   void write_part(std::string_view name, int64_t begin_bytes, const void* data, int64_t bytes);
   std::vector<float> read_floats(std::string_view name) const;  // f32 values only
 
@@ -46,7 +47,7 @@ class Store {
     Type type;
     std::unique_ptr<backends::Memory> memory;
     int64_t bytes = 0;
-    std::vector<std::byte> sent = {};  // by write_input
+    std::vector<std::byte> sent = {};  // the bytes last sent by write_input
   };
   const Entry& at(std::string_view name) const;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Extents of buckets, and making them.
+// Chooses the shapes of buckets, builds them and loads the weights.
 #include "serve/bucket.h"
 
 #include <algorithm>
@@ -13,15 +13,15 @@
 namespace ridge::serve {
 namespace {
 
-// Padding costs as much as tokens: steps of at most
-// a quarter of what is asked for, from 16 tokens on.
+// Padding costs as much as real tokens, so small counts are rounded up to small multiples.
 int64_t padded_tokens(int64_t tokens) {
   if (tokens <= 4) return tokens;
   if (tokens <= 16) return round_up(tokens, 4);
   return tokens <= 128 ? round_up(tokens, 16) : round_up(tokens, 64);
 }
 
-// Few enough graphs that each is used often; a kernel reads no more than there is.
+// Powers of two keep the number of graphs small. Kernels read only the positions that exist, so
+// padding is cheap.
 int64_t padded_context(int64_t context, int64_t capacity) {
   constexpr int64_t kLeast = 256;
   int64_t power =
@@ -102,9 +102,9 @@ std::unique_ptr<Bucket> BucketCache::make(const models::InferenceShape& shape) {
   return std::make_unique<Bucket>(shape, std::move(built.graph), backend_, store_);
 }
 
-// Where kernels read the host's memory, weights are copied if there is
-// room, beside the keys and values to come: products read them from
-// large pages faster than from a file's (two cores 33 GB/s against 25).
+// If kernels read host memory, weights are copied if there is room for them in addition to the KV
+// cache: GEMMs read large pages faster than the pages of a mapped file (on two cores 33 GB/s
+// against 25).
 void BucketCache::load(const LoadGraph& load) {
   if (!file_.has_weights()) return runtime::load_made_up(load, store_);
   const bool is_read_in_place = backend_.borrow({}) != nullptr;
@@ -119,7 +119,8 @@ void BucketCache::load(const LoadGraph& load) {
        .copies = copies},
       store_);
   if (!copies) return;
-  // Nothing of the file is read where it lies: pages that two tensors share go too.
+  // All weights are copies now, so the pages of the file can be released, including pages that two
+  // tensors share.
   for (std::span<const std::byte> part : file_.file_parts()) file_.release(part);
 }
 

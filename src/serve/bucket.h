@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inference graphs by shape, made when first asked for and kept: building, passes, binding. What to
-// feed them is the session's business.
+// Buckets: inference graphs for padded shapes, each built, optimized, bound on first use and then
+// kept. The session decides which inputs to feed them.
 #pragma once
 
 #include <map>
@@ -16,14 +16,15 @@
 
 namespace ridge::serve {
 
-// The bucket that holds `tokens` tokens at positions below `context`; decode has one a slot.
+// The bucket for `tokens` tokens at positions below `context`; a decode bucket has one token per
+// slot.
 models::InferenceShape bucket_shape(models::InferenceTask task,
                                     int64_t tokens,
                                     int64_t context,
                                     bool cached,
                                     const models::CacheShape& cache);
 
-// A bucket's graph as the passes leave it, and how its weights are loaded.
+// A bucket's graph after the passes, and the graph that loads its weights.
 struct BucketGraph {
   Graph graph;
   LoadGraph load;
@@ -34,7 +35,7 @@ BucketGraph build_bucket(const models::ModelFile& file,
                          const passes::PassTarget& target);
 std::string bucket_title(const models::InferenceShape& shape);
 
-// One graph, ready to run, and the names of the inputs that belong to it alone.
+// One graph, ready to run, and the names of the inputs that only it has.
 class Bucket {
  public:
   Bucket(const models::InferenceShape& shape,
@@ -50,7 +51,7 @@ class Bucket {
   }
   const runtime::Program& program() const { return program_; }
 
-  // Inputs of N elements; what is shorter is filled up with -1 (padding).
+  // Writes an input of N elements. Shorter values are padded with -1.
   void write(std::string_view name, std::span<const int32_t> values);
 
  private:
@@ -76,8 +77,8 @@ class BucketCache {
         backend_(backend),
         store_(store) {}
 
-  // The bucket that holds `tokens` tokens at positions
-  // below `context`. The first one loads the weights.
+  // Returns the bucket for `tokens` tokens at positions below `context` and builds it if needed.
+  // The first call also loads the weights.
   Bucket& at(models::InferenceTask task, int64_t tokens, int64_t context);
 
   int64_t arena_bytes() const;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop: a token, its text, whether it ends.
+// The generation loop: choose a token, decode its text, check for the end.
 #include "serve/generator.h"
 
 #include <algorithm>

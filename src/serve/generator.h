@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One continuation of a prompt as text, token by token. Many at once are the scheduler's business.
+// Continues one prompt as text, token by token.
 #pragma once
 
 #include <functional>
@@ -15,19 +15,19 @@ namespace ridge::serve {
 struct GenerateOptions {
   SamplingOptions sampling;
   int64_t max_tokens = 256;
-  std::vector<std::string> stop;  // texts that end the answer and are no part of it
+  std::vector<std::string> stop;  // texts that end the answer, not included in it
 };
 
 struct Generation {
-  std::vector<int32_t> ids;  // chosen, with the one that ended it
+  std::vector<int32_t> ids;  // generated, including the token that ended it
   std::string text;
-  std::string finish_reason;  // "stop": a token or text that ends; "length": max_tokens, or the
-                              // context is full
-  double prompt_ns = 0;       // to the first token
-  double decode_ns = 0;       // from there to the last
+  // "stop": an end token or a stop text; "length": max_tokens reached, or the context is full.
+  std::string finish_reason;
+  double prompt_ns = 0;  // time to the first token
+  double decode_ns = 0;  // from the first token to the last
 };
 
-// Calls `show` with valid UTF-8 as it is decided. Throws as Session::start does.
+// Calls `show` with valid UTF-8 as soon as the text is final. Throws the Errors of Session::start.
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
                     std::span<const int32_t> prompt,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges of the options.
+// Checks the ranges of the sampling options.
 #include "serve/sampling.h"
 
 #include <cmath>
@@ -17,7 +17,7 @@ void expect_between(const char* option, double value, double least, double most)
 }  // namespace
 
 void validate(const SamplingOptions& o) {
-  constexpr double kMostTemperature = 100;  // beyond, all tokens are alike
+  constexpr double kMostTemperature = 100;  // above this, all tokens are practically equally likely
   constexpr int64_t kMostTokens = int64_t{1} << 24;
   expect_between("temperature", o.temperature, 0, kMostTemperature);
   if (o.top_k < 0 || o.top_k > kMostTokens)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a sequence's tokens are chosen, as a caller asks for it. The choosing is the op `sample`.
+// Defines and validates a caller's sampling options. The op `sample` does the sampling.
 #pragma once
 
 #include <cstdint>
 
 namespace ridge::serve {
 
-// Each is off at 0 but for the repeat penalty, which is off at 1.
+// 0 turns an option off; the repeat penalty is off at 1.
 struct SamplingOptions {
   double temperature = 0;  // 0: always the most likely token
   int64_t top_k = 0;
@@ -16,7 +16,7 @@ struct SamplingOptions {
   int64_t seed = 0;
 };
 
-// A usage Error names the option and its range.
+// Throws a usage Error that names the option and its range.
 void validate(const SamplingOptions& options);
 
 }  // namespace ridge::serve

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filling the inputs of buckets and keeping count of positions.
+// Fills the inputs of buckets and keeps track of positions.
 #include "serve/session.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ Session::Session(const models::ModelFile& file,
   write_tables();
 }
 
-// Contiguous: block s is slot s's.
+// The cache is contiguous: block s belongs to slot s.
 void Session::write_tables() {
   std::vector<int32_t> table(static_cast<size_t>(options_.slots));
   for (size_t s = 0; s < table.size(); ++s) table[s] = static_cast<int32_t>(s);
@@ -106,7 +106,7 @@ void Session::begin_slot(const Prompt& prompt) {
                     sizeof recent);
 }
 
-// What each slot is to do in the next run.
+// Writes the per-slot inputs of the next run.
 void Session::write_slots() {
   store_.write_input(models::kRows, rows_.data(), bytes_of(rows_));
   store_.write_input(models::kNextPositions, next_positions_.data(), bytes_of(next_positions_));
@@ -143,7 +143,7 @@ void Session::run(Bucket& bucket) {
   observed_->push_back({&bucket, std::move(profile)});
 }
 
-// The next tokens of the prompts, from token `done` of prompt `prompt` on; both move on.
+// Runs the next chunk of the prompts, from token `done` of prompt `prompt` on, and advances both.
 void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t& done) {
   ids_.clear(), positions_.clear(), token_slots_.clear();
   std::fill(rows_.begin(), rows_.end(), -1);
@@ -174,7 +174,7 @@ void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t&
   run(*last_);
 }
 
-// Without a cache: the whole sequence again.
+// Without a cache: computes the whole sequence again.
 void Session::run_whole(int64_t slot) {
   int64_t length = static_cast<int64_t>(history_.size());
   positions_.resize(history_.size());
@@ -244,7 +244,7 @@ Likelihood Session::score(std::span<const int32_t> ids) {
                       ids.size());
   RIDGE_CHECK(options_.cached, "scoring reads the cache");
   check_ids(ids);
-  // The logits of a chunk are kept for a moment: 128 MiB of them.
+  // Limits the logits of a chunk, which are held temporarily, to 128 MiB.
   constexpr int64_t kLogits = int64_t{1} << 25;
   size_t chunk =
       static_cast<size_t>(std::clamp<int64_t>(kLogits / config().vocabulary, 1, options_.chunk));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sequences side by side on one model: prompts in chunks, then a token for each at a time. It knows
-// ids, not text, and prints nothing.
+// Runs several sequences on one model: prompts in chunks, then one token for each sequence per
+// step. Works on token ids, not text, and prints nothing.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,20 @@
 
 namespace ridge::serve {
 
-// A step's block tables grow with the sequences; more would be a typing error.
+// The block tables grow with the number of sequences; a larger number is most likely a typing
+// error.
 inline constexpr int64_t kMostSlots = 4096;
 
 struct SessionOptions {
-  int64_t slots = 1;     // sequences at once
-  int64_t capacity = 0;  // positions a sequence; 0: the model's context
-  int64_t chunk = 512;   // most tokens of a prefill run
-  bool cached = true;    // else every token is computed from the whole sequence again; one slot
+  int64_t slots = 1;     // concurrent sequences
+  int64_t capacity = 0;  // positions per sequence; 0: the model's context
+  int64_t chunk = 512;   // prefill chunk size
+  // If false, there is one slot, and every token is computed from the whole sequence again.
+  bool cached = true;
   passes::Selection selection{"compiled", "-tune_gemm"};
 };
 
-// With what 0 stands for filled in; usage Errors for options out of range.
+// Replaces 0 by the defaults. Throws usage Errors for options out of range.
 SessionOptions checked(SessionOptions options, const models::ModelConfig& config);
 
 struct Prompt {
@@ -37,13 +39,13 @@ struct Prompt {
   SamplingOptions sampling;
 };
 
-// The sum of -ln p over the tokens counted.
+// The sum of -ln p over the scored tokens.
 struct Likelihood {
   double nll = 0;
   int64_t tokens = 0;
 };
 
-// A graph that a session ran, node by node.
+// A profiled run of one bucket.
 struct SessionRun {
   const Bucket* bucket = nullptr;
   record::ProfiledRun profile;
@@ -52,31 +54,33 @@ struct SessionRun {
 class Session {
  public:
   // The file must outlive the session. Throws a usage Error for options out of range and an
-  // out-of-memory Error where the cache does not fit.
+  // out-of-memory Error if the cache does not fit.
   Session(const models::ModelFile& file, const SessionOptions& options, backends::Backend& backend);
 
-  // Begins sequences anew in their slots and chooses the first token of
-  // each; other slots are left alone. Usage Errors: an empty prompt, an
-  // id out of range, a prompt that leaves no room for a token.
+  // Starts new sequences in their slots and returns the first token of each; other slots are left
+  // alone. Throws usage Errors for an empty prompt, a token id out of range, or a prompt longer
+  // than the capacity.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
-  // The next token of each slot given, after the one chosen last. A slot must have room.
+  // Computes the next token of each of these slots from its last token. Each slot must have room.
   void step(std::span<const int64_t> slots, std::span<int32_t> tokens);
 
-  // Positions that a sequence has left; 0: its last token has no place any more.
+  // Positions that a sequence has left. At 0, its last token cannot be stored.
   int64_t room(int64_t slot) const {
     return options_.capacity - lengths_[static_cast<size_t>(slot)];
   }
-  // The logits [V] that the slot's last token was chosen from, if it took part in the last run.
+  // The logits [V] from which the slot's last token was sampled. The slot must have been in the
+  // last run.
   std::vector<float> logits(int64_t slot) const;
 
-  // Forgets what a slot holds from position `length` on, which must be among its last `chunk` ones:
-  // a window's ring keeps no more. The next step computes position `length`.
+  // Discards a slot's positions from `length` on; the next step computes position `length`. At most
+  // `chunk` positions can be discarded, because the ring buffer of a sliding window keeps no more.
   void rewind(int64_t slot, int64_t length);
 
-  // The likelihood of ids 1.. given those before, in slot 0. At most `capacity` ids, at least 2.
+  // The likelihood of ids[1..], each given the ids before it. Uses slot 0. Takes 2 to `capacity`
+  // ids.
   Likelihood score(std::span<const int32_t> ids);
 
-  // From here on runs are timed node by node and added to `runs`; null: no more.
+  // From now on, runs are profiled node by node and appended to `runs`; null turns profiling off.
   void observe(std::vector<SessionRun>* runs) { observed_ = runs; }
 
   const models::ModelConfig& config() const { return file_.config(); }
@@ -102,12 +106,12 @@ class Session {
   Bucket* last_ = nullptr;
   std::vector<SessionRun>* observed_ = nullptr;
 
-  // Per slot.
+  // One entry per slot.
   std::vector<int64_t> lengths_;  // positions computed
-  std::vector<int32_t> tokens_;   // chosen last
+  std::vector<int32_t> tokens_;   // sampled last
   std::vector<int32_t> rows_, next_positions_, seeds_;
   std::vector<float> settings_;                         // [S,5]
-  std::vector<int32_t> history_;                        // without a cache: the sequence
+  std::vector<int32_t> history_;                        // the whole sequence; only without a cache
   std::vector<int32_t> ids_, positions_, token_slots_;  // of one run
 };
 

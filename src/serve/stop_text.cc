@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking for stop strings in what is held back and what comes.
+// Searches for stop strings in the held-back text plus the new text.
 #include "serve/stop_text.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridge::serve {
 namespace {
 
-// Longer ones would hold text back for minutes.
+// Longer strings could hold text back for minutes.
 constexpr size_t kMostStopBytes = 4096;
 
 }  // namespace
@@ -33,7 +33,7 @@ std::string StopText::push(std::string_view text) {
     held_.clear();
     return shown;
   }
-  // The longest end of the text that begins a stop string.
+  // The longest suffix of the text that is a prefix of a stop string.
   size_t waiting = 0;
   for (const std::string& stop : stops_)
     for (size_t size = std::min(stop.size() - 1, held_.size()); size > waiting; --size)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a stream of text at the first of some strings. What may be the beginning of one waits.
+// Cuts a stream of text at the first stop string. Text that may be the start of a stop string is
+// held back.
 #pragma once
 
 #include <string>
@@ -10,12 +11,12 @@ namespace ridge::serve {
 
 class StopText {
  public:
-  // Empty strings are usage Errors.
+  // Throws a usage Error for a stop string that is empty or too long.
   explicit StopText(std::vector<std::string> stops);
 
-  // The text that can be shown now. After a stop string was found, nothing more comes.
+  // Returns the text that can be shown now. After a stop string was found, it returns nothing more.
   std::string push(std::string_view text);
-  // What was held back, at the end of the stream.
+  // At the end of the stream, returns the text that was held back.
   std::string finish();
   bool is_stopped() const { return is_stopped_; }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// BPE training over distinct pieces with incremental pair counts: a merge touches only the pieces
-// that hold its pair. Candidates wait in a heap whose counts may be out of date; they only fall, so
-// a stale one is put back.
+// BPE training over distinct pieces with incremental pair counts: a merge updates only the pieces
+// that contain its pair. The heap of candidates may have stale counts. A count only falls unless it
+// is pushed again, so a stale candidate at the front is pushed back with its current count.
 #include "text/bpe_trainer.h"
 
 #include <omp.h>
@@ -21,27 +21,27 @@ namespace ridge::text {
 namespace {
 
 constexpr int64_t kProgressEvery = 64;
-constexpr size_t kAhead = 8;  // words whose memory is on its way: about a miss's time over a word's
+constexpr size_t kAhead = 8;  // words prefetched ahead: a cache miss's time over a word's
 constexpr size_t kWordsPerThread = 8192;  // fewer are counted faster than a thread wakes up
 
 struct Pair {
   int32_t left;
   int32_t right;
   int64_t count;
-  std::vector<uint32_t> words;  // pieces that hold it or held it once
-  int32_t result = kNoToken;    // once it has been merged
+  std::vector<uint32_t> words;  // pieces that contain it or once did
+  int32_t result = kNoToken;    // set once the pair has been merged
   bool banned = false;
 };
 
-// A step of training: which pair was joined, and whether its bytes are a token that was not there
-// before ("a" + "aa" and "aa" + "a" make the same one).
+// A step of training: the pair that was joined, and whether its bytes are a new token ("a" + "aa"
+// and "aa" + "a" make the same one).
 struct Step {
   int32_t left;
   int32_t right;
   bool new_token;
 };
 
-// A distinct piece: its ids lie in one block with all others' and shrink in place.
+// A distinct piece. The ids of all pieces are in one array, and each piece shrinks in place.
 struct Word {
   size_t begin;
   int64_t count;
@@ -50,7 +50,7 @@ struct Word {
 
 class Merger {
  public:
-  // Tokens as bytes: `specials` special tokens, then the 256 bytes.
+  // `tokens` are byte strings: `specials` special tokens, then the 256 bytes.
   Merger(const std::vector<CountedPiece>& pieces,
          std::vector<std::string> tokens,
          const std::array<int32_t, 256>& byte_ids,
@@ -66,7 +66,7 @@ class Merger {
     count_pairs();
   }
 
-  // Joins the best pair; nothing where none is left.
+  // Joins the best pair; nullopt if none is left.
   std::optional<Step> merge() {
     while (settle_top()) {
       uint32_t best = heap_.front().pair;
@@ -116,7 +116,7 @@ class Merger {
     std::push_heap(heap_.begin(), heap_.end(), order());
   }
 
-  // Until the front of the heap carries its true count.
+  // Updates the front of the heap until its count is current; false if the heap is empty.
   bool settle_top() {
     while (!heap_.empty()) {
       Candidate top = heap_.front();
@@ -127,7 +127,7 @@ class Merger {
     return false;
   }
 
-  // Rewrites the pieces that hold the pair, then puts the pairs that arose or rose into the heap.
+  // Rewrites the pieces that contain the pair, then pushes the pairs that are new or more frequent.
   void join(uint32_t pair, int32_t left, int32_t right, int32_t token) {
     std::vector<uint32_t> words = std::move(pairs_[pair].words);
     pairs_[pair].words.clear();
@@ -135,13 +135,14 @@ class Merger {
     first_new_ = static_cast<uint32_t>(pairs_.size());
     raised_.clear();
     for (size_t i = 0; i < words.size(); ++i) {
-      // Words lie scattered: their two cache misses overlap with the words before them.
+      // Words are scattered in memory. Prefetching overlaps their two cache misses with the words
+      // before.
       if (i + 2 * kAhead < words.size()) __builtin_prefetch(&words_[words[i + 2 * kAhead]]);
       if (i + kAhead < words.size())
         __builtin_prefetch(&word_ids_[words_[words[i + kAhead]].begin]);
       rewrite(words[i], left, right, token);
     }
-    pairs_[pair].count = 0;  // overlaps ("aaa") may have counted it on the way
+    pairs_[pair].count = 0;  // overlaps ("aaa") may have changed it meanwhile
     for (auto p = first_new_; p < pairs_.size(); ++p) push(p);
     for (uint32_t p : raised_) push(p);
   }
@@ -156,7 +157,7 @@ class Merger {
     pair.count += by;
     if (by < 0) return;
     if (pair.words.empty() || pair.words.back() != word) pair.words.push_back(word);
-    // Only where a merge makes a token that was there before.
+    // Happens only if a merge makes a token that already existed.
     if (index < first_new_ && (raised_.empty() || raised_.back() != index))
       raised_.push_back(index);
   }
@@ -185,8 +186,8 @@ class Merger {
     words_[word].size = out;
   }
 
-  // Each thread counts a range of words; the ranges are
-  // joined in order, so that the lists of words ascend.
+  // Each thread counts a range of words. The ranges are joined in order, so that the lists of words
+  // ascend.
   void count_pairs() {
     struct Local {
       PairTable<uint32_t> table;
@@ -234,10 +235,10 @@ class Merger {
   std::vector<Word> words_;
   std::vector<int32_t> word_ids_;
   std::vector<std::string> bytes_;  // of each token
-  PairTable<uint32_t> table_;       // pair to its place in pairs_
+  PairTable<uint32_t> table_;       // pair to its index in pairs_
   std::vector<Pair> pairs_;
   std::vector<Candidate> heap_;
-  std::unordered_map<std::string, int32_t> ids_;  // by written form
+  std::unordered_map<std::string, int32_t> ids_;  // by the spelling in the vocabulary
   int32_t specials_;
   uint32_t first_new_ = 0;
   std::vector<uint32_t> raised_;

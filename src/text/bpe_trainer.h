@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trains a byte-level BPE vocabulary: the most frequent pair of neighbours becomes a token, again
-// and again. No files: text comes in, a TokenizerSpec comes out.
+// Trains a byte-level BPE vocabulary by repeatedly making the most frequent pair of adjacent tokens
+// a token. Takes text and returns a TokenizerSpec; no files are involved.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@ namespace ridge::text {
 
 struct BpeTrainerOptions {
   int32_t vocab_size = 0;  // special tokens + 256 bytes + merges; at least the first two
-  // Control tokens, ids 0 and up; no merge reaches over them.
+  // Control tokens, with ids from 0; no merge crosses them.
   std::vector<std::string> special_tokens = {};
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
-  // Called now and then while merging; must not throw; may be empty.
+  // Called periodically while merging; must not throw; may be empty.
   std::function<void(int64_t tokens_made, int64_t tokens_wanted)> progress = nullptr;
 };
 
 class BpeTrainer {
  public:
-  // usage_error where the vocabulary is too small or too large, a special token is empty, repeated,
-  // too long or equal to a byte's token.
+  // Throws usage_error if the vocabulary is too small or too large, or if a special token is empty,
+  // repeated, too long or equal to a byte's token.
   explicit BpeTrainer(BpeTrainerOptions options);
 
-  // Pre-tokenizes and counts, on all threads. May be
-  // called any number of times; a document stays whole.
+  // Pre-tokenizes and counts on all threads. May be called any number of times, with whole
+  // documents: no piece crosses from one call to the next.
   void add_text(std::string_view text,
                 const std::function<void(int64_t, int64_t)>& progress = nullptr);
 
-  // Merges by count, ties to the pair whose tokens' bytes are lexicographically greater (left
-  // first). Fewer merges than wanted where no pair is left. Ids: special tokens, the bytes in
-  // GPT-2's order, merges. The same for every number of threads.
+  // Merges the most frequent pair first; ties go to the pair whose tokens' bytes are
+  // lexicographically greater (left first). Makes fewer merges if no pair is left. Ids: special
+  // tokens, the bytes in GPT-2's order, merges. The result is the same for every number of threads.
   TokenizerSpec train() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The alphabet is computed once from its rule; there is no table to keep in step.
+// Computes the alphabet at compile time from its rule, so there is no table to maintain.
 #include "text/byte_alphabet.h"
 
 #include "text/utf8.h"
@@ -17,7 +17,7 @@ constexpr bool prints(int byte) {
 struct Alphabet {
   std::array<char32_t, 256> character{};
   std::array<uint8_t, 256> order{};
-  // By character; -1 outside of the alphabet
+  // Indexed by character; -1 outside the alphabet.
   std::array<int16_t, kFirstStandIn + kStandIns> byte_of{};
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // GPT-2's alphabet: each of the 256 bytes as one printable character, so that vocabularies of bytes
-// can be written as text. Bytes that print in Latin-1 stand for themselves, the others take U+0100
-// and up in order.
+// can be written as text. Bytes that print in Latin-1 represent themselves; the others map to
+// U+0100 and up, in order.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ const std::array<uint8_t, 256>& byte_alphabet_order();
 
 std::string to_byte_alphabet(std::string_view bytes);
 
-// The bytes that `written` stands for; nothing where a character is outside of the alphabet.
+// The bytes that `written` represents; nullopt if a character is outside the alphabet.
 std::optional<std::string> from_byte_alphabet(std::string_view written);
 
 }  // namespace ridge::text

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which chat format a Jinja template is. A template counts as known when it holds the statements
-// that make its format and none that would change what comes out; spelling (white space, kind of
-// quotes) does not matter.
+// Recognises the chat format of a Jinja template. A template is known if it contains the statements
+// of its format and none that would change the output. Spelling (white space, kind of quotes) does
+// not matter.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -36,7 +36,8 @@ constexpr std::array<Known, 10> kKnown = {{
     {"mistral-nemo", Format::kMistralNemo, true},
 }};
 
-// Parts of the squeezed source (see `squeezed`): all of `holds`, none of `lacks`.
+// Parts of the squeezed source (see `squeezed`): it must contain all of `holds` and none of
+// `lacks`.
 struct Fingerprint {
   Format format;
   std::array<std::string_view, 5> holds;
@@ -94,9 +95,9 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   text = out.append(text, at);
 }
 
-// One spelling for what Jinja reads alike: no comments, no white space
-// outside of literals, single quotes, line breaks as themselves,
-// neighbouring literals joined, message['role'] for message.role.
+// Reduces the source to one spelling of what Jinja treats alike: no comments, no white space
+// outside literals, single quotes, escaped line breaks as line breaks, adjacent literals joined,
+// message['role'] for message.role.
 std::string squeezed(std::string_view jinja) {
   std::string out;
   out.reserve(jinja.size());
@@ -139,8 +140,8 @@ bool fits(std::string_view source, const Fingerprint& fingerprint) {
              [&](std::string_view part) { return !part.empty() && contains(source, part); });
 }
 
-// The text between '<|im_start|>system\n and <|im_end|>, with its escapes undone. Nothing where the
-// template has no such literal; an empty string where it has one that it fills from a message.
+// The text between '<|im_start|>system\n and <|im_end|>, with its escapes decoded. nullopt if the
+// template has no such literal; an empty string if it fills the literal from a message.
 std::optional<std::string> chatml_default_system(std::string_view jinja) {
   constexpr std::string_view kBegin = "<|im_start|>system";
   constexpr std::string_view kEnd = "<|im_end|>";
@@ -184,7 +185,8 @@ ChatTemplate ChatTemplate::recognise(std::string_view jinja) {
     found.uses_date_ = contains(source, "strftime_now");
     if (found.format_ == Format::kChatMl) {
       std::optional<std::string> system = chatml_default_system(jinja);
-      // The literal is a default only under a test that the first message is no system message.
+      // The literal is a default only if the template tests that the first message is no system
+      // message.
       bool tested = contains(source, "messages[0]['role']!='system'");
       if (system.has_value() != tested || (system && system->empty())) continue;
       found.default_system_ = system.value_or("");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rendering of the known chat formats. Each function says what its template says, no more.
+// Renders the known chat formats. Each function writes exactly what its template writes.
 #include "text/chat_template.h"
 
 #include "base/error.h"
@@ -12,8 +12,8 @@ namespace {
 using Format = ChatTemplate::Format;
 using Messages = std::span<const ChatMessage>;
 
-// What Python's str.strip and Jinja's trim take away:
-// white space and the four separators U+001C to U+001F.
+// The characters that Python's str.strip and Jinja's trim remove: white space and the four
+// separators U+001C to U+001F.
 bool is_stripped(char32_t c) {
   return char_class(c) == CharClass::kSpace || (c >= 0x1C && c <= 0x1F);
 }
@@ -127,7 +127,8 @@ void mistral_v1(Writer& out, Messages messages, const ChatOptions& options) {
   }
 }
 
-// The system message stands before the last question, and nowhere if an answer comes last.
+// The system message is written before the last user message, and nowhere if the last message is
+// from the assistant.
 void mistral_v3(Writer& out, Messages messages, const ChatOptions& options, bool nemo) {
   const ChatMessage* system = nullptr;
   if (begins_with_system(messages)) {
@@ -171,7 +172,7 @@ std::string ChatTemplate::render(Messages messages, const ChatOptions& options) 
   check(messages);
   Writer out;
   bool prompt = options.add_generation_prompt;
-  // Llama 2 writes it before each question.
+  // Llama 2 writes BOS before each user message.
   if (writes_bos_ && format_ != Format::kLlama2) out.add(options.bos);
   switch (format_) {
     case Format::kChatMl:

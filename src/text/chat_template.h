@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversations as the prompt text that a model was trained on. Known templates are recognised in
-// the file's Jinja source and rendered natively, in time and size linear in the messages; there is
-// no Jinja interpreter here.
+// Renders conversations as the prompt text that a model was trained on. Known templates are
+// recognised from the Jinja source in the model file and rendered natively, in time and size linear
+// in the messages. There is no Jinja interpreter.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct ChatOptions {
   bool add_generation_prompt = true;  // end where the assistant's answer begins
   std::string bos = "";               // the tokens' texts, for templates that write them
   std::string eos = "";
-  std::string date = "26 Jul 2024";  // what Llama 3.1 says when it is not told; see uses_date()
+  std::string date = "26 Jul 2024";  // Llama 3.1's default; see uses_date()
 };
 
 class ChatTemplate {
@@ -32,32 +32,32 @@ class ChatTemplate {
     kLlama3,
     kLlama31,
     kGemma,   // 1 and 2: no system message
-    kGemma3,  // the system message goes before the first question
+    kGemma3,  // the system message goes before the first user message
     kMistralV1,
     kMistralV3,
     kMistralNemo,
   };
 
-  // usage_error that lists the known names where the template is none of those known, or too long.
+  // Throws usage_error if the template is too long, or unknown (the error lists the known names).
   static ChatTemplate recognise(std::string_view jinja);
 
-  // "chatml", "smollm2", "llama2", "llama3", "llama3.1",
-  // "gemma", "gemma3", "mistral", "mistral-v3", "mistral-nemo".
+  // "chatml", "smollm2", "llama2", "llama3", "llama3.1", "gemma", "gemma3", "mistral",
+  // "mistral-v3", "mistral-nemo".
   static ChatTemplate named(std::string_view name);
   static std::vector<std::string_view> names();
 
-  // The prompt, as Hugging Face's apply_chat_template renders the template.
-  // Encode it with special tokens parsed and no BOS added, unless writes_bos()
-  // is false and the model wants one. usage_error for an unknown role, roles
-  // that do not alternate where the template insists, a system message where it
-  // has no place, no message at all, or more than kMaxMessages or kMaxBytes.
+  // The prompt, as Hugging Face's apply_chat_template renders it. Encode it with special tokens
+  // parsed, and without BOS unless writes_bos() is false and the model expects one. Throws
+  // usage_error for an unknown role, roles that do not alternate where the template requires it, a
+  // system message that the template does not support, no message at all, or more than kMaxMessages
+  // or kMaxBytes.
   std::string render(std::span<const ChatMessage> messages, const ChatOptions& options) const;
 
   Format format() const { return format_; }
   bool writes_bos() const { return writes_bos_; }
-  // True where the template asks for today's date ("%d %b %Y").
+  // Whether the template writes today's date ("%d %b %Y").
   bool uses_date() const { return uses_date_; }
-  // What a ChatML template says as the system where the conversation does not; empty: nothing.
+  // The system message that a ChatML template writes if the conversation has none; empty if none.
   const std::string& default_system() const { return default_system_; }
 
   static constexpr size_t kMaxMessages = 65536;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash table from pairs of token ids to a small value, and the hash of byte strings that its
-// neighbours use: open addressing, no deletion. Not a general container.
+// A hash table from pairs of token ids to a small value (open addressing, no deletion), and the
+// hash of byte strings that other files of text/ use. Not a general container.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ class PairTable {
     return slot.key == kEmpty ? nullptr : &slot.value;
   }
 
-  // The value of the pair, value-initialised when it is new; the flag says so.
+  // The value of the pair, value-initialised if new, and whether the pair is new.
   std::pair<V&, bool> insert(int32_t left, int32_t right) {
     if ((size_ + 1) * 2 > slots_.size()) rehash(slots_.size() * 2);
     uint64_t key = key_of(left, right);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chunks of a text are counted on all threads, each into its own table, then the tables are joined.
+// Counts chunks of a text on all threads, each thread in its own table, then joins the tables.
 #include "text/piece_counter.h"
 
 #include <omp.h>
@@ -13,8 +13,8 @@
 namespace ridge::text {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1}
-                               << 18;  // long enough to pay for a dispatch, short enough to balance
+// Long enough to amortize a dispatch, short enough to balance the threads.
+constexpr size_t kChunkBytes = size_t{1} << 18;
 
 std::vector<std::pair<std::string_view, int32_t>> with_ids(const std::vector<std::string>& tokens) {
   std::vector<std::pair<std::string_view, int32_t>> out;
@@ -72,8 +72,8 @@ void PieceCounter::count(std::string_view text, PieceTable& table) const {
   }
 }
 
-// All pre-tokenizers begin a piece at a space after
-// a character that is neither space nor wrong UTF-8.
+// Ends a chunk at a space after a printable ASCII character, where all pre-tokenizers begin a
+// piece.
 size_t PieceCounter::chunk_end(std::string_view text, size_t at) const {
   if (pre_tokenizer_ == PreTokenizer::kNone) return text.size();
   for (size_t i = at + kChunkBytes; i < text.size(); ++i)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How often each pre-token piece stands in a corpus: the
-// first half of BPE training. Keeps pieces, not text.
+// Counts how often each pre-token piece occurs in a corpus: the first half of BPE training. Keeps
+// the pieces, not the text.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CountedPiece {
   int64_t count;
 };
 
-// A hash table of pieces; the strings live in one block.
+// A hash table of pieces; all strings are stored in one block.
 class PieceTable {
  public:
   PieceTable() : slots_(kSmallest) {}
@@ -39,18 +39,18 @@ class PieceTable {
 
   void grow();
 
-  std::vector<uint32_t> slots_;  // entry + 1; 0 is free
+  std::vector<uint32_t> slots_;  // index of the entry + 1; 0 is free
   std::vector<Entry> entries_;
   std::string bytes_;
 };
 
 class PieceCounter {
  public:
-  // Pieces never reach over a special token, which counts for nothing itself.
+  // Pieces never cross a special token. Special tokens themselves are not counted.
   PieceCounter(PreTokenizer pre_tokenizer, const std::vector<std::string>& special_tokens);
 
-  // Counts in parallel. `progress(done_bytes, total_bytes)` is called now and then from one thread
-  // and must not throw. A text that is cut between two calls is cut into pieces there too.
+  // Counts in parallel. `progress(done_bytes, total_bytes)` is called periodically from one thread
+  // and must not throw. No piece crosses from one call to the next.
   void add(std::string_view text, const std::function<void(int64_t, int64_t)>& progress = nullptr);
 
   const PieceTable& table() const { return table_; }

@@ -33,8 +33,8 @@ constexpr std::array<CharClass, 128> ascii_classes() {
 }
 constexpr std::array<CharClass, 128> kAscii = ascii_classes();
 
-// A place in the text with the class of the character
-// there; at the end, size is 0 and nothing matches.
+// Class and size of the character at a position in the text. At the end of the text the size is 0
+// and nothing matches.
 struct Char {
   CharClass cls;
   uint8_t size;
@@ -111,7 +111,8 @@ class Scanner {
     return at;
   }
 
-  // An apostrophe with s, t, m, d, re, ve or ll after it; 0 where there is none.
+  // The end of a contraction: an apostrophe followed by s, t, m, d, re, ve or ll. 0 if there is
+  // none.
   size_t contraction(bool any_case) const {
     if (text_[at_] != '\'') return 0;
     auto letter = [&](size_t i) -> char {
@@ -126,8 +127,8 @@ class Scanner {
     return 0;
   }
 
-  // \s+(?!\S)|\s+: the run up to its last character
-  // where something follows, which takes that one along.
+  // \s+(?!\S)|\s+: the end of the run of spaces. If text follows, the last of several characters
+  // belongs to the next piece.
   size_t space_end(bool number_ends_text) const {
     size_t last = at_;
     size_t end = at_;
@@ -140,7 +141,7 @@ class Scanner {
     return at_text_end || last == at_ ? end : last;
   }
 
-  // \s*[\r\n]+ first: up to the last line break of the run.
+  // \s*[\r\n]+ first: the end of the last line break in the run.
   size_t space_or_lines_end() const {
     size_t after_break = 0;
     size_t end = at_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Candidates stand in one list per length, worked off from the longest. A candidate that meets a
-// taken byte on its right is tried again with the longest token that still fits before it.
+// Candidates are in one list per length, processed from the longest. A candidate that overlaps an
+// accepted match on its right is tried again with the longest token that fits before that match.
 #include "text/special_finder.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace ridge::text {
 namespace {
 
-// Which bytes of the text belong to an accepted match.
+// The bytes of the text that belong to an accepted match.
 class TakenBytes {
  public:
   explicit TakenBytes(size_t size) : words_(size / 64 + 1) {}
@@ -18,7 +18,7 @@ class TakenBytes {
   void take(size_t begin, size_t size) {
     for (size_t i = begin; i < begin + size; ++i) words_[i / 64] |= uint64_t{1} << (i % 64);
   }
-  // The first taken byte from `begin` on; there is one.
+  // The first taken byte at or after `begin`, which must exist.
   size_t first_from(size_t begin) const {
     size_t word = begin / 64;
     uint64_t bits = words_[word] >> (begin % 64) << (begin % 64);
@@ -32,8 +32,8 @@ class TakenBytes {
 
 }  // namespace
 
-// The reversed tokens in sorted order: each adds the nodes beyond what it shares with the one
-// before, so a node's children are made in the order of their bytes.
+// Inserts the reversed tokens in sorted order. Each one adds the nodes beyond the prefix that it
+// shares with the previous one, so the children of a node are made in the order of their bytes.
 SpecialFinder::SpecialFinder(std::vector<std::pair<std::string_view, int32_t>> tokens) {
   if (tokens.empty()) return;
   std::vector<std::pair<std::string, int32_t>> reversed;
@@ -46,7 +46,7 @@ SpecialFinder::SpecialFinder(std::vector<std::pair<std::string_view, int32_t>> t
   };
   std::vector<Made> made = {{0, 0}};  // per node; the root's is unused
   nodes_.emplace_back();
-  std::vector<uint32_t> path = {0};  // nodes of the token before, by depth
+  std::vector<uint32_t> path = {0};  // nodes of the previous token, by depth
   std::string_view before;
   for (const auto& [text, id] : reversed) {
     const auto differ = std::mismatch(text.begin(), text.end(), before.begin(), before.end());
@@ -89,7 +89,8 @@ uint32_t SpecialFinder::next(uint32_t node, uint8_t byte) const {
   }
 }
 
-// Breadth first, so that a node's suffixes are linked before it.
+// Sets the fail and match links, breadth first, so that the suffixes of a node are linked before
+// it.
 void SpecialFinder::link() {
   std::vector<uint32_t> queue = {0};
   for (size_t at = 0; at < queue.size(); ++at) {
@@ -104,7 +105,7 @@ void SpecialFinder::link() {
   }
 }
 
-// The longest token that begins at each place, by its length and from left to right.
+// The longest token that begins at each position, by its length and from left to right.
 std::vector<std::vector<SpecialFinder::Candidate>> SpecialFinder::candidates(
     std::string_view text) const {
   std::vector<std::vector<Candidate>> by_size(longest_ + 1);
@@ -132,7 +133,8 @@ std::vector<SpecialMatch> SpecialFinder::find(std::string_view text) const {
       std::sort(of_size.begin(), of_size.end(), left_first);
     for (const Candidate& candidate : of_size) {
       if (taken.at(candidate.begin)) continue;
-      // Accepted matches are at least as long, so none lies strictly inside: the ends decide.
+      // Accepted matches are at least as long, so none is strictly inside this one: checking its
+      // ends suffices.
       if (!taken.at(candidate.begin + size - 1)) {
         taken.take(candidate.begin, size);
         accepted.push_back({candidate.begin, size, nodes_[candidate.node].id});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds special tokens in raw text before BPE sees it. Of overlapping tokens the longest wins; of
-// equally long ones the leftmost. It gives ids no meaning.
+// Finds special tokens in raw text before BPE. Of overlapping tokens the longest wins; of equally
+// long ones the leftmost. Ids are only passed through.
 #pragma once
 
 #include <array>
@@ -11,25 +11,27 @@
 
 namespace ridge::text {
 
-// One special token where it stands in the text.
+// One occurrence of a special token in the text.
 struct SpecialMatch {
   size_t begin;
   size_t size;
   int32_t id;
 };
 
-// An Aho-Corasick automaton of the tokens' reversed bytes, run over the text from its end: after
-// text[at] it knows the longest token that begins there, whatever the lengths of the tokens.
+// An Aho-Corasick automaton of the tokens' reversed bytes, run over the text from its end: its
+// state after text[at] determines the longest token that begins there, whatever the lengths of the
+// tokens.
 class SpecialFinder {
  public:
   SpecialFinder() = default;
-  // Tokens with their ids; distinct, not empty.
+  // Tokens with their ids. The tokens must be distinct and not empty.
   explicit SpecialFinder(std::vector<std::pair<std::string_view, int32_t>> tokens);
 
   bool empty() const { return nodes_.empty(); }
 
   // Disjoint matches from left to right, in time O(text) plus a sort of the matches. Only tokens
-  // that are prefixes of one another add to it: each is tried once at a place that they share.
+  // that are prefixes of one another add to this: each may be tried once at a position where they
+  // all match.
   std::vector<SpecialMatch> find(std::string_view text) const;
 
  private:
@@ -42,7 +44,7 @@ class SpecialFinder {
     uint32_t fail = 0;       // the node of its longest proper suffix
     uint32_t match = kNone;  // the node of the longest token that is a suffix of it, or itself
     uint32_t size = 0;       // bytes of the token that ends here
-    int32_t id = -1;         // its id; -1: none ends here
+    int32_t id = -1;         // its id; -1 if none ends here
   };
   struct Edge {
     uint8_t byte;
@@ -53,13 +55,13 @@ class SpecialFinder {
     uint32_t node;  // of a token
   };
 
-  uint32_t child(uint32_t node, uint8_t byte) const;  // kNone where there is none
+  uint32_t child(uint32_t node, uint8_t byte) const;  // kNone if there is none
   uint32_t next(uint32_t node, uint8_t byte) const;   // the automaton's transition
   void link();
   std::vector<std::vector<Candidate>> candidates(std::string_view text) const;
 
   std::vector<Node> nodes_;
-  std::vector<Edge> edges_;       // those of a node stand together, sorted
+  std::vector<Edge> edges_;       // the edges of a node are contiguous and sorted
   std::array<bool, 256> ends_{};  // bytes that end a token
   size_t longest_ = 0;
 };

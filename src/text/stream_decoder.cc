@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoding of a stream of ids: whole characters only.
+// Decodes a stream of ids into whole characters.
 #include "text/stream_decoder.h"
 
 #include "text/utf8.h"
@@ -11,7 +11,7 @@ StreamDecoder::StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& op
 
 std::string StreamDecoder::push(int32_t id) {
   held_ += tokenizer_.decode({&id, 1}, next_);
-  // A special token starts a new text, before which encode put its space.
+  // A new text begins after a special token, and encode put its space prefix before that text.
   next_.continuation = !tokenizer_.starts_text_after(id);
   size_t incomplete = incomplete_suffix_bytes(held_);
   std::string out = to_valid_utf8(std::string_view(held_).substr(0, held_.size() - incomplete));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Token ids to text as they come, one at a time. The tokenizer itself decodes whole sequences.
+// Decodes token ids one at a time. The tokenizer itself decodes whole sequences.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace ridge::text {
 
-// Never half a character: bytes wait until theirs is complete. Bytes that cannot become UTF-8 come
-// out as U+FFFD, so all output together is what decode() gives, made valid UTF-8. The tokenizer
-// must outlive it.
+// Returns only whole characters: bytes are held back until their character is complete. Bytes that
+// cannot become UTF-8 are returned as U+FFFD, so the whole output is that of decode(), made valid
+// UTF-8. The tokenizer must outlive the decoder.
 class StreamDecoder {
  public:
   explicit StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options = {});
 
-  // Valid UTF-8, empty while a character is incomplete.
+  // Returns valid UTF-8, empty while a character is incomplete.
   std::string push(int32_t id);
-  // What is still held back, as U+FFFD. The decoder is as new afterwards.
+  // Returns the bytes still held back, as U+FFFD, and resets the decoder.
   std::string finish();
 
  private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop of BPE: of all neighbours that have a merge, join the one with the lowest priority, the
-// leftmost of equals, until none is left. O(n log n) in the symbols for any text. What a merge is,
-// the caller says.
+// The loop of BPE: of all adjacent symbols that have a merge, joins the two with the lowest
+// priority (the leftmost among equals), until none is left. O(n log n) in the number of symbols for
+// any text. The caller defines the merges.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@
 
 namespace ridge::text {
 
-// A stretch of the piece: a token, or a character that no token stands for (id kNoToken).
+// A part of the piece: a token, or a character that has no token (id kNoToken).
 struct Symbol {
   int32_t id;
-  uint32_t begin;  // bytes in the piece
+  uint32_t begin;  // byte offset in the piece
   uint32_t size;   // 0 once it has been joined to its left neighbour
 };
 
@@ -27,7 +27,7 @@ class SymbolMerger {
   // Symbols of one piece, in order; fill before `run`, read after it (skip those of size 0).
   std::vector<Symbol>& symbols() { return symbols_; }
 
-  // lookup(left, right) returns a Merge, with result kNoToken where the two do not join.
+  // lookup(left, right) returns a Merge, with result kNoToken if the two do not join.
   template <typename Lookup>
   void run(Lookup&& lookup) {
     if (symbols_.size() < 2) return;
@@ -38,7 +38,8 @@ class SymbolMerger {
   }
 
  private:
-  // Up to here looking at all pairs again beats a queue; words are nearly always shorter.
+  // Up to this size, scanning all pairs again is faster than a queue; words are nearly always
+  // shorter.
   static constexpr size_t kScanned = 24;
   static constexpr uint32_t kNone = UINT32_MAX;
 
@@ -64,8 +65,8 @@ class SymbolMerger {
     symbols_.resize(n);
   }
 
-  // A candidate carries its priority and its left symbol in one word; it is stale where the pair
-  // that begins there now has another priority or none.
+  // A candidate holds its priority and its left symbol in one word. It is stale if the pair that
+  // begins there now has another priority or none.
   template <typename Lookup>
   void queue(Lookup& lookup) {
     auto n = static_cast<uint32_t>(symbols_.size());

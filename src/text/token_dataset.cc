@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids are copied out one window at a time, so a data set may be larger than memory.
+// Copies ids one window at a time, so a data set may be larger than memory.
 #include "text/token_dataset.h"
 
 #include <omp.h>
@@ -19,8 +19,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "ids are copied as they lie in the file");
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
-constexpr size_t kChunksPerThread =
-    4;  // of one round: evens out, and bounds what waits to be written
+// Chunks of one parallel loop: enough to balance the threads, and a bound on the ids that wait to
+// be written.
+constexpr size_t kChunksPerThread = 4;
 
 size_t bytes_of(IdWidth width) { return static_cast<size_t>(width); }
 

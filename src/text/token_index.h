@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a token's bytes to its id: a hash table over all strings in one block. Read-only once built.
+// Maps a token's bytes to its id: a hash table over all strings in one block. Read-only once built.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace ridge::text {
 class TokenIndex {
  public:
   TokenIndex() = default;
-  // Room for `count` strings, `bytes` in all.
+  // Reserves room for `count` strings of `bytes` bytes in total.
   TokenIndex(size_t count, size_t bytes);
 
-  // False where the string is there already. Empty strings are not kept (true).
+  // False if the string is already present. Empty strings are not stored (returns true).
   bool insert(std::string_view bytes, int32_t id);
 
-  // -1 where there is none.
+  // -1 if the string is absent.
   int32_t find(std::string_view bytes) const {
     if (bytes.size() > longest_ || bytes.empty()) return -1;
     const Slot& slot = slots_[place(bytes)];
@@ -26,7 +26,7 @@ class TokenIndex {
   }
 
  private:
-  // 16 bytes; the tag spares most comparisons of bytes.
+  // 16 bytes; the tag avoids most comparisons of bytes.
   struct Slot {
     uint32_t tag = 0;
     uint32_t begin = 0;

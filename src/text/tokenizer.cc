@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tokenizer's tables, built once from a checked specification, and decoding.
+// Builds the tokenizer's tables from a checked specification, and decodes.
 #include "text/tokenizer.h"
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 namespace ridge::text {
 namespace {
 
-// Order-preserving: the higher the score, the lower the number. Finite scores only.
+// Preserves the order: the higher the score, the lower the number. Finite scores only.
 uint32_t priority_of(float score) {
   auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 becomes 0
   uint32_t ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return ~ascending;
 }
 
-// U+2581 becomes a space.
+// Appends the token with U+2581 replaced by a space.
 void append_unescaped(std::string& out, std::string_view token) {
   for (size_t at = 0; at < token.size();) {
     size_t mark = std::min(token.find(kSpaceMark, at), token.size());
@@ -39,7 +39,7 @@ void append_decoded(std::string& out, const TokenizerSpec& spec, int32_t id) {
   } else if (spec.kind == TokenizerKind::kSentencePieceBpe) {
     append_unescaped(out, token);
   } else {
-    // A token outside of the byte alphabet (added by hand, say) is taken as it is written.
+    // A token outside the byte alphabet (for instance one added by hand) is used as written.
     std::optional<std::string> bytes =
         type == TokenType::kUserDefined ? std::nullopt : from_byte_alphabet(token);
     out.append(bytes ? *bytes : token);
@@ -93,7 +93,7 @@ void Tokenizer::build_sentencepiece() {
   for (size_t id = 0; id < spec_.tokens.size(); ++id) {
     TokenType type = type_of(spec_, static_cast<int32_t>(id));
     priorities_[id] = priority_of(spec_.scores[id]);
-    // A control or byte token never comes from text that merely looks like it.
+    // Merges never make a control or byte token, so text that merely looks like one stays text.
     joins_[id] =
         type != TokenType::kControl && type != TokenType::kUnknown && type != TokenType::kByte;
     if (joins_[id]) note_inner_spaces(spec_.tokens[id]);
@@ -105,8 +105,8 @@ void Tokenizer::build_sentencepiece() {
       cuts_at_spaces_ = false;
 
   int32_t space = index_.find(kSpaceMark);
-  // Where the mark is a token that texts are searched for, a space put before a text is no
-  // different from a mark in it.
+  // If the mark itself is a token that is searched for in text, a space prefix cannot be told apart
+  // from a mark in the text.
   covers_all_bytes_ =
       space >= 0 && joins_[static_cast<size_t>(space)] && !is_searched(type_of(spec_, space));
   for (int byte = 0; byte < 256; ++byte) {
@@ -141,7 +141,7 @@ void Tokenizer::build_specials() {
   for (const auto& [token, id] : all) {
     for (size_t i = 1; i < token.size(); ++i)
       if (token[i] == ' ' && is_ascii_alphanumeric(token[i - 1])) cuts_at_spaces_ = false;
-    // A prefix would belong between such a token and the space after it.
+    // A cut after such a token would lose the space prefix of the text that follows it.
     if (spec_.add_space_prefix && is_ascii_alphanumeric(token.back())) cuts_at_spaces_ = false;
   }
   user_defined_ = SpecialFinder(std::move(user_defined));
@@ -185,8 +185,8 @@ std::optional<int32_t> Tokenizer::find(std::string_view token) const {
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, const DecodeOptions& options) const {
   std::string out;
-  // encode put a space before the text and after each
-  // special token; it goes where the next text begins.
+  // encode puts a space before the text and after each special token. It is dropped where the next
+  // text begins.
   bool drop_space = spec_.add_space_prefix && !options.continuation;
   for (int32_t id : ids) {
     std::string_view bytes = token_bytes(id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encoding: special tokens are cut out first, what lies between goes
-// through BPE piece by piece. Pieces repeat, so the ids of short
-// ones are copied from where the same piece produced them before.
+// Encodes text: special tokens are cut out first, and the text between them goes through BPE piece
+// by piece. Pieces repeat, so the ids of a short piece are copied from an earlier occurrence in the
+// output.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -13,16 +13,16 @@
 namespace ridge::text {
 namespace {
 
-// Where in the output the ids of a piece stand already. Pieces must outlive it.
+// Remembers where in the output the ids of a piece already are. Pieces must outlive it.
 class PieceMemory {
  public:
-  // Room in proportion to the text, so that a short prompt pays nothing.
+  // The number of slots is proportional to the text, so that a short prompt has no cost.
   explicit PieceMemory(size_t text_bytes)
       : slots_(text_bytes < kWorthwhileBytes
                    ? 0
                    : std::min(kMostSlots, std::bit_ceil(text_bytes / kBytesPerSlot))) {}
 
-  // True and the ids appended where the piece is known.
+  // If the piece is known, appends its ids and returns true.
   bool recall(std::string_view piece, std::vector<int32_t>& ids) {
     if (slots_.empty() || piece.size() > kLongestPiece) return false;
     slot_ = &slots_[hash_bytes(piece) & (slots_.size() - 1)];
@@ -32,7 +32,7 @@ class PieceMemory {
     return true;
   }
 
-  // Right after a failed `recall` of the same piece: its ids are the `count` from `first` on.
+  // Must follow a failed `recall` of the same piece, whose ids are the `count` ids from `first`.
   void remember(std::string_view piece, size_t first, size_t count) {
     if (!slots_.empty() && piece.size() <= kLongestPiece) *slot_ = {piece, first, count};
   }
@@ -40,7 +40,7 @@ class PieceMemory {
  private:
   static constexpr size_t kWorthwhileBytes = 512;
   static constexpr size_t kBytesPerSlot = 16;
-  static constexpr size_t kMostSlots = size_t{1} << 15;  // 1 MiB of slots: a second-level cache
+  static constexpr size_t kMostSlots = size_t{1} << 15;  // 1 MiB of slots: an L2 cache
   static constexpr size_t kLongestPiece = 64;
   struct Slot {
     std::string_view piece;
@@ -54,7 +54,7 @@ class PieceMemory {
 
 }  // namespace
 
-// The working space of one call of `encode`.
+// The working memory of one call of `encode`.
 class Tokenizer::Encoder {
  public:
   Encoder(const Tokenizer& tokenizer, size_t text_bytes, std::vector<int32_t>& ids)
@@ -83,7 +83,8 @@ class Tokenizer::Encoder {
   }
 
  private:
-  // Cuts before each U+2581 whose left neighbour no token holds on to: no merge can cross there.
+  // Cuts before each U+2581, unless a token contains the character before it followed by U+2581. No
+  // merge can cross such a cut.
   void words(std::string_view text) {
     uint32_t previous = 0;
     size_t begin = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checks of a tokenizer specification, one function per field.
+// Checks a tokenizer specification, one function per field.
 #include "text/tokenizer_spec.h"
 
 #include <cmath>
@@ -80,7 +80,7 @@ void check_ids(const TokenizerSpec& spec) {
   }
 }
 
-// SentencePiece falls back to bytes; without all of them it needs a token for the unknown.
+// SentencePiece falls back to byte tokens. Without all of them it needs an unknown token.
 void check_fallback(const TokenizerSpec& spec) {
   if (spec.kind != TokenizerKind::kSentencePieceBpe || spec.unknown != kNoToken) return;
   size_t bytes = 0;

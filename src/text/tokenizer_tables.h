@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the checks of a specification find out on the way
-// and the tokenizer goes on to use. Internal to text/.
+// Tables that the checks of a specification build and the tokenizer then uses. Internal to text/.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,8 @@
 
 namespace ridge::text {
 
-// What a pair joins to, and how early: the lowest priority first, the leftmost of equals.
+// The token that a pair joins to, and its priority: the lowest joins first, the leftmost among
+// equals.
 struct Merge {
   uint32_t priority = 0;
   int32_t result = kNoToken;
@@ -23,8 +23,8 @@ inline TokenType type_of(const TokenizerSpec& spec, int32_t id) {
   return spec.types.empty() ? TokenType::kNormal : spec.types[static_cast<size_t>(id)];
 }
 
-// Types that are looked for in the text before BPE (control
-// and unknown only when special tokens are parsed).
+// Types that are searched for in the text before BPE (control and unknown tokens only when special
+// tokens are parsed).
 inline bool is_searched(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUnknown ||
          type == TokenType::kUserDefined;
@@ -36,23 +36,26 @@ int byte_of(std::string_view token);
 // SentencePiece's visible space, U+2581.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-// The character that begins a text: how SentencePiece text is cut into symbols. A byte that is no
-// UTF-8 stands alone, so that nothing swallows the space after it. `text` is not empty.
+// The first character of a text, which is one symbol of SentencePiece text. A byte that is not
+// valid UTF-8 is a character by itself, so that it does not absorb the space after it. `text` must
+// not be empty.
 inline std::string_view first_character(std::string_view text) {
   return text.substr(0, decode_utf8(text, 0).size);
 }
 
-// Its bytes (at most 4) as one number.
+// The bytes of a character (at most 4) as one number.
 inline uint32_t packed(std::string_view character) {
   uint32_t key = 0;
   for (char c : character) key = (key << 8) | static_cast<uint8_t>(c);
   return key;
 }
 
-// All checks but the merges; the index of the tokens as written. Throws as `validate` does.
+// Runs all checks but those of the merges, and returns the index of the tokens as written. Throws
+// as `validate` does.
 TokenIndex checked_index(const TokenizerSpec& spec);
 
-// Byte-level merges by pair of ids, priority = rank. Empty for SentencePiece.
+// Checks the byte-level merges and returns them by pair of ids, with priority = rank. Empty for
+// SentencePiece.
 PairTable<Merge> checked_merges(const TokenizerSpec& spec, const TokenIndex& index);
 
 }  // namespace ridge::text

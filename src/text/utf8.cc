@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 decoding after Unicode's table of well-formed
-// sequences, and classes from PCRE2's property tables.
+// UTF-8 decoding by Unicode's table of well-formed sequences, and character classes from PCRE2's
+// property tables.
 #include "text/utf8.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -15,7 +15,7 @@
 namespace ridge::text {
 namespace {
 
-// Length of the sequence that a lead byte announces, and the range of its second byte.
+// Length of the sequence that a lead byte begins, and the range of its second byte.
 struct Lead {
   uint8_t size;
   uint8_t low;
@@ -27,7 +27,7 @@ constexpr Lead lead_of(uint8_t byte) {
   if (byte < 0xC2) return {0, 0, 0};  // a continuation byte, or the start of an overlong form
   if (byte < 0xE0) return {2, 0x80, 0xBF};
   if (byte == 0xE0) return {3, 0xA0, 0xBF};
-  if (byte == 0xED) return {3, 0x80, 0x9F};  // above lie the surrogates
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // the surrogates are above
   if (byte < 0xF0) return {3, 0x80, 0xBF};
   if (byte == 0xF0) return {4, 0x90, 0xBF};
   if (byte < 0xF4) return {4, 0x80, 0xBF};
@@ -35,8 +35,8 @@ constexpr Lead lead_of(uint8_t byte) {
   return {0, 0, 0};
 }
 
-// Bytes at `at` that are a prefix of some well-formed
-// sequence: the whole of it, or the maximal invalid part.
+// Number of bytes at `at` that are a prefix of some well-formed sequence: all of it, or the maximal
+// invalid part.
 size_t well_formed_prefix(std::string_view text, size_t at, Lead lead) {
   size_t length = 1;
   while (length < lead.size && at + length < text.size()) {
@@ -53,7 +53,7 @@ constexpr char32_t kPageSize = 256;
 constexpr char32_t kPages = 0x110000 / kPageSize;
 using Page = std::array<CharClass, kPageSize>;
 
-// A property pattern, compiled once. PCRE2 keeps the Unicode tables so that we need none.
+// A property pattern, compiled once. PCRE2 has the Unicode tables, so Ridge needs none.
 class Property {
  public:
   explicit Property(const char* pattern) {
@@ -119,8 +119,8 @@ std::unique_ptr<Page> build_page(char32_t first) {
   return page;
 }
 
-// Pages live as long as the process; two threads may
-// build one at once, then one of the two is kept.
+// Pages live as long as the process. If two threads build the same page at once, one of the two is
+// kept.
 const Page& page_of(char32_t index) {
   static std::array<std::atomic<const Page*>, kPages> pages{};
   const Page* page = pages[index].load(std::memory_order_acquire);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 as bytes that may be wrong: decoding, validation, and the three character classes that
-// pre-tokenizers ask for. No normalisation, no case folding.
+// UTF-8 from bytes that may be invalid: decoding, validation, and the three character classes that
+// pre-tokenizers use. No normalisation, no case folding.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ inline constexpr char32_t kReplacement = 0xFFFD;
 inline constexpr std::string_view kReplacementUtf8 = "\xEF\xBF\xBD";
 
 struct CodePoint {
-  char32_t value;  // kReplacement where the bytes are no UTF-8
+  char32_t value;  // kReplacement if the bytes are not valid UTF-8
   uint8_t size;    // bytes taken: 1 to 4, and 1 for a byte that begins no valid sequence
   bool valid;
 };
@@ -41,8 +41,8 @@ enum class CharClass : uint8_t {
   kSpace,   // the Unicode property White_Space
 };
 
-// Letters and numbers by PCRE2's tables, asked for once
-// per page of 256 code points and kept. Thread-safe.
+// Letters and numbers are from PCRE2's tables, read once per page of 256 code points and cached.
+// Thread-safe.
 CharClass char_class(char32_t value);
 
 }  // namespace ridge::text

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Schedule and optimizer nodes.
+// The schedule and the optimizer's nodes.
 #include "train/optimizer.h"
 
 #include <algorithm>

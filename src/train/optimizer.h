@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW's settings, its nodes, and the learning-rate schedule.
+// AdamW's options and nodes, and the learning-rate schedule.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,16 @@ struct OptimizerOptions {
   double weight_decay = 0.01;
   double clip_norm = 0;      // 0: no clipping
   int64_t warmup_steps = 0;  // linear from 0
-  int64_t decay_steps = 0;  // 0: constant; else, after warm-up, cosine to minimum_rate at this step
+  // 0: constant; otherwise, after warm-up, cosine decay to minimum_rate at this step.
+  int64_t decay_steps = 0;
   double minimum_rate = 0;
 };
 
-// The learning rate of step 1, 2, ...
+// The learning rate of a step; the first step is 1.
 double learning_rate(const OptimizerOptions& options, int64_t step);
 
-// Appends the update of each parameter by its gradient, one node a tensor. Inputs "learning_rate"
-// and "step", states "<name>.adamw_m" and "<name>.adamw_v".
+// Appends the update of each parameter by its gradient, one node per tensor. The inputs are
+// "learning_rate" and "step", the states "<name>.adamw_m" and "<name>.adamw_v".
 void append_adamw(Builder& builder,
                   const OptimizerOptions& options,
                   std::span<const ValueId> parameters,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a configuration to the graphs of a step.
+// Builds the graphs of a step from a configuration.
 #include "train/step.h"
 
 #include "base/error.h"
@@ -17,7 +17,7 @@ std::vector<ValueId> parameters_of(const Graph& graph) {
   return parameters;
 }
 
-// Adds each gradient onto a state "<name>.gradient"; the update reads and clears it.
+// Adds each gradient to a state "<name>.gradient", which the update reads and clears.
 void accumulate_gradients(Builder& b,
                           std::span<const ValueId> parameters,
                           std::span<const ValueId> gradients) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The graphs of one training step: forward, passes, gradient, optimizer, passes. `ridge plan`
-// builds the same on a target that runs nothing.
+// Builds the graphs of one training step: forward, passes, gradient, optimizer, passes. `ridge
+// plan` builds the same graphs on a target that runs nothing.
 #pragma once
 
 #include <vector>
@@ -15,15 +15,15 @@
 namespace ridge::train {
 
 struct StepOptions {
-  int64_t batch_size = 8;  // sequences of one micro-batch
+  int64_t batch_size = 8;  // sequences per micro-batch
   int64_t sequence = 128;
-  int64_t micro_batches = 1;  // gradients are summed over this many before the update
+  int64_t micro_batches = 1;  // gradients are summed over these before the update
   OptimizerOptions optimizer;
 };
 
 struct StepGraph {
   std::string name;  // "step", or "accumulate" and "update"
-  Graph graph;       // outputs[0] is the loss where there is one
+  Graph graph;       // outputs[0] is the loss, if the graph has one
   int64_t repeat = 1;
 };
 
@@ -33,7 +33,7 @@ struct TrainingStep {
   std::vector<cost::PassRecord> passes;
 };
 
-// With ceilings the pass records hold predicted times.
+// With ceilings, the pass records have predicted times.
 TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,

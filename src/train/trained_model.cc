@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inverse of the load graph gives the parameters back; rows of q and k go where transformers
-// looks for them.
+// Recovers the parameters through the inverse of the load graph, and reorders the rows of q and k
+// as transformers expects them.
 #include "train/trained_model.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What was trained, as a model that others read. The optimizer's moments are not kept: training
-// does not go on from it.
+// Saves a trained model in a form that other programs read. The optimizer's moments are not saved,
+// so training cannot resume from it.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,9 @@
 
 namespace ridge::train {
 
-// config.json and model.safetensors in fp32 for Ridge and transformers, in a folder that appears
-// whole or not at all and must be new or empty. A parameter that is not finite is a run-time Error.
+// Saves config.json and model.safetensors in fp32, for Ridge and transformers. The folder must be
+// new or empty; it appears complete or not at all. Throws a run-time Error if a parameter is not
+// finite.
 void save_model(Trainer& trainer, const std::filesystem::path& folder);
 
 }  // namespace ridge::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Setting up and stepping.
+// Sets up the program and runs steps.
 #include "train/trainer.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace ridge::train {
 namespace {
 
-// By its file name; empty where all parameters are finite.
+// The file name of the first parameter that is not finite; empty if all are finite.
 std::string first_not_finite(const LoadGraph& load, const runtime::Store& store) {
   std::string first;
   runtime::save_parameters(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A training run: builds the step for a backend, fills
-// the store, and takes steps. It prints nothing.
+// A training run: builds the step for a backend, fills the store, and runs steps. It prints
+// nothing.
 #pragma once
 
 #include <deque>
@@ -20,26 +20,26 @@ namespace ridge::train {
 struct StepResult {
   double loss = 0;        // mean over the micro-batches
   double elapsed_ns = 0;  // wall time: inputs written, graphs run, loss read back
-  std::vector<record::ProfiledRun> profiles;  // per graph run, when asked for
+  std::vector<record::ProfiledRun> profiles;  // per graph run, if profiled
 };
 
 class Trainer {
  public:
-  // With `ceilings` the records of the passes have predictions.
+  // With `ceilings`, the pass records have predicted times.
   Trainer(const models::ModelConfig& config,
           const StepOptions& options,
           const passes::Selection& selection,
           backends::Backend& backend,
           const cost::Ceilings* ceilings = nullptr);
 
-  // Enqueues a step on one batch for each micro-batch; it may still be under way on return. Its
-  // result comes from finish_step, in the order in which steps began. Of steps that overlap each
-  // one's time is that from the end of the one before.
+  // Enqueues a step, with one batch for each micro-batch; the step may still be running on return.
+  // finish_step returns results in the order in which the steps began. If steps overlap, the time
+  // of a step counts from the end of the previous one.
   void begin_step(std::span<const Batch> batches);
-  // Throws a run-time Error where the loss is not finite: it names the step and the first parameter
-  // that is not finite either.
+  // Throws a run-time Error if the loss is not finite. The Error names the step and the first
+  // parameter that is not finite.
   StepResult finish_step();
-  // Both. Profiled: no other step may be under way.
+  // Begins and finishes a step. If profiled, no other step may be running.
   StepResult step(std::span<const Batch> batches, bool profiled = false);
 
   const TrainingStep& graphs() const { return step_; }
@@ -50,13 +50,13 @@ class Trainer {
   int64_t owned_bytes() const { return store_.bytes() + program_.arena_bytes(); }
 
  private:
-  // A step under way.
+  // A step that has begun and is not finished.
   struct Begun {
     double begin_ns = 0;
-    double end_ns = 0;  // of the host's part
+    double end_ns = 0;  // end of the host's part
     double loss = 0;
-    std::vector<std::unique_ptr<backends::CopyOut>> terms;  // of the loss, one a micro-batch
-    std::unique_ptr<backends::CopyOut> done;  // null: it was done when the host's part was
+    std::vector<std::unique_ptr<backends::CopyOut>> terms;  // of the loss, one per micro-batch
+    std::unique_ptr<backends::CopyOut> done;  // null if the step ended with the host's part
     std::vector<record::ProfiledRun> profiles;
   };
   void begin(std::span<const Batch> batches, bool profiled);

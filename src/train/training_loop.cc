@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Read a batch, step, report.
+// The loop: read a batch, step, report.
 #include "train/training_loop.h"
 
 namespace ridge::train {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training loop: read a batch, step, report. It measures nothing; measure/training_run.h times the
-// steps of the same trainer.
+// The training loop: read a batch, step, report. It measures nothing; measure/training_run.h times
+// the steps of the same trainer.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace ridge::train {
 
-// The micro-batches of one step.
+// Returns the micro-batches of one step.
 std::vector<Batch> read_step(WorkshopData& data, const StepOptions& options);
 
 using StepListener = std::function<void(int64_t step, const StepResult& result)>;
 
-// Runs the steps from `first` up to, not including, `end`; calls `report` once a step's loss is read.
-// On an asynchronous device the next step begins before that.
+// Runs the steps from `first` up to but not including `end`. Calls `report` after each step's loss
+// is read; on an asynchronous device, the next step begins before that.
 void run_loop(Trainer& trainer,
               WorkshopData& data,
               int64_t first,

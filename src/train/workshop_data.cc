@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of draws of the workshop's constructors, initialisation and data set.
+// Draws in the order of the workshop's constructors, initialization and data set.
 #include "train/workshop_data.h"
 
 #include "base/error.h"
@@ -49,7 +49,8 @@ void draw_weights(const models::ModelConfig& c,
   std::vector<Matrix> matrices = layer_matrices(c);
   int64_t table = c.vocabulary * c.hidden, layer = 0;
   for (const Matrix& m : matrices) layer += m.rows * m.columns;
-  // The constructors draw once for each element, and all of it is overwritten.
+  // The workshop's constructors draw once for each element, and all of these values are
+  // overwritten.
   random.skip(table + c.layers * layer + table);
   std::vector<float> ones(static_cast<size_t>(c.hidden), 1.0f);
   std::vector<float> embedding = normal(random, table);
@@ -62,7 +63,7 @@ void draw_weights(const models::ModelConfig& c,
     put(prefix + "input_layernorm.weight", ones);
     put(prefix + "post_attention_layernorm.weight", ones);
   }
-  // The head is initialised last; where it is tied it is the table that counts.
+  // The head is initialized last. If it is tied, its values are the embedding table.
   put(c.tied_head ? "model.embed_tokens.weight" : "lm_head.weight", normal(random, table));
   put("model.norm.weight", ones);
 }

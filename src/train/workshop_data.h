@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published training workshop's weights and batches, rebuilt bit by bit from their seeds; for
-// other sizes the same recipe. docs/accounting.md tells it.
+// Rebuilds the weights and batches of the published training workshop bit by bit from their seeds,
+// and uses the same recipe for other sizes. docs/accounting.md describes it.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace ridge::train {
 
 inline constexpr uint32_t kWorkshopSeed = 42;
 
-// Calls `put` for every weight in the order of drawing. Norm weights are 1.
+// Calls `put` for every weight, in the order in which they are drawn. Norm weights are 1.
 void draw_weights(const models::ModelConfig& config,
                   uint32_t seed,
                   const std::function<void(const std::string& name, std::vector<float> data)>& put);
 
-// What one pass over the graph is fed.
+// The inputs of one run of the graph.
 struct Batch {
   std::vector<int32_t> ids;        // [B*T]
   std::vector<int32_t> positions;  // [B*T]
@@ -28,8 +28,8 @@ struct Batch {
   std::vector<uint32_t> rows;      // [B]
 };
 
-// 1000 rows of T+1 random ids; each batch takes the first rows of a fresh permutation. Position t
-// learns id t + 2: labels are shifted twice, as the workshop's loss does, and the last position of
+// 1000 rows of T+1 random ids. Each batch takes the first rows of a fresh permutation. Position t
+// predicts id t + 2: labels are shifted twice, as in the workshop's loss, and the last position of
 // a row does not count (-1).
 class WorkshopData {
  public:

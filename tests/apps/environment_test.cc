@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program takes from environment variables and from its terminal.
+// Tests for the settings that the program reads from environment variables and from its terminal.
 #include "apps/environment.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace ridge::apps {
 namespace {
 
-// stdout and stderr on another stream, for the life of an object.
+// Redirects stdout and stderr to another stream during its lifetime.
 class Redirected {
  public:
   explicit Redirected(int stream) {
@@ -65,7 +65,7 @@ TEST(TerminalOptionsFromEnvironment, ATerminalHasColourUnlessToldNot) {
   EXPECT_EQ(full.columns, 72);
   EXPECT_FALSE(options_on(user_side, "xterm", "1").colour);
   EXPECT_FALSE(options_on(user_side, "xterm", "0").colour);  // any value counts ...
-  EXPECT_TRUE(options_on(user_side, "xterm", "").colour);    // ... but the empty one
+  EXPECT_TRUE(options_on(user_side, "xterm", "").colour);    // ... except the empty one
   EXPECT_FALSE(options_on(user_side, "dumb", nullptr).colour);
   EXPECT_FALSE(options_on(user_side, "dumb", nullptr).progress);
   ::close(user_side);

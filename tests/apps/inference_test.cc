@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge generate, logits, perplexity, bench model and infer-lab from outside: what they print, and
-// what they refuse.
+// Runs ridge generate, logits, perplexity, bench model and infer-lab as a user does, and checks
+// their output and their errors.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -29,7 +29,7 @@ std::string joined(const json& ids) {
   return text;
 }
 
-// SmolLM2 where this machine has it, else empty.
+// SmolLM2 if this machine has it, otherwise empty.
 std::string published() {
   const auto path = files::fetched_model("SmolLM2-135M-Instruct.Q4_1.gguf");
   return std::filesystem::exists(path) ? path.string() : "";
@@ -61,7 +61,7 @@ TEST_F(InferenceAppTest, PerplexityIsTheMeanOfItsTokens) {
   json got = json::parse(output.out);
   EXPECT_EQ(got["tokens"], 6);
   EXPECT_NEAR(got["perplexity"].get<double>(), std::exp(got["nll_mean"].get<double>()), 1e-6);
-  // Random weights: nearly uniform.
+  // Random weights, so the distribution is nearly uniform.
   EXPECT_NEAR(got["nll_mean"].get<double>(), std::log(160.0), 2);
 }
 
@@ -107,7 +107,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
   EXPECT_EQ(run({"bench", "model", small_model(), "-p", "0", "-n", "2", "-d", "8", "-r", "1"}).code,
             0);
-  // A shape alone, and what its kernels are.
+  // A configuration without weights, and the list of its kernels.
   Output shape = run({"bench", "model", small_model() + "/config.json", "--random-weights", "-p",
                       "8", "-n", "2", "-r", "1", "--operations"});
   EXPECT_EQ(shape.code, 0) << shape.err;
@@ -152,7 +152,7 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
   EXPECT_LE(study["kv_cache"][0]["logits_difference"].get<double>(), 1e-4);
   json trace = json::parse(files::contents(folder_ / "study" / "trace.json"));
   EXPECT_GT(trace["traceEvents"].size(), 20u);
-  // What ridge lab's readers read.
+  // The readers of ridge lab's folders read it too.
   EXPECT_EQ(run({"diff", "study", "study"}).code, 0);
   EXPECT_EQ(run({"explain", "study"}).code, 0);
   expect_refused({"infer-lab", small_model(), "--out", "study"}, 2, "--force");
@@ -198,7 +198,7 @@ TEST_F(GenerateAppTest, PrintsWhatWasGenerated) {
 
 TEST_F(GenerateAppTest, ChatsAndDraws) {
   json chat = generate({"--chat", "Name one river.", "--max-tokens", "3"});
-  // <|im_start|> begins the rendered conversation and nothing was put before it.
+  // The rendered conversation begins with <|im_start|>; no token is added before it.
   EXPECT_EQ(chat["prompt_ids"][0], 1);
   auto drawn = [&](const char* seed) {
     return generate({"Once", "--max-tokens", "8", "--temperature", "1", "--top-k", "50", "--top-p",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How the program ends where a mapped file shrinks under it.
+// Tests how the program ends when a mapped file shrinks.
 #include "apps/interrupt.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBytes = 8 << 20;
 
-// Reads a mapped file that shrank, while an output file is unfinished.
+// Reads a mapped file that shrank while an output file is unfinished.
 template <typename Read>
 void expect_named(const Read& read) {
   const files::ScratchFolder folder;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// inspect and convert from outside: what they print, what they refuse, and what they leave.
+// Runs ridge inspect and convert as a user does, and checks their output, errors and files.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
@@ -35,8 +35,9 @@ TEST_F(ModelFilesTest, InspectCountsASmallModel) {
   EXPECT_EQ(made["types"]["bf16"]["elements"], made["parameters"]);
   EXPECT_EQ(made["weight_bytes"], 2 * made["parameters"].get<int64_t>());
   EXPECT_DOUBLE_EQ(made["bits_per_weight"], 16);
-  // A position of a layer: keys and values of 1 head of 24 in fp32. Chunks of at most the context:
-  // 16 positions beside windows of 16 take all 16; from 128 on windows hold 16 + chunk - 1.
+  // Per position and layer: keys and values of 1 head of 24 in fp32. Chunks are at most the
+  // context. At a context of 16, window layers hold all 16 positions; from 128 on they hold 16 +
+  // chunk - 1.
   int64_t each = 2 * 24 * 4;
   EXPECT_EQ(made["memory"][0]["kv_cache_bytes"], 6 * 16 * each);
   EXPECT_EQ(made["memory"][2]["kv_cache_bytes"], 6 * 512 * each);
@@ -101,7 +102,7 @@ TEST_F(ModelFilesTest, ConvertRefusesAndLeavesNothing) {
                  "[type] expected one of bf16, f16, f32");
   expect_refused({"convert", small("llama_fp32"), "out", "--max-shard", "0"}, 2, "[max-shard]");
   expect_refused({"convert", small("llama_fp32"), "no/such/out.gguf"}, 1, "cannot write");
-  // A disk that is full in the middle of the weights.
+  // A disk that becomes full in the middle of the weights.
   for (const char* out : {"out.gguf", "out"}) {
     Output full = run({"convert", small("llama_fp32"), out}, {.file_bytes = 100000});
     EXPECT_EQ(full.code, 1) << full.err;
@@ -110,7 +111,7 @@ TEST_F(ModelFilesTest, ConvertRefusesAndLeavesNothing) {
   }
 }
 
-// Every subcommand that reads a model says the same of a damaged one: exit code 3 and the field.
+// Every subcommand that reads a model reports a damaged one alike: exit code 3 and the field.
 TEST_F(ModelFilesTest, DamagedModelsAreNamedByTheirField) {
   ASSERT_EQ(run({"convert", small("gemma3_bf16"), "good.gguf"}).code, 0);
   const files::GgufFile good = files::GgufFile::open(folder_ / "good.gguf");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Result folders, new and old, and what a failure leaves of them.
+// Tests new and existing result folders, and their contents after a failure.
 #include "apps/output_folder.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(OutputFolderTest, ForceReplacesItsFilesAndNoOthers) {
   EXPECT_EQ(files::contents(scratch / "old" / "mine"), "mine");
 }
 
-// Between the check and the end of a long run another program made the folder its own.
+// Another program creates the folder between the check and the end of a long run.
 TEST(OutputFolderTest, WhatCameBetweenIsNotMixedIn) {
   files::ScratchFolder scratch;
   OutputFolder folder(scratch / "new", false);

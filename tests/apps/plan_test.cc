@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge plan from outside, for inference: what it prints, and what it refuses.
+// Runs ridge plan for inference as a user does, and checks its output and errors.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"

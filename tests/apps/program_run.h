@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the built program as a child and keeps what it printed.
+// Runs the built program as a child process and captures its output.
 #pragma once
 
 #include <fcntl.h>
@@ -18,19 +18,19 @@
 namespace ridge::apps {
 
 struct Output {
-  int code = -1;  // of the exit; 128 + signal where one ended it
+  int code = -1;  // exit code; 128 + signal if a signal ended it
   std::string out;
   std::string err;
 };
 
 struct RunLimits {
-  int64_t file_bytes = -1;    // no file grows beyond it: a disk that is full
-  const char* out = nullptr;  // stdout goes to this file
+  int64_t file_bytes = -1;    // maximum size of a file, like a full disk
+  const char* out = nullptr;  // file for stdout
 };
 
 class ProgramTest : public ::testing::Test {
  protected:
-  // In the scratch folder, with the arguments as they are: no shell.
+  // Runs in the scratch folder with the arguments unchanged; there is no shell.
   Output run(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     int out = open_beside("out.txt"), err = open_beside("err.txt");
     arguments.insert(arguments.begin(), RIDGE_PROGRAM);
@@ -44,7 +44,8 @@ class ProgramTest : public ::testing::Test {
     return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt")};
   }
 
-  // The program refuses: the code, a message with `part` on stderr, and nothing new in the folder.
+  // Expects an error: the exit code, a message with `part` on stderr, and no new file in the
+  // folder.
   void expect_refused(std::vector<std::string> arguments, int code, const std::string& part) const {
     size_t before = folder_.count();
     std::string line;
@@ -63,7 +64,7 @@ class ProgramTest : public ::testing::Test {
     return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }
 
-  // The child's side; returns never.
+  // Runs in the child; never returns.
   void become(const std::vector<std::string>& arguments,
               const RunLimits& limits,
               int out,
@@ -86,7 +87,7 @@ class ProgramTest : public ::testing::Test {
   files::ScratchFolder streams_;
 };
 
-// As small as a training step gets, on one thread.
+// Options for the smallest training step, on one thread.
 inline std::vector<std::string> tiny(std::vector<std::string> arguments) {
   for (const char* each : {"--preset", "tiny", "--threads", "1", "--warmup", "1"})
     arguments.emplace_back(each);

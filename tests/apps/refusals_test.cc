@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bad input: a clear message, the right exit code, nothing left behind.
+// Bad input must cause a clear message and the right exit code, and leave nothing behind.
 #include "apps/program_run.h"
 
 namespace ridge::apps {
@@ -72,7 +72,7 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
                  "does not fit");
   expect_refused({"train", "--preset", "tiny", "--batch-size", "90000000000000"}, 4, "ridge: [");
   expect_refused({"lab", "--steps", "1"}, 2, "[steps] expected 2");
-  // Fits in 63 bits but in no machine: refused before the first byte is taken.
+  // Fits into 63 bits but into no machine: refused before any allocation.
   expect_refused({"train", "--preset", "large", "--batch-size", "1000", "--seq-len", "65536",
                   "--level", "baseline"},
                  4, "but this machine has");
@@ -81,7 +81,7 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
                  4, "optimizer_state");
 }
 
-// Counts beyond 63 bits, of which each product alone fits.
+// The sums exceed 63 bits, although each product fits.
 TEST_F(RefusalTest, AStepOfTooManyFlops) {
   files::write_plain(
       folder_ / "405b.json",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that succeed: what they print and what they leave, and what they leave when writing fails.
+// Successful runs: their output and files. Also their files after a failed write.
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
@@ -57,7 +57,7 @@ TEST_F(ResultTest, HelpTeaches) {
 TEST_F(ResultTest, TrainingPrintsALineAStepAndTheMean) {
   Output output = run(train({"--steps", "3", "--level", "baseline"}));
   ASSERT_EQ(output.code, 0) << output.err;
-  EXPECT_TRUE(output.err.empty()) << output.err;  // no progress bar where stderr is no terminal
+  EXPECT_TRUE(output.err.empty()) << output.err;  // no progress bar if stderr is not a terminal
   EXPECT_EQ(output.out.find('\x1b'), std::string::npos);
   for (const char* part :
        {"step    0  loss ", "step    2  loss ", "samples/s", "mean loss ", "owned"})
@@ -77,7 +77,7 @@ TEST_F(ResultTest, OneObjectOnStdout) {
   EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);
 }
 
-// The same steps, instrumented or not, at two levels: the same losses.
+// The same steps, instrumented or not, at two levels, must have the same losses.
 TEST_F(ResultTest, MeasuringChangesNoLoss) {
   auto losses = [&](std::vector<std::string> more) {
     std::vector<std::string> all = train({"--steps", "5", "--json"});
@@ -97,7 +97,7 @@ TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
   Output first = run(train({"--steps", "2", "--out", "a", "--level", "baseline"}));
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(names_in(folder_ / "a"), kFiles);
-  // Once more: refused without --force, done with it, and a foreign file stays.
+  // A second run fails without --force and succeeds with it; foreign files stay.
   files::write_plain(folder_ / "a" / "notes.txt", "mine");
   expect_refused(train({"--steps", "2", "--out", "a"}), 2, "--force");
   Output again = run(train({"--steps", "2", "--out", "a", "--force"}));
@@ -114,7 +114,7 @@ TEST_F(ResultTest, AnOutputFolderIsWholeAndReadBack) {
   json changes = json::parse(run({"diff", "a", "b", "--json"}).out);
   ASSERT_EQ(changes.size(), 1u);
   EXPECT_EQ(changes[0]["step"]["key"], "step");
-  // A run against itself differs in nothing.
+  // A run compared with itself has no differences.
   json itself = json::parse(run({"diff", "a", "a", "--json"}).out);
   ASSERT_FALSE(itself[0]["by_op"].empty());
   for (const json& op : itself[0]["by_op"]) EXPECT_EQ(op["verdict"], "noise");
@@ -126,7 +126,7 @@ TEST_F(ResultTest, AFullDiskLeavesNothing) {
     EXPECT_EQ(output.code, 1);
     EXPECT_EQ(folder_.count(), 0u) << "at " << bytes;
   }
-  // Over old results: they stay as they were.
+  // A failed write over old results leaves them unchanged.
   ASSERT_EQ(run(train({"--steps", "2", "--out", "a"})).code, 0);
   std::string before = files::contents(folder_ / "a" / "performance_summary.json");
   EXPECT_EQ(run(train({"--steps", "2", "--out", "a", "--force"}), {.file_bytes = 20'000}).code, 1);
@@ -159,7 +159,7 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
     EXPECT_EQ(busy + idle + host, wall);
     EXPECT_EQ(run["memory"]["owned_bytes"], run["memory"]["allocated_bytes"]);
   }
-  // Detailed: the last level of the first size.
+  // Only the last level of the first size is detailed.
   EXPECT_FALSE(summary["runs"][0].contains("operations"));
   EXPECT_TRUE(summary["runs"][1].contains("operations"));
   EXPECT_LT(summary["runs"][1]["kernel_calls"], summary["runs"][0]["kernel_calls"]);
@@ -205,7 +205,7 @@ TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
   EXPECT_NE(graph.out.find("= matmul("), std::string::npos);
   Output op = run({"explain", "--preset", "tiny", "--threads", "1", "--op", "matmul"});
   EXPECT_NE(op.out.find("formula: MACs"), std::string::npos) << op.out << op.err;
-  // A value of the graph, taken from its text: "  %12 : f32[...] = matmul(...)".
+  // A value id from the text of the graph: "  %12 : f32[...] = matmul(...)".
   size_t at = graph.out.find("= matmul(");
   size_t value = graph.out.rfind('%', graph.out.rfind(" : ", at));
   std::string name = graph.out.substr(value, graph.out.find(' ', value) - value);
@@ -215,7 +215,7 @@ TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
   EXPECT_NE(node.out.find("matmul is a primitive"), std::string::npos) << node.out;
 }
 
-// The update is a graph of its own where micro-batches are summed.
+// With micro-batches, the update is a separate graph.
 TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
   const std::vector<std::string> explain = {"explain",   "--preset", "tiny",
                                             "--threads", "1",        "--micro-batches",
@@ -229,7 +229,7 @@ TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
   std::string op = asked({"--op", "adamw"});
   EXPECT_NE(op.find("# update: 1 run(s) per step"), std::string::npos) << op;
   EXPECT_NE(op.find("optimizer"), std::string::npos) << op;
-  // A value that the update makes, taken from its text.
+  // The id of a value that the update computes, from the text.
   std::string graph = asked({"--graph", "--plain"});
   size_t at = graph.find("= adamw(");
   size_t value = graph.rfind('\n', at) + 1;

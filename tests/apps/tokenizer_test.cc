@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ridge tokenizer: training gives the published merges, decoding undoes encoding, and bad input is
-// refused by its name.
+// ridge tokenizer: training reproduces the published merges, decoding reverses encoding, and errors
+// name the bad input.
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tile registers made of plain arrays: what the
-// instructions do, by their definition, on any machine.
+// Tile registers made of plain arrays. They emulate the AMX instructions on any machine.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 
 namespace ridge::backends::cpu {
 
-// Eight registers of 16 rows of 64 bytes, as TILELOADD, TDPBF16PS and TILESTORED define them. Sums
-// of a pair of columns are fused here and not there.
+// Eight registers of 16 rows of 64 bytes, as TILELOADD, TDPBF16PS and TILESTORED define them. The
+// rounding of a pair's sum may differ from the hardware's (fused multiply-add).
 struct ArrayTiles {
   struct Shapes {};
   alignas(64) static inline thread_local uint8_t registers[8][16][64];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW on CPUs against its formula in double, against 1000 steps of another implementation, and a
-// list of tensors against one at a time.
+// list of tensors against one tensor at a time.
 #include "backends/cpu/kernels/adamw.h"
 
 #include "backends/cpu_kernel_fixture.h"
@@ -12,7 +12,7 @@ namespace {
 class CpuAdamw : public CpuKernel {};
 RIDGE_FOR_EACH_ISA(CpuAdamw);
 
-// The scalars that a step's call points to.
+// The scalars that the call of a step points to.
 struct Scalars {
   float learning_rate = 1e-3f;
   float step = 1;
@@ -70,8 +70,8 @@ void check_formula(int64_t n, const Scalars& scalars) {
         old.parameter[i] * (1 - rate * 0.1) - rate * m_hat / (std::sqrt(v_hat) + step.eps);
     expect_close(got.m[i], m, 3e-7);
     expect_close(got.v[i], v, 3e-7);
-    // m may cancel, so the step's error is relative to
-    // the gradient's size, which is the learning rate's.
+    // Terms of m may cancel, so the error of the update is relative to the size of the gradient,
+    // that is, to the learning rate.
     expect_close(got.parameter[i], p, 2e-7, 1.0 + 50.0 * rate);
     ASSERT_EQ(got.copy[i], float_to_bf16(got.parameter[i]));
   }

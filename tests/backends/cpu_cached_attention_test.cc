@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Prompts over a cache, which go through tiles, against the same tokens one at a time, which the
-// op's cases hold against the double-precision reference.
+// Prompts over a KV cache, which are computed by tiles, against the same tokens one at a time. The
+// op's cases compare single tokens with the double-precision reference.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -15,8 +15,8 @@ struct Layout {
   int64_t heads, kv_heads, head_size, window, block_tokens, blocks_per_slot;
 };
 
-// Slots' rings are filled with random keys and values:
-// what a token may see depends on its position alone.
+// Fills the slots' rings with random keys and values, because the keys that a token attends to
+// depend only on its position.
 template <typename T>
 struct Prompt {
   Prompt(const Layout& l, const std::vector<int32_t>& at, const std::vector<int32_t>& in)
@@ -30,7 +30,7 @@ struct Prompt {
     std::iota(table.rbegin(), table.rend(), 0);
   }
 
-  // Tokens first .. first + count - 1 in one call.
+  // Attention of tokens first .. first + count - 1 in one call.
   std::vector<T> attend(int64_t first, int64_t count) const {
     const Layout& l = layout;
     CachedAttention<T> call;
@@ -78,19 +78,19 @@ void add_run(std::vector<int32_t>& positions,
   }
 }
 
-// A score of up to 256 products of about 1, summed in another order and scaled by 0.3, moves by a
-// few times 0.3 * 256 * 2^-24, and with it what the key weighs.
+// A score sums up to 256 products of about 1. Another order of summation and the scale of 0.3 move
+// it by a few times 0.3 * 256 * 2^-24, and the weight of the key with it.
 constexpr double kScoreError = 4 * 0.3 * 256 * 0x1p-24;
 
 template <typename T>
 void expect_like_one_by_one(const Layout& layout) {
   std::vector<int32_t> positions, slots;
   add_run(positions, slots, 1, 0, 100);   // a prompt from its beginning
-  add_run(positions, slots, 0, 150, 1);   // a decode
-  add_run(positions, slots, 2, 41, 37);   // a later part, from an odd position
-  add_run(positions, slots, 0, 7, 9);     // short
+  add_run(positions, slots, 0, 150, 1);   // a decode step
+  add_run(positions, slots, 2, 41, 37);   // a later part of a prompt, from an odd position
+  add_run(positions, slots, 0, 7, 9);     // a short run
   add_run(positions, slots, 0, -1, 1);    // padding
-  add_run(positions, slots, 0, 130, 16);  // around the ring where that is short
+  add_run(positions, slots, 0, 130, 16);  // wraps around if the ring is short
   const Prompt<T> prompt(layout, positions, slots);
   const int64_t tokens = static_cast<int64_t>(positions.size());
   const std::vector<T> all = prompt.attend(0, tokens);

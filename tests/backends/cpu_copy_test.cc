@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided copies and fills on CPUs: every layout against a walk over all indices.
+// Strided copies and fills on CPUs: every layout against a loop over all indices.
 #include "backends/cpu/kernels/copy/copy.h"
 
 #include "backends/cpu/kernels/copy/copy_plan.h"
@@ -39,7 +39,7 @@ const std::vector<Case>& cases() {
       {{2, {8, 50}, {100, 2}, {50, 1}}, CopyPath::kScalar},
       {{2, {8, 50}, {50, 1}, {100, 2}}, CopyPath::kScalar},
       {{2, {50, 9}, {9, 1}, {1, 50}},
-       CopyPath::kTranspose},  // the same, its dimensions given the other way
+       CopyPath::kTranspose},  // the same, with its dimensions in another order
       {{6, {2, 3, 2, 2, 3, 5}, {180, 1, 30, 90, 10, 3}, {180, 60, 30, 15, 5, 1}},
        CopyPath::kTranspose},
       {{6, {2, 2, 2, 2, 2, 2}, {1, 2, 4, 8, 16, 32}, {32, 16, 8, 4, 2, 1}}, CopyPath::kTranspose},
@@ -127,7 +127,8 @@ void check_bits(std::vector<T> bits) {
   EXPECT_TRUE(same_bits(plain, bits));
 }
 
-// int32 or f16 data pass as float or uint16_t: signalling NaNs and denormals keep their bits.
+// int32 and f16 data are copied as float and uint16_t: signalling NaNs and denormals keep their
+// bits.
 TEST_P(CpuCopy, SameTypeMovesBits) {
   Random random(3);
   std::vector<float> words;
@@ -143,7 +144,7 @@ TEST_P(CpuCopy, SameTypeMovesBits) {
 }
 
 TEST_P(CpuCopy, LargeCopiesAreStreamedRight) {
-  const int64_t n = (9 << 20) + 5;  // 36 MiB of fp32: past the streaming threshold
+  const int64_t n = (9 << 20) + 5;  // 36 MiB of fp32, above the streaming threshold
   auto source = random_values<float>(n, 1);
   std::vector<float> target(n);
   copy_row(source, target);
@@ -186,7 +187,7 @@ TEST_P(CpuCopy, FillSetsItsRowsOnly) {
       }
     }
   }
-  check_fill<float>(1, (8 << 20) + 3, (8 << 20) + 3, 2.5f);  // streamed
+  check_fill<float>(1, (8 << 20) + 3, (8 << 20) + 3, 2.5f);  // above the streaming threshold
 }
 
 }  // namespace

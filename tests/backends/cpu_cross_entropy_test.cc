@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cross-entropy on CPUs, fused and in the two steps of an
-// eager framework, against double and finite differences.
-#include "backends/cpu/kernels/losses/nll_loss.h"
-#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
-#include "backends/cpu/kernels/softmax/log_softmax.h"
+// Cross-entropy on CPUs, fused and in the two steps of an eager framework, against double precision
+// and finite differences.
+#include "backends/cpu/kernels/losses/losses.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 #include "backends/cpu_kernel_fixture.h"
 
 namespace ridge::backends::cpu {
@@ -75,7 +74,7 @@ void check_fused(const Shape& shape) {
                                  &count,        workspace.data()};
   ASSERT_EQ(softmax_cross_entropy(forward), kNoBadRow);
   const double want = mean_loss(logits, labels, shape);
-  // The result is one fp32; its terms are fp32 within a row.
+  // The result is one fp32 number; its terms are summed in fp32 within a row.
   EXPECT_NEAR(loss, want, 2e-6 * (1.0 + std::abs(want)));
   EXPECT_EQ(count, shape.tokens - shape.tokens / 4);
   for (int64_t n = 0; n < shape.tokens; ++n) {
@@ -119,7 +118,7 @@ TEST_P(CpuCrossEntropy, FusedMatchesFormula) {
   }
 }
 
-// The closed form above is itself held to differences of the loss.
+// Checks the closed form above against differences of the loss.
 TEST_P(CpuCrossEntropy, GradientMatchesFiniteDifferences) {
   const Shape shape{7, 29, 29};
   auto logits = random_values<float>(shape.tokens * shape.vocabulary, 1, 3.0);
@@ -242,7 +241,7 @@ TEST_P(CpuCrossEntropy, EagerStepsMatchFormula) {
   }
 }
 
-// Two routes to one gradient.
+// Both ways to compute the gradient agree.
 TEST_P(CpuCrossEntropy, EagerEqualsFused) {
   const Shape shape{37, 301, 301};
   auto logits = random_values<float>(shape.tokens * shape.vocabulary, 1, 5.0);
@@ -343,7 +342,8 @@ TEST_P(CpuCrossEntropy, NothingCountedGivesZeros) {
   for (float value : d_logits) EXPECT_EQ(value, 0.0f);
 }
 
-// A large vocabulary of equal logits: the loss is log V, and fp32's sum of V ones must not drift.
+// With equal logits over a large vocabulary, the loss is log V, and fp32's sum of V ones must not
+// drift.
 TEST_P(CpuCrossEntropy, UniformLogitsGiveLogV) {
   const int64_t vocabulary = 262144;
   std::vector<float> logits(vocabulary, 3.25f), lse(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding on CPUs: the gather, its gradient, padding, and ids that are not in the vocabulary.
+// Embedding on CPUs: the gather, its gradient, padding, and ids outside the vocabulary.
 #include "backends/cpu/kernels/embedding.h"
 
 #include "backends/cpu_kernel_fixture.h"
@@ -91,7 +91,7 @@ void check_backward(const Shape& shape, float scale, bool accumulate) {
   call.d_table = {again.data(), table_stride};
   embedding_backward(call);
   EXPECT_TRUE(same_bits(d_table, again));
-  omp_set_num_threads(omp_get_max_threads() + 1);  // any thread count adds in token order
+  omp_set_num_threads(omp_get_max_threads() + 1);  // every thread count adds in token order
   again = before;
   embedding_backward(call);
   omp_set_num_threads(omp_get_max_threads() - 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU flash attention against attention written down naively in double precision: no tiles, no
-// running maximum. Not a test of speed.
+// CPU flash attention against a naive attention in double precision, without tiles or a running
+// maximum. Not a test of speed.
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
@@ -35,13 +35,14 @@ T from_float(float value) {
   }
 }
 
-// Where the heads of q, k, v (or their gradients) lie.
+// The memory layout of the heads of q, k and v (or of their gradients).
 enum class Layout {
-  kMerged,  // slices of one [N, (H + 2K) E + 3] tensor; the 3 belong to no one and break alignment
+  // Slices of one [N, (H + 2K) E + 3] tensor. The last 3 columns are unused and break alignment.
+  kMerged,
   kHeadMajor,  // [heads, N, E] each
 };
 
-// Three operands in one buffer, every element of which starts as NaN.
+// Three operands in one buffer. Every element starts as NaN.
 template <typename T>
 struct Operands {
   Operands(const AttentionExtents& e, Layout layout) {
@@ -69,7 +70,7 @@ TokenHeads<const T> readable(TokenHeads<T> view) {
   return {view.data, view.token_stride, view.head_stride};
 }
 
-// Dense [N, heads, E] in double, the reference's only layout.
+// Dense [N, heads, E] in double, the only layout of the reference.
 using Dense = std::vector<double>;
 
 template <typename T>
@@ -115,8 +116,8 @@ struct Reference {
   Dense lse;               // [N, H]
 };
 
-// Softmax attention row by row and, where d_o is given, the textbook gradient of it. `given_o`:
-// outputs that the backward pass reads in place of the exact ones; null for none.
+// Softmax attention row by row and, if d_o is given, its textbook gradient. `given_o` are outputs
+// that the backward pass reads instead of the exact ones; null for none.
 Reference reference_attention(const AttentionExtents& e,
                               const Dense& q,
                               const Dense& k,
@@ -161,8 +162,8 @@ Reference reference_attention(const AttentionExtents& e,
   return out;
 }
 
-// Workspaces hold NaN before each pass, since nothing may depend on them, and come from the heap at
-// their exact size, so that AddressSanitizer sees an overrun.
+// Workspaces hold NaN before each pass, because results may not depend on their contents. They are
+// allocated on the heap at their exact size, so that AddressSanitizer detects an overrun.
 class Workspace {
  public:
   explicit Workspace(int64_t bytes)
@@ -179,7 +180,7 @@ class Workspace {
   std::unique_ptr<std::byte, Delete> data_;
 };
 
-// One call of both passes on random data.
+// One call of each pass on random data.
 template <typename T>
 struct Passes {
   Passes(const AttentionExtents& extents, Layout layout, int threads, float magnitude = 1.0f)
@@ -216,7 +217,7 @@ struct Passes {
                                  gradient.k, gradient.v, workspace.data(), threads});
   }
 
-  // All results, as bits.
+  // The bits of all results.
   std::vector<std::byte> bits() const {
     std::vector<std::byte> all;
     const auto append = [&](const auto& values) {
@@ -236,7 +237,7 @@ struct Passes {
   std::vector<float> lse;
 };
 
-// |got - want| <= relative * max(|want|, floor), element by element; reports the worst.
+// |got - want| <= relative * max(|want|, floor), element by element; reports the worst element.
 void expect_close(const Dense& got,
                   const Dense& want,
                   double relative,
@@ -247,7 +248,7 @@ void expect_close(const Dense& got,
   size_t where = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     const double error = std::abs(got[i] - want[i]) / std::max(std::abs(want[i]), floor);
-    if (!(error <= worst)) {  // also true of NaN
+    if (!(error <= worst)) {  // also true for NaN
       worst = error;
       where = i;
     }
@@ -274,8 +275,8 @@ AttentionExtents extents_of(int64_t batch,
   return {batch, sequence, heads, kv_heads, head_size, causal, window, scale};
 }
 
-// Elements of the gradients' buffer that belong to no
-// head must keep their bits; all others must be written.
+// Elements of the gradients' buffer that belong to no head must keep their bits; all others must be
+// written.
 template <typename T>
 int64_t count_nan(const std::vector<T>& values) {
   int64_t count = 0;
@@ -283,11 +284,11 @@ int64_t count_nan(const std::vector<T>& values) {
   return count;
 }
 
-// How far results may be from the double reference.
+// The allowed distance of results from the double reference.
 struct Bounds {
   double relative;
-  double floor;      // smaller values are held to relative * floor
-  bool of_stored_o;  // the backward pass is held against the o that it is given
+  double floor;      // smaller values may differ by relative * floor
+  bool of_stored_o;  // the reference's backward pass uses the kernel's stored o
 };
 
 template <typename T>
@@ -312,16 +313,16 @@ void check_passes(const AttentionExtents& e, Layout layout, int threads, const B
             layout == Layout::kMerged ? 3 * e.batch * e.sequence : 0);
 }
 
-// 1e-5 is about 170 roundings of 2^-24: sums of up to 256 terms of order 1, twice in a row in
-// gradients.
+// 1e-5 is about 170 roundings of 2^-24: sums of up to 256 terms of order 1, and in gradients two
+// such sums in sequence.
 void check_f32(const AttentionExtents& e, Layout layout, int threads) {
   check_passes<float>(e, layout, threads, {1e-5, 1.0, false});
 }
 
-// The kernels compute in fp32 from the same bf16 inputs as the reference, so what is left is the
-// rounding of the results to 8 significant bits, at most half a unit in the last place or 2^-8 of
-// the value, and the fp32 error, which 1e-5 bounds. The stored o is bf16 too. Values under 1/64 are
-// held to an absolute 6e-5: their rounding and, after cancellation, the fp32 error.
+// The kernels compute in fp32 from the same bf16 inputs as the reference. The remaining error is
+// the rounding of the results to 8 significant bits (at most half a unit in the last place, or 2^-8
+// of the value) and the fp32 error, which 1e-5 bounds. The stored o is bf16 too. Values below 1/64
+// have an absolute limit of 6e-5, for their rounding and for the fp32 error after cancellation.
 void check_bf16(const AttentionExtents& e, Layout layout, int threads) {
   check_passes<uint16_t>(e, layout, threads, {std::ldexp(1.0, -8) + 1e-5, 1.0 / 64, true});
 }
@@ -393,7 +394,7 @@ TEST(CpuFlashAttention, Bf16IsFp32Rounded) {
   };
   const auto expect_rounded = [](const std::vector<uint16_t>& got, const std::vector<float>& want) {
     for (size_t i = 0; i < got.size(); ++i) {
-      if (std::isnan(want[i])) continue;  // between the heads' columns
+      if (std::isnan(want[i])) continue;  // between the columns of the heads
       ASSERT_EQ(got[i], float_to_bf16(want[i])) << i;
     }
   };
@@ -407,7 +408,7 @@ TEST(CpuFlashAttention, Bf16IsFp32Rounded) {
   expect_rounded(half.gradient.values, single.gradient.values);
 }
 
-// The reference's own gradient formula is not trusted here: only its forward pass, differenced.
+// Does not use the reference's own gradient formula, only finite differences of its forward pass.
 TEST(CpuFlashAttention, GradientMatchesFiniteDifferences) {
   for (const bool causal : {true, false}) {
     const AttentionExtents e = extents_of(2, 19, 4, 2, 8, causal, causal ? 7 : 0);
@@ -425,7 +426,7 @@ TEST(CpuFlashAttention, GradientMatchesFiniteDifferences) {
     for (int which = 0; which < 3; ++which) {
       for (size_t i = 0; i < inputs[which].size(); i += 13) {
         const double value = inputs[which][i];
-        // Truncation about kStep^2, rounding about 1e-16 * 300 / kStep
+        // Truncation is about kStep^2, rounding about 1e-16 * 300 / kStep.
         constexpr double kStep = 1e-4;
         inputs[which][i] = value + kStep;
         const double above = loss();
@@ -481,12 +482,13 @@ TEST(CpuFlashAttention, EveryInstructionSetMatchesReference) {
     outputs.push_back(Passes<float>(e, Layout::kMerged, 1).o);
     hwy::SetSupportedTargetsForTest(0);
   }
-  // Sums over lanes have as many terms as lanes, so equal bits would mean that nothing was forced.
+  // Sums over lanes have as many terms as lanes, so equal bits would mean that no instruction set
+  // was forced.
   for (size_t i = 1; i < outputs.size(); ++i) EXPECT_NE(outputs[i - 1], outputs[i]);
 }
 
-// Scores of hundreds: exponentials of them overflow unless the maximum goes first. Their fp32 error
-// is 2^-24 * |score| or so, and weights inherit it as a relative error.
+// Scores in the hundreds: their exponentials overflow unless the maximum is subtracted first. Their
+// fp32 error is about 2^-24 * |score|, and weights inherit it as a relative error.
 TEST(CpuFlashAttention, LargeScoresStayFinite) {
   const AttentionExtents e = extents_of(1, 100, 2, 1, 64);
   Passes<float> run(e, Layout::kMerged, 1, 12.0f);

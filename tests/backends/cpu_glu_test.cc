@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gated activations on CPUs against the C library in
-// double, and their gradients against finite differences.
+// Gated activations on CPUs against the C library in double, and their gradients against finite
+// differences.
 #include "backends/cpu/kernels/pointwise/glu.h"
 
 #include <numbers>

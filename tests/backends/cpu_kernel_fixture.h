@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the CPU kernels' tests share: every test runs for each instruction set that this machine has
-// and for several thread counts, on values drawn from a seed. Not a reference: each test has its
-// own, in double.
+// Shared code of the tests of CPU kernels: each test runs for every instruction set of this machine
+// and for several thread counts, on values drawn from a seed. The references are not here: each
+// test has its own, in double.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ namespace ridge::backends::cpu {
 
 using Isa = int64_t;  // one of Highway's target bits
 
-// Those that kernels are built for and the machine has; scalar code is always one.
+// The instruction sets that kernels are built for and that the machine has. Scalar code is always
+// one.
 inline std::vector<Isa> tested_isas() {
   std::vector<Isa> found = {HWY_SCALAR};
   for (Isa isa : {HWY_AVX2, HWY_AVX3}) {
@@ -53,7 +54,7 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
          std::to_string(std::get<1>(info.param));
 }
 
-// Three threads on any machine: parts that no extent divides by evenly.
+// Also uses three threads on any machine, so that extents do not divide evenly.
 #define RIDGE_FOR_EACH_ISA(suite)                                                            \
   INSTANTIATE_TEST_SUITE_P(                                                                  \
       All, suite, testing::Combine(testing::ValuesIn(tested_isas()), testing::Values(1, 3)), \
@@ -82,14 +83,14 @@ std::vector<T> random_values(int64_t n, uint32_t seed, double range = 2.0) {
 }
 
 // A store keeps 8 significant bits in bf16 and 24 in fp32, so rounding to nearest moves a value by
-// 2^-8 or 2^-24 of itself at most.
+// at most 2^-8 or 2^-24 of itself.
 template <typename T>
 constexpr double storage_error() {
   return std::is_same_v<T, uint16_t> ? 0x1p-8 : 0x1p-24;
 }
 
-// |got - want| <= one rounding to T of `want`, and `slack` (of fp32 arithmetic on numbers of size
-// `size`).
+// |got - want| <= one rounding of `want` to T, plus `slack` for fp32 arithmetic on numbers of size
+// `size`.
 template <typename T>
 void expect_close(T got, double want, double slack, double size = 1.0) {
   const double bound = storage_error<T>() * std::abs(want) * 1.01 +

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul_group on the CPU with weights in blocks, in both modes and
-// both forms, against the op's double reference. Plain weights are
-// among the op's cases; the kernels alone are cpu_quantized_test.cc.
+// matmul_group on the CPU with block-quantized weights, in all modes, against the op's double
+// reference. The op's cases cover plain weights; cpu_quantized_test.cc tests the kernels alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,8 +45,8 @@ class GroupRun {
     fill();
   }
 
-  // The largest distance of an output from the reference,
-  // as a share of the output's root mean square.
+  // The largest difference of an output from the reference, relative to the output's root mean
+  // square.
   double distance() {
     program_.run(0);
     const Graph& graph = program_.graph(0).graph();
@@ -97,8 +96,8 @@ class GroupRun {
 
 // Sums of 512 products in fp32.
 constexpr double kRounding = 1e-5;
-// Here and there a quotient lies so close to the middle of two codes that fp32 and double round it
-// apart: then the sum is off by a unit (1/127 of about 3) times a weight of about 3, of a sum whose
+// Occasionally a quotient lies so close to the middle of two codes that fp32 and double round it
+// differently. The sum then differs by a unit (1/127 of about 3) times a weight of about 3; its
 // root mean square is the root of 512.
 constexpr double kCode = 3.0 / 127 * 4 / 22.6;
 
@@ -112,14 +111,15 @@ TEST(MatmulGroup, RoundsToEightBitsAsTheReferenceDoes) {
     EXPECT_LT(GroupRun(tokens, "i8").distance(), kCode) << tokens << " tokens";
 }
 
-// The same of units 254 times as small, of which some elements in a hundred are off by one.
+// The same with units 254 times smaller; some elements in a hundred differ by one unit.
 TEST(MatmulGroup, RoundsToSixteenBitsAsTheReferenceDoes) {
   for (int64_t tokens : {1, 3, 70})
     EXPECT_LT(GroupRun(tokens, "i16").distance(), kRounding + 2 * kCode / 254)
         << tokens << " tokens";
 }
 
-// A weight that fp32 and double round apart from the middle of two is off by 2^-8 of itself.
+// A weight near the middle of two bf16 numbers, which fp32 and double round differently, differs by
+// 2^-8 of itself.
 TEST(MatmulGroup, RoundsToBf16AsTheReferenceDoes) {
   if (!has_bf16_tiles()) GTEST_SKIP() << "this machine has no AMX";
   constexpr double kHalf = 3.0 * 0x1p-8 * 4 / 22.6;

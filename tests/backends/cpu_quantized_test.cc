@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products with weights in blocks against double-precision sums over the dequantized weights, for
-// every format, instruction set and thread count.
+// GEMMs with block-quantized weights against double-precision sums over the dequantized weights,
+// for every format, instruction set and thread count.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ struct Activations {
     x.data = storage.get();
     quantize_activations(StridedRows<const float>{values.data(), in}, x);
   }
-  // What element k of token n was rounded to.
+  // The value to which element k of token n was rounded.
   float rounded(int64_t n, int64_t k) const {
     double sum = 0;
     for (int p = 0; p < x.parts(); ++p)
@@ -33,7 +33,7 @@ struct Activations {
     constexpr int64_t kOrder[] = {0, 2, 1, 3};
     return part.in_words() ? part.words(n)[k / 4 * 4 + kOrder[k % 4]] : part.codes(n)[k];
   }
-  // Between two numbers that an element of its block may be rounded to.
+  // The distance of adjacent values to which an element of its block may be rounded.
   float step(int64_t n, int64_t k) const { return x.part(x.parts() - 1).scales(n)[k / 32]; }
 
   struct Free {
@@ -49,7 +49,7 @@ void gemv(std::span<const QuantizedProduct> products, const QuantizedActivations
 }
 struct Fast {
   FastProduct product;
-  Codes form;  // of its activations
+  Codes form;  // of the activations
   const char* name;
 };
 constexpr Fast kFast[] = {{gemv, Codes::kByte, "gemv in 8 bits"},
@@ -82,7 +82,7 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
     for (int64_t n = 0; n < tokens; ++n) {
       for (int64_t k = 0; k < in; ++k) {
         const float value = values[static_cast<size_t>(n * in + k)];
-        // The last bits of a number of 16 are about those of its fp32 arithmetic.
+        // The last bits of a 16-bit code are about as large as the error of its fp32 arithmetic.
         EXPECT_NEAR(a->rounded(n, k), value, 0.5001f * a->step(n, k) + 2e-7f * std::abs(value));
         EXPECT_EQ(Activations::code(words.x, n, k),
                   254 * Activations::code(two.x, n, k) + Activations::code(two.x.part(1), n, k));
@@ -92,13 +92,13 @@ TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   }
 }
 
-// Apart from the rounding of activations, which is
-// taken out of the reference, the products are fp32.
+// The reference uses the rounded activations, so only the error of fp32 products is left.
 void expect_fast_products(const Weights& w, int64_t tokens, Bits bits) {
   const DType dtype = w.matrix.dtype;
   const int64_t out = w.matrix.out, in = w.matrix.in;
   std::vector<float> x = random_values<float>(tokens * in, 7);
-  // Codes of -127 in the first part; in the second behind the first of a block -126 and -127.
+  // Codes of -127 in the first part. In the second part, a block's codes after the first are -126
+  // and -127.
   for (size_t i = 0; i < x.size() && bits != Bits::kRandom; ++i)
     x[i] = i % 32 == 0 ? -127.0f : -126.499f;
   for (const Fast& fast : kFast) {
@@ -154,7 +154,8 @@ TEST_P(CpuQuantized, FastProductsOfPanels) {
   }
 }
 
-// Added to what is there, beside rows of blocks in one call; a token alone gives the same bits.
+// The panels' result is added to the output, in one call with rows of blocks. A single token has
+// the same bits.
 TEST_P(CpuQuantized, PanelsStandBesideRows) {
   if (!takes_panels()) GTEST_SKIP() << "needs AVX2";
   const int64_t tokens = 7, in = 1280, out = 528;
@@ -184,8 +185,8 @@ TEST_P(CpuQuantized, PanelsStandBesideRows) {
   }
 }
 
-// A weight of which threads take pieces as they come, and which is read on from, gives the bits of
-// its halves, which are shared out evenly.
+// A weight whose pieces are dealt to threads dynamically, and which is prefetched, has the same
+// bits as its two halves, whose work is split evenly.
 TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
   const int64_t tokens = 2, in = 2048, out = 8208;
   const std::vector<float> x = random_values<float>(tokens * in, 41);
@@ -208,8 +209,8 @@ TEST_P(CpuQuantized, DealtPiecesGiveTheSameBits) {
     for (DType dtype : kPanelTypes) expect_same(PanelWeights(dtype, out, in, 43));
 }
 
-// The largest and the smallest codes times activations
-// of -127 in each part: no 16-bit sum may saturate.
+// The largest and the smallest codes times activations of -127 in each part: no 16-bit sum may
+// saturate.
 TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   for (DType dtype : kBlockTypes) {
     for (Bits bits : {Bits::kOnes, Bits::kTop})
@@ -217,7 +218,7 @@ TEST_P(CpuQuantized, ExtremeCodesDoNotSaturate) {
   }
 }
 
-// Against the activations as they were: rounding moves each by half its block's step at most.
+// Against unrounded activations: rounding moves each by at most half of its block's step.
 TEST_P(CpuQuantized, FastErrorIsTheActivationsRounding) {
   const int64_t tokens = 5, out = 20, in = 768;
   const std::vector<float> x = random_values<float>(tokens * in, 11);
@@ -275,8 +276,8 @@ TEST_P(CpuQuantized, ExactProductsOfEveryFormat) {
   }
 }
 
-// Several products in one call, added to what is there, large enough for all threads; a token alone
-// and another thread count give the same bits.
+// Several products in one call, added to the output, large enough for all threads. A single token
+// and another thread count have the same bits.
 TEST_P(CpuQuantized, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280;
   const std::vector<float> x = random_values<float>(tokens * in, 29);
@@ -325,7 +326,7 @@ TEST_P(CpuQuantized, ExactBitsDependOnNothingElseInTheCall) {
   }
 }
 
-// A number that is none, in the token `bad_token`, reaches that token's results alone.
+// A value that is not finite in the token `bad_token` affects only that token's results.
 template <typename W>
 void expect_contained(std::span<const DType> dtypes, int64_t out, int64_t bad_token) {
   const int64_t tokens = bad_token + 2, in = 512;

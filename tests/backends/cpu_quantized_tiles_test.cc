@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by tiles of bf16 against double-precision sums over the rounded
-// operands: with AMX's registers where the machine has them, and with
-// registers made of plain arrays, which hold the layouts and the order of the
-// product to the instructions' definition on any machine with AVX-512's bf16.
+// GEMMs by bf16 tiles against double-precision sums over the rounded operands, with AMX registers
+// if the machine has them, and with registers made of plain arrays. The latter check the layouts
+// and the order of the product against the instructions' definition on any machine with AVX-512's
+// bf16.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -20,7 +20,7 @@ struct Tiles {
     const size_t bytes = static_cast<size_t>(std::max<int64_t>(x.bytes(), 64));
     storage.reset(static_cast<std::byte*>(std::aligned_alloc(64, bytes)));
     x.data = storage.get();
-    std::memset(x.data, 0xff, bytes);  // NaN where nothing is written
+    std::memset(x.data, 0xff, bytes);  // NaN in all elements that are not written
     round_activations(StridedRows<const float>{values.data(), in}, x);
   }
   struct Free {
@@ -52,8 +52,9 @@ std::vector<float> rounded_to_bf16(std::vector<float> values) {
   return values;
 }
 
-// Weights that an fp32 rounding apart of dequantize's fall on a tie's other side move by 2^-8 of
-// themselves; so do few, and each output is allowed one in its row, the largest.
+// A weight close to a tie of bf16 rounding moves by 2^-8 of itself if fp32 rounds it to the other
+// side than dequantize. This is rare, so each output is allowed one such weight in its row, the one
+// with the largest product.
 double slack(const float* w, const float* x, int64_t n) {
   double most = 0;
   for (int64_t k = 0; k < n; ++k)
@@ -96,7 +97,7 @@ TEST_P(CpuQuantizedTiles, ProductsOfEveryFormat) {
   }
 }
 
-// Panels of rows make the tiles that their rows make, bit for bit.
+// Panels of rows produce the same tiles as their rows, bit for bit.
 TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
   for (DType dtype : kPanelTypes) {
     for (int64_t out : {16, 32, 48}) {
@@ -122,7 +123,7 @@ TEST_P(CpuQuantizedTiles, PanelsMakeTheTilesOfTheirRows) {
   }
 }
 
-// A token alone, whose tiles are cut off, has the bits that it has among others.
+// A single token, whose tiles are cut off, has the same bits as among others.
 TEST_P(CpuQuantizedTiles, BitsDependOnNothingElseInTheCall) {
   const int64_t tokens = 37, in = 1280, out = 50;
   const std::vector<float> x = random_values<float>(tokens * in, 29);

@@ -29,7 +29,7 @@ void check_rows(const Shape& shape) {
     reduce_rows(call);
     for (int64_t r = 0; r < shape.rows; ++r) {
       double want = reduction == Reduction::kMax ? -std::numeric_limits<double>::infinity() : 0.0;
-      double size = 0.0;  // of what is added up
+      double size = 0.0;  // of the terms
       for (int64_t c = 0; c < shape.columns; ++c) {
         const double value = to_double(x[r * shape.stride + c]);
         if (reduction == Reduction::kMax) {
@@ -40,8 +40,8 @@ void check_rows(const Shape& shape) {
           size += std::abs(term);
         }
       }
-      // Scalar code keeps four running sums: up to 1250
-      // roundings, which squares of bf16 bias to one side.
+      // Scalar code keeps four running sums, so up to 1250 roundings, which squares of bf16 bias to
+      // one side.
       expect_close(y[r], want, 3e-6, size);
       if (reduction == Reduction::kMax) {
         ASSERT_EQ(to_double(y[r]), to_double(from_double<Out>(want)));
@@ -114,7 +114,8 @@ TEST_P(CpuReduce, SumSquaresIsTheSameForAnyThreads) {
     for (uint16_t value : x16) want16 += to_double(value) * to_double(value);
     const double got = sum_squares(x.data(), n, workspace.data());
     EXPECT_NEAR(got, want, 2e-7 * want);
-    // Squares of 8-bit significands end in ...001, so that rounding their sum errs to one side.
+    // Squares of 8-bit significands end in ...001, so that the roundings of their sum have the same
+    // sign.
     EXPECT_NEAR(sum_squares(x16.data(), n, workspace.data()), want16, 5e-7 * want16);
     omp_set_num_threads(omp_get_max_threads() + 1);
     EXPECT_EQ(sum_squares(x.data(), n, workspace.data()), got);

@@ -14,7 +14,8 @@ struct Shape {
   int64_t tokens, width, stride;
 };
 
-// Around the vector widths 8 and 16, four vectors, primes, and one that is worth several threads.
+// Around the vector widths 8 and 16, four vectors, primes, and one that is large enough for several
+// threads.
 const Shape kShapes[] = {{1, 1, 1},     {3, 7, 7},     {2, 8, 9},      {5, 15, 40},
                          {4, 16, 16},   {3, 17, 17},   {2, 63, 64},    {2, 65, 65},
                          {7, 127, 130}, {3, 640, 640}, {97, 331, 400}, {301, 512, 512}};
@@ -109,7 +110,7 @@ TEST_P(CpuRmsNorm, InPlaceGivesTheSameBits) {
   EXPECT_TRUE(same_bits(x, plain));
 }
 
-// sum over tokens [first, end) of dy y, whose derivatives the backward kernel should give.
+// The sum over tokens [first, end) of dy y, whose derivatives the backward kernel should return.
 double weighted_output(const std::vector<double>& x,
                        const std::vector<double>& weight,
                        const std::vector<double>& dy,
@@ -167,8 +168,8 @@ void check_backward(const Shape& shape, float offset, bool with_residual) {
     return weighted_output(x_ref, weight_ref, dy_ref, first, end, kEps, offset);
   };
   constexpr double kStep = 1e-5;
-  // Central differences of the rows' own sums: error
-  // about kStep^2 and 1e-16 / kStep, far below fp32's.
+  // Central differences of each row's own sum: the error is about kStep^2 and 1e-16 / kStep, far
+  // below that of fp32.
   for (int64_t n = 0; n < shape.tokens; n += std::max<int64_t>(1, shape.tokens / 5)) {
     for (int64_t i = 0; i < shape.width; i += std::max<int64_t>(1, shape.width / 9)) {
       double& at = x_ref[n * shape.width + i];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary embedding on CPUs against its formula, another
-// implementation's results, and Llama 3's published scaling.
+// Rotary embedding on CPUs against its formula, another implementation's results, and Llama 3's
+// published scaling.
 #include "backends/cpu/kernels/rope.h"
 
 #include <numbers>
@@ -116,8 +116,8 @@ TEST_P(CpuRope, InverseUndoesIt) {
   for (size_t i = 0; i < x.size(); ++i) expect_close(y[i], x[i], 4e-7);
 }
 
-// The gradient of sum(g * rope(x)) by x is the inverse
-// rotation of g: one linear map and its transpose.
+// The gradient of sum(g * rope(x)) with respect to x is the inverse rotation of g: a linear map and
+// its transpose.
 TEST_P(CpuRope, InverseIsTheGradient) {
   const int64_t size = 18;
   auto x = random_values<float>(size, 1), g = random_values<float>(size, 2);
@@ -214,7 +214,7 @@ TEST_P(CpuRope, TableFollowsThetaAndLinearScaling) {
 }
 
 // Llama 3.1: theta 5e5, factor 8, low 1, high 4, context 8192 and head size 128. The reference is
-// the model card's code, by wavelength.
+// the code of the model card, which works with wavelengths.
 TEST_P(CpuRope, TableFollowsLlama3Scaling) {
   const auto angles = angles_at_one({.head_size = 128,
                                      .theta = 5e5,

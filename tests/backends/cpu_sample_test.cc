@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sampling against an independent reference over random settings, the probabilities of what may be
-// drawn, and logits that are no numbers.
+// Sampling against an independent reference over random settings, the probabilities of the
+// candidates, and logits that are not finite.
 #include "backends/cpu/kernels/sample.h"
 
 #include <gtest/gtest.h>
@@ -47,8 +47,8 @@ int32_t sampled(const Request& request, int32_t seed, int32_t position) {
   return token;
 }
 
-// What may be drawn, each with its probability. Written from the rules in the order in which users
-// know them, not from the kernel: penalty, top-k, top-p, min-p, temperature.
+// The candidate tokens with their probabilities. It follows the rules in the order that users know,
+// not the kernel: penalty, top-k, top-p, min-p, temperature.
 std::map<int32_t, double> distribution(const Request& request) {
   const SampleSettings& s = request.settings;
   std::vector<std::pair<double, int32_t>> tokens;
@@ -58,7 +58,7 @@ std::map<int32_t, double> distribution(const Request& request) {
     for (int32_t id : std::set<int32_t>(request.recent.begin(), request.recent.end())) {
       if (id < 0 || id >= static_cast<int32_t>(tokens.size())) continue;
       double& logit = tokens[static_cast<size_t>(id)].first;
-      // In fp32, as the kernel: a threshold must not depend on the last bit.
+      // In fp32 like the kernel, because a threshold must not depend on the last bit.
       const float penalized = logit < 0 ? static_cast<float>(logit) * s.repeat_penalty
                                         : static_cast<float>(logit) / s.repeat_penalty;
       logit = penalized;
@@ -94,7 +94,7 @@ std::map<int32_t, double> distribution(const Request& request) {
   return result;
 }
 
-// The token that a number in [0, 1) draws, walking by id; nothing within rounding of a boundary.
+// The token that a number in [0, 1) selects in order of ids; none within rounding of a boundary.
 int32_t drawn(const std::map<int32_t, double>& distribution, double draw) {
   double walked = 0;
   for (auto& [id, p] : distribution) {
@@ -112,12 +112,13 @@ Request random_request(std::mt19937& random) {
   const float spread = 1 + 4 * uniform();
   for (size_t i = 0; i < vocabulary; ++i) {
     float logit = spread * (2 * uniform() - 1.2f);
-    if (random() % 5 == 0) logit = std::round(logit);  // equal ones
+    if (random() % 5 == 0) logit = std::round(logit);  // equal logits
     request.logits.push_back(logit);
   }
   request.recent.resize(1 + random() % 12);
   for (int32_t& id : request.recent)
-    id = static_cast<int32_t>(random() % (vocabulary + 2)) - 1;  // none, and one too large
+    // From -1, none, up to an id that is too large.
+    id = static_cast<int32_t>(random() % (vocabulary + 2)) - 1;
   if (random() % 8 != 0) request.settings.temperature = 0.2f + 2 * uniform();
   if (random() % 2 == 0) request.settings.top_k = static_cast<float>(random() % 50);
   if (random() % 2 == 0) request.settings.top_p = 0.05f + 0.94f * uniform();
@@ -145,8 +146,8 @@ TEST(CpuSample, DrawsWhatTheReferenceDraws) {
   EXPECT_GT(compared, 31'000);
 }
 
-// 20,000 draws of one request: each token as often as its probability says, within 5 standard
-// deviations.
+// 20,000 draws of one request: the frequency of each token matches its probability within 5
+// standard deviations.
 TEST(CpuSample, DrawsWithTheProbabilitiesOfTheReference) {
   std::mt19937 random(4);
   for (int round = 0; round < 6; ++round) {
@@ -163,7 +164,7 @@ TEST(CpuSample, DrawsWithTheProbabilitiesOfTheReference) {
   }
 }
 
-// NaN counts as -infinity; the largest logit weighs 1 even where it is infinite.
+// NaN counts as -infinity; the largest logit has weight 1 even if it is infinite.
 TEST(CpuSample, TakesLogitsThatAreNoNumbers) {
   std::vector<SampleSettings> all;
   for (float temperature : {0.0f, 0.8f})

@@ -20,7 +20,7 @@ bool seen(const SoftmaxMask& mask, int64_t row, int64_t column) {
   return column <= position && (mask.window == 0 || position - column < mask.window);
 }
 
-// Of one row of n values; hidden ones are 0.
+// The result for one row of n values; hidden ones are 0.
 std::vector<double> reference(const std::vector<double>& x,
                               double scale,
                               const SoftmaxMask& mask,
@@ -44,8 +44,8 @@ struct Case {
   SoftmaxMask mask;
 };
 
-// Below and above the buffered width of 4096 and the blocks of 2048; masks that hide a whole row
-// (offset < 0).
+// Sizes below and above the buffered width of 4096 and the blocks of 2048, and masks that hide a
+// whole row (offset < 0).
 const Case kCases[] = {{1, 1, 1, 1.0f, {}},
                        {3, 7, 9, 0.125f, {}},
                        {2, 16, 16, 3.0f, {}},
@@ -76,7 +76,8 @@ void check_forward(const Case& one) {
     for (int64_t c = 0; c < one.columns; ++c) row.push_back(to_double(x[r * one.stride + c]));
     const auto want = reference(row, one.scale, one.mask, r);
     for (int64_t c = 0; c < one.columns; ++c) {
-      // Arguments reach 50 and are rounded at that size: 50 * 2^-24 of a probability.
+      // Arguments reach 50 and are rounded at that size, so the error is 50 * 2^-24 of a
+      // probability.
       expect_close(y[r * one.stride + c], want[c], 6e-6, 0.0);
     }
     for (int64_t c = one.columns; c < one.stride; ++c) {
@@ -141,8 +142,8 @@ void check_backward(const Case& one) {
       row[c] = before - kStep;
       const double down = loss();
       row[c] = before;
-      // The kernel's y is itself rounded to T, and the dot product inherits that: up to 2^-8 of
-      // |dy| <= 2 in bf16.
+      // The kernel's y is itself rounded to T, and the dot product inherits that error: up to 2^-8
+      // of |dy| <= 2 in bf16.
       const double slack = std::is_same_v<T, uint16_t> ? 0x1p-6 : 1e-6;
       const double size_of_y = to_double(y[r * one.stride + c]) * one.scale;
       expect_close(dx[r * one.stride + c], (up - down) / (2 * kStep), slack, size_of_y + 1e-3);
@@ -181,7 +182,7 @@ TEST_P(CpuSoftmax, ExtremeRows) {
   }
 }
 
-// A row's own position must not leak into another: what the mask hides may be NaN.
+// The kernel must not read masked columns: they may be NaN.
 TEST_P(CpuSoftmax, HiddenColumnsAreNotRead) {
   const int64_t n = 20;
   std::vector<float> x(n * n, 1.0f), y(n * n), dx(n * n);

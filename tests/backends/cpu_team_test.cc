@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A team's threads run every part of every task once, whoever leads and whatever goes wrong.
+// A team's threads run every part of every task exactly once, regardless of the leading thread and
+// of errors.
 #include "backends/cpu/kernels/team.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +26,7 @@ class CpuTeam : public testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Threads, CpuTeam, testing::Values(1, 2, 3));
 
-// Each task reads what the one before it wrote.
+// Each task reads the results of the previous one.
 void expect_chain(int tasks, int64_t parts) {
   std::vector<int64_t> counts(static_cast<size_t>(parts), 0);
   for (int task = 0; task < tasks; ++task) {
@@ -46,7 +47,7 @@ TEST_P(CpuTeam, RunsEveryPartOnceInOrder) {
   expect_chain(10, 3);
 }
 
-// Longer than anyone spins.
+// Waits longer than any thread spins.
 TEST_P(CpuTeam, WakesWhoSleeps) {
   Team::gather([] {
     for (int i = 0; i < 3; ++i) {
@@ -64,7 +65,7 @@ TEST_P(CpuTeam, IsOneWithinAnother) {
       expect_chain(10, 4);
     });
     EXPECT_EQ(Team::here(), outer);
-    // A part's own parts are done by its thread.
+    // Nested parts run on the thread of the outer part.
     for_each_part(3, [](int64_t) {
       EXPECT_EQ(Team::here(), nullptr);
       expect_chain(3, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of bf16 matrices by tiles against double-precision sums: with AMX's registers where the
-// machine has them, and with registers made of plain arrays on any with AVX-512's bf16.
+// GEMMs of bf16 matrices by tiles against double-precision sums, with AMX registers if the machine
+// has them, and with registers made of plain arrays on any machine with AVX-512's bf16.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ class CpuTileGemm : public TileKernel {
     const Arena workspace(
         round_up(tile_gemm_workspace_bytes(call.m, call.n, call.k, threads), kAlignmentBytes),
         "workspace");
-    std::fill_n(workspace.data(), workspace.bytes(), std::byte{0xff});  // NaN where none is written
+    std::fill_n(workspace.data(), workspace.bytes(), std::byte{0xff});  // NaN if not written
     if (has_amx_registers()) {
       tile_gemm(call, workspace.data(), threads);
     } else {
@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(All,
                          testing::Values(Registers::kArrays, Registers::kAmx),
                          registers_name);
 
-// bf16 [rows, depth] either way, its rows (or columns)
-// some elements apart; what lies between is NaN.
+// A bf16 [rows, depth] matrix in either storage order. There is a gap between its rows (or
+// columns), filled with NaN.
 struct Matrix {
   Matrix(int64_t rows, int64_t depth, bool depth_inside, int64_t seed) {
     constexpr int64_t kGap = 3;
@@ -59,7 +59,7 @@ struct Matrix {
   TileMatrix at;
 };
 
-// C of either type, with a gap behind each row that nobody may write.
+// C in either type, with a gap after each row that must not be written.
 struct Result {
   Result(int64_t m, int64_t n, bool narrow)
       : rows(m),
@@ -89,7 +89,7 @@ struct Result {
 
 struct Case {
   int64_t m, n, k;
-  bool a_inside, b_inside;  // the depth lies side by side
+  bool a_inside, b_inside;  // the depth is contiguous
   bool c_is_bf16, accumulate;
 };
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels' exp, sigmoid and tanh against the C library's
-// in double: their headers' bounds, and special values.
+// The kernels' exp, sigmoid and tanh against the C library's in double: the bounds stated in their
+// headers, and special values.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu_vector_math_test.cc"
 #include "backends/cpu/kernels/simd_targets.h"
 // Highway re-includes this file for each target from here.
 #include <hwy/foreach_target.h>
-// The order of these matters to Highway.
+// Highway requires this order of includes.
 #include <hwy/highway.h>
 
 #include <limits>
@@ -56,7 +56,7 @@ HWY_EXPORT(to_bf16_of);
 class CpuVectorMath : public CpuKernel {};
 RIDGE_FOR_EACH_ISA(CpuVectorMath);
 
-// Evenly spaced over [low, high], and so an odd number that leaves a partial vector.
+// Evenly spaced over [low, high]; the odd number of points leaves a partial vector.
 std::vector<float> sweep(double low, double high) {
   constexpr int kPoints = 200003;
   std::vector<float> x;
@@ -142,7 +142,7 @@ TEST_P(CpuVectorMath, Bf16RoundingIsTheScalarOne) {
   std::vector<float> x;
   Random random(7);
   for (int i = 0; i < 100003; ++i)
-    x.push_back(std::bit_cast<float>(random.next()));  // NaNs among them
+    x.push_back(std::bit_cast<float>(random.next()));  // includes NaNs
   for (uint32_t bits : {0x7fffffffu, 0xffffffffu, 0x7f800001u, 0x7f800000u, 0x7f7fffffu,
                         0x3f808000u, 0x3f818000u, 0x00000001u, 0x80007fffu}) {
     x.push_back(std::bit_cast<float>(bits));

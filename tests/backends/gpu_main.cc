@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs GPU tests where a GPU is; elsewhere one test stands for them all and is skipped with the
-// reason, beside those that need none.
+// Runs the GPU tests if there is a GPU. Otherwise one test represents them all and is skipped with
+// the reason, and only the tests that need no GPU run.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a legal graph through a program on a backend whose memory is watched: temporaries start as
-// NaN, so that a kernel that reads what nobody wrote shows it, and guards around each allocation
-// show writes outside of it.
+// Runs a legal graph through a program on a backend whose memory is checked. Temporaries start as
+// NaN, which exposes kernels that read unwritten memory, and guards around each allocation detect
+// out-of-bounds writes.
 #pragma once
 
 #include <algorithm>
@@ -21,10 +21,10 @@
 
 namespace ridge::backends {
 
-// Passes everything on to another backend, but for the memory that it hands out.
+// Forwards everything to another backend except allocations.
 class GuardedBackend final : public Backend {
  public:
-  static constexpr int64_t kGuardBytes = 256;  // keeps the alignment of what lies between
+  static constexpr int64_t kGuardBytes = 256;  // keeps the alignment of the memory between guards
   static constexpr std::byte kGuard{0xA5};
   static constexpr std::byte kNan{0xFF};  // NaN in f32 and bf16, -1 in i32
 
@@ -105,7 +105,7 @@ class GuardedBackend final : public Backend {
     int64_t bytes_;
   };
 
-  // The memory may be a device's.
+  // The memory may be on a device.
   void fill(std::byte* at, int64_t bytes, std::byte value) {
     std::vector<std::byte> block(static_cast<size_t>(bytes), value);
     inner_.copy_in(at, block.data(), bytes);
@@ -116,7 +116,7 @@ class GuardedBackend final : public Backend {
   std::set<const Guarded*> live_;
 };
 
-// One element at `at`, as a double, and back.
+// Converts one element at `at` to and from double.
 inline double load_element(const std::byte* at, DType dtype) {
   auto as = [&]<typename T>(T value) { return std::memcpy(&value, at, sizeof value), value; };
   switch (dtype) {
@@ -188,7 +188,7 @@ class GraphRun {
     } else {
       base = store_.require(root.name, root.type);
     }
-    // The whole buffer comes to the host, and the value is picked out of it.
+    // Copies the whole buffer to the host and extracts the value from it.
     int64_t bytes = storage_bytes(root.type.dtype, root.type.shape.elements());
     std::vector<std::byte> host(static_cast<size_t>(bytes));
     guarded_.copy_out(host.data(), base, bytes);

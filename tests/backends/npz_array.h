@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the one fp32 array of an uncompressed .npz file that a test ships. Not a general reader: a
-// zip file's first member, stored, in NumPy's format 1.0.
+// Reads the single fp32 array of an uncompressed .npz file of the tests. Not a general reader: it
+// reads only a zip file's first member, stored, in NumPy's format 1.0.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that nobody meant: each operand of each case with another element type, with extents that
-// are one off or zero, with an axis more or less. A call is refused with an Error that names the
-// op, or it computes what its reference says.
+// Malformed calls: each operand of each case with another element type, with extents that are one
+// too large, one too small or zero, or with one axis more or less. Each call must either throw an
+// Error that names the op, or compute the same as its reference.
 #include <gtest/gtest.h>
 
 #include "backends/op_check.h"
@@ -36,7 +36,7 @@ Outcome call(const Op& op, const Case& sample, const Variant& variant, const Pre
     return {false, check_values(op, sample, ops::table(), variant, tested_backend(), precision)};
   } catch (const Error& error) {
     std::string what = error.what();
-    // A smaller vocabulary no longer has all ids: that shows while running.
+    // Some ids exceed a smaller vocabulary, which shows only when the op runs.
     bool is_id = what.find("ids from -1 to") != std::string::npos ||
                  what.find("labels from -1 to") != std::string::npos ||
                  what.find("slots from 0 to") != std::string::npos ||
@@ -62,7 +62,7 @@ TEST_P(OpCalls, AreRefusedOrRight) {
         Variant variant;
         variant.fused = fused;
         Outcome outcome;
-        // A mix of types may round to bf16 on the way.
+        // With mixed types, intermediate results may be rounded to bf16.
         Precision precision =
             other.dtype == DType::kBF16 ? kBf16Steps : precision_of(*op, sample, variant);
         EXPECT_NO_THROW(outcome = call(*op, changed, variant, precision));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a kernel's results are held against, and how closely: the op's double reference for values,
-// central differences of it for gradients. Each check returns what differs, or nothing, so that the
-// checks themselves can be tested.
+// Checks of kernel results: against the op's double reference for values, against central
+// differences of it for gradients, with the allowed error. Each check returns a description of the
+// difference, or an empty text, so that the checks themselves can be tested.
 #pragma once
 
 #include <cmath>
@@ -18,9 +18,9 @@
 
 namespace ridge::backends {
 
-// What rounding may do to a result. A kernel that works with relative errors of `unit` gives what
-// exact arithmetic would on operands moved by some units, and is some units of its largest result
-// off besides; then the result is stored.
+// The allowed rounding error of a result. A kernel with relative errors of `unit` returns the exact
+// result for operands that moved by some units, plus an error of some units of its largest result.
+// Then the result is rounded to its type.
 struct Precision {
   double unit;
   double units;
@@ -28,16 +28,16 @@ struct Precision {
 // Sums of a hundred terms in vector order, polynomials for exp and tanh, and quotients stay well
 // below 16 units; a wrong term does not.
 inline constexpr Precision kFloatArithmetic{0x1p-24, 16};
-// A few values on the way are stored in bf16.
+// Some intermediate values are stored in bf16.
 inline constexpr Precision kBf16Steps{0x1p-8, 4};
 
 inline double storage_error(DType dtype) {
   return dtype == DType::kF32 ? 0x1p-24 : dtype == DType::kBF16 ? 0x1p-8 : 0;
 }
 
-// How far each output moves when operands and the results of every node move, per relative
-// movement: the largest of a few random movements. A graph of small steps shows what cancels on the
-// way; a kernel may round wherever it does.
+// The movement of each output per relative movement of the operands and of every node's results:
+// the largest of a few random movements. A graph of small steps exposes cancellation in
+// intermediate results; a kernel may round at any point.
 using Movements = std::vector<std::vector<double>>;
 inline Movements movements(const Graph& graph, const ops::NamedTensors& named) {
   constexpr double kMovement = 1e-6;
@@ -69,7 +69,7 @@ inline double largest(const std::vector<double>& data) {
   return top;
 }
 
-// Compares outputs with the meaning of a graph.
+// Compares outputs with the reference results of a graph.
 inline std::string compare(const Graph& meaning,
                            const ops::NamedTensors& named,
                            const std::vector<Tensor64>& got,
@@ -93,7 +93,7 @@ inline std::string compare(const Graph& meaning,
   return "";
 }
 
-// Expands what is not kept whole and makes the rest legal for the backend.
+// Expands composites that are not kept whole and makes the rest legal for the backend.
 inline Graph lower(const Graph& graph, const OpTable& ops, Backend& backend) {
   LoadGraph load;
   passes::PassContext context{ops, backend, load};
@@ -110,7 +110,7 @@ inline bool same_bits(const std::vector<Tensor64>& a, const std::vector<Tensor64
   return true;
 }
 
-// Runs a lowered graph twice and says what it did that no graph may do.
+// Runs a lowered graph twice and describes violations of the rules for all graphs.
 inline std::string run_checked(GraphRun& run,
                                const ops::NamedTensors& named,
                                std::vector<Tensor64>& got) {
@@ -147,8 +147,7 @@ inline std::string check_values(const Op& op,
                  movements(built.graph(), built.named()));
 }
 
-// A scalar that every output with a gradient takes
-// part in: the sum of outputs times random weights.
+// A scalar that depends on every output with a gradient: the sum of outputs times random weights.
 inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
   Builder& b = built.builder();
   Random random(11);
@@ -158,7 +157,8 @@ inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
     if (is_statistic(op, o)) continue;
     const Shape shape = b.shape(output);
     std::string label = fmt::format("weight{}", o);
-    // Weights that bf16 holds: the gradient that enters the op is exact in both types.
+    // Weights that bf16 represents exactly, so that the gradient that enters the op is exact in
+    // both types.
     built.named()[label] = ops::draw(Type{DType::kBF16, shape}, {}, random);
     built.named()[label].type.dtype = DType::kF32;
     ValueId product =
@@ -172,7 +172,7 @@ inline ValueId weighted_sum(const Op& op, SampleGraph& built) {
   return loss;
 }
 
-// d loss / d x[i] by central differences of the graph's meaning.
+// d loss / d x[i] by central differences of the graph's reference.
 inline double central_difference(const Graph& graph,
                                  ops::NamedTensors& named,
                                  const std::string& name,
@@ -188,14 +188,14 @@ inline double central_difference(const Graph& graph,
   return difference;
 }
 
-// The differentiated graph in double against differences of the forward graph: the rule, without
-// any kernel. Of large operands some elements, drawn by chance.
+// Compares the differentiated graph in double with differences of the forward graph. This tests the
+// rule without any kernel. For large operands, it checks randomly chosen elements.
 inline std::string compare_with_differences(const Graph& forward,
                                             ops::NamedTensors named,
                                             const Graph& backward,
                                             const std::vector<std::string>& wanted) {
   constexpr uint32_t kMost = 60;
-  // Of the largest: steps of 1e-5 leave 1e-9 and the rounding of the loss
+  // Relative to the largest element: steps of 1e-5 leave 1e-9 and the rounding of the loss.
   constexpr double kTolerance = 1e-6;
   std::vector<Tensor64> gradients = ops::ReferenceRun(backward, named).outputs();
   Random random(5);
@@ -214,7 +214,7 @@ inline std::string compare_with_differences(const Graph& forward,
   return "";
 }
 
-// A sample's weighted sum and the gradients of its parameters.
+// The weighted sum of a sample and the gradients of its parameters.
 struct Differentiated {
   Graph meaning;   // returns the sum
   Graph backward;  // returns the gradients
@@ -243,8 +243,8 @@ inline Differentiated differentiate_sample(const Op& op,
   return made;
 }
 
-// The gradient of an op through `differentiate`: its rule against central differences, its kernels
-// against the rule.
+// Checks the gradient of an op through `differentiate`: its rule against central differences, and
+// its kernels against the rule.
 inline std::string check_gradient(const Op& op,
                                   const Case& sample,
                                   const OpTable& ops,
@@ -263,7 +263,7 @@ inline std::string check_gradient(const Op& op,
   std::vector<Tensor64> got;
   fault = run_checked(run, made.named, got);
   if (!fault.empty()) return fault;
-  // In the small steps of the expansion, whether the op is kept whole or not.
+  // Computes movements in the small steps of the expansion, even if the op is kept whole.
   Variant steps = variant;
   steps.fused = false;
   const Op& unfused = op.name == "flash_attention" ? ops.at("attention") : op;
@@ -271,22 +271,22 @@ inline std::string check_gradient(const Op& op,
   return compare(backward, made.named, got, precision, movements(expanded.backward, made.named));
 }
 
-// How exactly the CPU's kernels work on this sample: in
-// fp32 on either type, with these exceptions in bf16.
+// The precision of the CPU's kernels on this sample: that of fp32 for either type, with these
+// exceptions in bf16.
 inline Precision precision_of(const Op& op, const Case& sample, const Variant& variant) {
-  // Its operands are bf16 in any variant, and what is normed is rounded before it is multiplied.
-  // Heads of q and the weights of keys likewise.
+  // Its operands are bf16 in any variant. The normed values are rounded before the product; so are
+  // the heads of q and the weights of the keys.
   if (op.name == "row_product" || op.name == "append_attention") return kBf16Steps;
   if (variant.dtype == DType::kF32) return kFloatArithmetic;
   // Probabilities and their gradients are stored in bf16 before the second product.
   if (op.name.starts_with("flash_attention")) return kBf16Steps;
   constexpr int64_t kMany = 32;
   if (op.name == "cached_attention" && sample.inputs[0].type.shape[0] > kMany) return kBf16Steps;
-  // The sum is normalised as it is stored.
+  // The sum is normalized after it was rounded for storing.
   if (op.name == "add_rms_norm") return kBf16Steps;
-  // Summed axes that do not join are summed one after the other, in the output's type.
+  // Summed axes that cannot be merged are summed one after the other, in the output's type.
   if (op.name == "matmul" && sample.name == "group_gradient") return kBf16Steps;
-  // An expansion stores every step.
+  // An expansion stores the result of every step.
   bool expanded = op.kind == OpKind::kComposite && !variant.fused;
   return expanded ? kBf16Steps : kFloatArithmetic;
 }

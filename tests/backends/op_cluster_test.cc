@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random graphs on the CPU against their meaning in double: pointwise ones through
-// generate_pointwise, with broadcast and bf16 operands and with outputs that leave in the middle of
-// a cluster; and mixed ones, where the planner runs in place, seats the parts of concats and lays
-// views over views.
+// Random graphs on the CPU against their double reference. Pointwise graphs go through
+// generate_pointwise, with broadcast and bf16 operands and with outputs from the middle of a
+// cluster. In mixed graphs, the planner runs ops in place, places the parts of concats in their
+// outputs and nests views.
 #include <gtest/gtest.h>
 
 #include "backends/op_check.h"
@@ -59,7 +59,7 @@ TEST(GeneratedClusters, MatchTheReference) {
   EXPECT_GT(several_outputs, 30);
 }
 
-// A pass changes no meaning: in double, where nothing rounds, the results are the same.
+// A pass must not change results: in double, without rounding, they are the same.
 TEST(GeneratedClusters, MeanTheSameInDouble) {
   for (uint32_t seed = 0; seed < 300; ++seed) {
     RandomGraph random(seed, {.nodes = 25, .bf16 = true, .updates = true});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every op on a backend against its double reference: for each of its cases, each way of
-// feeding it and each element type that it takes. Generated from the ops' table; nothing here knows
-// what an op computes.
+// Every op on a backend against its double reference: each of its cases, with each way of feeding
+// its operands and each element type that it supports. Generated from the table of ops, without
+// knowledge of any op.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -35,9 +35,10 @@ INSTANTIATE_TEST_SUITE_P(All, OpConformance, testing::ValuesIn(all_samples()), s
 
 TEST(OpCases, EveryOpHasSome) {
   const std::set<std::string> without = {
-      "flash_attention_backward",  // its o and lse belong to its q, k and v: the gradient of
-                                   // flash_attention tests it
-      "generated_pointwise",       // its program is what a pass made: op_cluster_test.cc
+      // Its o and lse must match its q, k and v, so the gradient of flash_attention tests it.
+      "flash_attention_backward",
+      // A pass generates its program; op_cluster_test.cc tests it.
+      "generated_pointwise",
   };
   for (const Op* op : ops::table().all()) {
     bool has = op->cases != nullptr && !op->cases().empty();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient of every op that has one, through differentiate and the CPU's kernels, against
-// central differences of its double reference; composites both whole and expanded. And tests of
-// these checks: a wrong rule, a wrong reference and a kernel that misbehaves must each be reported.
+// The gradient of every differentiable op, through differentiate and the CPU's kernels, against
+// central differences of its double reference, with composites both whole and expanded. Also tests
+// of these checks: a wrong rule, a wrong reference and a faulty kernel must each be reported.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -13,8 +13,8 @@
 namespace ridge::backends {
 namespace {
 
-// Ops whose gradients are asked for: those with a rule of their own, and composites, whose
-// expansion has them. The gradient of a slice is put together by differentiate.
+// Ops whose gradients are tested: those with a gradient rule, and composites, whose expansion has
+// one. differentiate itself handles the gradient of a slice.
 bool is_differentiable(const Op& op) {
   return op.gradient != nullptr || op.kind == OpKind::kComposite || op.name == "slice";
 }
@@ -25,7 +25,7 @@ bool has_differentiable_operand(const Case& sample) {
   });
 }
 
-// An update in place has no gradient: it is what a step ends with.
+// An update in place has no gradient; it ends a step.
 bool updates_an_operand(const Op& op, const Case& sample) {
   std::vector<Type> types;
   for (const CaseInput& input : sample.inputs) types.push_back(input.type);
@@ -47,13 +47,13 @@ class OpGradient : public testing::TestWithParam<Sample> {};
 TEST_P(OpGradient, MatchesCentralDifferences) {
   const auto& [op, sample] = GetParam();
   for (const Variant& form : forms(GetParam())) {
-    // A composite without a rule is differentiated as its expansion only.
+    // A composite without a rule can only be differentiated as its expansion.
     if (form.fused && op->gradient == nullptr) continue;
     for (Feed feed : {Feed::kPlain, Feed::kWiderRows, Feed::kTransposed, Feed::kRepeated}) {
       if (feed != Feed::kPlain && form.dtype != DType::kF32) continue;
       Variant variant{feed, form.dtype, form.fused, false};
       SCOPED_TRACE(variant.str());
-      // In bf16 gradients are stored at every step between ops.
+      // In bf16, gradients are stored in bf16 between ops.
       Precision precision = form.dtype == DType::kF32 ? kFloatArithmetic : kBf16Steps;
       std::string fault;
       EXPECT_NO_THROW(
@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(All, OpGradient, testing::ValuesIn(differentiable_sampl
 
 TEST(OpGradients, WhatHasNoneIsKnown) {
   const std::set<std::string> without = {
-      // gradients themselves: nothing differentiates twice
+      // gradients themselves: there are no second derivatives
       "silu_backward", "gelu_tanh_backward", "softmax_backward", "log_softmax_backward",
       "nll_loss_backward", "embedding_backward", "rope_qkv_backward", "rms_norm_backward",
       "glu_backward", "flash_attention_backward", "softmax_cross_entropy_backward",
@@ -75,10 +75,10 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
       "fill", "rope_table",
       // the end of a step
       "accumulate", "zero", "sum_squares", "clip_coefficient", "adamw", "adamw_multi",
-      // inference alone
+      // only for inference
       "kv_append", "cached_scores", "cached_mask", "cached_mix", "sample", "matmul_group",
       "row_product", "rope_append", "append_attention",
-      // made after the gradient
+      // inserted after differentiation
       "generated_pointwise", "transpose_multi"};
   for (const Op* op : ops::table().all())
     EXPECT_EQ(!is_differentiable(*op), without.contains(op->name)) << op->name;
@@ -86,7 +86,7 @@ TEST(OpGradients, WhatHasNoneIsKnown) {
 
 // --- Tests of the checks. ---
 
-// The table with one op replaced by its twin.
+// The table with one op replaced by `twin`.
 OpTable with(const Op& twin) {
   std::vector<const Op*> ops(ops::table().all().begin(), ops::table().all().end());
   for (const Op*& op : ops)
@@ -116,7 +116,7 @@ TEST(TheChecks, ReportNothingOfTheOpsThemselves) {
 TEST(TheChecks, ReportAGradientWithAWrongTerm) {
   Op broken = ops::table().at("tanh");
   broken.gradient = [](const GradientCall& call) -> std::vector<ValueId> {
-    Builder& b = call.builder;  // dy - y dy for dy - y^2 dy
+    Builder& b = call.builder;  // dy - y dy instead of dy - y^2 dy
     return {ops::sub(b, call.output_gradients[0],
                      ops::mul(b, call.node.outputs[0], call.output_gradients[0]))};
   };
@@ -181,7 +181,7 @@ TEST(TheChecks, ReportAnExpansionThatIsAnotherFunction) {
 }
 
 #ifndef RIDGE_TEST_CUDA  // these kernels misbehave on the host
-// The CPU backend with something wrong after each kernel call.
+// The CPU backend with a fault after each kernel call.
 class Misbehaving final : public Backend {
  public:
   explicit Misbehaving(std::function<void(const BindCall&)> after) : after_(std::move(after)) {}
@@ -243,7 +243,7 @@ TEST(TheChecks, ReportAKernelThatChangesItsOperand) {
 
 TEST(TheChecks, ReportAKernelThatLeavesAnElementOut) {
   Misbehaving backend([](const BindCall& call) {
-    std::memset(call.outputs[0].as<float>(), 0xFF, sizeof(float));  // as the arena was
+    std::memset(call.outputs[0].as<float>(), 0xFF, sizeof(float));  // the arena's initial value
   });
   EXPECT_NE(std::string::npos, value_fault(ops::table().at("exp"), backend).find("nan, want"));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One of an op's cases as a graph of one node, fed the way that a variant says: operands where they
-// lie, made by a node before (so that the planner may run in place), or views of larger tensors (so
-// that strides reach kernels).
+// One of an op's cases as a graph of one node. A variant sets how operands reach it: stored,
+// computed by a node before it (so that the planner may run in place), or as views of larger
+// tensors (so that kernels get strides).
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,15 @@
 
 namespace ridge::backends {
 
-// How floating-point operands reach the op. Where an operand has no such view, it is plain.
+// The way in which floating-point operands reach the op. An operand that cannot have such a view is
+// plain.
 enum class Feed {
   kPlain,       // stored, dense
-  kComputed,    // a temporary that dies in the op
+  kComputed,    // a temporary that is last used by the op
   kWiderRows,   // columns of a wider tensor
-  kOffset,      // rows from the middle of a longer tensor: dense, but not where the buffer begins
+  kOffset,      // rows from the middle of a longer tensor: dense, but with an offset
   kTransposed,  // a tensor with its axes reversed
-  kRepeated,    // one row, repeated by a stride of 0
+  kRepeated,    // one row, broadcast with a stride of 0
 };
 inline constexpr Feed kFeeds[] = {Feed::kPlain,  Feed::kComputed,   Feed::kWiderRows,
                                   Feed::kOffset, Feed::kTransposed, Feed::kRepeated};
@@ -37,8 +38,8 @@ inline std::string_view name(Feed feed) {
 
 struct Variant {
   Feed feed = Feed::kPlain;
-  DType dtype = DType::kF32;  // of the operands that the case calls castable
-  bool fused = false;         // composites: kept whole
+  DType dtype = DType::kF32;  // of the operands that the case marks as castable
+  bool fused = false;         // for composites: kept whole
   bool seated = false;        // outputs are written into a part of a larger tensor
   std::string str() const {
     return fmt::format("{} {}{}{}", name(feed), ridge::name(dtype), fused ? " fused" : "",
@@ -51,8 +52,8 @@ inline bool has_fused_form(const Op& op) {
                      [](const AttrSpec& a) { return a.name == "fused"; });
 }
 
-// What ops put out besides their result, for their own gradient or for reports: no gradient flows
-// through it, and nothing that a model builds reads it.
+// Additional outputs of ops, for their own gradient or for reports. No gradient flows through them,
+// and no other node of a model reads them.
 inline bool is_statistic(const Op& op, size_t output) {
   if (op.name == "rms_norm" || op.name == "flash_attention" || op.name == "nll_loss")
     return output == 1;                                        // rstd, lse, count
@@ -94,7 +95,7 @@ class SampleGraph {
   Builder& builder() { return builder_; }
   const ops::NamedTensors& named() const { return named_; }
   ops::NamedTensors& named() { return named_; }
-  // The parameters that stand behind the case's differentiable operands.
+  // The parameters from which the case's differentiable operands come.
   const std::vector<ValueId>& wanted() const { return wanted_; }
   const std::vector<ValueId>& made() const { return made_; }
 
@@ -106,7 +107,7 @@ class SampleGraph {
                        [&](const Alias& a) { return a.input == static_cast<int>(input); });
   }
 
-  // An expansion may leave out what only a fused form computes.
+  // An expansion may omit outputs that only the fused form computes.
   bool has_output(size_t output) const {
     if (op_.kind != OpKind::kComposite || variant_.fused) return true;
     Graph scratch = graph_;
@@ -114,7 +115,8 @@ class SampleGraph {
     return op_.expand(builder, node_)[output] != kNoValue;
   }
 
-  // A tensor that the test writes: drawn for `type`, declared as what this operand has to be.
+  // A tensor that the test writes: random values of `type`, declared with the storage that this
+  // operand needs.
   ValueId declare(size_t i, const Type& type) {
     std::string label = fmt::format("x{}", i);
     named_[label] = ops::draw(type, sample_.inputs[i].fill, random_);
@@ -153,8 +155,8 @@ class SampleGraph {
     return declare(i, type);
   }
 
-  // The output with two columns of something else before
-  // it: its kernel writes rows that are further apart.
+  // Places the output after two columns of other data, so that its kernel writes rows that are
+  // farther apart.
   ValueId seat(ValueId output) {
     const Type type = builder_.type(output);
     int last = type.shape.rank() - 1;
@@ -177,7 +179,7 @@ class SampleGraph {
   Attrs attrs_;
   std::vector<Type> types_;
   std::vector<ValueId> inputs_, made_, wanted_;
-  Node node_;  // the sample's
+  Node node_;  // the sample's node
   ops::NamedTensors named_;
 };
 

@@ -25,14 +25,14 @@ inline void PrintTo(const Sample& s, std::ostream* out) {
   *out << s.op->name << " " << s.sample.name;
 }
 
-// The same tests make a program for each backend.
+// The same tests are built into one program per backend.
 #ifdef RIDGE_TEST_CUDA
 inline constexpr bool kTestsCuda = true;
 #else
 inline constexpr bool kTestsCuda = false;
 #endif
 
-// What passes make for a GPU alone.
+// Ops that only a GPU's passes insert.
 inline bool is_only_on_gpu(const Op& op) {
   return op.name == "row_product" || op.name == "rope_append" || op.name == "append_attention" ||
          op.name == "transpose_multi";
@@ -60,8 +60,8 @@ inline Backend& tested_backend() {
   return *instance;
 }
 
-// The forms of a sample in which its op may stand in a
-// graph: element types, and composites whole or expanded.
+// The forms in which the op of a sample may appear in a graph: element types, and composites whole
+// or expanded.
 inline std::vector<Variant> forms(const Sample& s) {
   std::vector<Variant> forms;
   bool castable = false;

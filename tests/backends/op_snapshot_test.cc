@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results of another implementation (tests/data/snapshots) through graph,
-// passes and kernels: attention out of primitives, as a composite and as flash
-// attention; RoPE expanded and whole. AdamW: tests/train/optimizer_test.cc.
+// Results of another implementation (tests/data/snapshots) against graphs, passes and kernels:
+// attention from primitives, as a composite and as flash attention, and RoPE expanded and whole.
+// tests/train/optimizer_test.cc has AdamW.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -15,17 +15,17 @@ namespace {
 
 constexpr int64_t kBatch = 4, kQueries = 12, kKeys = 16, kHeadSize = 64;
 constexpr double kScale = 0.125;  // 1 / sqrt(64)
-// The snapshots are fp32 and within 1e-6 of exact
-// arithmetic; our kernels may be as far on the other side.
+// The snapshots are fp32 and within 1e-6 of exact arithmetic; our kernels may differ by as much in
+// the other direction.
 constexpr double kSnapshotError = 1e-6;
 
-// A bundle carries the data with it.
+// A bundle (make bundle) sets RIDGE_TEST_DATA to its copy of the data.
 std::string snapshot(const char* name) {
   const char* folder = std::getenv("RIDGE_TEST_DATA");
   return std::string(folder != nullptr ? folder : RIDGE_TEST_DATA) + "/snapshots/" + name;
 }
 
-// PyTorch's randn of a size that is a multiple of 16.
+// PyTorch's randn for a size that is a multiple of 16.
 std::vector<double> randn(uint32_t seed, int64_t elements) {
   std::vector<float> data(static_cast<size_t>(elements));
   Random(seed).fill_normal(data, 1);
@@ -46,7 +46,7 @@ Tensor64 f32(const Shape& shape, std::vector<double> data) {
   return {{DType::kF32, shape}, std::move(data)};
 }
 
-// The kernels' result; that of the references in double is held against it on the way.
+// Returns the kernels' result, after comparing it with the result of the double references.
 std::vector<double> run(const Graph& graph, const ops::NamedTensors& named) {
   GraphRun made(tested_backend(), lower(graph, ops::table(), tested_backend()));
   made.write(named);
@@ -62,7 +62,7 @@ void expect_snapshot(const std::vector<float>& want, const std::vector<double>& 
   for (size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2 * kSnapshotError) << i;
 }
 
-// softmax(scale q k^T + mask) v with the leading axes given.
+// softmax(scale q k^T + mask) v with these leading axes.
 std::vector<double> attention_of_primitives(const Inputs& in,
                                             const std::vector<int64_t>& leading,
                                             const std::string& letters) {
@@ -96,8 +96,9 @@ TEST(Snapshots, AttentionOfPrimitives) {
                   attention_of_primitives(Inputs(), {2, 2}, "bh"));
 }
 
-// The op knows no free mask. But a query that sees some keys is a query over the sequence of just
-// those: each row of the snapshot becomes one such sequence, in which every position asks the same.
+// The op has no arbitrary masks. But a query that attends to some of the keys is the same as a
+// query over the sequence of just those keys. So each row of the snapshot becomes one such
+// sequence, and its last position is compared.
 std::vector<double> attention_by_rows(const Inputs& in, const char* op) {
   std::vector<double> all;
   for (int64_t b = 0; b < kBatch; ++b)

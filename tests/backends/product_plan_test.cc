@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an einsum's letters become the axes of strided products.
+// Tests how the letters of an einsum become the axes of strided GEMMs.
 #include "backends/product_plan.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 namespace ridge::backends {
 namespace {
 
-// Grouped attention: two sequences, 8 queries and 16 keys each, 2 key heads, 3 query heads a key
-// head, 4 features. Tokens hold their heads side by side; scores are dense.
+// Grouped attention: two sequences of 8 queries and 16 keys, 2 key heads, 3 query heads per key
+// head, 4 features. A token's heads are contiguous; scores are dense.
 constexpr int64_t kQueries = 8, kKeys = 16, kGroups = 2, kHeads = 3, kFeatures = 4;
 
 ProductPlan plan(const char* einsum, const Shape& a, const Shape& b, const Shape& out) {
@@ -24,7 +24,8 @@ ProductPlan plan(const char* einsum, const Shape& a, const Shape& b, const Shape
 
 TEST(ProductPlan, SumsAlongTheLongerOfTwoAxesThatDoNotJoin) {
   // dK of grouped heads: the query heads of a group lie inside a token, so queries and heads cannot
-  // be one axis; the sum runs over queries and loops over heads, not the other way round.
+  // be merged into one axis. The GEMM sums over queries and loops over heads, not the other way
+  // round.
   ProductPlan p =
       plan("bghqk,bqghf->bkgf", Shape({2, kGroups, kHeads, kQueries, kKeys}),
            Shape({2, kQueries, kGroups, kHeads, kFeatures}), Shape({2, kKeys, kGroups, kFeatures}));
@@ -35,7 +36,7 @@ TEST(ProductPlan, SumsAlongTheLongerOfTwoAxesThatDoNotJoin) {
 }
 
 TEST(ProductPlan, RowsAreTheLongerOfTwoAxesThatDoNotJoin) {
-  // Scores of grouped heads: a row each query, a batch over the heads that repeats their keys.
+  // Scores of grouped heads: one row per query, a batch over the heads that repeats their keys.
   ProductPlan p =
       plan("bqghf,bkgf->bghqk", Shape({2, kQueries, kGroups, kHeads, kFeatures}),
            Shape({2, kKeys, kGroups, kFeatures}), Shape({2, kGroups, kHeads, kQueries, kKeys}));
@@ -46,7 +47,7 @@ TEST(ProductPlan, RowsAreTheLongerOfTwoAxesThatDoNotJoin) {
 }
 
 TEST(ProductPlan, AxesThatStepEvenlyAreOne) {
-  // A projection of tokens: sequences and positions are rows.
+  // A projection of tokens: sequences and positions form the rows.
   ProductPlan p = plan("bsf,of->bso", Shape({2, kQueries, kFeatures}), Shape({5, kFeatures}),
                        Shape({2, kQueries, 5}));
   EXPECT_EQ(p.gemm.m, 2 * kQueries);
@@ -54,7 +55,7 @@ TEST(ProductPlan, AxesThatStepEvenlyAreOne) {
 }
 
 TEST(ProductPlan, ALongerAxisThatLeavesAMatrixWithoutADenseAxisIsNotTaken) {
-  // The sum's inner axis is the only dense one of the first operand.
+  // The inner axis of the sum is the only contiguous one of the first operand.
   ProductPlan p = plan("mxyk,nyxk->mn", Shape({3, 2, 16, 4}), Shape({3, 16, 2, 4}), Shape({3, 3}));
   EXPECT_EQ(p.gemm.a_k, 1);
   EXPECT_EQ(p.gemm.b_k, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in blocks of every format for the tests of their products, and the double-precision sums
-// that those are held against.
+// Block-quantized weights of every format for the tests of their GEMMs, and the double-precision
+// sums that results are compared with.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ inline constexpr DType kBlockTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0
                                         DType::kQ8_0, DType::kQ2_K, DType::kQ3_K, DType::kQ4_K,
                                         DType::kQ5_K, DType::kQ6_K};
 
-// Those that have panels of rows.
+// The formats that have panels of rows.
 inline constexpr DType kPanelTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,
                                         DType::kQ8_0, DType::kQ4_K, DType::kQ6_K};
 
-// Byte offsets of a block's halves: its scale, and its min or -1.
+// Byte offsets of the half-precision numbers of a block: its scale, and its min or -1.
 struct HalfOffsets {
   int scale, min;
 };
@@ -46,9 +46,10 @@ inline HalfOffsets half_offsets(DType dtype) {
   }
 }
 
-enum class Bits { kRandom, kOnes, kTop };  // of the codes: any, all set, the top one of each byte
+// The bits of the codes: random, all set, or only the top one of each byte.
+enum class Bits { kRandom, kOnes, kTop };
 
-// [out, in] of a type, with scales and mins of both signs.
+// An [out, in] matrix of a type, with scales and mins of both signs.
 struct Weights {
   Weights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
       : bytes(static_cast<size_t>(storage_bytes(dtype, out * in))),
@@ -92,7 +93,7 @@ struct Weights {
   QuantizedMatrix matrix;
 };
 
-// The same in panels of rows.
+// The same weights in panels of rows.
 struct PanelWeights : Weights {
   PanelWeights(DType dtype, int64_t out, int64_t in, uint32_t seed, Bits bits = Bits::kRandom)
       : Weights(dtype, out, in, seed, bits), panels(bytes.size()) {
@@ -109,8 +110,8 @@ inline double dot(const float* a, const float* b, int64_t n) {
   return sum;
 }
 
-// What fp32 sums may be off: one rounding for each group of at least 16 and a few more, of terms as
-// large as the row's largest weight (offsets included) times |x|.
+// The allowed error of fp32 sums: one rounding for each group of at least 16 and a few more, of
+// terms as large as the row's largest weight (offsets included) times |x|.
 inline double fp32_slack(const float* w, const float* x, int64_t n) {
   double largest = 0, total = 0;
   for (int64_t k = 0; k < n; ++k) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tests of kernels on tiles share: each runs with AMX's registers where the machine has them,
-// and with registers made of plain arrays on any with AVX-512's bf16.
+// Shared code of the tests of tile kernels. Each test runs with AMX registers if the machine has
+// them, and with registers made of plain arrays on any machine with AVX-512's bf16.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kept choices: read back, ignored where they are another machine's or none, never torn.
+// Cached tuning choices: read back, ignored if they are from another machine or invalid, never
+// torn.
 #include "backends/tuning_file.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +45,7 @@ TEST(TuningFile, AFailureToWriteIsNone) {
   EXPECT_TRUE(read_tuning("", "here").empty());
 }
 
-// Two programs that end at the same time: the file is one's or the other's.
+// Two programs end at the same time: the file must be the one or the other.
 TEST(TuningFile, WritersDoNotTearIt) {
   files::ScratchFolder folder;
   const std::string path = folder / "tuning.json";

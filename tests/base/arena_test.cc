@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arena's promises: alignment, zeros, and an error instead of a crash.
+// The arena's guarantees: alignment, zeros, and an Error instead of a crash.
 #include "base/arena.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both 16-bit formats, all 65536 patterns, against a decoder
-// in double precision written from the formats' definition.
+// Both 16-bit formats, all 65536 patterns, against a decoder in double precision that follows the
+// definition of the formats.
 #include "base/bf16.h"
 
 #include <gtest/gtest.h>
@@ -70,8 +70,8 @@ TEST_P(Float16, AllPatternsMakeTheRoundTrip) {
   }
 }
 
-// Between any two neighbours: below the middle goes down,
-// above goes up, the middle goes to the even pattern.
+// Between any two neighbors: below the middle rounds down, above rounds up, and the middle rounds
+// to the even pattern.
 TEST_P(Float16, RoundsToNearestEven) {
   for (uint32_t lower = 0; lower + 1 < infinity(); ++lower) {
     auto middle = static_cast<float>((value(lower) + value(lower + 1)) / 2);

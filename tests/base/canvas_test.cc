@@ -85,7 +85,7 @@ TEST(Canvas, LinesOnTheEdgesAreSeen) {
 TEST(Canvas, ADiagonalGoesFromCornerToCorner) {
   Canvas canvas = square();
   canvas.line(1, 1, 1e8, 1e4);
-  // 16 x 16 dots: one for each column and row, so four to a pair of characters that climbs.
+  // 16 x 16 dots, one per column and row, so each pair of characters of the slope has four.
   EXPECT_EQ(rows(canvas), (std::vector<std::string>{"      ⡠⠊", "    ⡠⠊", "  ⡠⠊", "⡠⠊"}));
 }
 
@@ -125,7 +125,7 @@ TEST(Canvas, EveryPointIsSeenUntilThePlotIsFull) {
   std::string all;
   for (const std::string& row : rows(canvas)) all += row;
   EXPECT_EQ(std::set<char>(all.begin(), all.end()).size(), 32u);
-  canvas.point(100, 100);  // no room: nothing breaks
+  canvas.point(100, 100);  // no room, but nothing breaks
   for (int i = 33; i < 52; ++i) canvas.point(100, 100);
   EXPECT_EQ(canvas.point(1, 1), '*');
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Errors carry their exit code and their text; a failed check says where.
+// Errors have an exit code and a text; a failed check includes its location.
 #include "base/error.h"
 
 #include <gtest/gtest.h>

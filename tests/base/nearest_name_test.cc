@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which known name a mistyped one means.
+// The known name that is suggested for a mistyped one.
 #include "base/nearest_name.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of pointwise functions: its counts are those that docs/accounting.md states, its
-// gradients those of its functions.
+// The table of pointwise functions: its counts must match docs/accounting.md, and its gradients
+// must be the derivatives of its functions.
 #include "base/pointwise.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace ridge {
 namespace {
 
-// "| `silu` | 4 | 2 | ..." of the document, by name.
+// The rows "| `silu` | 4 | 2 | ..." of the document, by name.
 std::map<std::string, std::pair<int, int>> documented() {
   std::ifstream file(std::string(RIDGE_TEST_DATA) + "/../../docs/accounting.md");
   std::map<std::string, std::pair<int, int>> rows;

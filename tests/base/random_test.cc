@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generator against published values: the C++ standard's for MT19937, and the weights and
-// batches of the Tiny LLaMA training run (seed 42) that the loss oracle is about.
+// The random generator against published values: those of the C++ standard for MT19937, and the
+// weights and batches of the Tiny LLaMA training run (seed 42) of the loss oracle.
 #include "base/random.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ constexpr int64_t kLayer = 2 * kModel * kModel + 2 * kModel * kKeys + 3 * kModel
 
 TEST(RandomOracle, RebuildsTheTable) {
   Random random(42);
-  random.skip(2 * kVocabulary * kModel + kLayers * kLayer);  // what the constructors draw
+  random.skip(2 * kVocabulary * kModel + kLayers * kLayer);  // drawn by the constructors
   random.skip(kVocabulary * kModel + kLayers * kLayer);      // the embedding and the layers
   std::vector<float> table(kVocabulary * kModel);
   random.fill_normal(table, 0.02f);
@@ -91,7 +91,7 @@ TEST(Random, ASizeThatIsNoMultipleOf16RedrawsItsLast16) {
   whole.fill_normal(first, 1.0f);
   odd.fill_normal(values, 1.0f);
   EXPECT_TRUE(std::equal(values.begin(), values.begin() + 5, first.begin()));
-  // The other 16 come from the draws after the 21 of the first pass.
+  // The other 16 come from the draws after the first pass's 21.
   Random tail(9);
   tail.skip(21);
   std::vector<float> last(16);

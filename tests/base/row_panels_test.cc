@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of rows hold what the rows' blocks hold.
+// Panels of rows contain the blocks of their rows.
 #include "base/row_panels.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::byte> some_blocks(DType dtype, int64_t width) {
   const size_t block = static_cast<size_t>(info(dtype).bytes_per_block),
                scale = dtype == DType::kQ6_K ? offsetof(BlockQ6_K, scale) : 0;
   for (size_t at = 0; at < bytes.size(); at += block)
-    bytes[at + scale + 1] = bytes[at + 3] = std::byte{0x2c};  // a scale, or a min, about 1/16
+    bytes[at + scale + 1] = bytes[at + 3] = std::byte{0x2c};  // a scale or a min, about 1/16
   return bytes;
 }
 

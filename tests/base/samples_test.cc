@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Medians and their intervals, against their definition and by trial.
+// Medians and their intervals, against their definition and by trials.
 #include "base/samples.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace ridge {
 inline namespace base {
 namespace {
 
-// 1, 2, ... n in a scrambled order: the interval's ends are then the ranks themselves.
+// 1, 2, ... n in a scrambled order, so that the ends of the interval are the ranks themselves.
 std::vector<double> ranks(int n) {
   std::vector<double> values(static_cast<size_t>(n));
   std::iota(values.begin(), values.end(), 1.0);
@@ -30,8 +30,8 @@ TEST(Samples, MedianOfOddAndEvenCounts) {
   EXPECT_EQ(median(std::vector<double>{9, 1, 5, 2}), 3.5);
 }
 
-// The critical values of the sign test at the two-sided 5% level, as statistics books tabulate
-// them: the interval leaves out that many samples at each end.
+// The critical values of the sign test at the two-sided 5% level from statistics books: the
+// interval excludes that many samples at each end.
 TEST(Samples, RanksFollowTheTableOfTheSignTest) {
   struct Row {
     int n, left_out;
@@ -63,8 +63,8 @@ TEST(Samples, LongRunsDoNotUnderflow) {
   EXPECT_NEAR(s.low, 2500 - 0.98 * std::sqrt(5000.0), 2);
 }
 
-// Draws from a skewed distribution whose median is ln 2: the interval must hold it in 95% of the
-// trials or more.
+// Draws from a skewed distribution with median ln 2. The interval must contain it in at least 95%
+// of the trials.
 TEST(Samples, IntervalHoldsTheTrueMedian) {
   std::mt19937 engine(11);
   std::exponential_distribution<double> draw(1.0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shapes from honest and from hostile extents.
+// Shapes from valid and from malicious extents.
 #include "base/shape.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(DenseStrides, AreRowMajor) {
   EXPECT_EQ(dense_strides(Shape({2, 3, 5})), Strides({15, 5, 1}));
   EXPECT_EQ(dense_strides(Shape({7})), Strides({1}));
   EXPECT_EQ(dense_strides(Shape({})).rank(), 0);
-  // Each element of a dense tensor has a place of its own, in order.
+  // The elements of a dense tensor have distinct places, in order.
   Shape shape({3, 1, 4, 2});
   Strides strides = dense_strides(shape);
   int64_t expected = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables, foreign bytes and the progress bar, drawn into a file by a clock of the test's own.
+// Tables, foreign bytes and the progress bar, drawn into a file with the test's own clock.
 #include "base/terminal.h"
 
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST(TerminalSafeText, KeepsLinesAndMarks) {
 
 TEST(TerminalSafe, ReplacesWhatIsNotUtf8) {
   EXPECT_EQ(terminal_safe("\xFF"), "\uFFFD");
-  EXPECT_EQ(terminal_safe("\xE2\x82"), "\uFFFD\uFFFD");            // cut short
+  EXPECT_EQ(terminal_safe("\xE2\x82"), "\uFFFD\uFFFD");            // truncated
   EXPECT_EQ(terminal_safe("\xC0\xAF"), "\uFFFD\uFFFD");            // overlong
   EXPECT_EQ(terminal_safe("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
   EXPECT_EQ(terminal_safe("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD");
@@ -129,7 +129,7 @@ TEST(TerminalSafe, OfRandomBytesHasNoControls) {
     for (int i = 0; i < 12; ++i) bytes += static_cast<char>(random());
     std::string text = terminal_safe(bytes);
     for (char c : text) ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f);
-    ASSERT_EQ(terminal_safe(text), text);  // so it is well-formed too
+    ASSERT_EQ(terminal_safe(text), text);  // so the text is also well-formed
   }
 }
 

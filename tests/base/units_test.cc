@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How numbers read: units, digits and the places where a unit gives way to the next.
+// The format of numbers: units, digits and the limits at which the next unit begins.
 #include "base/units.h"
 
 #include <gtest/gtest.h>

@@ -12,8 +12,8 @@
 namespace ridge::bench {
 namespace {
 
-// A machine with endless arithmetic, slow memory and
-// dear launches: what saves bytes and calls pays.
+// A machine with unlimited arithmetic, slow memory and expensive launches, on which saving bytes
+// and calls pays.
 cost::Ceilings slow_memory() {
   cost::Ceilings c = cost::made_up_ceilings({{1, 0.5, 0.5}, {1 << 30, 0.5, 0.5}}, 1e6);
   c.levels[0].capacity_bytes = int64_t{1} << 34;
@@ -57,7 +57,7 @@ TEST(Advice, GainsAreThoseOfTheChangedGraphBestFirst) {
     EXPECT_DOUBLE_EQ(a.after_ns, predicted_ns(a.changed, *backend, ceilings)) << a.title;
     double rate = static_cast<double>(a.changed.step.batch_size) / a.after_ns;
     EXPECT_NEAR(a.time_gain(), rate / (2 / before) - 1, 1e-9) << a.title;
-    // Those that gain time come first, in order; after them only gains in memory.
+    // Gains in time come first, in order; only gains in memory follow.
     if (a.time_gain() >= 0.01) {
       EXPECT_LE(a.time_gain(), last);
     } else {
@@ -90,7 +90,7 @@ TEST(Advice, NeverProposesWhatCannotBe) {
       EXPECT_EQ(a.title.find("off legalize"), std::string::npos);
       EXPECT_NE(a.title, std::string("train at level ") + level);
       EXPECT_GE(a.changed.step.batch_size, 1);
-      // A smaller batch alone saves memory always: it must gain time to be named.
+      // A smaller batch alone always saves memory, so it must gain time to be proposed.
       EXPECT_TRUE(a.changed.step.batch_size == 2 || a.time_gain() >= 0.01) << a.title;
     }
 }
@@ -125,7 +125,7 @@ TEST(Advice, KeepsToTheNumberAskedForAndTellsOfProgress) {
   EXPECT_EQ(last, total);
 }
 
-// What is proposed can be run, and keeps the losses where it says so.
+// Proposed changes can be run, and they keep the losses if they claim to.
 TEST(Advice, RunsAsProposed) {
   auto backend = train::cpu_backend(1);
   cost::Ceilings ceilings = slow_memory();

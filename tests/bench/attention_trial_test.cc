@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Standard attention's memory grows with the square of the length, flash attention's with the
-// length: in the plan and in what the process takes.
+// The memory of standard attention grows with the square of the length, that of flash attention
+// with the length, both in the plan and in the process.
 #include "bench/attention_trial.h"
 
 #include <gtest/gtest.h>
@@ -18,11 +18,11 @@ record::AttentionRecord planned(int64_t head_size, int64_t sequence) {
 
 TEST(AttentionTrial, PlansSquareAgainstLine) {
   for (int64_t head_size : {64, 128})
-    for (int64_t sequence : {16384, 32768}) {  // where the threads' tiles no longer count
+    for (int64_t sequence : {16384, 32768}) {  // long enough that the threads' tiles are negligible
       record::AttentionRecord once = planned(head_size, sequence),
                               twice = planned(head_size, 2 * sequence);
       EXPECT_FALSE(once.standard.skipped.empty());
-      // The scores are there at least once.
+      // The scores are stored at least once.
       EXPECT_GE(once.standard.arena_bytes, 4 * sequence * sequence);
       EXPECT_NEAR(static_cast<double>(twice.standard.arena_bytes) /
                       static_cast<double>(once.standard.arena_bytes),
@@ -39,8 +39,8 @@ TEST(AttentionTrial, MeasuresWhatThePlanSays) {
   auto run = [](int64_t sequence, int64_t memory) {
     return try_attention({1, 64, sequence}, {memory, 0, 1}, serve::cpu_backend(), nullptr);
   };
-  run(256, kAll);  // what is loaded lazily is loaded
-  // Long enough that what the process takes besides, sanitizers' shadows too, hardly counts.
+  run(256, kAll);  // lazy loading happens here
+  // Long enough that the process's other memory, including the sanitizers' shadows, is negligible.
   record::AttentionRecord once = run(2048, kAll), twice = run(4096, kAll);
   if (once.standard.measured_bytes == 0)
     GTEST_SKIP() << "the system does not reset the peak of a process's memory";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers that others published or assert, out of graphs and
-// closed forms. docs/accounting.md names the conventions.
+// Numbers that others published or assert, from graphs and closed forms. docs/accounting.md states
+// the conventions.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ NodeCost cost_of(const Graph& graph) {
   return total(node_costs(plan::plan(graph, *target)));
 }
 
-// A graph under construction with its inputs numbered.
+// A graph under construction with numbered inputs.
 struct Sketch {
   Graph graph;
   Builder b{graph, ops::table()};
@@ -33,7 +33,7 @@ struct Sketch {
   int64_t macs() const { return cost_of(graph).work.macs; }
 };
 
-// An efficient-AI course's notebook on matrix products in fp32.
+// From the notebook of an efficient-AI course on GEMMs in fp32.
 TEST(Accounting, ProductsOfTheLabNotebook) {
   auto product = [](int64_t m, int64_t k, int64_t n) {
     Sketch s;
@@ -69,7 +69,7 @@ TEST(Accounting, AttentionOfTheLabNotebook) {
   EXPECT_EQ(cost.work.macs, 2 * c.b * c.h * c.q * c.kv * c.e);
   EXPECT_EQ(cost.bytes(), 4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e +
                                7 * c.b * c.h * c.q * c.kv));
-  // One kernel reads the scores once and writes them once: 4 passes in all.
+  // One kernel reads the scores once and writes them once: 4 passes over them in all.
   EXPECT_EQ(
       cost_of(unfused_attention(c, "")).bytes(),
       4 * (2 * c.b * c.h * c.q * c.e + 2 * c.b * c.h * c.kv * c.e + 4 * c.b * c.h * c.q * c.kv));
@@ -94,7 +94,7 @@ TEST(Accounting, RidgeOfAnA6000) {
   const Hardware& a6000 = *find_hardware("a6000");
   double ridge = a6000.peaks[0].tera_flops / a6000.memory_tera_bytes;
   EXPECT_NEAR(ridge, 50.39, 0.005);
-  // A square fp32 product of N moves 12 N^2 bytes for 2 N^3 FLOPs: N / 6 FLOPs a byte.
+  // A square fp32 GEMM of size N moves 12 N^2 bytes for 2 N^3 FLOPs: N / 6 FLOPs per byte.
   auto intensity = [](int64_t n) {
     Sketch s;
     ops::matmul(s.b, "mk,kn->mn", s.input({n, n}), s.input({n, n}));
@@ -126,12 +126,12 @@ TEST(Accounting, ParametersOfThePresets) {
   EXPECT_EQ(models::preset("large").config.parameters(), 1'008'748'544);
 }
 
-// GPT-2 124M, sequence 1024, one head axis per block, biases left out: nanoGPT's sizing notebook.
+// GPT-2 124M, sequence 1024, one head axis per block, without biases: nanoGPT's sizing notebook.
 class Gpt2 : public ::testing::Test {
  protected:
   static constexpr int64_t kT = 1024, kD = 768, kH = 12, kE = 64, kLayers = 12, kV = 50257;
 
-  // FLOPs of the products of one block by part.
+  // FLOPs of the GEMMs of one block, by part.
   struct Block {
     int64_t qkv, scores, reduce, projection, mlp;
     int64_t sum() const { return qkv + scores + reduce + projection + mlp; }
@@ -197,7 +197,7 @@ TEST_F(Gpt2, SizesOfTheNotebook) {
   ModelTotals totals = model_totals(s.graph);
   EXPECT_EQ(totals.forward.flops, 291'648'307'200);
   EXPECT_EQ(stored_parameters(s.graph), 124'337'664);
-  // Backward, a product costs two of its size.
+  // In the backward pass, a GEMM costs two of its size.
   int64_t backward = 0;
   for (const OriginRecord& record : s.graph.origins) backward += record.work.backward.flops;
   EXPECT_EQ(backward, 2 * 291'648'307'200);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The record of a machine's ceilings: what is written is read again, and what no machine has is
-// refused by name.
+// The record of a machine's ceilings: it is read back as written, and errors name impossible
+// values.
 #include "cost/ceilings.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptions of hardware from a user's file: read back, and refused by the name of the field.
+// Hardware descriptions from a user's file: read back, with errors that name the field.
 #include "cost/hardware.h"
 
 #include <gtest/gtest.h>

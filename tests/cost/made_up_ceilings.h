@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ceilings of a machine that no one has, for tests of what follows from them.
+// Ceilings of a fictitious machine, for tests of predictions.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,8 @@
 
 namespace ridge::cost {
 
-// One core with these bandwidths, the last one memory's, and GEMMs at this rate; all else is 0.
+// One core with these bandwidths, the last of which is memory's, and GEMMs at this rate; all other
+// values are 0.
 inline Ceilings made_up_ceilings(std::vector<BandwidthPoint> bandwidth, double flops_per_ns) {
   Ceilings c;
   c.machine.device = "test";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model FLOPs: equal to the architecture's closed form,
-// and the same under every level and any set of passes.
+// Model FLOPs: equal to the architecture's closed form, and the same at every level and under any
+// set of passes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,8 +37,7 @@ train::TrainingStep build(const models::ModelConfig& config,
                            target());
 }
 
-// Llama written out by hand: products by extents,
-// pointwise work by the table of docs/accounting.md.
+// Llama in closed form: GEMMs by extents, pointwise work by the table of docs/accounting.md.
 struct ClosedForm {
   int64_t forward_macs = 0, backward_macs = 0;
   int64_t forward_flops = 0, backward_flops = 0;
@@ -69,7 +68,7 @@ ClosedForm closed_form(const models::ModelConfig& c, int64_t batch, int64_t t) {
   return form;
 }
 
-// Llama 3.1 405B, by its published config.json.
+// Llama 3.1 405B, from its published config.json.
 models::ModelConfig llama_405b() {
   models::ModelConfig c =
       models::llama_shape("405b", {128256, 16384, 126, 128, 8, 128, 53248, 131072});
@@ -94,8 +93,8 @@ TEST(ModelTotals, EqualTheClosedFormForEveryPresetAndLevel) {
   }
 }
 
-// The largest published Llama: right while the counts fit, an Error where a sum does not although
-// every product does.
+// The largest published Llama: exact as long as the counts fit, an Error if a sum does not fit
+// although every product does.
 TEST(ModelTotals, OfTheLargestLlamaAreRightOrAnError) {
   const models::ModelConfig config = llama_405b();
   ClosedForm form = closed_form(config, 64, 8192);
@@ -115,7 +114,7 @@ models::ModelConfig two_layers() {
   return config;
 }
 
-// Every pass that a user may switch when training, on or off by the draw.
+// Every pass that a user can switch in training, randomly on or off.
 std::string random_switches(std::mt19937& random) {
   std::string switches;
   for (const passes::Pass* pass : passes::pipeline(target().passes())) {
@@ -155,11 +154,11 @@ TEST(ModelTotals, OfMicroBatchesAreThoseOfOneStep) {
   ASSERT_EQ(step.graphs.size(), 2u);
   ModelTotals totals = model_totals(step.graphs[0].graph);
   EXPECT_EQ(totals.forward.macs, closed_form(config, 2, 17).forward_macs);
-  EXPECT_EQ(model_totals(step.graphs[1].graph).step().flops,
-            0);  // the optimizer is not the model's
+  // The optimizer is not part of the model.
+  EXPECT_EQ(model_totals(step.graphs[1].graph).step().flops, 0);
 }
 
-// Sum of the children = parent: every scope's own cost and those below it.
+// Every scope's cost is the sum of its own nodes and of the scopes below it.
 TEST(NodeCosts, OfScopesAddUp) {
   train::TrainingStep step = build(two_layers(), 3, 17, "kernels", "");
   const Graph& graph = step.graphs[0].graph;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time model where no measured sample is near, and how nodes' times add up.
+// The time model for sizes without a measured sample nearby, and the sum of nodes' times.
 #include "cost/predict.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ std::vector<NodePrediction> predict(const Graph& graph, const Ceilings& ceilings
   return predict_nodes(count(plan::plan(graph, *target)), ceilings);
 }
 
-// The time of the arithmetic of 512 tokens times a weight in blocks.
+// The compute time of 512 tokens times a block-quantized weight.
 double compute_ns(const std::string& activations, const Ceilings& ceilings) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -37,7 +37,7 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   ASSERT_GT(bf16, f32);
   double exact = compute_ns("f32", c);
   EXPECT_NEAR(exact / compute_ns("bf16", c), bf16 / f32, 1e-9 * bf16 / f32);
-  EXPECT_EQ(compute_ns("i16", c), exact);  // not measured: the fp32 peak holds
+  EXPECT_EQ(compute_ns("i16", c), exact);  // not measured, so the fp32 peak holds
   ProductRates blocks;
   blocks.dtype = DType::kI16;
   blocks.peak_flops_per_ns = 4 * f32;
@@ -45,7 +45,7 @@ TEST(Predict, StoredWeightsTakeTheRateOfWhatActivationsAreRoundedTo) {
   EXPECT_NEAR(exact / compute_ns("i16", c), 4, 1e-9);
 }
 
-// Two pointwise kernels and a product, one after the other.
+// Two pointwise kernels and a GEMM, one after the other.
 TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -63,13 +63,13 @@ TEST(Predict, OnAStreamAKernelBeginsOnceTheHostHasToldIt) {
   c.stream_launch_ns = 1e9;  // far longer than any of the kernels
   for (ProductRates& rates : c.products) rates.stream_call_ns = 2e9;
   EXPECT_NEAR(run_ns(), 4e9 + nodes.back().ns, 1);
-  costed.costs[1].launches = 3;  // copies of its operands are no products
+  costed.costs[1].launches = 3;  // copies of its operands are not GEMMs
   EXPECT_NEAR(run_ns(), 6e9 + nodes.back().ns, 1);
   c = at_launch_rate(c, 0.5);
   EXPECT_NEAR(run_ns(), 12e9 + nodes.back().ns, 1);
 }
 
-// Two products that do not wait for each other, and a sum that waits for both.
+// Two GEMMs that do not wait for each other, and a sum that waits for both.
 TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -88,8 +88,8 @@ TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
   };
   EXPECT_NEAR(run_ns(1, 1), 170, 1e-9);                  // each fills the device
   EXPECT_NEAR(run_ns(0, 0), 110, 1e-9);                  // neither needs any of it
-  EXPECT_NEAR(run_ns(1. / 16, 1. / 16), 110, 1e-9);      // half of it each
-  EXPECT_NEAR(run_ns(1, 1. / 16), 60 * 1.5 + 50, 1e-9);  // one and a half while both run
+  EXPECT_NEAR(run_ns(1. / 16, 1. / 16), 110, 1e-9);      // each needs half of it
+  EXPECT_NEAR(run_ns(1, 1. / 16), 60 * 1.5 + 50, 1e-9);  // at 1.5 times the time while both run
 }
 
 }  // namespace

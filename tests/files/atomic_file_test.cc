@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that appear whole or not at all: what a failure leaves of the old and the new.
+// Files that appear complete or not at all, and the old and new files after a failure.
 #include "files/atomic_file.h"
 
 #include <sys/resource.h>
@@ -87,7 +87,7 @@ TEST(AtomicFile, TakesTheLongestName) {
   EXPECT_EQ(folder.count(), 1u);
 }
 
-// A limit on the size of files stands for a full disk: a write takes a part, the next one fails.
+// A limit on the size of files stands for a full disk: one write is partial, the next one fails.
 TEST(AtomicFile, AFullDiskIsAnErrorAndLeavesTheOldFile) {
   const ScratchFolder folder;
   write_plain(folder / "x", "old");

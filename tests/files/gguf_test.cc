@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against gguf-py's file (tests/data/files), the fetched models, and hand-made headers.
+// GGUF files: gguf-py's file (tests/data/files), the fetched models, and hand-made headers.
 #include <cstring>
 #include <limits>
 
@@ -17,7 +17,7 @@ std::vector<TensorSource> sources_of(const TensorTable& table) {
   return sources;
 }
 
-// A GGUF header piece by piece, to be wrong on purpose.
+// Builds a GGUF header piece by piece, including invalid ones.
 class HeaderText {
  public:
   HeaderText(uint64_t tensors, uint64_t entries) {
@@ -178,7 +178,7 @@ TEST(Gguf, ValuesHaveTheirExactTypes) {
   writer.set("f64", -0.5);
   writer.set("bool", true);
   writer.set("string", "first");
-  writer.set("string", "second");  // replaces the value, keeps the place
+  writer.set("string", "second");  // replaces the value at the same place
   const std::vector<std::string> words = {"a", "b"};
   const std::vector<int32_t> numbers = {5, -6};
   writer.set("strings", GgufValue::list(std::span<const std::string>(words)));
@@ -225,39 +225,15 @@ TEST(Gguf, HonoursTheAlignment) {
 TEST(Gguf, RefusesToWriteWhatTheFormatLacks) {
   const ScratchFolder folder;
   const auto read = [] { return std::span<const std::byte>(); };
-  const auto write = [&](std::vector<TensorSource> tensors) {
-    GgufWriter().write(folder / "x", tensors);
+  const auto refuses = [&](const std::vector<TensorSource>& tensors, std::string_view reason) {
+    expect_error([&] { GgufWriter().write(folder / "x", tensors); }, ExitCode::kUsage, reason);
   };
-  expect_error(
-      [&] {
-        write({{"", DType::kF32, Shape{0}, read}});
-      },
-      ExitCode::kUsage, "1 to 63 bytes");
-  expect_error(
-      [&] {
-        write({{std::string(64, 'n'), DType::kF32, Shape{0}, read}});
-      },
-      ExitCode::kUsage, "63");
-  expect_error(
-      [&] {
-        write({{"a", DType::kU8, Shape{0}, read}});
-      },
-      ExitCode::kUsage, "does not support u8");
-  expect_error(
-      [&] {
-        write({{"a", DType::kF32, Shape{0, 1, 1, 1, 1}, read}});
-      },
-      ExitCode::kUsage, "4 dimensions");
-  expect_error(
-      [&] {
-        write({{"a", DType::kQ4_0, Shape{2, 16}, read}});
-      },
-      ExitCode::kUsage, "whole q4_0 blocks");
-  expect_error(
-      [&] {
-        write({{"a", DType::kF32, Shape{0}, read}, {"a", DType::kF32, Shape{0}, read}});
-      },
-      ExitCode::kUsage, "two tensors");
+  refuses({{"", DType::kF32, Shape{0}, read}}, "1 to 63 bytes");
+  refuses({{std::string(64, 'n'), DType::kF32, Shape{0}, read}}, "63");
+  refuses({{"a", DType::kU8, Shape{0}, read}}, "does not support u8");
+  refuses({{"a", DType::kF32, Shape{0, 1, 1, 1, 1}, read}}, "4 dimensions");
+  refuses({{"a", DType::kQ4_0, Shape{2, 16}, read}}, "whole q4_0 blocks");
+  refuses({{"a", DType::kF32, Shape{0}, read}, {"a", DType::kF32, Shape{0}, read}}, "two tensors");
   expect_error([&] { GgufWriter().set("", 1); }, ExitCode::kUsage, "key of 1 to");
   EXPECT_EQ(folder.count(), 0u);
 }

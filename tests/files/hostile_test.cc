@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Mutations: every truncation and many flips of headers, of files made
-// here and of the fetched models. Each must read, or throw a bad-file
-// Error; none may crash, throw anything else, or take much memory.
+// Mutations: every truncation and many bit flips of headers, of files made here and of the fetched
+// models. Each must be read or throw a bad-file Error; none may crash, throw anything else, or use
+// much memory.
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/mman.h>
@@ -28,7 +28,8 @@ std::atomic<int64_t> peak_bytes{0};
 }  // namespace
 
 #ifdef RIDGE_COUNT_ALLOCATIONS
-// Not inlined: the compiler would see malloc and free where it expects new and delete.
+// Not inlined, because the compiler would otherwise warn about malloc and free in place of new and
+// delete.
 [[gnu::noinline]] void* operator new(size_t size) {
   void* data = std::malloc(size);
   if (data == nullptr) throw std::bad_alloc();
@@ -59,7 +60,7 @@ unsigned touch(const TensorTable& table) {
   return sum;
 }
 
-// All that a user of the file might ask for; getters of the wrong type throw, which is fine.
+// Everything that a user of the file may read. Getters of the wrong type may throw.
 void read_gguf(std::span<const std::byte> bytes) {
   const auto file = GgufFile::parse(bytes, "mutant");
   const GgufMetadata& metadata = file.metadata();
@@ -85,7 +86,7 @@ void read_safetensors(std::span<const std::byte> bytes) {
   touch(SafetensorsFile::parse(bytes, "mutant").tensors());
 }
 
-// Whether it reads; anything but success and a bad-file Error fails the test.
+// Whether the file can be read. Any outcome except success and a bad-file Error fails the test.
 bool reads_or_refuses(const Read& read,
                       std::span<const std::byte> bytes,
                       const std::string& mutation) {
@@ -113,7 +114,7 @@ struct Count {
   void add(bool fine) { ++(fine ? read : refused); }
 };
 
-// Cuts `bytes` at each length in [begin, end).
+// Truncates `bytes` to each length in [begin, end).
 Count truncate_each(const Read& read, std::span<const std::byte> bytes, size_t begin, size_t end) {
   Count count;
   for (size_t size = begin; size < std::min(end, bytes.size()); ++size)
@@ -121,7 +122,7 @@ Count truncate_each(const Read& read, std::span<const std::byte> bytes, size_t b
   return count;
 }
 
-// Replaces each byte in [begin, end) by each of `masks` xor itself.
+// Replaces each byte in [begin, end) by its xor with each of `masks`.
 Count flip_each(const Read& read,
                 std::span<std::byte> bytes,
                 size_t begin,
@@ -140,7 +141,7 @@ Count flip_each(const Read& read,
 
 const std::vector<int> kAllMasks = {1, 2, 4, 8, 16, 32, 64, 128, 255};
 
-// Up to 16 random bytes overwritten by extremes or noise at once.
+// Overwrites up to 16 random bytes with extremes or noise at once.
 Count scramble(const Read& read,
                const std::vector<std::byte>& original,
                size_t header_bytes,
@@ -167,7 +168,7 @@ std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// A model file mapped so that flips touch only this process's copy of a page.
+// A mapped model file in which flips change only this process's copy of a page.
 class MutableMapping {
  public:
   explicit MutableMapping(const std::filesystem::path& path)
@@ -223,7 +224,7 @@ void mutate_model(const std::string& name) {
 #ifdef RIDGE_COUNT_ALLOCATIONS
   flip_each(read_gguf, mapping.bytes(), 1024, 3072, {255});
 #endif
-  // The tensor table's end.
+  // The end of the tensor table.
   EXPECT_GT(flip_each(read_gguf, mapping.bytes(), header - 512, header, {1, 255}).refused, 100);
 }
 
@@ -231,7 +232,7 @@ TEST(Hostile, Gemma3_270m) { mutate_model("gemma-3-270m-q4_k_m.gguf"); }
 TEST(Hostile, SmolLM2_135m) { mutate_model("SmolLM2-135M-Instruct.Q4_1.gguf"); }
 
 #ifdef RIDGE_COUNT_ALLOCATIONS
-// The counter counts: a test of memory that could not fail would be worth nothing.
+// Checks the counter itself, because a memory test that cannot fail is worthless.
 TEST(Hostile, TheCounterSeesAllocations) {
   peak_bytes = live_bytes.load();
   const int64_t before = live_bytes;

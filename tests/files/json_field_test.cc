@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of a JSON document: read by type, and refused with their place in the message.
+// Fields of a JSON document: read by type, with errors that include their place.
 #include "files/json_field.h"
 
 #include "files/json.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The strict JSON reader: what it takes, what it refuses, and its limits.
+// The strict JSON reader: valid input, errors and limits.
 #include "files/json.h"
 
 #include "files/scratch.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files mapped into memory: their bytes, and the Errors of what cannot be mapped.
+// Files mapped into memory: their bytes, and the Errors for files that cannot be mapped.
 #include "files/mapped_file.h"
 
 #include <sys/stat.h>

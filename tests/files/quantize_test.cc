@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both directions against gguf-py's vectors; where there are none (quantizing to K types) against
-// bounds on the error that a search must meet and plain rounding does not.
+// Both directions against gguf-py's vectors. For quantizing to K types, which has no vectors,
+// against error bounds that a search meets and plain rounding does not.
 #include "files/quantize.h"
 
 #include <algorithm>
@@ -133,8 +133,8 @@ TEST(Quantize, SimpleTypesGiveGgufPysBytes) {
   }
 }
 
-// The bounds lie 1 to 2% above what the search reaches. On such values llama.cpp's quantizer, which
-// weighs large values more, is at 0.297, 0.151, 0.0715, 0.0362 and 0.0177.
+// The bounds are 1 to 2% above the error of the search. On such values, llama.cpp's quantizer,
+// which gives large values more weight, has errors of 0.297, 0.151, 0.0715, 0.0362 and 0.0177.
 TEST(Quantize, SuperBlocksKeepTheErrorSmall) {
   const auto values = normal_values(64 * 256);
   struct Bound {
@@ -147,7 +147,7 @@ TEST(Quantize, SuperBlocksKeepTheErrorSmall) {
     EXPECT_LT(round_trip_error(bound.dtype, values), bound.error) << name(bound.dtype);
 }
 
-// Weights with a mean, with outliers, of one sign: the forms that break a careless search.
+// Weights with a mean, with outliers, or of one sign: cases that break a careless search.
 TEST(Quantize, SuperBlocksTakeSkewedValues) {
   auto values = normal_values(16 * 256, 0.02f);
   for (size_t i = 0; i < values.size(); i += 97) values[i] *= 20;
@@ -159,7 +159,8 @@ TEST(Quantize, SuperBlocksTakeSkewedValues) {
   }
 }
 
-// Values that lie on a block's grid come back: layouts and packings of both directions agree.
+// Values on a block's grid survive the round trip, so layouts and packings of both directions
+// agree.
 TEST(Quantize, FindsTheGridAgain) {
   const auto file = SafetensorsFile::open(test_data("files/quants.safetensors"));
   for (const DType dtype : all_blocks()) {
@@ -167,7 +168,8 @@ TEST(Quantize, FindsTheGridAgain) {
     const size_t block = static_cast<size_t>(info(dtype).elements_per_block);
     for (size_t begin = 0; begin < values.size(); begin += block) {
       const auto part = std::span(values).subspan(begin, block);
-      if (*std::ranges::max_element(part) < 0x1p-10f) continue;  // scales below half's normal range
+      // Scales below half precision's normal range.
+      if (*std::ranges::max_element(part) < 0x1p-10f) continue;
       if (*std::ranges::max_element(part, {}, [](float x) { return std::fabs(x); }) > 1e6f)
         continue;
       EXPECT_LT(round_trip_error(dtype, part),

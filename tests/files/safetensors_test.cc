@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Against the reference implementation's files
-// (tests/data/files, tests/data/models) and hand-made headers.
+// Safetensors files: the reference implementation's (tests/data/files, tests/data/models) and
+// hand-made headers.
 #include "files/safetensors.h"
 
 #include <cstring>
@@ -16,7 +16,7 @@ std::string file_text(const std::string& header, const std::string& data = {}) {
   return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + header + data;
 }
 
-// The header of one tensor "t" with these fields, over eight bytes of data.
+// The header of one tensor "t" with these fields, followed by eight bytes of data.
 std::string one_tensor(const std::string& fields) {
   return file_text("{\"t\":{" + fields + "}}", "01234567");
 }
@@ -67,7 +67,7 @@ TEST(Safetensors, WritesTheReferencesBytes) {
   const auto path = test_data("files/all_dtypes.safetensors");
   const auto file = SafetensorsFile::open(path);
   auto sources = sources_of(file.tensors());
-  std::reverse(sources.begin(), sources.end());  // the order given does not matter
+  std::reverse(sources.begin(), sources.end());  // the order of the sources does not matter
   write_safetensors(folder / "x", sources);
   EXPECT_TRUE(contents(folder / "x") == contents(path));
 }
@@ -123,31 +123,16 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatLacks) {
   const ScratchFolder folder;
   const std::vector<std::byte> bytes(18);
   const auto read = [&] { return std::span<const std::byte>(bytes); };
-  const auto write = [&](std::vector<TensorSource> tensors) {
-    write_safetensors(folder / "x", tensors);
+  const auto refuses = [&](const std::vector<TensorSource>& tensors, std::string_view reason) {
+    expect_error([&] { write_safetensors(folder / "x", tensors); }, ExitCode::kUsage, reason);
   };
-  expect_error(
-      [&] {
-        write({{"q", DType::kQ4_0, Shape{32}, read}});
-      },
-      ExitCode::kUsage, "does not support q4_0");
-  expect_error(
-      [&] {
-        write({{"", DType::kU8, Shape{18}, read}});
-      },
-      ExitCode::kUsage, "not a valid tensor name");
-  expect_error(
-      [&] {
-        write({{"__metadata__", DType::kU8, Shape{18}, read}});
-      },
-      ExitCode::kUsage, "not a valid tensor name");
-  expect_error([&] { write({{"\xff", DType::kU8, Shape{18}, read}}); }, ExitCode::kUsage, "UTF-8");
-  expect_error(
-      [&] {
-        write({{"a", DType::kU8, Shape{18}, read}, {"a", DType::kU8, Shape{18}, read}});
-      },
-      ExitCode::kUsage, "two tensors");
-  EXPECT_THROW(write({{"a", DType::kU8, Shape{17}, read}}), InternalError);  // our own fault
+  refuses({{"q", DType::kQ4_0, Shape{32}, read}}, "does not support q4_0");
+  refuses({{"", DType::kU8, Shape{18}, read}}, "not a valid tensor name");
+  refuses({{"__metadata__", DType::kU8, Shape{18}, read}}, "not a valid tensor name");
+  refuses({{"\xff", DType::kU8, Shape{18}, read}}, "UTF-8");
+  refuses({{"a", DType::kU8, Shape{18}, read}, {"a", DType::kU8, Shape{18}, read}}, "two tensors");
+  const std::vector<TensorSource> short_shape = {{"a", DType::kU8, Shape{17}, read}};
+  EXPECT_THROW(write_safetensors(folder / "x", short_shape), InternalError);  // a bug of the caller
   EXPECT_EQ(folder.count(), 0u);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files tests share: a folder that vanishes, the test data, and the check that an Error
-// says what it should.
+// Shared code of tests with files: a folder that is deleted at the end, the test data, and a check
+// of Errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ inline std::filesystem::path test_data(const std::string& name) {
   return std::filesystem::path(RIDGE_TEST_DATA) / name;
 }
 
-// A model that tools/fetch_models.sh fetches; tests skip when it is absent.
+// The path of a model that tools/fetch_models.sh fetches; tests skip if it is absent.
 inline std::filesystem::path fetched_model(const std::string& name) {
   const char* folder = std::getenv("RIDGE_MODELS");
   const char* home = std::getenv("HOME");
@@ -69,7 +69,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
   return std::as_bytes(std::span(values));
 }
 
-// `act` throws an Error of this code whose message holds `part`.
+// Expects `act` to throw an Error with this code and with `part` in its message.
 inline void expect_error(const std::function<void()>& act, ExitCode code, const std::string& part) {
   try {
     act();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an interrupted program takes away: all that is not committed, and nothing else.
+// An interrupted program removes all files that are not committed, and nothing else.
 #include "files/unfinished.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(Unfinished, IsForgottenWhenItIsGone) {
   EXPECT_EQ(contents(scratch / "file"), "another");
 }
 
-// What a program that was killed has left behind: nothing has it locked.
+// A killed program leaves files that no process has locked.
 TEST(Unfinished, OfAKilledProgramGoesAtTheNextWrite) {
   ScratchFolder scratch;
   write_plain(scratch / ".ridge-tmp-1-0", "half");

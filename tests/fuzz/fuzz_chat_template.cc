@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: the bytes are a chat template, then a conversation. Both are refused as wrong
-// use or rendered, in size bounded by the messages.
+// libFuzzer target: the bytes are a chat template, then a conversation. Both are either refused as
+// usage Errors or rendered, and the size of the output is bounded by the messages.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,9 @@ using ridge::text::ChatMessage;
 using ridge::text::ChatOptions;
 using ridge::text::ChatTemplate;
 
-constexpr size_t kMostAdded = 256;  // what a format adds per message, and to the whole
+constexpr size_t kMostAdded = 256;  // bytes that a format adds per message, and to the whole
 
-// Fields end with a zero byte; the first letter of a field is its role.
+// Fields end with a zero byte; the first letter of a field sets its role.
 std::vector<ChatMessage> conversation(std::string_view bytes) {
   std::vector<ChatMessage> messages;
   while (!bytes.empty()) {

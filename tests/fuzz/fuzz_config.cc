@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a model's configuration and tokenizer, in JSON or in GGUF's
-// metadata. They read and then serve, or are refused as a bad file.
+// libFuzzer target: any bytes as a model's configuration and tokenizer, in JSON or in GGUF
+// metadata. They are read and then used, or refused as a bad file.
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a GGUF file. They read, and then everything a user may ask for
-// works or is refused, or they throw a bad-file Error; anything else ends the program.
+// libFuzzer target: any bytes as a GGUF file. The file is read, and then every request of a user
+// works or is refused, or reading throws a bad-file Error; anything else ends the program.
 #include <cstddef>
 #include <cstdint>
 #include <span>

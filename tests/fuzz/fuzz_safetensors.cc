@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: any bytes as a safetensors file, and as JSON. They read, or throw a bad-file
+// libFuzzer target: any bytes as a safetensors file, and as JSON. They are read or cause a bad-file
 // Error; anything else ends the program.
 #include <cstddef>
 #include <cstdint>

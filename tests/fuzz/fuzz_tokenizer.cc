@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: the bytes are a tokenizer specification and a text for it. A specification is
-// refused as a bad file or serves any text: ids in range, valid UTF-8 from the stream, the text
-// back where the vocabulary covers it.
+// either refused as a bad file, or it works for any text: ids in range, valid UTF-8 from the
+// stream, and the original text from decoding if the vocabulary covers it.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -40,7 +40,8 @@ class Reader {
   std::string_view rest_;
 };
 
-// Vocabularies with all bytes, so that deep paths need no luck: flag bits choose.
+// Vocabularies with all bytes, chosen by flag bits, so that the fuzzer reaches deep paths without
+// luck.
 void add_all_bytes(TokenizerSpec& spec) {
   for (int byte = 0; byte < 256; ++byte) {
     bool pieces = spec.kind == TokenizerKind::kSentencePieceBpe;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the fuzz targets share: which exceptions are answers, and what ends the program.
+// Shared code of the fuzz targets: the allowed exceptions, and the checks that end the program.
 #pragma once
 
 #include "base/error.h"
 
 namespace ridge::fuzz {
 
-// Any other exception than an Error of this code ends the program.
+// Any exception except an Error with this code ends the program.
 template <typename Act>
 void allow_refusal(Act act, ExitCode code = ExitCode::kBadFile) {
   try {
@@ -23,7 +23,7 @@ inline void expect(bool condition) {
 // Reads every byte of a file's tensors.
 template <typename File>
 void read_tensors(const File& file) {
-  volatile unsigned sink = 0;  // keeps the reads
+  volatile unsigned sink = 0;  // prevents that the reads are optimized away
   for (const auto& tensor : file.tensors().all())
     for (const std::byte byte : tensor.bytes) sink = sink + static_cast<unsigned>(byte);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the builder refuses, and what it notes down by
-// itself: scopes, phases, origins, storage of outputs.
+// Errors of the builder, and the data that it records by itself: scopes, phases, origins, storage
+// of outputs.
 #include "graph/builder.h"
 
 #include <gtest/gtest.h>

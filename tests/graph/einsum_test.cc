@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Einsum notation: the classes of letters, and what is refused.
+// Einsum notation: the classes of letters, and errors.
 #include "graph/einsum.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pattern matcher: trees, captures, commuted operands, single readers, alternatives, what is
-// passed over, and what must not match.
+// The pattern matcher: trees, captures, commuted operands, single readers, alternatives, skipped
+// nodes, and non-matches.
 #include "graph/pattern.h"
 
 #include <gtest/gtest.h>
@@ -78,13 +78,13 @@ TEST_F(PatternTest, OneNameIsOneValue) {
   Pattern square = node_of(op(Pointwise::kMul), {any("a"), any("a")});
   EXPECT_FALSE(matches(square, ops::mul(b, x, x)).empty());
   EXPECT_TRUE(matches(square, ops::mul(b, x, y)).empty());
-  // The second way round must forget what the first one bound.
+  // The second order of operands must forget the bindings of the first.
   Pattern with_sum =
       node_of(op(Pointwise::kMul), {node_of(op(Pointwise::kAdd), {any("a"), any("b")}), any("a")});
   EXPECT_FALSE(matches(with_sum, ops::mul(b, ops::add(b, y, x), x)).empty());
   EXPECT_FALSE(matches(with_sum, ops::mul(b, x, ops::add(b, y, x))).empty());
   EXPECT_TRUE(matches(with_sum, ops::mul(b, ops::add(b, x, x), y)).empty());
-  // But for no name.
+  // But an empty name captures nothing.
   Pattern product = node_of(op(Pointwise::kMul), {any(""), any("")});
   EXPECT_FALSE(matches(product, ops::mul(b, x, y)).empty());
 }
@@ -117,7 +117,7 @@ TEST_F(PatternTest, RefusesOtherTrees) {
   EXPECT_TRUE(
       matches(node_of(op(Pointwise::kTanh), {sum(node_of(op(Pointwise::kExp), {any("b")}))}), root)
           .empty());
-  // Another number of operands.
+  // A different number of operands.
   EXPECT_TRUE(matches(node_of(op(Pointwise::kTanh), {any("a"), any("b")}), root).empty());
   EXPECT_THROW(matches(any("a"), root), InternalError);
 }
@@ -173,7 +173,7 @@ TEST_F(PatternTest, PrefersTheFirstAlternative) {
   EXPECT_EQ(found[0].values({"behind", "operand"}), (std::vector<ValueId>{x, tanh}));
   EXPECT_EQ(found[1].values({"whole", "operand"}), (std::vector<ValueId>{tanh, tanh}));
   EXPECT_EQ(matches(either_way, ops::unary(b, "exp", y)).size(), 1u);
-  // As a root too.
+  // Alternatives also work as the root.
   Pattern root = either({node_of(op(Pointwise::kTanh)), node_of(op(Pointwise::kExp))}).as("root");
   EXPECT_EQ(matches(root, tanh).at(0).value("root"), tanh);
   EXPECT_TRUE(matches(root, ops::add(b, x, y)).empty());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Legal graphs drawn from a seed, with the numbers to run them on: for properties that hold of
-// every graph. Functions are bounded, so that long chains stay in the range of bf16.
+// Legal graphs drawn from a seed, with input values, for properties that hold for every graph.
+// Functions are bounded, so that long chains stay in the range of bf16.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace ridge {
 struct RandomGraphOptions {
   int nodes = 12;
   bool views = true;       // slice, transpose, reshape, broadcast
-  bool primitives = true;  // products, sums, softmax, concat
-  bool bf16 = false;       // some operands, and casts on the way
+  bool primitives = true;  // GEMMs, sums, softmax, concat
+  bool bf16 = false;       // some bf16 operands, and casts inside the graph
   bool updates = false;    // states that are added to in place
   bool scopes = false;
 };
@@ -44,7 +44,7 @@ class RandomGraph {
   bool chance(int one_in) { return pick(static_cast<size_t>(one_in)) == 0; }
   const Shape& shape(ValueId value) const { return graph_.shape(value); }
   ValueId any() { return pool_[static_cast<size_t>(pick(pool_.size()))]; }
-  // Later values more often: graphs grow long rather than wide.
+  // Prefers later values, so that graphs become long rather than wide.
   ValueId recent() {
     return chance(3) ? any()
                      : pool_[pool_.size() - 1 -
@@ -79,8 +79,8 @@ class RandomGraph {
     add_update();
   }
 
-  // Another value of the same type, through a broadcast
-  // or a cast where there is none; else the value itself.
+  // Another value of the same type, through a broadcast or a cast if there is none; otherwise the
+  // value itself.
   ValueId partner(ValueId x) {
     for (int tries = 0; tries < 8; ++tries) {
       ValueId y = any();
@@ -147,7 +147,7 @@ class RandomGraph {
     }
   }
 
-  // The same elements with one axis split or two joined.
+  // A shape with the same elements, with one axis split or two axes merged.
   Shape reshaped(const Shape& from) {
     std::vector<int64_t> dims = from.to_vector();
     size_t axis = static_cast<size_t>(pick(dims.size()));
@@ -208,7 +208,7 @@ class RandomGraph {
         einsum = "nf,nd->fd";
       else
         continue;
-      // Bounded again: products of products would run out of range.
+      // Bounded again, because products of products would exceed the range.
       return keep(ops::unary(builder_, "tanh", ops::matmul(builder_, einsum, x, y)));
     }
   }
@@ -221,7 +221,7 @@ class RandomGraph {
     keep(builder_.call("accumulate", {builder_.state(label, total), x}));
   }
 
-  // Some values in the middle, and always the last.
+  // Some values from the middle, and always the last.
   void choose_outputs() {
     for (ValueId value : pool_)
       if (graph_.value(value).producer != kNoNode && (value == pool_.back() || chance(5)))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: which sites they take, where their nodes stand, and what of the old nodes goes.
+// Rewrite rules: the matched sites, the position of the new nodes, and the removal of the old
+// nodes.
 #include "graph/rewrite_rule.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ class RewriteRuleTest : public testing::Test {
     for (const Node& node : made.nodes) text += (text.empty() ? "" : " ") + node.op->name;
     return text;
   }
-  // The root becomes another op of what the pattern captured as "a".
+  // Replaces the root by another op on the value that the pattern captured as "a".
   static RewriteRule becomes(Pattern pattern, const char* name) {
     return {std::move(pattern), {}, [name](Rewriter& rewriter, const Match& match) {
               auto derive = rewriter.builder().derive(match.from(), "", Phase::kForward);
@@ -59,8 +60,9 @@ TEST_F(RewriteRuleTest, TheFirstRuleComesFirst) {
   graph.outputs = {ops::unary(b, "exp", ops::unary(b, "tanh", x)), ops::unary(b, "tanh", x)};
   RewriteRule both = becomes(exp_of_tanh(), "sigmoid");
   RewriteRule alone = becomes(node_of(op(Pointwise::kTanh), {any("a")}), "silu");
+  // `both` removes the inner tanh, so `alone` replaces only the other one. Without `both`, `alone`
+  // replaces the two of them.
   EXPECT_EQ(rewritten(std::array{both, alone}), "sigmoid silu");
-  // Then no tanh is left for the other; the pattern sees the old graph.
   EXPECT_EQ(rewritten(std::array{alone}), "silu exp silu");
 }
 
@@ -75,7 +77,8 @@ TEST_F(RewriteRuleTest, TakesTheFirstWayThatHolds) {
   EXPECT_EQ(rewritten(std::array{rule}), "add");
 }
 
-// A sum that is read between the sum and the norm of it: the new node stands where the sum stood.
+// A sum with another reader between the sum and its norm: the new node takes the position of the
+// sum.
 class PlaceTest : public RewriteRuleTest {
  protected:
   static RewriteRule add_rms_norm() {
@@ -104,13 +107,13 @@ TEST_F(PlaceTest, StandsBeforeOtherReaders) {
 }
 
 TEST_F(PlaceTest, NotBeforeWhatItReads) {
-  ValueId weight =
-      ops::unary(b, "exp", b.parameter("w", {DType::kF32, {3}}));  // made after the sum
+  // Computed after the sum.
+  ValueId weight = ops::unary(b, "exp", b.parameter("w", {DType::kF32, {3}}));
   graph.outputs = {b.call_all("rms_norm", {sum, weight}, {{"eps", 1e-5}})[0]};
   EXPECT_EQ(rewritten(std::array{add_rms_norm()}), "add exp rms_norm");
 }
 
-// An update in place is never dropped for want of readers: it goes only with what replaces it.
+// An update in place is never removed as dead. It is removed only together with its replacement.
 TEST_F(RewriteRuleTest, ReplacedUpdatesGo) {
   ValueId state = b.state("s", {DType::kF32, {2, 3}});
   ValueId updated = b.call("accumulate", {state, x});

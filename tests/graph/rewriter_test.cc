@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rewriter: copies, replacements, dropped values, dead nodes, orders.
+// The rewriter: copies, replacements, dropped values, dead nodes, order of nodes.
 #include "graph/rewriter.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Rewriter, CopiesEveryLiveNode) {
     Graph copy = Rewriter(old, ops::table()).run(kCopyAll);
     verify(copy);
     expect_same_meaning(random, copy);
-    // A second copy has nothing left to lose, not even an id.
+    // A second copy is identical; not even ids change.
     EXPECT_EQ(print(copy), print(Rewriter(copy, ops::table()).run(kCopyAll)));
     EXPECT_EQ(print(copy), print(without_dead_nodes(copy)));
   }
@@ -57,7 +57,7 @@ TEST(Rewriter, DropsDeadNodesButKeepsUpdatesAndNames) {
   EXPECT_EQ(ops_left, (std::vector<std::string>{"sigmoid", "accumulate", "neg"}));
   EXPECT_NE(live.find("unread"), kNoValue);
   EXPECT_NE(unread, kNoValue);
-  EXPECT_EQ(live.origins.size(), graph.origins.size());  // records stay: ids must not move
+  EXPECT_EQ(live.origins.size(), graph.origins.size());  // records stay: ids must not change
 }
 
 TEST(Rewriter, ReplacesAndDrops) {
@@ -101,7 +101,7 @@ TEST(Rewriter, RefusesOtherTypesAndEarlyReads) {
   EXPECT_EQ(rewriter.map(first), narrow);
 }
 
-// A dropped value that is still read is a fault of the pass, not a graph with a hole.
+// Dropping a value that is still read is an error of the pass.
 TEST(Rewriter, RefusesToDropWhatIsRead) {
   Graph graph;
   Builder b(graph, ops::table());

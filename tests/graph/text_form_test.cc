@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The text form: what is printed parses back to the same text, and no text makes the parser do
-// anything but answer or throw an Error that says where.
+// The text form: printed graphs parse back to the same text, and for any text the parser returns a
+// graph or throws an Error with the position.
 #include "graph/text_form.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 Graph parse(std::string_view text) { return parse_graph(text, ops::table()); }
 
-// The message of the Error that a text is refused with, or "" where it is none.
+// The message of the Error for a text, or "" if it parses.
 std::string refusal(std::string_view text) {
   try {
     parse(text);
@@ -51,7 +51,7 @@ TEST(TextForm, RandomGraphsComeBack) {
     Graph back = parse(text);
     ASSERT_EQ(text, print(back)) << seed;
     verify(back);
-    // Ids in the text need not be ids in the graph; what it computes is the same.
+    // Ids in the text may differ from ids in the graph, but its results are the same.
     std::vector<Tensor64> want = ops::ReferenceRun(random.graph(), random.named()).outputs();
     std::vector<Tensor64> got = ops::ReferenceRun(back, random.named()).outputs();
     for (size_t o = 0; o < want.size(); ++o) ASSERT_EQ(want[o].data, got[o].data) << seed;
@@ -72,7 +72,8 @@ TEST(TextForm, AttributesOfEveryTypeComeBack) {
   EXPECT_EQ(text, print(parse(text)));
 }
 
-// A default is unsaid however it was read; what equals it but for the sign of a zero is said.
+// Defaults are not printed, however they were written in the text. A value that differs from the
+// default only in the sign of zero is printed.
 TEST(TextForm, DefaultsAreLeftOut) {
   auto text = [](const std::string& attrs) {
     return "%0 = input f32[2,3] \"x\"\n%1 = parameter f32[3] \"w\"\n"
@@ -105,15 +106,15 @@ TEST(TextForm, EveryTruncationIsRefused) {
   RandomGraph random(4, {.nodes = 12, .bf16 = true, .updates = true, .scopes = true});
   std::string text = print(random.graph());
   ASSERT_EQ(refusal(text), "");
-  // Up to where only ids of outputs that may be left out are missing.
+  // Up to the position from which only optional ids of outputs are missing.
   size_t end = text.rfind("return") + 6;
   for (size_t size = 0; size < end; ++size)
     ASSERT_NE(refusal(text.substr(0, size)), "") << text.substr(0, size);
   for (size_t size = end; size <= text.size(); ++size) refusal(text.substr(0, size));
 }
 
-// Whatever is done to a text, parsing ends with a graph or an Error; a graph that passes the
-// verifier is printable.
+// For any change of a text, parsing ends with a graph or an Error, and a graph that passes the
+// verifier can be printed.
 TEST(TextForm, DamagedTextNeverCrashes) {
   Random random(3);
   int refused = 0, parsed = 0;

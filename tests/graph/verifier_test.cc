@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The verifier: each rule of its table, and the rules
-// about whole graphs, broken once and reported by name.
+// The verifier: each rule of its table, and the rules about whole graphs, is broken once and must
+// be reported by name.
 #include "graph/verifier.h"
 
 #include <gtest/gtest.h>
@@ -81,7 +81,7 @@ TEST(Verifier, OtherWaysToBreakARule) {
   EXPECT_NE(violation(graph).find("not sorted and distinct"), std::string::npos);
 }
 
-// Reads of a buffer after an update in place, through `read` of its old version.
+// Reads a buffer after an update in place, through `read` of its old version.
 std::string stale_read(const std::function<ValueId(Builder&, ValueId)>& read_before_update) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -129,7 +129,7 @@ TEST(Verifier, RefusesToReturnAnOverwrittenVersion) {
             std::string::npos);
 }
 
-// A product onto a temporary in place ends that temporary.
+// Accumulating a GEMM onto a temporary in place ends that temporary.
 TEST(Verifier, RefusesReadsOfAnAccumulatedTemporary) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -151,10 +151,10 @@ TEST(Verifier, ReportsALostOrigin) {
     EXPECT_STREQ(error.what(),
                  "[verifier] no_lost_origin: exp '2' in '' (forward) is gone after the rewrite");
   }
-  // A node may stand for several.
+  // A node may have several origins.
   after.nodes[2].from = {{0, Phase::kForward}, {2, Phase::kForward}};
   verify_origins(before, after);
-  // The phase is part of it.
+  // The phase is part of the origin.
   after.nodes[2].from = {{0, Phase::kForward}, {2, Phase::kBackward}};
   EXPECT_THROW(verify_origins(before, after), InternalError);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run of small says of itself: kernels fill the step, looking costs little, and memory is
-// what was predicted. What it takes in time is no part of it.
+// The accounting of a run of the preset small: kernels fill the step, instrumentation costs little,
+// and memory is as predicted. The time that the run takes is not tested.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kLeastAttributed = 0.98;
 constexpr double kMostClockCost = 0.01;
-// Of the resident peak: what libraries keep for themselves.
+// Tolerance for the resident peak: memory that libraries keep for themselves.
 constexpr double kResidentShare = 0.05;
 constexpr int64_t kResidentBytes = 64 << 20;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another program's work on our cores is seen; our own is not taken for it.
+// Another program's work on our cores is measured; our own work is not counted.
 #include "measure/cpu_load.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TEST(CpuLoad, SeesOtherPrograms) {
   double share = load.others_share();
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  // A core's worth if this program may use one, less as it may use more.
+  // One core's worth if this program may use only one core, and a smaller share if it may use more.
   EXPECT_GE(share, 0.5 / std::thread::hardware_concurrency());
   EXPECT_LE(share, 1);
 }
@@ -45,7 +45,7 @@ TEST(CpuLoad, DoesNotCountOurOwnWork) {
   work(1e9);
   double own_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   double wall_s = (now_ns() - begin_ns) * 1e-9;
-  // The counters move in ticks of 10 ms a core.
+  // The counters move in ticks of 10 ms per core.
   EXPECT_LE(load.others_share(), 1 - own_s / (wall_s * cores) + 0.03);
 }
 

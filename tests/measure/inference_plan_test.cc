@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans of prefill and decode: the same numbers as a session's that runs them, published
-// accounting, and a data sheet's limits.
+// Plans of prefill and decode: the same numbers as for a session that runs them, published
+// accounting, and the limits of a data sheet.
 #include "measure/inference_plan.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace ridge::measure {
 namespace {
 
 void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
-  // The same terms; those of one graph are added together or apart.
+  // The same terms, added in another order.
   EXPECT_NEAR(plan.predicted_ns, run.predicted_ns, 1e-12 * run.predicted_ns);
   EXPECT_GT(plan.predicted_ns, 0);
   EXPECT_EQ(plan.launches, run.launches);
@@ -31,7 +31,7 @@ void expect_same(const record::RunRecord& plan, const record::RunRecord& run) {
   EXPECT_EQ(plan.setting.str(), run.setting.str());
 }
 
-// Prompts that chunks cut in the middle, with windows shorter than they are.
+// Prompts that chunks cut in the middle, with windows shorter than the prompts.
 TEST(PhasePlan, IsThePredictionOfTheSessionThatRuns) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("a10"));
   for (const char* name : {"llama_fp32", "gemma3_bf16"}) {
@@ -90,20 +90,20 @@ TEST_F(SevenBillion, CountsWhatIsPublished) {
   PhasePlan one = plan(1, 2048);
   const record::RunRecord& decode = one.records.decode;
   EXPECT_EQ(decode.parameters, 6'738'415'616);
-  // Half a MiB of keys and values a token in 16 bits: 2 x 32 layers x 4096 x 2 bytes.
+  // Half a MiB of keys and values per token in 16 bits: 2 x 32 layers x 4096 x 2 bytes.
   EXPECT_EQ(decode.cache_bytes, int64_t{2048} << 19);
-  // All but the table that is looked up, in bf16; norms stay fp32.
+  // Everything except the embedding table in bf16; norms stay fp32.
   const int64_t norms = (2 * 32 + 1) * 4096;
   const int64_t matrices = decode.parameters - norms - int64_t{32000} * 4096;
   EXPECT_GE(decode.weight_bytes, 2 * matrices + 4 * norms);
   EXPECT_LE(decode.weight_bytes, 2 * decode.parameters + 4 * norms);
-  // 2 FLOPs a parameter and token, and those of scores and sums.
+  // 2 FLOPs per parameter and token, and those of attention scores and weighted sums.
   const int64_t attention = 4 * int64_t{32} * 4096 * 2048;
   EXPECT_EQ(decode.palm_flops(), 2 * matrices + attention);
 }
 
-// Decode can take no less than its bytes at the sheet's bandwidth, and on one stream of products no
-// kernel but memory's limit should matter.
+// Decode cannot take less time than its bytes at the sheet's bandwidth. With kernels one after the
+// other, memory bandwidth should be the only limit that matters.
 TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   const double sheet_bytes_per_ns = 4800;
   double last_ns = 0;
@@ -120,8 +120,8 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   PhasePlan one = plan(1, 2048);
   const record::RunRecord& prefill = one.records.prefill;
   const double least_ns = static_cast<double>(prefill.palm_flops()) / 989.5e3;
-  // Attention's hidden half is not computed. A data sheet's plan assumes 0.7 of it for products and
-  // half of that for attention's, and the prompt goes through in four chunks.
+  // The masked half of attention is not computed. A plan from a data sheet assumes 0.7 of its peak
+  // for GEMMs and half of that for attention, and the prompt is computed in four chunks.
   EXPECT_GE(prefill.predicted_ns, 0.95 * least_ns);
   EXPECT_LE(prefill.predicted_ns, 3 * least_ns);
 }

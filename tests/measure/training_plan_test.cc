@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans for machines that are not here: down the ladder a step is predicted to take less time on
-// each of them, and no pass makes products.
+// Plans for other machines: on each of them, the predicted time of a step decreases from level to
+// level, and no pass adds GEMMs.
 #include <gtest/gtest.h>
 
 #include "backends/null/null_backend.h"
@@ -12,8 +12,8 @@
 namespace ridge::measure {
 namespace {
 
-// Fused attention forms its scores again: where fp32 products are slow beside memory that costs
-// more than the scores' bytes did, 1.2% of a step at most.
+// Fused attention computes its scores again. On machines with slow fp32 GEMMs, this may cost more
+// than the saved bytes of the scores, by at most 1.2% of a step.
 constexpr double kMostMoreFlops = 1.05;
 constexpr double kMostMoreTime = 1.015;
 

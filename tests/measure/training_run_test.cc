@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One measured run: what its record holds and how its parts add up.
+// One measured run: the contents of its record, and the sums of its parts.
 #include "measure/training_run.h"
 
 #include <gtest/gtest.h>
@@ -56,10 +56,10 @@ TEST(Experiment, StepsAlternateAndTheLossesAreThoseOfATrainer) {
   train::Trainer trainer(e.config, e.step, e.selection, *backend);
   train::WorkshopData data = train::workshop_data(trainer);
   train::losses(trainer, data, 2);
-  EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // to the bit
+  EXPECT_EQ(run.losses, train::losses(trainer, data, 9));  // bit for bit
 }
 
-// Half of the first 16 steps, then two of 64, each beside a plain one.
+// Half of the first 16 steps, then two of each 64, each next to a plain one.
 TEST(Experiment, LongRunsAreSampled) {
   TrainingExperiment e = small_experiment("baseline");
   e.steps = 131;
@@ -91,7 +91,7 @@ TEST(Experiment, RoundsMakeTheSameStepsAsOneRun) {
   EXPECT_EQ(rounds, 3);  // of 9 steps
   EXPECT_TRUE(baseline.is_done());
   record::RunRecord record = fused.record();
-  EXPECT_EQ(record.losses, whole.losses);  // to the bit
+  EXPECT_EQ(record.losses, whole.losses);  // bit for bit
   EXPECT_EQ(record.plain_wall_ns.size(), whole.plain_wall_ns.size());
   EXPECT_EQ(record.step.wall_samples_ns.size(), whole.step.wall_samples_ns.size());
   EXPECT_EQ(record.memory.allocated_bytes, whole.memory.allocated_bytes);
@@ -126,7 +126,7 @@ TEST(Experiment, TheRecordAddsUpAndAgreesWithThePlan) {
   }
 }
 
-// A step of three micro-batches asks for three times the model's work of one.
+// A step of three micro-batches has three times the model's work of one.
 TEST(Experiment, ModelWorkScalesWithMicroBatches) {
   auto backend = cpu_backend(1);
   auto macs = [&](int64_t micro_batches) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// config.json in Hugging Face's key names: files that transformers wrote, old and new spellings,
-// and hostile values.
+// config.json with Hugging Face's key names: files written by transformers, old and new spellings,
+// and malicious values.
 #include "models/config_json.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Presets against the workshop's published sizes, and configurations that are none.
+// Presets against the workshop's published sizes, and invalid configurations.
 #include "models/config.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(Presets, AreValidAndNamed) {
   }
 }
 
-// An untied head has a table of its own.
+// An untied head has its own table.
 TEST(Parameters, CountBothTablesOfAnUntiedHead) {
   ModelConfig config = preset("tiny").config;
   int64_t tied = config.parameters();

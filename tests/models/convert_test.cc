@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models between formats: what comes back is what went in, bit for bit where no type changes; what
-// cannot be written is refused and leaves nothing. Logits of converted models are tests/serve's
-// business, other programs the slow tests'.
+// Conversion between formats: models survive a round trip, bit for bit if no type changes. Errors
+// leave no files behind. tests/serve tests the logits of converted models, and the slow tests test
+// them in other programs.
 #include "models/convert.h"
 
 #include <cmath>
@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 fs::path small(const std::string& name) { return files::test_data("models/" + name); }
 
-// Equal but for the form of the format and its name.
+// Equal except for the file format and the name.
 void expect_same_model(const ModelConfig& a, const ModelConfig& b) {
   EXPECT_EQ(a.family, b.family);
   EXPECT_EQ(a.parameters(), b.parameters());
@@ -74,8 +74,8 @@ TEST_P(SmallModels, ComeBackFromGgufBitForBit) {
   EXPECT_EQ(back.tensors().all().size(), model.tensors().all().size());
 }
 
-// Row 2i + j of a head in GGUF is row i + j E/2 of Hugging
-// Face's, for weights of q and k and nothing else.
+// Row 2i + j of a head in GGUF is row i + j E/2 in Hugging Face's format, for the weights of q and
+// k only.
 TEST_P(SmallModels, PutRowsAndNormsWhereGgufWantsThem) {
   ModelFile model = ModelFile::open(small(GetParam()));
   convert_to_gguf(model, folder_ / "model.gguf", {.type = DType::kF32});
@@ -107,13 +107,13 @@ TEST_P(SmallModels, PutRowsAndNormsWhereGgufWantsThem) {
     EXPECT_EQ(b[i], a[i] + (c.family == Family::kGemma3 ? 1.0f : 0.0f));
 }
 
-// Rows of 64 and 96 are no whole super-blocks, of 172 no whole blocks; all types are taken, and the
-// error is the type's.
+// Rows of 64 and 96 elements are not whole super-blocks, and rows of 172 not whole blocks. All
+// types are accepted, and the error is that of the type.
 TEST_P(SmallModels, TakeEveryType) {
   ModelFile model = ModelFile::open(small(GetParam()));
   struct Case {
     DType type;
-    double error;  // relative, root mean square: what the type leaves of normal values
+    double error;  // relative root mean square error of the type on normally distributed values
   };
   for (const Case& each :
        {Case{DType::kQ2_K, 0.262}, Case{DType::kQ3_K, 0.145}, Case{DType::kQ4_K, 0.0707},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Models for tests that need their extents alone.
+// Models for tests that need only their extents.
 #pragma once
 
 #include <array>
@@ -11,7 +11,8 @@
 
 namespace ridge::models {
 
-// A Llama of the extents V, D, L, H, K, E, F and its longest context; all else is the default.
+// A Llama with the extents V, D, L, H, K, E, F and its context length; everything else is the
+// default.
 inline ModelConfig llama_shape(const std::string& name, const std::array<int64_t, 8>& extents) {
   ModelConfig c;
   c.name = name;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Llama graph against Hugging Face transformers: the same weights
-// and ids give the logits that it computed. In double, by the ops'
-// references, so that what differs is the model and not a kernel.
+// The Llama graph against Hugging Face transformers: with the same weights and ids, it has the same
+// logits. It runs in double by the ops' references, so that a difference comes from the model and
+// not from a kernel.
 #include "models/forward_graph.h"
 
 #include <gtest/gtest.h>
@@ -150,7 +150,7 @@ TEST(TrainingGraph, ReturnsTheLossOfItsLogits) {
   EXPECT_NEAR(run[forward.loss][0], sum / 4, 1e-12);
 }
 
-// A token sees itself and those before it in its own sequence, nothing else.
+// A token attends to itself and to the tokens before it in its own sequence, and to nothing else.
 TEST(TrainingGraph, IsCausalAndKeepsSequencesApart) {
   TestModel model("llama_fp32");
   std::vector<double> before = model.logits();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whole models that are wrong: each key of the configuration at its extremes, tensors missing and
-// of other shapes, and headers with bytes changed. All open, or throw a bad-file Error that names
-// the field. The formats below are tests/files' business, tokenizers tokenizer_hostile_test's.
+// Invalid models: each key of the configuration at its extremes, missing tensors, tensors of other
+// shapes, and headers with changed bytes. Each opens or throws a bad-file Error that names the
+// field. tests/files covers the formats, and tokenizer_hostile_test.cc tokenizers.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -22,8 +22,8 @@ namespace {
 using files::FileTensor;
 using files::GgufValue;
 
-// All that happens before weights are read: the
-// configuration, then each tensor that the graph asks for.
+// Everything that happens before weights are read: the configuration, then each tensor that the
+// graph needs.
 void read_model(const files::GgufFile& file) {
   ModelConfig config = config_of_gguf(file);
   InferenceShape shape;
@@ -49,7 +49,7 @@ bool reads_or_refuses(const std::function<void()>& read, const std::string& muta
   return false;
 }
 
-// A small model as GGUF, and what is written in its place.
+// A small model as GGUF, and replacements in it.
 class SmallGguf {
  public:
   explicit SmallGguf(const char* name) {
@@ -121,7 +121,7 @@ TEST_P(HostileModel, EachKeyAtItsExtremes) {
     }
   }
   EXPECT_GT(refused, 100);
-  EXPECT_GT(read, 5);  // some are legal: another number of RoPE's base, true where nothing looks
+  EXPECT_GT(read, 5);  // some are legal: another base of RoPE, or true in a field that is not read
 }
 
 TEST_P(HostileModel, ExtremesAreNamedByTheirKey) {
@@ -157,19 +157,19 @@ TEST_P(HostileModel, MissingAndMisshapenTensorsAreNamed) {
   for (size_t i = 0; i < model.tensors().size(); ++i) {
     std::vector<files::TensorSource> tensors = model.tensors();
     std::string name = tensors[i].name;
-    // Both are ways to say something else: a tied head, no scaling.
+    // Without these tensors the model is still valid: it has a tied head or no scaling.
     bool is_optional = name == "output.weight" || name == "rope_freqs.weight";
     files::TensorSource kept = tensors[i];
     tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i));
     if (!is_optional)
       files::expect_error([&] { model.read_with(tensors); }, ExitCode::kBadFile, name);
-    // The same bytes as a shape of one more dimension.
+    // The same bytes with one more dimension.
     std::vector<int64_t> dims = kept.shape.to_vector();
     dims.insert(dims.begin(), 1);
     kept.shape = Shape(dims);
     tensors.insert(tensors.begin() + static_cast<std::ptrdiff_t>(i), kept);
     files::expect_error([&] { model.read_with(tensors); }, ExitCode::kBadFile, name);
-    // Numbers that are no floats.
+    // Integers instead of floats.
     if (kept.shape.rank() == 2) continue;
     tensors[i] = model.tensors()[i];
     tensors[i].dtype = DType::kI32;
@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(All,
                          HostileModel,
                          testing::Values("llama_fp32", "llama3_bf16_sharded", "gemma3_bf16"));
 
-// The keys of the real models' configurations lie in the first bytes, in front of the vocabulary.
+// The keys of the real models' configurations are at the beginning, before the vocabulary.
 TEST(HostileRealModels, MutatedHeaders) {
   int files_read = 0;
   for (const char* name : {"SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"}) {
@@ -242,7 +242,7 @@ TEST(HostileRealModels, MutatedHeaders) {
     };
     constexpr size_t kKeys = 1024;
     for (size_t i = 0; i < kKeys; i += 2) flip(i, 1 << (i / 2 % 8));
-    // And of the last tensors' entries.
+    // Also the entries of the last tensors.
     for (size_t i = header - 512; i < header; i += 2) flip(i, 255);
     EXPECT_GT(refused, 250) << name;
   }

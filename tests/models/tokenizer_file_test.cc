@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers out of model files: the real models' ids against llama.cpp's, tokenizer.json against
-// Hugging Face's tokenizers package, each format written and read back.
+// Tokenizers from model files: the real models' ids against llama.cpp's, tokenizer.json against
+// Hugging Face's tokenizers package, and round trips of each format.
 #include "models/tokenizer_file.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using text::PreTokenizer;
 using text::TokenizerKind;
 using text::TokenType;
 
-// A fetched model's file and llama.cpp's ids for it.
+// The file of a fetched model and llama.cpp's ids for it.
 struct RealModel {
   const char* file;
   const char* expected;
@@ -53,14 +53,14 @@ TEST_P(RealTokenizer, IdsAgreeWithLlamaCpp) {
   expect_published_ids(tokenizer, GetParam().expected);
 }
 
-// Through tokenizer.json, where scores become merges and merges scores again.
+// Through tokenizer.json, which turns scores into merges and back.
 TEST_P(RealTokenizer, HuggingFaceFilesKeepTheIds) {
   TokenizerFile file = read_tokenizer(path_);
   files::ScratchFolder folder;
   write_files(folder, tokenizer_files(file.spec, file.chat_template));
   TokenizerFile back = read_tokenizer(folder.path());
   EXPECT_EQ(back.spec.tokens, file.spec.tokens);
-  // tokenizer.json names the unknown token, whatever type the other file gave it.
+  // tokenizer.json always names the unknown token, regardless of its type in the other file.
   if (file.spec.unknown != text::kNoToken && file.spec.kind == TokenizerKind::kSentencePieceBpe)
     file.spec.types[static_cast<size_t>(file.spec.unknown)] = TokenType::kUnknown;
   EXPECT_EQ(back.spec.types, file.spec.types);
@@ -114,7 +114,7 @@ TEST_P(HuggingFaceTokenizer, IdsAgreeWithItsOwnPackage) {
     const std::string text = expected["texts"][i];
     Ids ids = tokenizer.encode(text, {.parse_special = true});
     EXPECT_EQ(ids, expected["ids"][i].get<Ids>()) << text;
-    // The tokens of a text that the vocabulary covers give it back.
+    // Decoding the tokens of a text that the vocabulary covers returns the text.
     EXPECT_TRUE(tokenizer.covers_all_bytes());
     EXPECT_EQ(tokenizer.decode(ids, {.special = true}), text);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of tokenizer files share: writing them, and comparing what was read. No tests.
+// Shared code of the tests of tokenizer files: writing them, and comparing the result of reading.
+// No tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ inline void write_files(const files::ScratchFolder& folder,
   for (const auto& [name, text] : all) files::write_plain(folder / name, text);
 }
 
-// The lists of a GGUF tokenizer and nothing else.
+// Sets only the lists of a GGUF tokenizer.
 inline void set_lists(files::GgufWriter& writer, const text::TokenizerSpec& spec) {
   using files::GgufValue;
   writer.set("tokenizer.ggml.tokens", GgufValue::list(std::span<const std::string>(spec.tokens)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokenizers out of files that are wrong: each field at its extremes, and the real models' headers
-// with bytes changed. All read, or throw a bad-file Error of one line.
+// Tokenizers from invalid files: each field at its extremes, and the real models' headers with
+// changed bytes. Each is read or throws a bad-file Error of one line.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -22,7 +22,7 @@ void expect_refused(const std::function<void()>& act, const std::string& part) {
   files::expect_error(act, ExitCode::kBadFile, part);
 }
 
-// A good SentencePiece tokenizer with one key set otherwise.
+// A valid SentencePiece tokenizer with one key changed.
 std::filesystem::path with(const files::ScratchFolder& folder, const char* key, GgufValue value) {
   files::GgufWriter writer;
   TokenizerFile file = read_tokenizer(files::test_data("models/tokenizers/gemma"));
@@ -102,10 +102,10 @@ TEST(HostileTokenizer, JsonFieldsAreNamed) {
   refused("/post_processor", {{"type", "BertProcessing"}}, "post_processor.type");
 }
 
-// Bytes of the header, changed one after another; tensors are not looked at.
+// Changes bytes of the header one after another; tensors are not read.
 void mutate(const std::filesystem::path& path, uint32_t seed, int rounds) {
   const auto file = files::GgufFile::open(path);
-  // The start, where keys, types and counts lie, and what follows at random places.
+  // The beginning, with keys, types and counts, and random places after it.
   const auto whole = file.mapping()->bytes();
   std::vector<std::byte> bytes(whole.begin(), whole.end());
   std::mt19937 random(seed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Numbers for the samples that ops give of themselves, drawn from a seed and already rounded to the
-// sample's element type, so that a kernel and the double reference start from the same values.
+// Values for the ops' samples, drawn from a seed and already rounded to the sample's element type,
+// so that a kernel and the double reference start from the same values.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ridge::ops {
 
-// The nearest value that the element type holds.
+// The nearest value that the element type can represent.
 inline double rounded(double value, DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -37,7 +37,7 @@ inline double draw_normal(Random& random) {
   return radius * std::cos(2 * std::numbers::pi * static_cast<double>(random.uniform()));
 }
 
-// One in eight ids and labels is -1, "none", where the sample has room for it.
+// One in eight ids and labels is -1, "none", if the sample is large enough.
 inline double draw_id(Random& random, double bound, size_t count) {
   if (count > 4 && random.below(8) == 0) return -1;
   return random.below(static_cast<uint32_t>(bound));
@@ -51,7 +51,7 @@ inline Tensor64 draw(const Type& type, const Fill& fill, Random& random) {
       case Fill::kNormal:
         value = fill.parameter * draw_normal(random);
         break;
-      // Away from zero: roots and quotients are smooth there.
+      // Away from zero, where roots and quotients are smooth.
       case Fill::kPositive:
         value = 0.25 + std::abs(draw_normal(random));
         break;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What holds for every op in the table: its description is complete, its counts and shapes agree
-// with each other, and a composite does what its expansion does.
+// Properties of every op in the table: its description is complete, its counts and shapes are
+// consistent, and a composite is equal to its expansion.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -14,7 +14,7 @@
 namespace ridge {
 namespace {
 
-// A graph of one node for a case: operands that the op updates are states.
+// A graph of one node for a case. Operands that the op updates become states.
 Graph graph_of(const Op& op, const Case& sample, ops::NamedTensors& named) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -53,7 +53,7 @@ TEST(OpTable, EachOpIsDescribed) {
     EXPECT_NE(op->infer, nullptr) << op->name;
     EXPECT_EQ(op->kind == OpKind::kView, op->view != nullptr) << op->name;
     EXPECT_EQ(op->kind == OpKind::kComposite, op->expand != nullptr) << op->name;
-    // What costs says how much; a view costs nothing.
+    // Every op with a cost has a formula for it; a view costs nothing.
     EXPECT_EQ(op->formula.empty(), op->kind == OpKind::kView) << op->name;
     EXPECT_FALSE(op->kind == OpKind::kView && op->work != nullptr) << op->name;
     EXPECT_TRUE(op->operands.most < 0 || op->operands.least <= op->operands.most) << op->name;
@@ -108,9 +108,9 @@ TEST(OpTable, OutputsOfUpdatesHaveTheTypeOfTheirInput) {
   }
 }
 
-// In double, where nothing rounds, a composite and its expansion are one function.
+// In double, without rounding, a composite and its expansion are the same function.
 TEST(OpTable, CompositesAreTheirExpansion) {
-  constexpr double kRounding = 1e-12;  // of the largest result
+  constexpr double kRounding = 1e-12;  // relative to the largest result
   int composites = 0;
   for (const Op* op : ops::table().all()) {
     if (op->kind != OpKind::kComposite) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a graph in double precision by its ops' references: what the graph means, with no kernel, no
-// planner and no rounding. Element types are kept but never rounded to.
+// Runs a graph in double precision by its ops' references, without kernels, planner or rounding.
+// Element types are kept, but values are never rounded to them.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ using NamedTensors = std::map<std::string, Tensor64>;
 
 class ReferenceRun {
  public:
-  // Changes a value before others read it.
+  // Changes a value before other nodes read it.
   using Disturbance = std::function<void(Tensor64&)>;
 
-  // `named` holds every value of the graph without a producer.
+  // `named` must hold every value of the graph without a producer.
   ReferenceRun(const Graph& graph, const NamedTensors& named, Disturbance disturbance = {})
       : graph_(graph), values_(graph.values.size()), disturbance_(std::move(disturbance)) {
     for (size_t i = 0; i < values_.size(); ++i) {
@@ -46,7 +46,7 @@ class ReferenceRun {
     return outputs;
   }
 
-  // Named values after the run: the last version of each.
+  // Named values after the run, each in its last version.
   NamedTensors stored() const {
     std::vector<ValueId> root(values_.size(), kNoValue);
     NamedTensors stored;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Layouts of views against brute force: the addresses that a chain of views names are the elements
-// that its references pick, and a view says that it needs a copy only where no strides would do.
+// Layouts of views against brute force: a chain of views addresses the same elements as its
+// references, and a view needs a copy only if no strides can express it.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -27,7 +27,7 @@ std::vector<double> addresses(const Shape& shape, const Layout& layout) {
   return all;
 }
 
-// The layout that gives these addresses, if one does.
+// The layout with these addresses, if there is one.
 std::optional<Layout> layout_of(const Shape& shape, const std::vector<double>& all) {
   Strides dense = dense_strides(shape);
   Layout layout{static_cast<int64_t>(all[0]), dense};
@@ -38,7 +38,7 @@ std::optional<Layout> layout_of(const Shape& shape, const std::vector<double>& a
   return layout;
 }
 
-// A view of `x` drawn by chance.
+// A random view of `x`.
 ValueId random_view(Builder& b, ValueId x, Random& random) {
   const Shape shape = b.shape(x);
   int axis = static_cast<int>(random.below(static_cast<uint32_t>(shape.rank())));
@@ -59,7 +59,7 @@ ValueId random_view(Builder& b, ValueId x, Random& random) {
       return ops::broadcast(b, x, shape.with(axis, 3));
     }
     default: {
-      // Any other way to cut the elements into extents.
+      // A random factorization of the number of elements into extents.
       std::vector<int64_t> dims;
       for (int64_t left = shape.elements(); left > 1 && dims.size() < kMaxRank - 1;) {
         int64_t extent = 1 + random.below(static_cast<uint32_t>(left));
@@ -118,7 +118,7 @@ TEST(Views, NameTheElementsThatTheirReferencesPick) {
 TEST(Views, AreDenseWhereTheStridesSaySo) {
   EXPECT_TRUE(is_dense({2, 3}, {0, Strides{3, 1}}));
   EXPECT_TRUE(is_dense({2, 3}, {5, Strides{3, 1}}));
-  EXPECT_TRUE(is_dense({1, 3}, {0, Strides{99, 1}}));  // a step along one element is never taken
+  EXPECT_TRUE(is_dense({1, 3}, {0, Strides{99, 1}}));  // one element never takes a step
   EXPECT_FALSE(is_dense({2, 3}, {0, Strides{4, 1}}));
   EXPECT_FALSE(is_dense({2, 3}, {0, Strides{1, 2}}));
   EXPECT_FALSE(is_dense({2, 3}, {0, Strides{0, 1}}));

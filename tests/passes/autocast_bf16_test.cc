@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// autocast_bf16: types change, the meaning does not; masters stay fp32.
+// Tests of autocast_bf16: types change, results do not; master weights stay fp32.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Differentiation as a graph: which nodes it appends for fans, slices and ties, and that what they
-// compute is the derivative. Rules of single ops: tests/backends/op_gradient_test.cc.
+// Tests of differentiation on the graph: the nodes that it appends for fans, slices and tied
+// weights, and that they compute the derivative. Gradients of single ops:
+// tests/backends/op_gradient_test.cc.
 #include "passes/differentiate.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 namespace ridge::passes {
 namespace {
 
-// d loss / dx by central differences; `x` is an element of `named`, on which the graph runs.
+// d loss / dx by central differences. `x` is an element of `named`, the operands of the graph.
 double slope(const Graph& graph, const ops::NamedTensors& named, double& x) {
   const double at = x, step = 1e-5;
   auto loss_at = [&](double moved) {
@@ -88,7 +89,7 @@ TEST_F(DifferentiateTest, JoinsSlicesByOneConcat) {
       b, {ops::unary(b, "exp", a), ops::unary(b, "tanh", c), ops::unary(b, "neg", d)}, 1);
   differentiate_and_check(loss_of(joined), {x});
   EXPECT_EQ(count_backward("concat"), 1);
-  EXPECT_EQ(count_backward("fill"), 1);  // the seed; nothing is padded with zeros
+  EXPECT_EQ(count_backward("fill"), 1);  // the seed; no zeros are filled in
 }
 
 TEST_F(DifferentiateTest, FillsWhatNoSliceCovers) {
@@ -113,16 +114,15 @@ TEST_F(DifferentiateTest, AddsTheWholeToItsSlices) {
   differentiate_and_check(loss, {x});
 }
 
-// Both halves get one and the same gradient: the concat's
-// parts are one value, which lies in two places.
+// Both halves get the same gradient: the concat reads one value twice.
 TEST_F(DifferentiateTest, OneGradientForTwoSlices) {
   ValueId x = parameter("x");
   ValueId sum = ops::add(b, ops::slice(b, x, 1, 0, 3), ops::slice(b, x, 1, 3, 6));
   differentiate_and_check(loss_of(sum), {x});
 }
 
-// Both uses of a tied table: the product's gradient is added onto the embedding's, or the other
-// way, in place.
+// Both uses of a tied table: the gradient of one use is accumulated in place onto that of the
+// other.
 TEST_F(DifferentiateTest, AddsTheTiedTablesGradientsInPlace) {
   ValueId table = parameter("table", {8, 6});
   ValueId ids = b.input("ids", {DType::kI32, {5}});
@@ -144,8 +144,8 @@ TEST_F(DifferentiateTest, AddsProductsOfASharedWeightInPlace) {
   EXPECT_EQ(count_backward("add"), 0);
 }
 
-// A gradient that passes through an add waits for two
-// values: one of them must not be added onto it in place.
+// The add passes one gradient to two values. A product's gradient must not be accumulated onto it
+// in place.
 TEST_F(DifferentiateTest, DoesNotOverwriteAGradientThatAnotherValueWaitsFor) {
   ValueId p = parameter("p"), q = parameter("q"), w = parameter("w", {6, 6});
   ValueId right = ops::unary(b, "tanh", q);
@@ -164,7 +164,7 @@ TEST_F(DifferentiateTest, DoesNotOverwriteAGradientThatIsAskedForTwice) {
   differentiate_and_check(loss_of(sum), {p, w});
 }
 
-// Nor the bytes under a view of a gradient that others read.
+// The bytes under a view of a gradient must not be overwritten while something reads the view.
 TEST_F(DifferentiateTest, DoesNotOverwriteUnderAView) {
   ValueId p = parameter("p", {6, 6}), w = parameter("w", {6, 6});
   ValueId left = ops::unary(b, "sigmoid", p);
@@ -183,7 +183,7 @@ TEST_F(DifferentiateTest, GivesNothingForWhatTheLossDoesNotReach) {
   EXPECT_EQ(gradients[1], kNoValue);
 }
 
-// Only what depends on a wanted value is differentiated.
+// Only nodes that depend on a value that requires a gradient are differentiated.
 TEST_F(DifferentiateTest, AppendsNothingThatNobodyAskedFor) {
   ValueId x = b.input("x", {DType::kF32, {4, 6}}), w = parameter("w", {6, 6});
   ValueId y = ops::matmul(b, "nd,fd->nf", ops::unary(b, "tanh", x), w);
@@ -229,8 +229,7 @@ TEST_F(DifferentiateTest, RefusesALossThatIsNoScalarOrHasNoProducer) {
   EXPECT_THROW(differentiate(graph, ops::table(), parameter("scalar", {}), wanted), InternalError);
 }
 
-// The whole of a small model, composites as they are
-// expanded: each parameter's gradient in a few places.
+// A small model with its composites expanded: a few elements of each parameter's gradient.
 TEST(Differentiate, MatchesDifferencesOnAWholeModel) {
   models::ForwardGraph forward = one_layer_forward();
   const Graph expanded = run_pass(expand_pass, forward.graph);
@@ -252,7 +251,7 @@ TEST(Differentiate, MatchesDifferencesOnAWholeModel) {
   }
 }
 
-// Any graph: the derivative of a random one along a random direction.
+// Random graphs: the derivative along a random direction.
 TEST(Differentiate, MatchesDifferencesOnRandomGraphs) {
   int differentiated = 0;
   for (uint32_t seed = 0; seed < 250; ++seed) {
@@ -273,7 +272,7 @@ TEST(Differentiate, MatchesDifferencesOnRandomGraphs) {
     try {
       gradients = differentiate(graph, ops::table(), loss, wanted);
     } catch (const InternalError& error) {
-      // Slices of one value along two axes, or overlapping ones: no model of ours has them.
+      // Slices of one value along two axes, or overlapping slices: none of the models has them.
       ASSERT_NE(std::string(error.what()).find("overlapping slices"), std::string::npos)
           << error.what();
       continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expand: composites that are not kept whole become primitives.
+// Tests of expand: composites that are not kept whole become primitives.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -17,7 +17,7 @@ TEST(Expand, GivesEachPrimitiveTheOriginOfItsComposite) {
   Graph after = run_pass(expand_pass, forward.graph);
   EXPECT_EQ(distinct_origins(forward.graph), distinct_origins(after));
   for (const Node& node : after.nodes) {
-    if (node.from.empty()) continue;  // a view of the model's own
+    if (node.from.empty()) continue;  // a view that the model built
     ASSERT_EQ(node.from.size(), 1u);
     EXPECT_EQ(node.scope, forward.graph.origins[static_cast<size_t>(node.from[0].id)].scope);
   }

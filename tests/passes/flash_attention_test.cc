@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// flash_attention: the fused op in place of attention.
+// Tests of flash_attention: the fused op replaces attention.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {

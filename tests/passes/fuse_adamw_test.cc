@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_adamw: all updates in one launch, with the bf16 copies that the next step reads.
+// Tests of fuse_adamw: all updates run in one launch, which also writes the bf16 copies that the
+// next step reads.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -24,7 +25,7 @@ TEST(FuseAdamw, WritesTheCopiesThatProductsRead) {
   EXPECT_EQ(after.type(copy).dtype, DType::kBF16);
   EXPECT_EQ(after.value(copy).storage, Storage::kParameter);
   EXPECT_TRUE(load.stored.contains("up.weight.bf16"));
-  // Nothing casts a weight any more.
+  // No weight is cast any more.
   for (const Node& node : after.nodes) {
     if (node.op->name != "cast") continue;
     const Value& from = after.value(node.inputs[0]);

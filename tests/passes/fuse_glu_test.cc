@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_glu: activation and product kept whole.
+// Tests of fuse_glu: activation and product are kept whole.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_rms_norm: norms kept whole, with the add before them where one feeds exactly one norm.
+// Tests of fuse_rms_norm: norms are kept whole, fused with the add before them if its sum feeds
+// exactly one norm.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -7,8 +8,8 @@ namespace {
 
 TEST(FuseRmsNorm, TakesTheAddBeforeTheNorm) {
   Graph after = try_pass(fuse_rms_norm_pass);
-  // The first norm reads the embedding; the other two
-  // read the sums after attention and feed-forward.
+  // The first norm reads the embedding; the other two read the sums after attention and
+  // feed-forward.
   EXPECT_EQ(count(after, "rms_norm"), 1);
   EXPECT_EQ(count(after, "add_rms_norm"), 2);
   EXPECT_EQ(count(after, "add"), 0);
@@ -16,7 +17,7 @@ TEST(FuseRmsNorm, TakesTheAddBeforeTheNorm) {
 
 TEST(FuseRmsNorm, LowersLaunchesAndBytes) { expect_lower_step("fuse_rms_norm"); }
 
-// norm(a + b) with `norms` norms of the sum.
+// `norms` norms of the sum a + b.
 Graph sum_with_norms(int norms) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -42,7 +43,7 @@ TEST(FuseRmsNorm, TakesOneNormOfASumOnly) {
   expect_same_meaning(two, after_two, identity_load(two));
 }
 
-// A sum that is itself returned, or read elsewhere, is still there.
+// A sum that is itself an output, or is read elsewhere, must still exist.
 TEST(FuseRmsNorm, KeepsTheSumForOthers) {
   Graph graph = sum_with_norms(1);
   graph.outputs.push_back(graph.nodes[0].outputs[0]);
@@ -51,7 +52,7 @@ TEST(FuseRmsNorm, KeepsTheSumForOthers) {
   expect_same_meaning(graph, after, identity_load(graph));
 }
 
-// A weight that is made after the sum does not exist yet where the add stands.
+// A weight that is computed after the sum does not exist yet at the place of the add.
 TEST(FuseRmsNorm, LeavesANormWithALaterWeightAlone) {
   Graph graph;
   Builder b(graph, ops::table());

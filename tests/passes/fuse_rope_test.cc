@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_rope: rotation of q and k of a merged projection in one kernel; other rotations kept whole.
+// Tests of fuse_rope: q and k of a merged projection are rotated in one kernel; other rotations are
+// kept whole.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -34,7 +35,7 @@ TEST(FuseRope, LowersLaunchesAndBytes) {
   }
 }
 
-// Where k is rotated the other way round than q, one kernel cannot do both.
+// If q and k are rotated with different pairs, one kernel cannot do both.
 TEST(FuseRope, LeavesUnequalRotationsApart) {
   models::ForwardGraph forward = one_layer_forward();
   Graph graph = merged(forward);

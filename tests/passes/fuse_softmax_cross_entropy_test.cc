@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_softmax_cross_entropy: the loss kept whole.
+// Tests of fuse_softmax_cross_entropy: the loss is kept whole.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {

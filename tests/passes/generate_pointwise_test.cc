@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// generate_pointwise: clusters of pointwise nodes and their
-// limits. Random graphs: tests/backends/op_cluster_test.cc.
+// Tests of generate_pointwise: clusters of pointwise nodes and their limits. Random graphs:
+// tests/backends/op_cluster_test.cc.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -58,8 +58,8 @@ TEST_F(Clusters, EndAtAnotherPhase) {
   EXPECT_EQ(count(run(), "generated_pointwise"), 2);
 }
 
-// The kernel runs where its last node stood: a reader
-// between its nodes needs what it has not made yet.
+// The kernel runs in place of the cluster's last node. A reader between the cluster's nodes would
+// need a value before the kernel makes it.
 TEST_F(Clusters, AreNotDrawnAcrossAReader) {
   ValueId x = ops::unary(b, "tanh", input("x"));
   ValueId sums = ops::reduce_sum(b, x, {1});

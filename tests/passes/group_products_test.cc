@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// group_products: products of one input by weights as a file stores them become one launch.
+// Tests of group_products: GEMMs of one input with weights as a file stores them become one launch.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
 namespace {
 
-// silu(x q) + x k + x v, whose weights are stored in three types; k's is read twice.
+// silu(x q) + x k + x v, and x k once more. The weights are stored in up to three types.
 Graph three_products(DType v_type) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -31,7 +31,7 @@ TEST(GroupProducts, LowersLaunchesAndBytes) {
   PlannedCost before = planned_cost(graph),
               after = planned_cost(run_pass(group_products_pass, graph));
   EXPECT_EQ(after.launches, before.launches - 3);
-  EXPECT_LT(after.bytes, before.bytes);  // x once
+  EXPECT_LT(after.bytes, before.bytes);  // x is read once
 }
 
 TEST(GroupProducts, LeavesPlainAndLoneProductsAlone) {

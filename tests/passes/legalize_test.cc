@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// legalize: a copy where a kernel takes no view or no strides express one, and nowhere else.
+// Tests of legalize: it inserts a copy where a kernel does not support a view or no strides express
+// one, and nowhere else.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
 namespace {
 
-// Views that softmax, matmul and no layout at all take,
-// and flash attention, whose tiles the target knows.
+// Transposed views, which softmax rejects, matmul accepts and a reshape cannot express in strides,
+// and flash attention, whose number of scores only the target knows.
 Graph demanding() {
   Graph graph;
   Builder b(graph, ops::table());
@@ -26,8 +27,8 @@ TEST(Legalize, PutsACopyWhereAViewIsNotTaken) {
   Graph before = demanding();
   Graph after = try_pass(legalize_pass, before);
   EXPECT_FALSE(legalize_pass.trade.empty());
-  // One for the rows of softmax, which the reshape shares; the product takes the transposed matrix
-  // as it is.
+  // One copy for the rows of softmax, which the reshape shares. The product reads the transposed
+  // matrix as it is.
   EXPECT_GE(count(after, "copy"), 1);
   EXPECT_LE(count(after, "copy"), 2);
   for (const Node& node : after.nodes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge_gate_up: gate and up as one product.
+// Tests of merge_gate_up: gate and up become one product.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -14,7 +14,7 @@ TEST(MergeGateUp, MakesOneProductOfTwo) {
 
 TEST(MergeGateUp, LowersLaunchesAndBytes) { expect_lower_step("merge_gate_up"); }
 
-// glu(x w, x w): one weight is read twice and cannot be stacked on itself.
+// glu(x w, x w): both products read the same weight, which cannot be stacked on itself.
 TEST(MergeGateUp, LeavesASharedWeightAlone) {
   Graph graph;
   Builder b(graph, ops::table());

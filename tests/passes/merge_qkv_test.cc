@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// merge_qkv: q, k and v as one product, and when they are left alone.
+// Tests of merge_qkv: q, k and v become one product, or are left alone.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
@@ -15,7 +15,7 @@ TEST(MergeQkv, MakesOneProductOfThree) {
 
 TEST(MergeQkv, LowersLaunchesAndBytes) { expect_lower_step("merge_qkv"); }
 
-// The weights as a file has them come back out of the stacked one.
+// The load graph concatenates the file's weights to the stacked weight.
 TEST(MergeQkv, TellsTheLoadGraphWhereTheWeightComesFrom) {
   models::ForwardGraph forward = one_layer_forward();
   run_pass(merge_qkv_pass, forward.graph, forward.load);
@@ -31,7 +31,7 @@ TEST(MergeQkv, TellsTheLoadGraphWhereTheWeightComesFrom) {
   EXPECT_FALSE(forward.load.stored.contains("model.layers.0.self_attn.k_proj.weight"));
 }
 
-// A weight that something else reads must stay what it is.
+// A weight that something else reads must not change.
 TEST(MergeQkv, LeavesSharedWeightsAlone) {
   models::ForwardGraph forward = one_layer_forward();
   Builder b(forward.graph, ops::table());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// native_gemm: GEMMs that the backend has a native kernel for say so, and mean what they meant.
+// Tests of native_gemm: GEMMs that a native kernel supports get the attribute `native`, and results
+// do not change.
 #include <gtest/gtest.h>
 
 #include "backends/cpu/native_gemm.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack_weights: weights in blocks that rounded products and look-ups alone read are repacked, and
-// nothing else changes.
+// Tests of pack_weights: quantized weights that only lookups and GEMMs with rounded activations
+// read are repacked, and nothing else changes.
 #include "backends/cpu/passes/passes.h"
 #include "passes/pass_trial.h"
 
@@ -9,7 +9,8 @@ namespace {
 
 namespace cpu = backends::cpu;
 
-// A tied head, and more products of blocks of which one has a shape that is no panels.
+// A tied head and further products with quantized weights, one of which has a shape that does not
+// divide into panels.
 Graph tied_head(const std::string& activations) {
   Graph graph;
   Builder b(graph, ops::table());

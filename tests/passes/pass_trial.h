@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every pass is held to, on a graph small enough to read: the graph before and the graph after
-// as text in tests/golden, the same meaning in double precision, nothing left to do the second
-// time, and a planned cost that falls. RIDGE_UPDATE_GOLDEN=1 in the environment rewrites the texts
+// The checks of every pass, on a graph small enough to read: the graphs before and after as text in
+// tests/golden, equal results in double precision, no change when the pass runs a second time, and
+// a planned cost that falls. RIDGE_UPDATE_GOLDEN=1 in the environment rewrites the golden texts
 // instead of comparing with them.
 #pragma once
 
@@ -31,8 +31,8 @@
 
 namespace ridge::passes {
 
-// One thread and the least instruction set: workspace is as large as threads ask for, passes follow
-// what the machine has, and the texts must depend on neither.
+// One thread and the lowest instruction set: the workspace grows with the threads, passes depend on
+// the machine's instructions, and the golden texts must depend on neither.
 inline backends::Backend& target() {
   static std::unique_ptr<backends::Backend> backend = [] {
     backends::cpu::CpuOptions options;
@@ -62,7 +62,7 @@ inline models::ForwardGraph one_layer_forward() {
   return models::build_training_graph(one_layer(), ops::table(), 1, 4);
 }
 
-// A load graph that stores each parameter as it comes.
+// A load graph that stores each parameter as the file has it.
 inline LoadGraph identity_load(const Graph& graph) {
   LoadGraph load;
   Builder b(load.graph, ops::table());
@@ -80,7 +80,7 @@ inline std::vector<ValueId> parameters(const Graph& graph) {
   return found;
 }
 
-// The whole step of a forward graph: gradient and update of each parameter.
+// The whole step of a forward graph: the gradient and the update of each parameter.
 inline Graph with_step(Graph graph, const train::OptimizerOptions& options = {}) {
   std::vector<ValueId> wanted = parameters(graph);
   std::vector<ValueId> gradients = differentiate(graph, ops::table(), graph.outputs[0], wanted);
@@ -89,8 +89,8 @@ inline Graph with_step(Graph graph, const train::OptimizerOptions& options = {})
   return without_dead_nodes(graph);
 }
 
-// The squares of gelu_tanh(x w1 / 2) w2 summed up: the
-// smallest net with products, sums and pointwise work.
+// The sum of squares of gelu_tanh(x w1 / 2) w2, divided by 32: the smallest network with GEMMs,
+// sums and pointwise work.
 inline Graph perceptron() {
   Graph graph;
   Builder b(graph, ops::table());
@@ -118,7 +118,7 @@ inline Graph run_pass(const Pass& pass, const Graph& graph) {
   return run_pass(pass, graph, load);
 }
 
-// --- Texts. ---
+// --- Golden texts. ---
 
 inline void expect_golden(const std::string& file, const std::string& text) {
   std::string path = RIDGE_TEST_DATA "/../golden/" + file;
@@ -131,7 +131,7 @@ inline void expect_golden(const std::string& file, const std::string& text) {
   EXPECT_EQ(want, text) << file << " is another graph now; RIDGE_UPDATE_GOLDEN=1 rewrites it";
 }
 
-// --- Meaning. ---
+// --- Results. ---
 
 inline Fill fill_of(const std::string& name) {
   if (name == "ids" || name == "labels") return {Fill::kIds, 32};
@@ -142,7 +142,7 @@ inline Fill fill_of(const std::string& name) {
   return {};
 }
 
-// Named values of a graph by chance, each name always the same numbers.
+// Random tensors for the named values of a graph; equal names get equal numbers.
 inline ops::NamedTensors draw_named(const Graph& graph) {
   ops::NamedTensors named;
   for (const Value& value : graph.values) {
@@ -153,7 +153,7 @@ inline ops::NamedTensors draw_named(const Graph& graph) {
   return named;
 }
 
-// What is stored for tensors that a file holds.
+// The stored tensors that the load graph makes from a file's tensors.
 inline ops::NamedTensors stored(const LoadGraph& load, const ops::NamedTensors& file) {
   ops::ReferenceRun run(load.graph, file);
   ops::NamedTensors stored;
@@ -164,7 +164,7 @@ inline ops::NamedTensors stored(const LoadGraph& load, const ops::NamedTensors& 
 inline void expect_close(const std::vector<double>& want,
                          const std::vector<double>& got,
                          const std::string& what) {
-  constexpr double kRounding = 1e-11;  // of the largest; both sides are double precision
+  constexpr double kRounding = 1e-11;  // relative to the largest value; both are doubles
   ASSERT_EQ(want.size(), got.size()) << what;
   double top = 1;
   for (double x : want) top = std::max(top, std::abs(x));
@@ -172,7 +172,7 @@ inline void expect_close(const std::vector<double>& want,
     ASSERT_NEAR(want[i], got[i], kRounding * top) << what << " element " << i;
 }
 
-// Both graphs return the same and leave the same behind, in double.
+// Both graphs return the same outputs and leave the same stored values, in double precision.
 inline void expect_same_meaning(const Graph& before, const Graph& after, const LoadGraph& load) {
   ops::NamedTensors named = draw_named(before), named_after = draw_named(after);
   for (auto& [name, tensor] : named_after)
@@ -202,7 +202,7 @@ inline PlannedCost planned_cost(const Graph& graph, const plan::Target& on = tar
   return {sum.launches, sum.bytes(), costed.memory.arena_bytes};
 }
 
-// The step of a two-layer model with 64 tokens a sequence, as planned with these switches.
+// The planned cost of a training step of a two-layer model with 64 tokens per sequence.
 inline PlannedCost planned_step(std::string_view level, std::string_view switches) {
   models::ModelConfig config = one_layer();
   config.layers = 2;
@@ -219,7 +219,8 @@ inline PlannedCost planned_step(std::string_view level, std::string_view switche
           .graph);
 }
 
-// One pass beside the primitives makes that step fewer launches and bytes; what it planned with it.
+// Checks that the pass, added to the baseline, lowers the launches and bytes of that step; returns
+// the planned cost with it.
 inline PlannedCost expect_lower_step(std::string_view pass) {
   PlannedCost before = planned_step("baseline", ""),
               after = planned_step("baseline", fmt::format("+{}", pass));
@@ -228,9 +229,10 @@ inline PlannedCost expect_lower_step(std::string_view pass) {
   return after;
 }
 
-// --- The trial. ---
+// --- All checks of one pass. ---
 
-// Holds a pass to its texts, its meaning and its end on a graph; returns what it made.
+// Checks a pass's golden texts, its results, and that a second run changes nothing. Returns the
+// rewritten graph.
 inline Graph try_pass(const Pass& pass,
                       const Graph& built,
                       LoadGraph load,
@@ -256,7 +258,7 @@ inline Graph try_pass(const Pass& pass, const Graph& built) {
   return try_pass(pass, built, identity_load(built));
 }
 
-// On the forward graph of one layer.
+// Runs on the forward graph of one layer.
 inline Graph try_pass(const Pass& pass) {
   models::ForwardGraph forward = one_layer_forward();
   return try_pass(pass, forward.graph, forward.load);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pipeline: its order, its levels, its switches, and what it records of each pass.
+// Tests of the pipeline: its order, levels and switches, and what it records about each pass.
 #include "passes/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,7 @@ std::string ops_of(const Graph& graph) {
   return text;
 }
 
-// What is said to serve one kind of graph leaves the other's nodes as they are.
+// A pass that serves only one kind of graph leaves the nodes of the other kind as they are.
 TEST(Pipeline, PassesServeWhatTheySay) {
   GpuKernels gpu;
   for (const PassTarget* on :
@@ -86,7 +86,7 @@ TEST(Pipeline, PassesServeWhatTheySay) {
       if (pass->serves == Serves::kTraining) {
         EXPECT_EQ(ops_of(decode.run(*pass, decode.graph())), ops_of(decode.graph())) << pass->name;
       }
-      // Training refuses weights that are stored in less.
+      // Training rejects weights that are stored in a smaller type.
       if (pass->serves == Serves::kInference && pass->name != "store_bf16") {
         EXPECT_EQ(ops_of(step_graph(fmt::format("+{}", pass->name), *on)), step) << pass->name;
       }
@@ -128,7 +128,7 @@ TEST(Selection, SwitchesPassesOnAndOff) {
   Selection both("fused", "+recompute,-merge_qkv,+fuse_glu");
   EXPECT_TRUE(both.has("recompute") && both.has("fuse_glu") && both.has("flash_attention"));
   EXPECT_FALSE(both.has("merge_qkv"));
-  // The last word counts.
+  // The last switch wins.
   EXPECT_FALSE(Selection("fused", "+recompute,-recompute").has("recompute"));
   EXPECT_FALSE(Selection("fused", "-tune_gemm").has("tune_gemm"));
 }
@@ -191,15 +191,14 @@ TEST(RunStage, RunsNothingOfOtherStages) {
   EXPECT_EQ(print(graph), print(forward.graph));
 }
 
-// The standing obligation of the whole list: the step's
-// planned cost falls, or the pass says what it trades.
+// Every pass lowers the planned cost of the step or states a trade.
 TEST(Pipeline, EachPassLowersThePlannedCostOrSaysWhatItTrades) {
   for (const Pass* pass : pipeline(target().passes())) {
     if (pass->name == "expand" || pass->name == "legalize") {
       EXPECT_FALSE(pass->trade.empty()) << pass->name;
       continue;
     }
-    if (pass->serves == Serves::kInference) continue;  // shown by their own tests
+    if (pass->serves == Serves::kInference) continue;  // covered by their own tests
     PlannedCost before = planned_step("baseline", "");
     PlannedCost after = planned_step("baseline", fmt::format("+{}", pass->name));
     bool falls = after.launches < before.launches || after.bytes < before.bytes ||
@@ -208,7 +207,7 @@ TEST(Pipeline, EachPassLowersThePlannedCostOrSaysWhatItTrades) {
   }
 }
 
-// The ladder goes down.
+// The planned cost does not rise from level to level.
 TEST(Levels, EachIsPlannedToDoLess) {
   PlannedCost last = planned_step("baseline", "");
   for (const char* level : {"fused", "kernels", "compiled"}) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_activations: products with quantized weights round their input; the others keep it.
+// Tests of quantize_activations: GEMMs with quantized weights round their input; other GEMMs do
+// not.
 #include <string>
 
 #include "backends/cpu/passes/passes.h"
@@ -33,8 +34,8 @@ TEST(QuantizeActivations, RoundsWhatBlocksMultiply) {
       << "the pass does not come to an end";
 }
 
-// In the meaning of the ops too: each rounded element is off by half a unit, one in 64,516 of its
-// block's largest, at most.
+// The op's reference rounds too: the error of each rounded element is at most half a unit, 1/64,516
+// of the largest element of its block.
 TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
   Graph before = two_products(DType::kQ8_0, DType::kQ4_0);
   Graph after = run_pass(cpu::quantize_activations_pass, before);
@@ -47,8 +48,8 @@ TEST(QuantizeActivations, MovesResultsByRoundingAlone) {
     distance += (want[i] - got[i]) * (want[i] - got[i]);
   }
   EXPECT_GT(distance, 0);
-  // Of a normal block of 32 the largest is about 2.1, so a rounding error is uniform with a
-  // deviation of 0.0048 / 254; of two products in a row the second rounds again.
+  // The largest of 32 normal elements is about 2.1, so the rounding error is uniform with a
+  // standard deviation of 0.0048 / 254. Two products in a row round twice.
   EXPECT_LT(std::sqrt(distance / squares), 1.2 * std::sqrt(2.0) * 0.0048 / 254);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// recompute: a layer's activations are made again in the backward pass.
+// Tests of recompute: the backward pass computes a layer's activations again.
 #include "passes/pass_trial.h"
 
 namespace ridge::passes {
 namespace {
 
-// Two layers of the smallest net, so that what leaves the first is the input of the second.
+// Two layers, so that the output of the first is the input of the second.
 Graph two_layers() {
   Graph graph;
   Builder b(graph, ops::table());
@@ -23,7 +23,7 @@ Graph two_layers() {
 TEST(Recompute, MakesALayersActivationsAgain) {
   Graph before = with_step(two_layers());
   Graph after = try_pass(recompute_pass, before);
-  // What leaves a layer is kept; what lies inside is made again, once for all that read it.
+  // The output of a layer is kept. Values inside it are computed again, once for all their readers.
   EXPECT_EQ(count(after, "exp"), count(before, "exp") + 2);
   EXPECT_EQ(count(after, "matmul"), count(before, "matmul") + 2);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// store_f32: what a file holds in blocks becomes fp32 when
-// it is loaded, and no other type in the graph changes.
+// Tests of store_f32: matrices that a file holds in quantized blocks become fp32 at load time, and
+// no other type in the graph changes.
 #include "passes/tied_head.h"
 
 namespace ridge::passes {

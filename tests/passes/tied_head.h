@@ -8,7 +8,7 @@
 
 namespace ridge::passes {
 
-// A table in blocks, looked up and multiplied with, and a norm's weight in fp32.
+// A quantized table that a lookup and a GEMM read, and a norm's weight in fp32.
 struct TiedHead {
   Graph graph;
   LoadGraph load;
@@ -36,8 +36,8 @@ struct TiedHead {
   }
 };
 
-// The matrix is unpacked to `dtype` when it is loaded, the vector is as its file has it, and no
-// other type in the graph changes.
+// Checks that the matrix is unpacked to `dtype` at load time, that the vector stays as the file has
+// it, and that no other type in the graph changes.
 inline void expect_stored_as(DType dtype, const Pass& pass) {
   TiedHead tied;
   expect_golden(fmt::format("{}.before.txt", pass.name), print(tied.graph));

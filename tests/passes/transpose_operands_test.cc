@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_operands: a GEMM of two operands across the depth reads one transposed, and means the
-// same.
+// Tests of transpose_operands: a GEMM with both operands strided along the depth (K) reads one of
+// them transposed, with the same result.
 #include <gtest/gtest.h>
 
 #include "passes/decode_step.h"
@@ -10,8 +10,8 @@ namespace {
 
 namespace cuda = backends::cuda;
 
-// Gradients of weights, the second by what the first was given, the third by the first's input, the
-// last by what the first makes; and a product along the depth.
+// Four GEMMs in the form of weight gradients: the second reads the first's dy, the third its x, and
+// the fourth its result. The last GEMM reads its operands along the depth.
 Graph gradients() {
   Graph graph;
   Builder b(graph, ops::table());

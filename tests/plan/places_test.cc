@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where values lie: layouts through chains of views, updates in place, parts seated in what joins
-// them; and the counts that follow.
+// Places of values: layouts through chains of views, updates in place, the parts of concats inside
+// their outputs, and the resulting counts.
 #include "plan/places.h"
 
 #include <fmt/format.h>
@@ -60,7 +60,7 @@ TEST_F(PlacesTest, PartsAreMadeWhereTheirSumLies) {
   EXPECT_EQ(place(right).root, joined);
   EXPECT_EQ(place(right).layout.offset, 6);
   EXPECT_EQ(place(right).layout.strides, (Strides{10, 1}));
-  // Nothing is copied: three kernels, each reading and writing its operands once.
+  // Nothing is copied: there are three kernels, and each reads and writes its operands once.
   EXPECT_EQ(cost().launches, 3);
   EXPECT_EQ(cost().bytes(), 4 * (2 * 30 + 2 * 20 + 2 * 50));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory planner and what it makes nodes wait for: no value is overwritten while someone still
-// reads it, in any order that waits; sizes are exact.
+// The memory planner and the dependences of nodes: no value is overwritten before its last reader,
+// in any order that respects the dependences, and sizes are exact.
 #include "plan/planner.h"
 
 #include <fmt/format.h>
@@ -28,8 +28,8 @@ namespace {
 
 constexpr ValueId kScratch = -2;
 
-// Plays a schedule on an arena whose every line of 64 bytes remembers whose it is: what is read
-// must still be there.
+// Replays a schedule on an arena that records the owner of each line of 64 bytes: values must still
+// be there when they are read.
 class Replay {
  public:
   Replay(const Graph& graph, const std::vector<Place>& places, const MemoryPlan& plan)
@@ -38,7 +38,7 @@ class Replay {
         plan_(plan),
         lines_(static_cast<size_t>(plan.arena_bytes / kAlignmentBytes), kNoValue) {}
 
-  // What went wrong; empty when nothing did.
+  // Descriptions of the faults; empty if there are none.
   std::vector<std::string> run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) step(static_cast<NodeId>(i));
     when_ = "at the end";
@@ -49,7 +49,7 @@ class Replay {
  private:
   void fail(const std::string& what) { faults_.push_back(when_ + ": " + what); }
 
-  // The lines that the first `bytes` of a buffer cover; none when it lies outside of the arena.
+  // The lines that the first `bytes` of a buffer cover; none if it lies outside the arena.
   std::span<ValueId> lines(int index, int64_t bytes) {
     if (index < 0) {
       fail("no buffer");
@@ -106,7 +106,7 @@ class Replay {
   std::vector<std::string> faults_;
 };
 
-// With copies where no layout expresses a view: what planners get to see.
+// Inserts copies where no layout expresses a view, as in the graphs that planners get.
 Graph legal(const Graph& graph, const Target& target) {
   LoadGraph load;
   passes::PassContext context{ops::table(), target, load};
@@ -147,7 +147,7 @@ TEST(Planner, KeepsRandomGraphsIntact) {
   EXPECT_GT(packed, 0) << "nothing was ever put where something else had been";
 }
 
-// Nodes with kernels in a random order in which each comes after those that it waits for.
+// The nodes with kernels in a random order that respects their dependences.
 std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after,
                               const std::vector<bool>& launches,
                               uint32_t seed) {
@@ -171,8 +171,7 @@ std::vector<NodeId> any_order(const std::vector<std::vector<NodeId>>& after,
   return order;
 }
 
-// The places of a value's elements, each by itself: what
-// stands in different buffers of the store never meets.
+// The places of a value's elements. Elements in different buffers of the store never overlap.
 std::set<std::pair<ValueId, int64_t>> elements_of(const Graph& graph,
                                                   const std::vector<Place>& places,
                                                   const MemoryPlan& plan,
@@ -218,7 +217,8 @@ bool meet(const std::set<std::pair<ValueId, int64_t>>& a,
   return std::any_of(a.begin(), a.end(), [&](const auto& each) { return b.contains(each); });
 }
 
-// Two nodes of which one writes what the other touches keep their order in every order that waits.
+// Two nodes keep their order if one writes bytes that the other touches, in every order that
+// respects the dependences.
 TEST(Dependences, OrderWhatTouchesTheSameBytes) {
   int64_t moved = 0, swapped = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
@@ -257,7 +257,7 @@ TEST(Dependences, OrderWhatTouchesTheSameBytes) {
   EXPECT_GT(swapped, 300);
 }
 
-// A chain is a chain: nothing is waited for twice.
+// A chain of nodes: no indirect dependence is listed.
 TEST(Dependences, NameNoOneTwice) {
   GreedyTarget target;
   Graph graph;
@@ -284,7 +284,7 @@ TEST(Planner, KeepsTrainingStepsIntact) {
   }
 }
 
-// x (stored) -> a -> b -> c, each of 1000 floats: two at a time where nothing runs in place.
+// x (stored) -> a -> b -> c, each of 1000 floats: two are live at a time if nothing runs in place.
 TEST(Planner, OwnsExactlyWhatItSays) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -296,7 +296,7 @@ TEST(Planner, OwnsExactlyWhatItSays) {
   graph.outputs = {y};
   PlainTarget apart;
   auto in_place = backends::null::make_null_target();
-  constexpr int64_t kVector = 4032;  // 4000 bytes on the next line of 64
+  constexpr int64_t kVector = 4032;  // 4000 bytes, rounded up to lines of 64
   MemoryPlan two = checked_plan(graph, apart), one = checked_plan(graph, *in_place);
   EXPECT_EQ(two.arena_bytes, 2 * kVector);
   EXPECT_EQ(one.arena_bytes, kVector);
@@ -322,7 +322,7 @@ TEST(Planner, TimelineEndsWithWhatIsKept) {
   EXPECT_EQ(planned.memory.live_peak_bytes, 4032 + 64);
 }
 
-// A buffer planned over a live one must be found: the replay is worth something.
+// A buffer planned over a live one must be detected; otherwise the replay is worthless.
 TEST(Planner, ReplayFindsAnOverlap) {
   Graph graph;
   Builder b(graph, ops::table());

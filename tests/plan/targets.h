@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Targets that run nothing: what planning and prediction are told of a device.
+// Targets that run nothing, for tests of planning and prediction.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace ridge::plan {
 
-// Every op in one launch, on dense operands, nothing in place, no scratch.
+// Every op is one launch on dense operands, with nothing in place and no workspace.
 class PlainTarget : public Target {
  public:
   std::string_view name() const override { return "plain"; }
@@ -22,7 +22,7 @@ class PlainTarget : public Target {
   FlashScores flash_scores(const Call&) const override { return {}; }
 };
 
-// Takes any layout, updates in place, and wants scratch for some ops.
+// Accepts any layout, updates in place, and needs workspace for some ops.
 class GreedyTarget final : public PlainTarget {
  public:
   explicit GreedyTarget(int branch_slack = 0) : branch_slack_(branch_slack) {}

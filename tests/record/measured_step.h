@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small two-graph program with made-up clock readings, for tests of the records.
+// A small program of two graphs with invented clock readings, for tests of the records.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ struct MeasuredStep {
     graphs.push_back({cost::program_graph("update", update, 1, target), predictions(update)});
   }
 
-  // A step whose kernels take whole and broken nanoseconds
-  // drawn from `engine`, with gaps between them.
+  // A step whose kernels take whole and fractional nanoseconds drawn from `engine`, with gaps
+  // between them.
   InstrumentedStep draw(std::mt19937& engine) const {
     std::uniform_real_distribution<double> ns(10.0, 5000.0);
     InstrumentedStep step;

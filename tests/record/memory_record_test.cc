@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Planned memory over the nodes of a program, by class, and what the system says of a process.
+// Planned memory over the nodes of a program, by class, and the process memory that the system
+// reports.
 #include "record/memory_record.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@
 namespace ridge::record {
 namespace {
 
-// Takes what it is given as it lies, and needs a little scratch.
+// Accepts any layout, and needs a little workspace.
 class ScratchTarget final : public plan::PlainTarget {
  public:
   bool takes_input(const Graph&, const Node&, int, const Layout&) const override { return true; }
@@ -44,7 +45,7 @@ int64_t class_bytes(const MemoryRecord& record, plan::MemoryClass memory_class) 
 }
 
 TEST_F(MemoryRecordTest, StoredValuesCountOnceAndByUse) {
-  // weight and its gradient stand in both graphs: 8 x 8 floats each; x is 4 x 8.
+  // The weight and its gradient are in both graphs, 8 x 8 floats each; x is 4 x 8.
   EXPECT_EQ(class_bytes(record_, plan::MemoryClass::kParameters), 256);
   EXPECT_EQ(class_bytes(record_, plan::MemoryClass::kGradients), 256);
   EXPECT_EQ(class_bytes(record_, plan::MemoryClass::kOptimizerState), 256);

@@ -49,7 +49,7 @@ TEST(OperationTable, RowsAddUpToTheTotalInEveryTable) {
   }
 }
 
-// Each branch of the tree is the exact sum of the rows one deeper under it.
+// Each branch of the tree is the exact sum of the rows one level below it.
 TEST(OperationTable, ChildrenOfAScopeAreTheirParent) {
   MeasuredStep program(2);
   OperationTable table = table_by_scope(measured(program, 3), nullptr);
@@ -66,7 +66,7 @@ TEST(OperationTable, ChildrenOfAScopeAreTheirParent) {
     EXPECT_EQ(time, table.rows[i].time_ns) << table.rows[i].key;
     EXPECT_EQ(calls, table.rows[i].calls) << table.rows[i].key;
   }
-  EXPECT_EQ(branches, 1);  // layer.*: attention, mlp and the sums between them
+  EXPECT_EQ(branches, 1);  // layer.*: attention, mlp and the residual sums
 }
 
 TEST(OperationTable, LayersFold) {
@@ -108,7 +108,7 @@ TEST(OperationTable, ErrorShareSumsTheSizesOfTheErrors) {
   table.rows.resize(3);
   table.rows[0].exclusive_ns = 100, table.rows[0].predicted_ns = 80;
   table.rows[1].exclusive_ns = 100, table.rows[1].predicted_ns = 120;
-  table.rows[2].exclusive_ns = 500, table.rows[2].is_leaf = false;  // a sum of others
+  table.rows[2].exclusive_ns = 500, table.rows[2].is_leaf = false;  // a sum of other rows
   table.total.exclusive_ns = 200;
   EXPECT_DOUBLE_EQ(total_absolute_error(table), 0.2);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records of made-up clock readings, where the answer
-// is known by hand or by the sums that must hold.
+// Records from invented clock readings, whose results are known by hand or by invariant sums.
 #include "record/step_record.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +40,7 @@ TEST(StepRecord, ViewsHaveNoRecordAndRepeatsCount) {
     for (const cost::NodeCost& cost : each.run.costed->costs) launched += cost.launches > 0;
   ASSERT_EQ(record.nodes.size(), launched);
   EXPECT_LT(launched, program.accumulate.nodes.size() + program.update.nodes.size());
-  // The first node is a product of [4,8] and [8,8], run three times a step.
+  // The first node is a GEMM of [4,8] and [8,8], run three times per step.
   EXPECT_EQ(record.nodes[0].op, "matmul");
   EXPECT_EQ(record.nodes[0].scope, "layer.0/attention");
   EXPECT_EQ(record.nodes[0].calls, 3);
@@ -81,7 +80,7 @@ TEST(StepRecord, ConstantStepsComeOutUnchanged) {
   EXPECT_EQ(record.timeline[2].graph, 1);
 }
 
-// Of a graph's nodes.
+// Exclusive times of the nodes of one graph.
 std::map<NodeId, int64_t> exclusive_times(const StepRecord& record, const std::string& graph) {
   std::map<NodeId, int64_t> times;
   for (const NodeRecord& node : record.nodes)
@@ -89,7 +88,7 @@ std::map<NodeId, int64_t> exclusive_times(const StepRecord& record, const std::s
   return times;
 }
 
-// Two kernels, then three, then one: by hand.
+// Two kernels at once, then three, then one; computed by hand.
 TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   MeasuredStep program(1);
   std::mt19937 engine(5);
@@ -111,7 +110,7 @@ TEST(StepRecord, MomentsAreDividedAmongTheKernelsThatShareThem) {
   EXPECT_EQ(record.idle_before_first_ns, 100);
 }
 
-// A kernel that took no time, among many that the sort may shuffle: the others keep their times.
+// A kernel without duration, among many that the sort may reorder: the others keep their times.
 TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
   MeasuredStep program(1);
   std::mt19937 engine(5);
@@ -131,7 +130,7 @@ TEST(StepRecord, AnEmptySpanTakesNothingFromTheOthers) {
   EXPECT_EQ(exclusive_ns.at(last.node), 3900);
 }
 
-// Of every run of every step, the outlying ones too.
+// Counted over every run of every step, including outliers.
 TEST(StepRecord, DroppedRecordsAreCounted) {
   MeasuredStep program(2);
   std::mt19937 engine(5);
@@ -143,7 +142,7 @@ TEST(StepRecord, DroppedRecordsAreCounted) {
   EXPECT_EQ(make_step_record(program.graphs, steps).dropped, 543);
 }
 
-// One step in which the machine did something else must not move the times.
+// One step in which the machine was busy with something else must not change the times.
 TEST(StepRecord, AnOutlyingStepIsOutsideTheMiddleHalf) {
   MeasuredStep program(1);
   std::mt19937 engine(5);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading run folders: today's words, and version 1's.
+// Reading output folders in the current version and in version 1.
 #include "record/summary_file.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trace file: valid JSON, no overlap on a track, within its cap.
+// The trace file: valid JSON, no overlap within a track, and a size within its cap.
 #include "report/chrome_trace.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ struct Slice {
   std::string name;
 };
 
-// Slices by (process, track), in order of time.
+// Slices by (process, track), ordered by time.
 std::map<std::pair<int, int>, std::vector<Slice>> slices(const json& trace) {
   std::map<std::pair<int, int>, std::vector<Slice>> tracks;
   for (const json& event : trace["traceEvents"]) {
@@ -47,7 +47,7 @@ TEST(ChromeTrace, SlicesOfATrackNeverOverlap) {
     }
 }
 
-// Clock readings that touch, repeat or run backwards must still not overlap.
+// Clock readings that touch, repeat or run backwards must not cause overlaps either.
 TEST(ChromeTrace, NorDoThoseOfADisorderlyClock) {
   record::LabRecord lab = lab_record();
   for (record::TimelineRun& run : lab.runs[1].step.timeline)
@@ -64,7 +64,7 @@ TEST(ChromeTrace, KernelsCarryTheirCounts) {
   for (const json& event : trace["traceEvents"]) {
     if (event["ph"] != "X" || event["tid"] != 1 || event["name"] != "adamw") continue;
     ++found;
-    // Counts of a record are of the step, which ran the graph twice: a slice is one of the two.
+    // Counts of a record are per step, which ran the graph twice; a slice is one of the two runs.
     EXPECT_EQ(event["args"]["flops"], 10000 / 2);
     EXPECT_EQ(event["args"]["read_bytes"], 128);
     EXPECT_EQ(event["args"]["scope"], "optimizer");
@@ -89,7 +89,7 @@ TEST(ChromeTrace, ProcessesAndTracksAreNamed) {
 
 TEST(ChromeTrace, PhasesAndScopesMergeNeighbours) {
   auto tracks = slices(json::parse(chrome_trace(lab_record()).text));
-  // forward, backward, optimizer in each of the two runs.
+  // forward, backward and optimizer in each of the two runs.
   std::vector<std::string> phases;
   for (const Slice& slice : tracks.at({1, 3})) phases.push_back(slice.name);
   EXPECT_EQ(phases, (std::vector<std::string>{"forward", "backward", "optimizer", "forward",
@@ -105,7 +105,7 @@ TEST(ChromeTrace, HostileNamesComeBackWhole) {
   json trace = json::parse(text);
   bool found = false;
   for (const json& event : trace["traceEvents"])
-    // The byte that is no UTF-8 is replaced, all others are kept.
+    // Only the byte that is not UTF-8 is replaced.
     found =
         found || (event["ph"] == "X" && event["name"] == "e\"v,i\nl|<b>`*\x1b[31m\\ \xEF\xBF\xBD");
   EXPECT_TRUE(found);

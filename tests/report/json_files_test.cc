@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The JSON files of a run: that they parse, and hold the numbers of the record.
+// The JSON files of a run: they parse, and hold the numbers of the record.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ TEST(PerformanceSummary, HoldsEachRunAndItsOperations) {
   EXPECT_EQ(run["speed_up"], 2.0);
   EXPECT_NEAR(run["samples_per_s"].get<double>(), 8 / 1e-3, 1e-6);
   EXPECT_NEAR(run["tokens_per_s"].get<double>(), 8 * 128 / 1e-3, 1e-6);
-  // 2 x 9e6 MACs in a millisecond against 100 FLOPs a nanosecond.
+  // 2 x 9e6 MACs in a millisecond, relative to 100 FLOPs per nanosecond.
   EXPECT_NEAR(run["mfu"].get<double>(), 18e6 / 1e6 / 100, 1e-12);
   EXPECT_EQ(run["loss"]["first"], 7.0185);
   EXPECT_TRUE(run["loss"]["agrees"].get<bool>());

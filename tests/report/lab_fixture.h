@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A lab record with made-up numbers and hostile names, for tests of the writers.
+// A lab record with invented numbers and malicious names, for tests of the writers.
 #pragma once
 
 #include <fmt/format.h>
@@ -115,7 +115,7 @@ inline cost::Ceilings ceilings() {
   return c;
 }
 
-// Two levels of one size, the second in detail.
+// Two levels of one size, the second one in detail.
 inline record::LabRecord lab_record() {
   record::LabRecord lab;
   lab.program = "ridge 0.0.0";

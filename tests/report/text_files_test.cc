@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tables, CSV and Markdown of a run: foreign bytes disarmed, numbers of the record.
+// Tables, CSV and Markdown of a run: foreign bytes are harmless, and numbers match the record.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -13,7 +13,7 @@
 namespace ridge::report {
 namespace {
 
-// A reader of RFC 4180, independent of the writer: records of fields.
+// A reader of RFC 4180, independent of the writer; returns records of fields.
 std::vector<std::vector<std::string>> read_csv(const std::string& text) {
   std::vector<std::vector<std::string>> records(1, std::vector<std::string>(1));
   bool quoted = false;
@@ -50,7 +50,7 @@ TEST(OperatorsCsv, QuotesWhatNeedsQuotes) {
 TEST(OperatorsCsv, EachLineHasEachColumnAndTimesAddUp) {
   record::LabRecord lab = lab_record();
   auto records = read_csv(operators_csv(lab));
-  ASSERT_EQ(records.size(), 1u + 4u);  // the two products of the layers fold into one
+  ASSERT_EQ(records.size(), 1u + 4u);  // the two GEMMs of the layers fold into one row
   size_t time = static_cast<size_t>(std::find(records[0].begin(), records[0].end(), "time_ns") -
                                     records[0].begin());
   int64_t sum = 0;
@@ -72,18 +72,18 @@ TEST(MarkdownReport, HoldsTheSectionsAndTheNumbers) {
 
 TEST(MarkdownReport, HostileNamesStartNoMarkup) {
   std::string text = markdown_report(lab_record());
-  // In the fenced roofline everything is text.
+  // In the fenced roofline, everything is plain text.
   size_t fence = text.find("```"), end = text.find("```", fence + 3);
   ASSERT_NE(end, std::string::npos);
   text.erase(fence, end - fence);
-  // The command stands in a code span, fenced by more
-  // backticks than it holds; nowhere else is markup left.
+  // The command is in a code span, fenced by more backticks than it contains. There is no markup
+  // anywhere else.
   size_t command = text.find("<b>");
   EXPECT_LT(command, text.find("- machine:"));
   EXPECT_EQ(text.find("<b>", command + 1), std::string::npos);
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   EXPECT_EQ(text.find('\xff'), std::string::npos);
-  // Every row of a table has the bars of its header: none came from a name.
+  // Every row of a table has as many bars as its header, so none came from a name.
   std::istringstream lines(text);
   size_t bars = 0;
   for (std::string line; std::getline(lines, line);) {
@@ -117,7 +117,7 @@ TEST(ConsoleReport, ADisagreeingLossIsLoud) {
   EXPECT_NE(ladder_text(lab, {}).find("NO (1.0e-02)"), std::string::npos);
 }
 
-// Each node of the fixture's plan is called once, and ran twice.
+// Each node of the fixture's plan is planned once and ran twice.
 TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
   record::LabRecord lab = lab_record();
   const std::string note = "compiled: 10 kernels ran for 5 planned calls: ";
@@ -131,7 +131,7 @@ TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
 TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
   record::LabRecord lab = lab_record();
   std::string text = roofline(lab, lab.runs[1], {});
-  EXPECT_NE(text.find("b matmul"), std::string::npos) << text;  // the second by time
+  EXPECT_NE(text.find("b matmul"), std::string::npos) << text;  // the second op by time
   EXPECT_EQ(text.find("warning"), std::string::npos);
   lab.ceilings->levels.back().copy_bytes_per_ns = 0.01;
   text = roofline(lab, lab.runs[1], {});

@@ -76,7 +76,7 @@ TEST_F(LoadTest, SavesWhatTrainingMadeOfThem) {
   EXPECT_EQ(saved.at("v"), (std::vector<float>{-3, -4}));
 }
 
-// A low-precision copy is loaded from the same tensor and never saved: its master is.
+// A low-precision copy is loaded from the same tensor as its master, but only the master is saved.
 TEST_F(LoadTest, KeepsCopiesBesideTheirMasters) {
   ValueId norm = input("norm", {2});
   load.stored["norm"] = norm;
@@ -111,7 +111,7 @@ TEST_F(LoadTest, RefusesOtherOpsAndOtherSizes) {
       InternalError);
 }
 
-// What lies in blocks is unpacked, rounded and stacked on the way.
+// Blocks are dequantized, rounded and stacked during loading.
 TEST_F(LoadTest, UnpacksBlocks) {
   BlockQ8_0 blocks[2] = {{0x3c00, {}}, {0x3800, {}}};  // scales 1 and 1/2
   for (int i = 0; i < 32; ++i) blocks[0].quants[i] = blocks[1].quants[i] = static_cast<int8_t>(i);
@@ -136,7 +136,8 @@ TEST_F(LoadTest, UnpacksBlocks) {
   EXPECT_EQ(bits[64], 0x3eab);
 }
 
-// A part at a time, each told to be done with; several values share the store's reserve.
+// Packs one part at a time and releases each part after use. Several values share the store's
+// reserve.
 TEST_F(LoadTest, PacksPanels) {
   constexpr int64_t kRows = 16 * 300, kWidth = 512;  // more than one run of 2 MiB
   std::vector<std::byte> large(static_cast<size_t>(storage_bytes(DType::kQ8_0, kRows * kWidth))),
@@ -165,7 +166,7 @@ TEST_F(LoadTest, PacksPanels) {
   EXPECT_EQ(store.bytes(), static_cast<int64_t>(large.size() + small.size()));
 }
 
-// What is stored as the file has it lies there, or is copied and let go where that is asked for.
+// Values that are stored as in the file are used in place or, on request, copied and released.
 TEST_F(LoadTest, CopiesWhatItIsAskedTo) {
   constexpr int64_t kElements = (int64_t{5} << 20) / 4 + 3;  // more than two runs
   std::vector<float> values(static_cast<size_t>(kElements));
@@ -182,12 +183,12 @@ TEST_F(LoadTest, CopiesWhatItIsAskedTo) {
                 kept);
     EXPECT_EQ(released, copies ? bytes.size() : 0);
     EXPECT_EQ(kept.read_floats("x"), values);
-    values[7] += 1;  // seen where it lies
+    values[7] += 1;  // visible, because the bytes are used in place
     EXPECT_EQ(kept.read_floats("x") == values, !copies);
   }
 }
 
-// Numbers that nobody stored: matrices that are not constant, and norms of one.
+// Made-up weights: matrices that are not constant, and norms of one.
 TEST_F(LoadTest, MakesUpWeights) {
   load.stored["norm"] = input("norm", {2});
   load.stored["matrix"] = b.input("matrix", {DType::kBF16, {3, 1000}});

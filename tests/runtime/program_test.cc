@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Programs: graphs on one store and one arena, run in any
-// order and measured. What kernels compute is tests/backends'.
+// Programs: graphs on one store and one arena, run in any order and measured. tests/backends tests
+// the kernels' results.
 #include "runtime/program.h"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,8 @@ TEST_F(ProgramTest, MeasuresEachKernelOnce) {
   ValueId x = ops::unary(b, "tanh", b.input("x", {DType::kF32, {64, 64}}));
   ValueId left = ops::unary(b, "exp", ops::slice(b, x, 1, 0, 32)),
           right = ops::unary(b, "neg", ops::slice(b, x, 1, 32, 64));
-  graph.outputs = {ops::concat(b, {left, right}, 1)};  // both lie in it: nothing to run
+  // Both parts lie in the output, so there is nothing to run.
+  graph.outputs = {ops::concat(b, {left, right}, 1)};
   int stage = program.add("views", graph);
   program.bind();
   for (int run = 0; run < 5; ++run) {
@@ -172,7 +173,7 @@ TEST_F(ProgramTest, RefusesToReadWhatIsNotDense) {
   EXPECT_THROW(program.read(stage, graph.outputs[0]), InternalError);
 }
 
-// A bad id shows while running, as an Error; the program can be run again after it.
+// An invalid id causes an Error during the run, and the program can run again afterwards.
 TEST_F(ProgramTest, ReportsIdsThatAreNone) {
   Graph graph;
   Builder b(graph, ops::table());

@@ -75,7 +75,7 @@ TEST_F(StoreTest, ListsAndSumsWhatItHolds) {
   store.require("a", {DType::kBF16, {33}});
   EXPECT_TRUE(store.has("b"));
   EXPECT_EQ(store.names(), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(store.bytes(), 64 + 128);  // in whole lines
+  EXPECT_EQ(store.bytes(), 64 + 128);  // rounded up to lines of 64 bytes
   EXPECT_EQ(store.type("a"), (Type{DType::kBF16, {33}}));
 }
 

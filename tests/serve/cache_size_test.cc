@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What caches hold: window layers no more than their window, whatever the context; going back
-// within what is kept.
+// The size of KV caches: window layers hold only their window, for any context. Also rewinding
+// within the positions that the cache keeps.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -10,7 +10,7 @@
 namespace ridge::serve {
 namespace {
 
-// Positions that a session's caches have room for, by layer.
+// The positions that a session's caches can hold, by layer.
 std::vector<int64_t> rings(const models::ModelFile& file, int64_t capacity, int64_t chunk) {
   SessionOptions options = at_level("compiled", capacity);
   options.chunk = chunk;
@@ -73,8 +73,7 @@ TEST(CacheSize, GoingBackGivesTheSameAgain) {
     Prompt prompt{0, ids, {}};
     std::vector<int32_t> tokens = session.start({&prompt, 1});
     int64_t slot = 0;
-    // The token chosen last is computed at the prompt's end, twice: it is the same token only if it
-    // is chosen again.
+    // After a rewind, the same prompt must give the same tokens and logits again.
     session.step({&slot, 1}, tokens);
     int32_t second = tokens[0];
     session.step({&slot, 1}, tokens);

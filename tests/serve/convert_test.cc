@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Converted models give the logits of the models that they were made from.
+// Converted models have the logits of the models that they were made from.
 #include <gtest/gtest.h>
 
 #include "files/scratch.h"
@@ -21,8 +21,8 @@ class ConvertedModel : public testing::TestWithParam<const char*> {
   files::ScratchFolder folder_;
 };
 
-// Another order of rows in q and k, 1 + w in one place or the other, frequencies from four numbers
-// or from factors.
+// The formats differ in the order of rows in q and k, in the place of the 1 in 1 + w, and in
+// frequencies from four numbers or from factors.
 TEST_P(ConvertedModel, GivesTheSameLogits) {
   models::ModelFile model = models::ModelFile::open(data_folder() + GetParam());
   std::vector<int32_t> ids =

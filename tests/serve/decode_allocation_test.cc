@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A decoded token allocates nothing: this program's operator new counts, and what lies below it (an
-// arena, a page) is asked for through it alone.
+// Decoding a token allocates nothing. This program's operator new counts allocations; the code
+// below it (an arena, a page) also allocates only through it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -37,8 +37,7 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, static_cast<std::size_t>(alignment));
 }
-// Not inlined: where the compiler sees `free` but not
-// the `new` above, it takes the pair for a mistake.
+// Not inlined, because a compiler that sees `free` but not the `new` above reports a mismatch.
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
@@ -59,7 +58,7 @@ void* operator new[](std::size_t bytes, std::align_val_t alignment) {
 namespace ridge::serve {
 namespace {
 
-// Allocations of `count` steps, after some that may set things up.
+// The number of allocations in `count` steps, after some steps that may set things up.
 int64_t allocations_of_steps(Session& session, std::span<const Prompt> prompts, int count) {
   std::vector<int32_t> tokens = session.start(prompts);
   std::vector<int64_t> slots;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// FLOPs and bytes of the attention module and the MLP against closed forms, by phase, batch and
-// length; and that MFU and MBU follow from the counts.
+// FLOPs and bytes of the attention module and the MLP against closed forms, by phase, batch size
+// and length, and MFU and MBU from the counts.
 #include <gtest/gtest.h>
 
 #include "backends/null/null_backend.h"
@@ -21,7 +21,7 @@ struct Modules {
   record::RunRecord run;
 };
 
-// `tokens` of each of `batch` sequences whose last one sees `context` keys.
+// `tokens` of each of `batch` sequences, whose last token attends to `context` keys.
 Modules count(const models::ModelConfig& config,
               models::InferenceTask task,
               int64_t batch,
@@ -50,7 +50,7 @@ Modules count(const models::ModelConfig& config,
   return m;
 }
 
-// Of one layer, N tokens in all, each of which counts C keys.
+// Closed forms for one layer with N tokens in all, each of which attends to C keys.
 struct ClosedForms {
   int64_t d, h, k, e, f;
   explicit ClosedForms(const models::ModelConfig& c)
@@ -65,8 +65,8 @@ struct ClosedForms {
   int64_t attention_flops(int64_t n, int64_t c) const {
     return 2 * attention_macs(n, c) + 6 * n * h * c + 3 * n * (h + k) * e + norm_flops(n) + n * d;
   }
-  // Weights, norm, x in and out, the rotation's table; keys
-  // and values read and those of the new tokens written.
+  // Weights, norm, x in and out, the rotation's table, keys and values read, and those of the new
+  // tokens written.
   int64_t attention_bytes(int64_t n, int64_t keys) const {
     return 4 * (d * (2 * h + 2 * k) * e + d + 2 * n * d + n * e + 2 * keys * k * e + 2 * n * k * e);
   }
@@ -76,7 +76,7 @@ double intensity(int64_t flops, int64_t bytes) {
   return static_cast<double>(flops) / static_cast<double>(bytes);
 }
 
-// Positions, slots and block tables come into the module too.
+// The module's bytes also include positions, slots and block tables.
 constexpr double kIndices = 0.02;
 
 TEST(Intensity, OfDecodeByBatch) {
@@ -103,7 +103,8 @@ TEST(Intensity, OfPrefillByBatchAndLength) {
   for (int64_t length : {64, 256})
     for (int64_t batch : {1, 4}) {
       Modules m = count(config, models::InferenceTask::kPrefill, batch, length, length);
-      // Behind the last layer's attention only the last token of each sequence goes on.
+      // After the last layer's attention, only the last token of each sequence is computed
+      // (last-token gather).
       int64_t n = batch * length, before = config.layers - 1, dropped = n - batch;
       EXPECT_EQ(m.mlp.work.flops, before * form.mlp_flops(n) + form.mlp_flops(batch));
       EXPECT_EQ(m.mlp.compulsory_bytes, before * form.mlp_bytes(n) + form.mlp_bytes(batch));
@@ -119,8 +120,9 @@ TEST(Intensity, OfPrefillByBatchAndLength) {
     }
 }
 
-// The MLP's weights are shared by the batch, a sequence's keys and values are not: of a decode the
-// one's intensity grows in proportion, the other's hardly once the cache outweighs the weights.
+// The batch shares the MLP's weights, but not the sequences' keys and values. In decode, the MLP's
+// intensity grows in proportion to the batch; attention's hardly grows once the cache is larger
+// than the weights.
 TEST(Intensity, OnlyTheMlpGainsFromTheBatch) {
   models::ModelConfig config = llama();
   auto at = [&](int64_t batch) {
@@ -135,7 +137,7 @@ TEST(Intensity, UtilisationsFollowFromTheCounts) {
   models::ModelConfig config = llama();
   constexpr int64_t kBatch = 4, kContext = 512;
   record::RunRecord run = count(config, models::InferenceTask::kDecode, kBatch, 1, kContext).run;
-  // The table is tied to the head, so the head reads it whole.
+  // The embedding table is tied to the head, which reads all of it.
   EXPECT_EQ(run.weight_bytes, 4 * config.parameters());
   run.setting.task = "decode";
   run.setting.batch_size = kBatch;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Converted models in the programs that they are made for. RIDGE_PEER_PYTHON is a Python with
-// transformers and torch, RIDGE_PEER_LLAMA a folder with llama.cpp's llama-perplexity; without them
+// transformers and torch, RIDGE_PEER_LLAMA a folder with llama.cpp's llama-perplexity. Without them
 // the tests are skipped.
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ constexpr const char* kText =
     "The theory of everything, said 1234567 people: caf\u00e9 \u65e5\u672c \U0001f600  two "
     "spaces\n\tend.";
 
-// What a command prints on stdout; the test fails where it fails.
+// The stdout of a command. The test fails if the command fails.
 std::string output_of(const std::string& command) {
   std::FILE* pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) return "";
@@ -63,7 +63,7 @@ TEST_P(InTransformers, GivesOurLogitsAndIds) {
   models::ModelFile model = models::ModelFile::open(path);
   bool has_tokenizer = model.is_gguf();
   files::ScratchFolder folder;
-  // Through GGUF where the model does not come in it: both writers are on the way.
+  // Through GGUF if the model has another format, so that both writers are tested.
   if (!model.is_gguf()) {
     models::convert_to_gguf(model, folder / "model.gguf", {});
     model = models::ModelFile::open(folder / "model.gguf");
@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(All,
                                          "SmolLM2-135M-Instruct.Q4_1.gguf",
                                          "gemma-3-270m-q4_k_m.gguf"));
 
-// llama-perplexity counts the second half of a piece; so does this.
+// Counts only the second half of a piece, like llama-perplexity.
 double second_half(Session& session, std::span<const int32_t> ids) {
   Likelihood all = session.score(ids), first = session.score(ids.first(ids.size() / 2 + 1));
   return (all.nll - first.nll) / static_cast<double>(all.tokens - first.tokens);
@@ -105,13 +105,13 @@ double second_half(Session& session, std::span<const int32_t> ids) {
 struct Conversion {
   const char* model;
   DType type;
-  bool through_folder;  // GGUF to a folder of fp32 and back; else GGUF to GGUF
+  bool through_folder;  // GGUF to a folder of fp32 and back; otherwise GGUF to GGUF
 };
 void PrintTo(const Conversion& c, std::ostream* out) { *out << c.model << " as " << name(c.type); }
 
 class InLlamaCpp : public testing::TestWithParam<Conversion> {};
 
-// llama.cpp rounds activations to 8 bits where weights are quantized and keeps its cache in fp16.
+// llama.cpp rounds activations to 8 bits if weights are quantized, and keeps its cache in fp16.
 TEST_P(InLlamaCpp, HasOurPerplexity) {
   constexpr size_t kContext = 256;
   constexpr double kDistance = 0.02;

@@ -62,7 +62,8 @@ TEST_P(PublishedModel, LosesLittleByRoundingActivations) {
   }
 }
 
-// The cache, chunks, neighbours and levels change the order of sums, and nothing else.
+// The cache, the chunk size, other sequences in the batch and the level change only the order of
+// sums.
 TEST_P(PublishedModel, IsTheSameEachWay) {
   constexpr double kSame = 1e-4;
   constexpr size_t kTokens = 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The models that tests hold Ridge against: small ones that lie beside the tests, and published
-// ones where this machine has them.
+// Models for comparisons with other implementations: small ones in the tests' data, and published
+// ones if this machine has them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,32 +21,32 @@
 
 namespace ridge::serve {
 
-// A bundle's tests are told where their data lies.
+// Tests of a bundle find their data through RIDGE_TEST_DATA.
 inline std::string data_folder() {
   const char* folder = std::getenv("RIDGE_TEST_DATA");
   return std::string(folder != nullptr ? folder : RIDGE_TEST_DATA) + "/models/";
 }
 
-// ${RIDGE_MODELS:-$HOME/.cache/ridge/models}/NAME; empty where it is not.
+// ${RIDGE_MODELS:-$HOME/.cache/ridge/models}/NAME; empty if it does not exist.
 inline std::string published_model(const std::string& name) {
   const std::filesystem::path path = files::fetched_model(name);
   return std::filesystem::exists(path) ? path.string() : "";
 }
 
-// Bounds against the expectations of published models. In fp32: sums of a thousand products, in
-// another order, through tens of layers.
+// Tolerances for published models in fp32: sums of a thousand products, in another order, through
+// tens of layers.
 inline constexpr double kLogits = 2e-3;
 inline constexpr double kLikelihood = 1e-3;
-// Where the two largest logits are closer, either may come first.
+// If the two largest logits are closer than this, either may come first.
 inline constexpr double kTie = 0.02;
 
 struct Published {
   const char* name;
   const char* file;
   const char* expectations;
-  // Of logits, with activations rounded to 8 bits through tens of layers, where the order of a sum
-  // moves a result by its whole distance. llama.cpp, which rounds too, stands off these logits by
-  // up to 0.54 (SmolLM2) and 1.01 (Gemma 3, on the text of 869 tokens, as we do).
+  // For logits with activations rounded to 8 bits through tens of layers, where the order of a sum
+  // can change a result by the whole distance. llama.cpp, which rounds too, differs from these
+  // logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3, on the text of 869 tokens, like Ridge).
   double rounded_logits;
 };
 inline void PrintTo(const Published& p, std::ostream* out) { *out << p.file; }
@@ -55,7 +55,7 @@ inline constexpr Published kPublished[] = {
     {"SmolLM2", "SmolLM2-135M-Instruct.Q4_1.gguf", "smollm2_135m_q4_1.json", 0.7},
     {"Gemma3", "gemma-3-270m-q4_k_m.gguf", "gemma3_270m_q4_k_m.json", 1.01}};
 
-// A published model where this machine has it, with what is expected of it; skips elsewhere.
+// A published model with its expected results; skips if this machine does not have the model.
 class PublishedModelTest : public testing::TestWithParam<Published> {
  public:
   static std::string name(const testing::TestParamInfo<Published>& which) {

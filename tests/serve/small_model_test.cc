@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small models saved by Hugging Face transformers, through sessions:
-// the same logits and continuations; and what must not change them:
-// the cache, chunks, neighbours in the batch, the level.
+// Small models saved by Hugging Face transformers, run through sessions: they have the same logits
+// and continuations, independent of the cache, the chunk size, other sequences in the batch, and
+// the level.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -10,8 +10,8 @@
 namespace ridge::serve {
 namespace {
 
-constexpr double kLogits =
-    1e-4;                       // five decimals of fp32 sums in another order, through a few layers
+// Five decimals of fp32 sums in another order, through a few layers.
+constexpr double kLogits = 1e-4;
 constexpr double kSame = 1e-4;  // the same sums in another order
 
 class SmallModel : public testing::TestWithParam<const char*> {
@@ -42,7 +42,7 @@ TEST_P(SmallModel, GivesTheSameLogits) {
   EXPECT_EQ(greedy(made, ids_, want.size()), want);
 }
 
-// Far past the window, so that rings turn.
+// Far longer than the window, so that rings wrap around.
 constexpr size_t kTokens = 80;
 
 TEST_P(SmallModel, IsTheSameWithoutACache) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// BPE training against a published result and against training done the plain way.
+// BPE training against a published result and against a plain implementation.
 #include "text/bpe_trainer.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(BpeTrainer, GivesThePublishedMergesAndVocabulary) {
   EXPECT_EQ(error_of([&] { validate(spec); }), "");
 }
 
-// Counts all pairs anew for each merge, on strings.
+// Counts all pairs again for each merge, on strings.
 std::vector<std::string> plain_merges(std::string_view text, size_t wanted) {
   std::map<std::vector<std::string>, int64_t> words;
   for (size_t at = 0; at < text.size();) {
@@ -54,7 +54,7 @@ std::vector<std::string> plain_merges(std::string_view text, size_t wanted) {
     auto best = counts.begin();
     for (auto it = counts.begin(); it != counts.end(); ++it)
       if (it->second >= best->second)
-        best = it;  // ascending keys: the last of equals is the greatest
+        best = it;  // ascending keys, so the last of equal pairs is the greatest
     auto [left, right] = best->first;
     merges.push_back(left + " " + right);
     std::map<std::vector<std::string>, int64_t> joined;
@@ -75,14 +75,14 @@ std::vector<std::string> plain_merges(std::string_view text, size_t wanted) {
 TEST(BpeTrainer, EqualsPlainTraining) {
   std::mt19937 random(2);
   for (int round = 0; round < 40; ++round) {
-    // Words of few letters that print: overlapping pairs ("aaa") and many ties.
+    // Words of a few printable letters, with overlapping pairs ("aaa") and many ties.
     std::string text;
     for (int w = 0; w < 40; ++w) {
       for (size_t i = 1 + random() % 9; i > 0; --i) text += "aab"[random() % 3];
       text += w % 7 == 0 ? "." : "-";
     }
-    // A merge whose bytes are a token already adds no
-    // token, so it is a token count that is compared.
+    // A merge whose bytes are already a token adds no token, so compare with the same number of
+    // merges.
     TokenizerSpec spec = train(text, 256 + 12);
     std::vector<std::string> expected = plain_merges(text, spec.merges.size());
     ASSERT_EQ(spec.merges, expected) << text;
@@ -90,7 +90,7 @@ TEST(BpeTrainer, EqualsPlainTraining) {
 }
 
 TEST(BpeTrainer, AMergeThatMakesAKnownTokenAddsNone) {
-  // "aaaa" and "aaa" give a a, then both aa a and a aa in some order.
+  // "aaaa" and "aaa" lead to the merge a a, then to both aa a and a aa in some order.
   std::string text = repeated("aaaaa-aaaaaaa.", 400);
   TokenizerSpec spec = train(text, 256 + 40);
   EXPECT_EQ(error_of([&] { validate(spec); }), "");
@@ -102,8 +102,8 @@ TEST(BpeTrainer, NoMergeReachesOverASpecialTokenNorBecomesOne) {
   std::string text = repeated("ab<|x|>", 900);
   TokenizerSpec spec = train(text, 300, {"<|x|>"});
   for (const std::string& merge : spec.merges) EXPECT_EQ(merge, "a b");
-  // Without the special token in the text's way "ab" would grow; a special token that text spells
-  // is not made.
+  // Without the special token, "ab" would grow into "abab". Merges never form the text of a special
+  // token.
   TokenizerSpec banned = train(repeated("abab", 40), 300, {"abab"});
   EXPECT_EQ(error_of([&] { validate(banned); }), "");
   for (const std::string& merge : banned.merges) EXPECT_NE(merge, "ab ab");
@@ -151,8 +151,8 @@ TEST(BpeTrainer, ImpossibleOptionsAreRefused) {
   EXPECT_NE(refused(300, {"<x>", "<x>"}).find("special token"), std::string::npos);
 }
 
-// Merging walks distinct pieces: a text said four times gives the same merges from the same pieces.
-// What a megabyte takes is measured by `ridge tokenizer train --json`.
+// Merging works on distinct pieces, so a text repeated four times has the same merges from the same
+// pieces. `ridge tokenizer train --json` measures the time per megabyte.
 TEST(BpeTrainer, CountsOfPiecesScaleAndNothingElse) {
   std::string corpus = read_data("corpus.en"), text;
   for (int i = 0; i < 4; ++i) text += corpus + "<x>";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chat templates against Jinja2's renderings; what is not known exactly is refused.
+// Chat templates against Jinja2's renderings. A template that is not known exactly is refused.
 #include "text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ChatTemplate, RendersAsJinjaDoes) {
     for (const nlohmann::json& m : c["messages"]) messages.push_back({m["role"], m["content"]});
     ChatOptions options{
         .add_generation_prompt = c["add_generation_prompt"], .bos = "<s>", .eos = "</s>"};
-    // SmolLM2's system message, which its template holds and its name brings along.
+    // SmolLM2's system message is part of its template, and comes with its name too.
     for (const ChatTemplate& chat : {ChatTemplate::recognise(jinja), ChatTemplate::named(name)}) {
       if (c["expected"].is_null()) {
         EXPECT_NE(error_of([&] { chat.render(messages, options); }, ExitCode::kUsage), "") << name;
@@ -109,7 +109,7 @@ TEST(ChatTemplate, HugeAndBrokenTemplatesAreRefusedQuickly) {
   for (const char* unit : {"{#", "{{'", "'+'", "{{ message.role ", "<|im_start|>system", "\\",
                            "{% if messages[0]['role'] != "})
     EXPECT_NE(refusal(repeated(unit, ChatTemplate::kMaxTemplateBytes - 64)), "");
-  // Truncation of a known template is either refused or harmless.
+  // A truncated version of a known template is either refused or harmless.
   std::string jinja = data()["templates"]["smollm2"];
   for (size_t size = 0; size < jinja.size(); ++size)
     refusal(std::string_view(jinja).substr(0, size));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scanners against the published patterns, run by PCRE2.
+// The scanners against the published patterns, matched by PCRE2.
 #include "text/pretokenizer.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ Pieces scan(PreTokenizer kind, std::string_view text) {
   return pieces;
 }
 
-// All matches of a pattern from left to right; what lies between them too where `keep_rest` is set.
+// All matches of a pattern from left to right and, if `keep_rest` is set, the text between them.
 Pieces matches(std::string_view pattern, std::string_view text, bool keep_rest) {
   int error = 0;
   PCRE2_SIZE where = 0;
@@ -72,7 +72,7 @@ TEST_P(Scanners, EqualThePatternOnRandomText) {
 }
 
 TEST_P(Scanners, EqualThePatternOnShortTextsOfTrickyCharacters) {
-  // Every text of up to 6 characters out of these.
+  // Every text of up to 6 of these characters.
   const std::vector<std::string> alphabet = {" ", "\n", "a", "s", "'", "1", "!", "\u3000"};
   for (size_t length = 1; length <= 6; ++length) {
     std::vector<size_t> digits(length);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Special tokens in text against their definition, and on texts that make a scan slow.
+// Special tokens in text against their definition, and on texts that could make a scan slow.
 #include "text/special_finder.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@ namespace {
 
 using Tokens = std::vector<std::pair<std::string_view, int32_t>>;
 
-// Token by token, the longest first: every occurrence from the left that meets no earlier match.
+// Token by token, the longest first: every occurrence from the left that does not overlap an
+// earlier match.
 std::vector<SpecialMatch> expected(Tokens tokens, std::string_view text) {
   std::stable_sort(tokens.begin(), tokens.end(),
                    [](auto& a, auto& b) { return a.first.size() > b.first.size(); });

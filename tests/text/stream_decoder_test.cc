@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streaming against decoding all at once.
+// Decoding a stream against decoding all tokens at once.
 #include "text/stream_decoder.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data and plain reference code that the tests of text/ share. No tests.
+// Shared data and plain reference code of the tests of text/. No tests.
 #pragma once
 
 #include <cstdint>
@@ -59,8 +59,8 @@ inline TokenizerSpec sentencepiece_spec(const nlohmann::json& data, bool add_spa
   return spec;
 }
 
-// Text of runs out of many scripts, spaces, digits, quotes and punctuation; no code point newer
-// than Unicode 14.
+// Random text with runs of many scripts, spaces, digits, quotes and punctuation, without code
+// points newer than Unicode 14.
 inline std::string random_text(std::mt19937& random, size_t characters) {
   using Pool = std::vector<char32_t>;
   auto range = [](char32_t first, char32_t last) {
@@ -101,7 +101,7 @@ inline std::string repeated(std::string_view unit, size_t bytes) {
   return out;
 }
 
-// The message of the Error that `f` throws; empty where it throws none.
+// The message of the Error that `f` throws; empty if it throws none.
 template <typename F>
 std::string error_of(F f, ExitCode code = ExitCode::kBadFile) {
   try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GPT-2's ids against tiktoken itself. RIDGE_PEER_PYTHON is a Python with tiktoken; without one the
-// test is skipped.
+// GPT-2's ids against tiktoken. RIDGE_PEER_PYTHON is a Python with tiktoken; without it the test is
+// skipped.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@
 namespace ridge::text {
 namespace {
 
-// llama.cpp's texts, stretches of a corpus, and random ones.
+// llama.cpp's texts, parts of a corpus, and random texts.
 std::vector<std::string> texts() {
   std::vector<std::string> list = read_json("byte_level_llama_cpp.json")["texts"];
   std::string corpus = read_data("corpus.en");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Data sets: bytes as ids, windows and their order, and the way from text to bytes.
+// Token data sets: ids from bytes, windows and their order, and bytes from text.
 #include "text/token_dataset.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(TokenIds, RefusesBadFiles) {
 }
 
 TEST(TokenWindows, LabelsAreTheNextIds) {
-  auto bytes = bytes_of(counting(11));  // 3 windows of 3, one id over
+  auto bytes = bytes_of(counting(11));  // 3 windows of 3, and one id left over
   TokenWindows windows(TokenIds(bytes, IdWidth::k16, 11, "f"), 3, false, 0);
   EXPECT_EQ(windows.windows(), 3);
   std::vector<int32_t> inputs(6), labels(6);
@@ -82,7 +82,7 @@ TEST(TokenWindows, EachEpochVisitsEachWindowOnceInItsOwnOrder) {
   EXPECT_EQ(std::set<int32_t>(second.begin(), second.end()).size(), 100u);
   EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
   EXPECT_NE(first, second);
-  EXPECT_EQ(epoch(windows, 0), first);  // going back gives the same
+  EXPECT_EQ(epoch(windows, 0), first);  // going back to an epoch repeats it
   TokenWindows again(ids, 4, true, 42);
   EXPECT_EQ(epoch(again, 1), second);
   TokenWindows other(ids, 4, true, 43);

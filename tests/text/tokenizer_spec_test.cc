@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each way in which a specification can be wrong is refused with the field's name, and random
-// damage never crashes.
+// Each kind of error in a specification is reported with the field's name, and random damage never
+// crashes.
 #include "text/tokenizer_spec.h"
 
 #include <gtest/gtest.h>
@@ -112,7 +112,7 @@ TEST(TokenizerSpec, IdsAreChecked) {
 
 TEST(TokenizerSpec, MergesAreChecked) {
   TokenizerSpec spec = small_byte_level();
-  // An empty half would join a token with nothing, to itself, for ever.
+  // An empty half would join a token with nothing, again and again.
   for (const char* wrong : {"", " ", "a", "a ", " b", "a  b", "a b ", "a b c"}) {
     spec.merges = {"a b", wrong};
     expect_refused(spec, "merge 1: expected two tokens");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encoding and decoding against llama.cpp's ids, against plain BPE on small random vocabularies,
-// and on hostile text.
+// and on malicious text.
 #include "text/tokenizer.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ void expect_ids(const Tokenizer& tokenizer, const nlohmann::json& data, const st
       const std::string text = data["texts"][i];
       Ids ids = tokenizer.encode(text, {.parse_special = special});
       EXPECT_EQ(ids, expected[i].get<Ids>()) << name << " " << special << ": " << text;
-      // A U+2581 in SentencePiece text is a space, then and now.
+      // A U+2581 in a text for SentencePiece decodes to a space.
       bool exact = !tokenizer_maps_spaces || text.find("\u2581") == std::string::npos;
       if (exact) {
         EXPECT_EQ(tokenizer.decode(ids, {.special = true}), text);
@@ -67,7 +67,7 @@ TEST(Tokenizer, SentencePieceIdsAgreeWithLlamaCpp) {
                prefix ? "prefix" : "plain");
 }
 
-// Plain BPE: look for the best pair, join it, look again.
+// Plain BPE: finds the best pair, joins it, and repeats.
 template <typename Best>
 std::vector<std::string> join_pairs(std::vector<std::string> parts, Best rank) {
   while (true) {
@@ -112,7 +112,7 @@ TEST(Tokenizer, RandomMergesEqualPlainBpe) {
       if (known.insert(left + right).second) spec.tokens.push_back(left + right);
       spec.merges.push_back(left + " " + right);
     }
-    // Any order, so that a merge may enable one that outranks it.
+    // Any order, so that a merge may enable one of higher priority.
     std::shuffle(spec.merges.begin(), spec.merges.end(), random);
     for (size_t rank = 0; rank < spec.merges.size(); ++rank) {
       size_t space = spec.merges[rank].find(' ');
@@ -202,16 +202,16 @@ TEST(Tokenizer, LongerSpecialTokensWinThenTheLeftmost) {
   spec.types.assign(7, TokenType::kUserDefined);
   for (size_t i = 0; i < 3; ++i) spec.types[i] = TokenType::kNormal;
   Tokenizer tokenizer(spec);
-  EXPECT_EQ(tokenizer.encode("abcab"), (Ids{0, 5}));  // bcab before abc
+  EXPECT_EQ(tokenizer.encode("abcab"), (Ids{0, 5}));  // bcab comes before abc
   EXPECT_EQ(tokenizer.encode("abcabc"), (Ids{0, 5, 2}));
-  EXPECT_EQ(tokenizer.encode("abcab."), (Ids{0, 5}));  // "." has no token: left out
+  EXPECT_EQ(tokenizer.encode("abcab."), (Ids{0, 5}));  // "." has no token and is omitted
   EXPECT_EQ(tokenizer.encode("abccc"), (Ids{4, 6}));
   EXPECT_EQ(tokenizer.encode("ccc"), (Ids{6, 2}));
   EXPECT_EQ(tokenizer.encode("abbcab"), (Ids{3, 5}));
 }
 
-// Where llama.cpp would join "<" and "s>" to the
-// control token, text that looks like one stays text.
+// llama.cpp would join "<" and "s>" to the control token. Here, text that looks like a control
+// token stays text.
 TEST(Tokenizer, ControlTokensNeverComeFromMerges) {
   TokenizerSpec spec;
   spec.kind = TokenizerKind::kSentencePieceBpe;
@@ -224,7 +224,7 @@ TEST(Tokenizer, ControlTokensNeverComeFromMerges) {
   Tokenizer tokenizer(spec);
   EXPECT_EQ(tokenizer.encode("<s>"), (Ids{2, 3}));
   EXPECT_EQ(tokenizer.encode("<s>", {.parse_special = true}), (Ids{1}));
-  EXPECT_EQ(tokenizer.encode("[x]"), (Ids{7}));  // a normal token does
+  EXPECT_EQ(tokenizer.encode("[x]"), (Ids{7}));  // a normal token may come from merges
 }
 
 TEST(Tokenizer, UnknownCharactersBecomeTheUnknownTokenWithoutBytes) {
@@ -244,8 +244,8 @@ TEST(Tokenizer, AMissingByteIsLeftOutAsLlamaCppDoes) {
   Tokenizer tokenizer(spec);
   EXPECT_FALSE(tokenizer.covers_all_bytes());
   EXPECT_EQ(tokenizer.encode("ab?ab"), (Ids{2, 2}));
-  EXPECT_EQ(tokenizer.encode("a?b"),
-            (Ids{0, 1}));  // what is left out still keeps its neighbours apart
+  // An omitted character still separates its neighbors.
+  EXPECT_EQ(tokenizer.encode("a?b"), (Ids{0, 1}));
 }
 
 TEST(Tokenizer, IdsOutOfRangeAreRefused) {
@@ -278,8 +278,8 @@ TEST(Tokenizer, SafeCutsChangeNoIds) {
   }
 }
 
-// No clock: at two megabytes quadratic work would take the better part of an hour, and ctest's time
-// limit ends it.
+// No time is measured: at two megabytes, quadratic work would take almost an hour and hit ctest's
+// time limit.
 TEST(Tokenizer, HostileTextIsEncodedAndComesBack) {
   Tokenizer sentencepiece(sentencepiece_spec(sentencepiece_data(), true));
   std::mt19937 random(1);
@@ -298,8 +298,8 @@ TEST(Tokenizer, HostileTextIsEncodedAndComesBack) {
   }
 }
 
-// The work of merging is its look-ups: at most three
-// a symbol, whatever joins and in whatever order.
+// The cost of merging is its number of look-ups: at most three per symbol, for any merges in any
+// order.
 TEST(SymbolMerger, LooksUpAtMostThreePairsASymbol) {
   for (uint32_t n : {100u, 10000u, 200000u}) {
     for (int kind = 0; kind < 4; ++kind) {
@@ -311,7 +311,7 @@ TEST(SymbolMerger, LooksUpAtMostThreePairsASymbol) {
       int64_t lookups = 0;
       merger.run([&](const Symbol& left, const Symbol& right) -> Merge {
         ++lookups;
-        // All pairs join: equal lengths first, the left end first, or in an order of chance.
+        // All pairs join: equal lengths first, from the left end, or in random order.
         uint32_t priority = kind < 2    ? left.size + right.size
                             : kind == 2 ? left.begin
                                         : left.begin * 2654435761u;

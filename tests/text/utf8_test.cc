@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// UTF-8 against the standard's own examples, classes
-// against PCRE2's patterns character by character.
+// UTF-8 against the standard's own examples, and classes against PCRE2's patterns, character by
+// character.
 #include "text/utf8.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs are the same, bit by bit: at each level, for
-// one thread and for two, losses and every stored value.
+// Two runs are the same bit by bit, in losses and in every stored value, at each level, with one
+// thread and with two.
 #include <gtest/gtest.h>
 
 #include <bit>

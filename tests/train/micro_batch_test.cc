@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient accumulation: m micro-batches and one update are one step on all their rows.
+// Gradient accumulation: m micro-batches and one update are the same as one step on all their rows.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -9,8 +9,8 @@ namespace ridge::train {
 namespace {
 
 constexpr int kSteps = 12;
-// Gradients of four batches are summed one after the other instead of in one product: a few
-// roundings, grown over the steps as in pass_equality_test.cc.
+// Gradients of four batches are added one after the other instead of in one GEMM: a few roundings,
+// which grow over the steps as in pass_equality_test.cc.
 constexpr double kRounding = 1e-4;
 
 StepOptions options(int64_t batch_size, int64_t micro_batches, double clip_norm = 0) {

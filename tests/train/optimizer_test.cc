@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The optimizer: its schedule by its definition, its update against a published run of AdamW and
-// against double precision.
+// The optimizer: its schedule against its definition, its update against a published run of AdamW
+// and against double precision.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(LearningRate, IsConstantWithoutADecay) {
   EXPECT_DOUBLE_EQ(learning_rate(options, 1000), 3e-4);
 }
 
-// A linear layer 3 -> 2 whose loss is the sum of squared distances from a target.
+// A linear layer 3 -> 2. Its loss is the sum of squared distances from a target.
 Graph regression(const OptimizerOptions& options) {
   Graph graph;
   Builder b(graph, ops::table());
@@ -79,7 +79,7 @@ Tensor64 f32(const Shape& shape, std::vector<double> data) {
   return {{DType::kF32, shape}, std::move(data)};
 }
 
-// 1000 steps of PyTorch's AdamW (tests/data/snapshots/README.md tells the recipe).
+// 1000 steps of PyTorch's AdamW (tests/data/snapshots/README.md describes the recipe).
 TEST(Adamw, MatchesThePublishedRun) {
   std::vector<float> want = read_npz_array(RIDGE_TEST_DATA "/snapshots/test_adamw.npz");
   OptimizerOptions options;
@@ -105,7 +105,7 @@ TEST(Adamw, MatchesThePublishedRun) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5) << i;
 }
 
-// Two parameters whose gradients are far longer than the limit, over three steps, in double.
+// Two parameters with gradients far larger than the limit, over three steps, in double.
 TEST(Adamw, ClipsByTheNormOfAllGradients) {
   OptimizerOptions options;
   options.clip_norm = 0.25;
@@ -157,7 +157,7 @@ TEST(Adamw, ClipsByTheNormOfAllGradients) {
   }
 }
 
-// A limit that is never reached changes nothing but the last bits.
+// A limit that is never reached changes only the last bits.
 TEST(Adamw, AWideLimitClipsNothing) {
   StepOptions plain = small_step(kLearningByHeart), clipped = plain;
   clipped.optimizer.clip_norm = 1e6;

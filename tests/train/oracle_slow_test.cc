@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published run, all of it: five steps of warm-up and twenty that were printed, at each level,
-// in fp32 and bf16; and fifty steps of tiny that must be the same twice.
+// The complete published run, five warm-up steps and the twenty printed ones, at each level, in
+// fp32 and bf16. Also fifty steps of tiny, which must be the same twice.
 #include <gtest/gtest.h>
 
 #include <bit>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first losses of the published run. oracle_slow_test.cc follows it to its end at every level.
+// The first losses of the published run. oracle_slow_test.cc tests all of it at every level.
 #include <gtest/gtest.h>
 
 #include "train/small_run.h"
@@ -13,7 +13,7 @@ TEST(Oracle, TheSixthStepOfSmallLosesWhatThePublishedRunLost) {
   options.batch_size = preset.batch_size;
   options.sequence = preset.sequence;
   std::vector<double> losses = train(preset.config, options, "compiled", "", 6);
-  // Five steps of warm-up come before the one that was printed as step 0, to four decimals.
+  // Five warm-up steps come before the one that was printed as step 0, with four decimals.
   EXPECT_NEAR(losses[5], 7.0185, 5e-5);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The standing obligation of every pass: training with it follows the baseline's loss, alone, at
-// each level and in random combinations, in fp32 as closely as rounding allows and in bf16 within
-// 0.02.
+// The requirement on every pass: training with it follows the baseline's loss, alone, at each level
+// and in random combinations. The tolerance is rounding in fp32, and 0.02 in bf16.
 #include <gtest/gtest.h>
 
 #include "cost/cost.h"
@@ -21,9 +20,9 @@ const std::vector<double>& baseline() {
   return losses;
 }
 
-// What rounding does to this run: the baseline from weights that are one rounding off. AdamW
-// divides gradients by their own size, so that what is rounding in a small gradient becomes a step
-// of the same size as any other. A pass sums in another order, thus rounds in many places.
+// The effect of rounding on this run: the baseline, starting from weights moved by one rounding.
+// AdamW divides gradients by their own size, so that rounding in a small gradient becomes a step of
+// the same size as any other. A pass sums in another order and so rounds in many places.
 double rounding_allowed() {
   static const double allowed = [] {
     double top = 0;
@@ -37,7 +36,7 @@ double rounding_allowed() {
   return allowed;
 }
 
-// Those that training takes.
+// The passes that training supports.
 std::vector<std::string> pass_names() {
   std::vector<std::string> names;
   for (const passes::Pass* pass : passes::pipeline(cpu_backend(1)->passes()))
@@ -56,8 +55,7 @@ void expect_baseline(std::string_view level, const std::string& switches) {
     EXPECT_LE(largest_difference(baseline(), got), rounding_allowed());
     return;
   }
-  // In bf16 the steep part of the curve is passed a
-  // little earlier or later; both ends are the same.
+  // In bf16, the steep part of the curve comes a little earlier or later; both ends are the same.
   EXPECT_NEAR(got[0], baseline()[0], 0.02);
   EXPECT_NEAR(got[kSteps - 1], baseline()[kSteps - 1], 0.02);
   EXPECT_LE(largest_difference(baseline(), got), 0.15);
@@ -70,7 +68,7 @@ TEST(PassEquality, TheBaselineLearns) {
   EXPECT_GT(rounding_allowed(), 1e-6);
 }
 
-// A wrong gradient would be seen: a hundredth less learning rate is.
+// Checks that a wrong gradient would be detected: a learning rate that is 1% smaller is.
 TEST(PassEquality, NoticesAHundredthOfAStep) {
   FixedRun run(small_config(), small_step(kLearningByHeart * 0.99), "baseline", "");
   EXPECT_GT(largest_difference(baseline(), run.steps(kSteps)), 20 * rounding_allowed());
@@ -111,7 +109,7 @@ TEST(PassEquality, RandomCombinationsFollowTheBaseline) {
   for (const std::string& switches : random_switches(60)) expect_baseline("baseline", switches);
 }
 
-// With weights and data as the training workshop draws them.
+// With the weights and data of the training workshop.
 TEST(PassEquality, Bf16StaysWithinTwoHundredths) {
   std::vector<double> fp32 = train(small_config(), small_step(), "baseline", "", kSteps);
   for (const passes::Level& level : passes::levels()) {
@@ -122,7 +120,7 @@ TEST(PassEquality, Bf16StaysWithinTwoHundredths) {
   }
 }
 
-// The sum over origins is the model's, whatever became of its nodes.
+// The sum over origins is the model's work, regardless of the passes' changes to nodes.
 TEST(PassEquality, ModelWorkIsTheSameUnderEveryCombination) {
   auto model_work_of = [](std::string_view level, std::string_view switches) {
     FixedRun run(small_config(), small_step(), level, switches);

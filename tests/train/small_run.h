@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model small enough to train many times in a test, yet with all parts: two layers, grouped KV
-// heads, a tied head.
+// A model that is small enough to train many times in a test, but has all parts: two layers,
+// grouped KV heads, a tied head.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@
 
 namespace ridge::train {
 
-// For INSTANTIATE_TEST_SUITE_P over the levels of optimisation.
+// For INSTANTIATE_TEST_SUITE_P over the optimization levels.
 inline auto every_level() { return testing::Values("baseline", "fused", "kernels", "compiled"); }
 template <typename Level>
 std::string level_name(const testing::TestParamInfo<Level>& level) {
@@ -86,8 +86,8 @@ inline double largest_difference(const std::vector<double>& a, const std::vector
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-// Weights by their names in a file, large enough that attention is far from even and every gradient
-// matters; each moved by up to `noise` of itself.
+// Weights by their names in a file, large enough that attention is far from uniform and every
+// gradient matters. Each is moved by up to `noise` of its value.
 inline Weights lively_weights(const models::ModelConfig& config, double noise = 0) {
   Weights weights;
   Random random(6), noise_random(7);
@@ -104,8 +104,8 @@ inline Weights lively_weights(const models::ModelConfig& config, double noise = 
   return weights;
 }
 
-// A step's graphs run over batches that the test chooses. A few rows seen again and again are
-// learnt by heart within tens of steps, so that a wrong gradient shows in the loss.
+// Runs the graphs of a step on batches that the test chooses. The model learns a few repeated rows
+// by heart within tens of steps, so that a wrong gradient shows in the loss.
 class FixedRun {
  public:
   FixedRun(const models::ModelConfig& config,
@@ -134,7 +134,7 @@ class FixedRun {
     for (int i = 0; i < 8; ++i) rows_.push_back(data.next(1));
   }
 
-  // Takes a step on rows first, first + 1, ...; micro-batches take consecutive rows.
+  // Runs a step on the rows first, first + 1, ...; micro-batches take consecutive rows.
   double step(size_t first = 0) {
     ++taken_;
     store_.write_scalar("learning_rate",
@@ -163,7 +163,7 @@ class FixedRun {
     return losses;
   }
 
-  // Parameters as a checkpoint would have them.
+  // Parameters as in a checkpoint.
   Weights weights() const {
     Weights saved;
     runtime::save_parameters(step_.load, store_,

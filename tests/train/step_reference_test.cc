@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One whole training step on the CPU against the same graph in double: the loss, and through the
-// first moments the gradient of every parameter, at each level.
+// One whole training step on the CPU against the same graph in double, at each level: the loss and,
+// through the first moments, the gradient of every parameter.
 #include <gtest/gtest.h>
 
 #include "base/bf16.h"

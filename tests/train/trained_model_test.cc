@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trained model on disk: what transformers' loader
-// would find, with the numbers that training left.
+// A saved model: it has the files that transformers' loader expects, with the trained numbers.
 #include "train/trained_model.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +13,7 @@
 namespace ridge::train {
 namespace {
 
-// Merged projections and fused updates too: the inverse of the load graph takes them apart.
+// Merged projections and fused updates are tested too: the inverse of the load graph splits them.
 TEST(TrainedModel, IsReadBackParameterByParameter) {
   for (const char* level : {"baseline", "compiled"}) {
     auto backend = cpu_backend(1);
@@ -35,7 +34,7 @@ TEST(TrainedModel, IsReadBackParameterByParameter) {
       ++compared;
       EXPECT_TRUE(models::is_rotated(name) || saved == kept) << name;
       if (!models::is_rotated(name)) return;
-      // Row 2i + j of a head, as trained, is row i + 4 j of eight.
+      // Row 2i + j of a head in training is row i + 4 j of eight in the file.
       for (size_t row = 0; row < kept.size() / 32; ++row) {
         size_t to = row / 8 * 8 + row % 8 / 2 + row % 2 * 4;
         for (size_t i = 0; i < 32; ++i) ASSERT_EQ(saved[to * 32 + i], kept[row * 32 + i]) << name;
@@ -48,7 +47,7 @@ TEST(TrainedModel, IsReadBackParameterByParameter) {
   }
 }
 
-// A step far too large: the parameters of layer 0 to the head are no numbers after it.
+// A step that is far too large: afterwards, the parameters from layer 0 to the head are not finite.
 TEST(TrainedModel, IsNotSavedWhereTrainingDiverged) {
   auto backend = cpu_backend(1);
   StepOptions options = small_step(1e30);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The published workshop's weights and batches, against the numbers that its recipe is told with.
+// The published workshop's weights and batches, against the numbers of its published recipe.
 #include "train/workshop_data.h"
 
 #include <gtest/gtest.h>

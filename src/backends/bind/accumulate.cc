@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of accumulate, whose output is its first input's own bytes.
+// Binding of accumulate, whose output shares the bytes of its first input.
 #include <utility>
 
 #include "backends/bind/bindings.h"

@@ -20,7 +20,7 @@ AdamwStep step_of(const BindCall& call) {
   return step;
 }
 
-// `operands` are the tensor's: the parameter, its gradient, m, v and perhaps a bf16 copy.
+// `operands` belong to one tensor: the parameter, its gradient, m, v and possibly a bf16 copy.
 AdamwTensor tensor_of(const Operand* operands, bool has_copy, double weight_decay) {
   AdamwTensor tensor;
   tensor.elements = operands[0].type.shape.elements();

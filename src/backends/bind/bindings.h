@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings that backends share: each makes an op's kernel out of launchers that the backend gives,
-// and knows the op's operands: layouts, workspace, checks, and what the kernel is given. A binding
-// that is one backend's own lies with that backend.
+// Bindings that backends share. Each one builds an op's Kernel from launchers that the backend
+// supplies, and knows the op's operands: layouts, workspace, checks and kernel arguments. A binding
+// that only one backend uses is in that backend's folder.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,22 @@
 #include "backends/kernels/fill.h"
 #include "backends/kernels/glu.h"
 #include "backends/kernels/kv_cache.h"
-#include "backends/kernels/log_softmax.h"
-#include "backends/kernels/nll_loss.h"
+#include "backends/kernels/losses.h"
 #include "backends/kernels/reduce.h"
 #include "backends/kernels/rms_norm.h"
 #include "backends/kernels/rope.h"
 #include "backends/kernels/sample.h"
 #include "backends/kernels/softmax.h"
-#include "backends/kernels/softmax_cross_entropy.h"
 #include "backends/launcher.h"
 
 namespace ridge::backends::bind {
 
-// Moving bytes.
+// Copies and fills.
 
-// The launch of a copy between operands of one shape in any layouts.
+// Makes the launch of a copy between operands of the same shape in any layouts.
 using Copier = std::function<Launch(const Operand& from, const Operand& to)>;
-// A copier made of a copy kernel: f32 and bf16 are converted, bits of one type are moved (i32 too).
-// `accumulate`: to += from, in fp32.
+// A Copier that uses a copy kernel: converts between f32 and bf16, and moves bits if the types are
+// equal (i32 too). `accumulate`: to += from, in fp32.
 Launch strided_copy(const PairLaunchers<Copy>& launchers,
                     const char* op,
                     const Operand& from,
@@ -45,7 +43,7 @@ Kernel concat(const Copier& copier);
 Kernel fill(TypedLaunchers<Fill> floats, Launcher<Fill<int32_t>> integers);
 Kernel zero(TypedLaunchers<Fill> floats);
 
-// Rows.
+// Row kernels.
 
 Kernel softmax(TypedLaunchers<Softmax> launchers);
 Kernel softmax_backward(TypedLaunchers<SoftmaxBackward> launchers);
@@ -78,17 +76,17 @@ Kernel rope_qkv_backward(TypedLaunchers<Rope> launchers);
 Kernel sample(Launcher<Sample> launcher,
               int64_t (*workspace_bytes)(int64_t slots, int64_t vocabulary));
 
-// A cache of keys and values.
+// KV cache.
 
 Kernel kv_append(TypedLaunchers<KvAppend> launchers);
-// Backends differ in what their kernels are given, not in where it lies.
+// Backends differ in their kernels' arguments, but not in the layouts of the operands.
 Kernel cached_attention(Bind bind,
                         int64_t (*workspace_bytes)(int64_t tokens,
                                                    int64_t heads,
                                                    int64_t kv_heads,
                                                    int64_t head_size,
                                                    int64_t keys));
-// Of cached_scores and cached_mix; null: none.
+// Workspace of cached_scores and cached_mix; null: none.
 using CachedWorkspace = int64_t (*)(int64_t head_size, int64_t columns);
 Kernel cached_scores(TypedLaunchers<CachedScores> launchers, CachedWorkspace workspace_bytes);
 Kernel cached_mask(TypedLaunchers<CachedMask> launchers);
@@ -97,26 +95,27 @@ Kernel cached_mix(TypedLaunchers<CachedMix> launchers, CachedWorkspace workspace
 // Sums.
 
 struct SumKernels {
-  const char* backend;  // whose they are, for messages
-  // From the input's type to itself, to fp32, and from fp32 to the output's type.
+  const char* backend;  // the backend's name, for messages
+  // From the input's type to the same type, from the input's type to fp32, and from fp32 to the
+  // output's type.
   Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, uint16_t>> rows;
   Launchers<ReduceRows<float, float>, ReduceRows<uint16_t, float>> rows_to_f32;
   Launchers<SumColumns<float, float>, SumColumns<uint16_t, uint16_t>> columns;
   Launchers<SumColumns<float, float>, SumColumns<float, uint16_t>> columns_of_f32;
   int64_t (*columns_workspace_bytes)(int64_t rows, int64_t columns);
-  int64_t workspace_alignment;  // of sum_columns
-  // Of sum_columns; null: one launch a node is counted.
+  int64_t workspace_alignment;  // of the workspace of sum_columns
+  // Launches of sum_columns; null: each node counts as one launch.
   int (*columns_launches)(int64_t rows, int64_t columns) = nullptr;
 };
 Kernel reduce_sum(const SumKernels& kernels);
 
-// The optimizer's side.
+// Optimizer.
 
-// AdamW on some tensors in one step.
+// One AdamW step on several tensors.
 struct AdamwUpdate {
   std::vector<AdamwTensor> tensors;
   AdamwStep step;
-  bool is_background = false;  // others may want the device meanwhile
+  bool is_background = false;  // other nodes may need the device meanwhile
 };
 Kernel adamw(Launcher<AdamwUpdate> launcher);
 Kernel adamw_multi(Launcher<AdamwUpdate> launcher);
@@ -124,12 +123,12 @@ int64_t adamw_tensor_count(const Call& call);
 // The sum of squares over all tensors.
 struct SquaresSum {
   std::vector<SquaresTensor> tensors;
-  float* y = nullptr;  // one
+  float* y = nullptr;  // a single value
   double* workspace = nullptr;
 };
 Kernel sum_squares(Launcher<SquaresSum> launcher,
                    int64_t (*workspace_bytes)(std::span<const SquaresTensor>));
-// The operands of a sum_squares that is not bound yet: extents alone.
+// The operands of a sum_squares that is not bound yet: sizes without pointers.
 std::vector<SquaresTensor> squares_of(const Call& call);
 Kernel clip_coefficient(Launcher<ClipCoefficient> launcher);
 // total += term.

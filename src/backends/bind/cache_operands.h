@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of bindings that work on a KV cache. No binding here.
+// Builds the operands of kernels that work on a KV cache. Contains no binding.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ridge::backends {
 
 inline constexpr int64_t kAnyPosition = std::numeric_limits<int32_t>::max();
 
-// positions, slots and the block table from input `index` on.
+// Inputs `index`, `index` + 1 and `index` + 2 are the positions, the slots and the block table.
 inline CacheCells cells_of(const BindCall& call,
                            const Shape& cache,
                            size_t index,
@@ -31,7 +31,7 @@ inline CacheCells cells_of(const BindCall& call,
   return cells;
 }
 
-// Of an attention, whose graph bounds the positions of its tokens.
+// The largest position of a token, which an attention's context attribute bounds.
 inline int64_t most_position(const Attrs& attention) {
   return std::min(attention.integer("context") - 1, kAnyPosition);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of cached_attention: the layouts and the workspace. What its kernel is given differs from
-// backend to backend.
+// Binding of cached_attention: layouts and workspace. The kernel's arguments differ between
+// backends.
 #include "ops/cached_attention.h"
 
 #include <utility>

@@ -19,7 +19,7 @@ SquaresSum squares_call(const BindCall& call) {
 }
 
 ClipCoefficient clip_call(const BindCall& call) {
-  constexpr double kNormEpsilon = 1e-6;  // as ops/clip.cc
+  constexpr double kNormEpsilon = 1e-6;  // as in ops/clip.cc
   return {call.inputs[0].as<const float>(), call.attrs().real("max_norm"), kNormEpsilon,
           call.outputs[0].as<float>()};
 }

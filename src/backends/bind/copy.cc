@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of what only moves bytes: copy, and concat, the parts of which that are not seated in its
-// output are copied there.
+// Bindings of copy and concat. concat copies those inputs that do not already lie in its output.
 #include <utility>
 #include <vector>
 

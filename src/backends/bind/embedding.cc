@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of embedding, of tables in fp32 and bf16, and of its gradient.
+// Bindings of embedding, for tables in fp32 and bf16, and of its gradient.
 #include "backends/bind/bindings.h"
 #include "backends/row_layout.h"
 

@@ -31,7 +31,7 @@ Kernel fill(TypedLaunchers<Fill> floats, Launcher<Fill<int32_t>> integers) {
       }};
 }
 
-// No bits are set in a zero of any type.
+// All bits of a zero are 0 in every type.
 Kernel zero(TypedLaunchers<Fill> floats) {
   return {.op = "zero", .bind = [floats = std::move(floats)](const BindCall& call) {
             return bind_floats(floats, call, 0);

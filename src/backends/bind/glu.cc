@@ -10,7 +10,8 @@ GluActivation activation(const Attrs& attrs) {
   return attrs.text("activation") == "silu" ? GluActivation::kSilu : GluActivation::kGeluTanh;
 }
 
-// What either direction's kernel is given; gate and up are inputs from `gate` on.
+// The arguments that the forward and the backward kernel share; gate and up are inputs `gate` and
+// `gate` + 1.
 template <typename T, template <typename> typename Given>
 Given<T> given_gate(const BindCall& call, size_t gate) {
   const Shape& shape = call.inputs[gate].type.shape;

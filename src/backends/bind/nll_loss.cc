@@ -17,7 +17,8 @@ NllLoss<T> loss_call(const BindCall& call) {
           call.outputs[1].as<int32_t>()};
 }
 
-// Inputs log probabilities (for their shape), labels, the count, the loss's gradient.
+// The inputs are the log probabilities (used for their shape), labels, the count and the gradient
+// of the loss.
 template <typename T>
 NllLossBackward<T> backward_call(const BindCall& call) {
   const Shape& shape = call.inputs[0].type.shape;

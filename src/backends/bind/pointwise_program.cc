@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A register for each input and each node.
+// Assigns a register to each input and each node.
 #include "backends/bind/pointwise_program.h"
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace ridge::backends {
 
-// A cast inside a cluster to a narrower type rounds only what leaves; a bf16 value that other
-// instructions read must be the rounded one.
+// A cast to a narrower type would round only values that leave the cluster. So `rounds` is set for
+// bf16 results: other instructions must read the rounded value.
 PointwiseProgram pointwise_program(const Graph& cluster, size_t inputs) {
   PointwiseProgram program;
   program.registers = static_cast<int>(inputs);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A generated cluster, a nested graph of pointwise nodes, as a register program. Not its kernel.
+// Translates a generated cluster, a nested graph of pointwise nodes, to a register program.
 #pragma once
 
 #include "backends/kernels/pointwise_program.h"
@@ -7,7 +7,7 @@
 
 namespace ridge::backends {
 
-// Of a generated_pointwise with so many inputs.
+// `inputs` is the number of inputs of the generated_pointwise node.
 PointwiseProgram pointwise_program(const Graph& cluster, size_t inputs);
 
 }  // namespace ridge::backends

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of reduce_sum. The summed axes fall into leading ones, kept ones and trailing ones: rows
-// are summed first, then columns. Kept axes before all of these repeat the sum.
+// Binding of reduce_sum. The axes are split into leading summed axes, kept axes and trailing summed
+// axes: rows are summed first, then columns. For kept axes in front of all of these, the sum is
+// repeated.
 #include <fmt/format.h>
 
 #include <string>
@@ -14,7 +15,8 @@
 namespace ridge::backends::bind {
 namespace {
 
-// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other pattern.
+// [repeats, outer, kept, inner] with outer and inner summed. `plain` is false for any other pattern
+// of summed axes.
 struct SumSplit {
   int64_t repeats = 1, outer = 1, kept = 1, inner = 1;
   bool plain = true;
@@ -23,7 +25,7 @@ struct SumSplit {
   bool sums_rows() const { return inner != 1 || !sums_columns(); }
 };
 
-// Runs of axes that are summed or kept, with their extents.
+// Maximal runs of summed or kept axes, with their extents.
 std::vector<std::pair<bool, int64_t>> runs_of(const Call& call) {
   const Shape& shape = call.inputs[0].shape;
   std::vector<std::pair<bool, int64_t>> runs;
@@ -60,14 +62,14 @@ std::string unsupported(const SumKernels& kernels, const Call& call) {
       kernels.backend, fmt::join(call.attrs.integers("axes"), ","), call.inputs[0].str());
 }
 
-// Partial rows when both sides are summed.
+// Row sums are stored as partial results when both leading and trailing axes are summed.
 int64_t partial_bytes(const SumKernels& kernels, const SumSplit& s) {
   return s.sums_columns() && s.inner != 1
              ? round_up(s.outer * s.kept * 4, kernels.workspace_alignment)
              : 0;
 }
 
-// Then what sum_columns wants.
+// The partial results are followed by the workspace of sum_columns.
 int64_t workspace_bytes(const SumKernels& kernels, const SumSplit& s) {
   return partial_bytes(kernels, s) +
          (s.sums_columns() ? kernels.columns_workspace_bytes(s.outer, s.kept) : 0);

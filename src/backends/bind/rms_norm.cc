@@ -6,7 +6,8 @@
 namespace ridge::backends::bind {
 namespace {
 
-// Of rms_norm and add_rms_norm, which has what is added behind x, and the sum before y.
+// For rms_norm and add_rms_norm. The latter has the added value after x among its inputs, and the
+// sum before y among its outputs.
 template <typename T>
 RmsNorm<T> norm_call(const BindCall& call) {
   const bool adds = call.inputs.size() == 3;
@@ -45,7 +46,7 @@ RmsNormBackward<T> backward_call(const BindCall& call) {
   return norm;
 }
 
-// Rows of x and the like may be slices; weights and statistics are dense.
+// Values with the shape of x may be slices of rows; weights and statistics are dense.
 bool takes_input(const Call& call, int input, const Layout& layout) {
   return call.inputs[static_cast<size_t>(input)].shape == call.inputs[0].shape &&
          lies_in_rows(call, input, layout);

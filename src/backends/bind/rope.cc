@@ -30,7 +30,7 @@ RopeTable table_call(const BindCall& call) {
   return table;
 }
 
-// What rope and rope_qkv share: the table, and how heads are rotated.
+// The arguments that rope and rope_qkv share: the table, and how heads are rotated.
 template <typename T>
 Rope<T> rotation(const BindCall& call, bool inverse) {
   Rope<T> rope;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of an op that goes row by row: operands are rows of any stride, and what is written
-// may lie where something was read.
+// The kernel of an op that works row by row: operands are rows with any stride, and an output may
+// overwrite an input.
 #pragma once
 
 #include <string_view>

@@ -7,7 +7,7 @@
 namespace ridge::backends::bind {
 namespace {
 
-// What either direction's kernel is given, with its extents.
+// The arguments that the forward and the backward kernel share: the extents.
 template <typename Given>
 Given given_rows(const BindCall& call) {
   ops::RowExtents extents = ops::rows_of(call.inputs[0].type.shape);

@@ -6,7 +6,8 @@
 namespace ridge::backends::bind {
 namespace {
 
-// What either direction's kernel is given, with logits and labels, its first inputs.
+// The arguments that the forward and the backward kernel share: extents, and the first two inputs,
+// logits and labels.
 template <typename T, template <typename> typename Given>
 Given<T> given_logits(const BindCall& call) {
   Given<T> given;
@@ -27,7 +28,7 @@ SoftmaxCrossEntropy<T> loss_call(const BindCall& call) {
   return s;
 }
 
-// Inputs logits, labels, lse, the count, the loss's gradient.
+// The inputs are logits, labels, lse, the count and the gradient of the loss.
 template <typename T>
 SoftmaxCrossEntropyBackward<T> backward_call(const BindCall& call) {
   auto s = given_logits<T, SoftmaxCrossEntropyBackward>(call);

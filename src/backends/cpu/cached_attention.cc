@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What cached_attention's kernel on CPUs is given, and the check of a cache's cells.
+// Builds the arguments of the CPU kernel of cached_attention, and checks the cells of a cache.
 #include "backends/cpu/kernels/cache/cached_attention.h"
 
 #include "backends/bind/bindings.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend's answers to the passes and its memory.
+// Implements the CPU backend: its answers to passes, and its memory.
 #include "backends/cpu/cpu_backend.h"
 
 #include <omp.h>
@@ -31,7 +31,7 @@ class HostMemory final : public Memory {
   Arena arena_;
 };
 
-// Parameters are never written in a graph that has borrowed ones, so the const can go.
+// A graph with borrowed parameters never writes them, so casting the const away is safe.
 class BorrowedMemory final : public Memory {
  public:
   explicit BorrowedMemory(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -66,7 +66,7 @@ class CpuBackend final : public TableBackend {
   std::unique_ptr<Memory> borrow(std::span<const std::byte> bytes) override {
     return std::make_unique<BorrowedMemory>(bytes);
   }
-  // Of empty tensors both ends may be null, which memcpy must not be given.
+  // Both pointers of an empty tensor may be null, which memcpy does not allow.
   void copy_in(std::byte* to, const void* from, int64_t bytes) override {
     std::copy_n(static_cast<const std::byte*>(from), bytes, to);
   }
@@ -76,7 +76,8 @@ class CpuBackend final : public TableBackend {
   void synchronize() override {}
   int64_t available_bytes() const override { return available_memory_bytes(); }
 
-  // oneDNN's GEMMs, and tiles', which wait for each other within one.
+  // True for oneDNN's GEMMs, and for those with AMX tiles, whose threads wait for each other within
+  // one GEMM.
   bool brings_threads(const BindCall& call) const override {
     return call.node.op->name == "matmul" && !has_stored_weight(call.call());
   }
@@ -92,7 +93,7 @@ class CpuBackend final : public TableBackend {
 }  // namespace
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
-  // What a tuner measured holds for them.
+  // These come first: the tuner's choices are valid for one number of threads and one ISA.
   if (options.threads > 0) omp_set_num_threads(options.threads);
   set_isa(options.isa);
   return std::make_unique<CpuBackend>(options);

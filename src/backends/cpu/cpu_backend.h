@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CPU backend: kernels of backends/cpu/kernels and oneDNN's GEMMs on the host's memory.
+// The CPU backend: the kernels in backends/cpu/kernels and oneDNN's GEMMs, on host memory.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ struct CpuOptions {
   int threads = 0;  // 0: as many as the machine offers
   std::string isa;  // "", "avx2", "avx512", "amx": the highest instruction set that kernels may use
   bool tune_gemm = false;   // measure oneDNN's call forms per shape and take the fastest
-  std::string tuning_file;  // where choices are kept; empty: nowhere
+  std::string tuning_file;  // where choices are stored; empty: nowhere
 };
 
 std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options);

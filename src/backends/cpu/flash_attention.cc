@@ -31,7 +31,7 @@ FlashAttention<T> forward_call(const BindCall& call) {
           omp_get_max_threads()};
 }
 
-// Inputs do, q, k, v, o, lse.
+// The inputs are do, q, k, v, o and lse.
 template <typename T>
 FlashAttentionBackward<T> backward_call(const BindCall& call) {
   FlashAttentionBackward<T> b;

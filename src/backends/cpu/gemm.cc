@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// oneDNN matmul primitives on strided memory descriptors, and the other forms.
+// Binds GEMMs to oneDNN matmul primitives on strided memory descriptors, and to the other forms.
 #include "backends/cpu/gemm.h"
 
 #include <omp.h>
@@ -72,7 +72,7 @@ dnnl::memory::desc describe(const std::vector<int64_t>& batch,
   }
   dims.push_back(rows);
   dims.push_back(columns);
-  // The step along an axis of one element is free; choose it so that the matrix looks dense.
+  // Any stride is valid along an axis of one element; choose it so that the matrix looks dense.
   if (columns == 1) column_step = rows > 1 && row_step == 1 ? rows : 1;
   if (rows == 1) row_step = column_step == 1 ? columns : 1;
   strides.push_back(row_step);
@@ -91,8 +91,7 @@ bool is_supported(const GemmShape& g) {
 
 namespace {
 
-// oneDNN's scratch is ours to give: left to the
-// library, Debian's build keeps one for each primitive.
+// Ridge provides oneDNN's scratch: Debian's build of the library would keep one for each primitive.
 dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   RIDGE_CHECK(is_supported(g), "a product of strides that oneDNN does not take: {}", g.key());
   dnnl::memory::desc da = describe(g.batch, g.a_batch, g.m, g.a_m, g.k, g.a_k, g.input);
@@ -108,7 +107,7 @@ dnnl::matmul::primitive_desc describe_matmul(const GemmShape& g) {
   return {{da, db, dc}, attr, engine()};
 }
 
-// Asked for whenever a graph is costed, and dear to find out.
+// Called whenever a graph is costed, and slow to compute.
 int64_t matmul_scratch_bytes(const GemmShape& g) {
   static std::map<std::pair<std::string, int>, int64_t> known;
   auto [entry, is_new] = known.try_emplace({g.key(), omp_get_max_threads()});
@@ -134,7 +133,7 @@ GemmLaunch bind_matmul(const GemmShape& g,
   };
 }
 
-// Leading dimension and transposition of a matrix whose one axis is contiguous.
+// Leading dimension and transposition of a matrix with one contiguous axis.
 struct BlasOperand {
   char transposed;
   int64_t leading;
@@ -156,11 +155,11 @@ GemmLaunch bind_sgemm(const GemmShape& g, std::byte* a, std::byte* b, std::byte*
   };
 }
 
-// One operand of a product and its dense fp32 twin: the same batch axes (but repeated ones) with
-// rows and columns in the order in which they lie.
+// One bf16 operand of a product and its dense fp32 copy: the same batch axes (except repeated
+// ones), with rows and columns in the order in which they lie in memory.
 struct WideOperand {
   Shape shape;     // batch..., slower axis, faster axis
-  Strides narrow;  // of the operand as it lies
+  Strides narrow;  // of the bf16 operand
   std::vector<int64_t> wide_batch;
   int64_t wide_row = 0, wide_column = 0;
   int64_t bytes() const { return round_up(4 * shape.elements(), kAlignmentBytes); }
@@ -202,7 +201,7 @@ WideOperand wide_c(const GemmShape& g) {
   return wide_operand(g.batch, g.c_batch, g.m, g.c_m, g.n, g.c_n);
 }
 
-// The operand as it lies and its twin, each as the copy between them takes it.
+// The bf16 operand and its fp32 copy, as arguments of the copy between them.
 Operand narrow_operand(const WideOperand& w, std::byte* data) {
   return {data, {DType::kBF16, w.shape}, w.narrow};
 }
@@ -213,7 +212,7 @@ GemmLaunch widen(const WideOperand& w, std::byte* narrow, std::byte* wide) {
   return strided_copy(narrow_operand(w, narrow), wide_operand(w, wide));
 }
 
-// The product in fp32 on the twins.
+// The product in fp32 on the fp32 copies.
 GemmShape widened(GemmShape g) {
   WideOperand x = wide_a(g), y = wide_b(g), z = wide_c(g);
   g.a_batch = x.wide_batch, g.a_m = x.wide_row, g.a_k = x.wide_column;
@@ -305,7 +304,7 @@ GemmForm default_form(const GemmShape& g, bool native) {
 
 namespace {
 
-// The product with rows of C contiguous, as every form takes it.
+// Whether only columns of C are contiguous; every form needs contiguous rows.
 bool is_by_columns(const GemmShape& shape) { return shape.n > 1 && shape.c_n != 1; }
 GemmShape by_rows(const GemmShape& shape) {
   return is_by_columns(shape) ? transposed(shape) : shape;

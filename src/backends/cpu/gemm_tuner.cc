@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring call forms.
+// Measures the call forms of a product.
 #include "backends/cpu/gemm_tuner.h"
 
 #include <omp.h>
@@ -20,8 +20,8 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// A form must win by more than this to displace one listed before it: medians of 5 runs differ by 1
-// to 2% by chance.
+// A form must be faster by more than this to displace one listed before it: medians of 5 runs
+// differ by 1 to 2% by chance.
 constexpr double kMargin = 0.03;
 constexpr double kHopeless = 3;
 constexpr int kRuns = 5;
@@ -35,7 +35,7 @@ int64_t operand_bytes(const std::vector<int64_t>& batch,
   return storage_bytes(dtype, last + 1);
 }
 
-// An operand of random data: zeros multiply faster on some machines.
+// An operand of random data, because zeros multiply faster on some machines.
 Arena random_operand(int64_t bytes, DType dtype) {
   Arena arena(round_up(bytes, kAlignmentBytes), "tuning operand");
   Random random(1);

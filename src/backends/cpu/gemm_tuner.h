@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the call form of a product by measuring, and
-// keeps the choices in a file with the machine's identity.
+// Chooses the call form of a product by measuring, and stores the choices in a file with the
+// machine's identity.
 #pragma once
 
 #include <map>
@@ -12,22 +12,23 @@ namespace ridge::backends::cpu {
 
 class GemmTuner {
  public:
-  // Reads earlier choices from `path` (empty: none are kept). A file of another machine, thread
-  // count or library, or one that does not parse, is ignored and overwritten.
+  // Reads earlier choices from `path` (empty: none are stored). A file of another machine, thread
+  // count or ISA, or one that does not parse, is ignored and overwritten.
   explicit GemmTuner(std::string path);
-  // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
+  // Writes new choices, best effort: a read-only cache costs a measurement in each run, but does
+  // not fail the run.
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // The fastest form for the shape; measured with random data once per shape and machine. Ties
-  // within the noise go to the form listed first, so that the choice does not waver.
-  // Native forms are among them where `native` allows it.
+  // The fastest form for the shape, measured with random data once per shape and machine. Ties
+  // within the noise go to the form listed first, so that the choice is stable. Native forms are
+  // considered if `native` allows it.
   GemmForm choose(const GemmShape& shape, bool native);
 
  private:
   std::string path_;
   std::string identity_;
-  std::map<std::string, std::string> choices_;  // shape key, allowance -> form name
+  std::map<std::string, std::string> choices_;  // shape key, `native` -> form name
   bool changed_ = false;
 };
 

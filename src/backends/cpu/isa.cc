@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forces Highway and oneDNN to one instruction set.
+// Limits Highway and oneDNN to one instruction set.
 #include "backends/cpu/isa.h"
 
 #include <hwy/targets.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instruction set that kernels use: what the machine has, or less when forced for tests.
+// The instruction set that kernels use: the machine's best, or a lower one when forced for tests.
 #pragma once
 
 #include <string>
@@ -7,21 +7,21 @@
 
 namespace ridge::backends::cpu {
 
-// "" keeps the machine's best; else "avx2", "avx512" or "amx" as
-// the highest allowed. Throws a usage Error for other names and for
-// what the machine lacks. Must come before the first kernel runs.
+// "" keeps the machine's best; "avx2", "avx512" or "amx" sets the highest allowed. Throws a usage
+// Error for other names and for instructions that the machine lacks. Must be called before the
+// first kernel runs.
 void set_isa(std::string_view isa);
 
-// The instruction set in force, for reports: "avx512_bf16" for instance.
+// The instruction set in use, for reports: "avx512_bf16" for instance.
 std::string isa_name();
 
-// The processor's model name, as the system tells it.
+// The processor's model name, as /proc/cpuinfo reports it.
 std::string cpu_model();
 
-// Whether there are instructions that multiply bf16 operands here (AVX-512 BF16 or AMX).
+// Whether this machine has instructions that multiply bf16 operands (AVX-512 BF16 or AMX).
 bool has_bf16_products();
 
-// Whether there are tiles of bf16 (AMX).
+// Whether this machine multiplies tiles of bf16 (AMX).
 bool has_bf16_tiles();
 
 }  // namespace ridge::backends::cpu

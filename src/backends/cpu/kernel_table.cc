@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line an op.
+// Lists one kernel per op.
 #include "backends/cpu/kernel_table.h"
 
 #include <algorithm>
@@ -9,15 +9,13 @@
 #include "backends/cpu/kernels/cache/cached_attention.h"
 #include "backends/cpu/kernels/copy/fill.h"
 #include "backends/cpu/kernels/embedding.h"
-#include "backends/cpu/kernels/losses/nll_loss.h"
-#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+#include "backends/cpu/kernels/losses/losses.h"
 #include "backends/cpu/kernels/pointwise/glu.h"
 #include "backends/cpu/kernels/reduce.h"
 #include "backends/cpu/kernels/rms_norm.h"
 #include "backends/cpu/kernels/rope.h"
 #include "backends/cpu/kernels/sample.h"
 #include "backends/cpu/kernels/softmax/causal_mask.h"
-#include "backends/cpu/kernels/softmax/log_softmax.h"
 #include "backends/cpu/kernels/softmax/softmax.h"
 #include "backends/cpu/on_cpu.h"
 #include "backends/cpu/strided_copy.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the CPU backend, and the bindings that only the CPU has.
+// The kernels of the CPU backend, and the bindings that only the CPU backend has.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@ namespace ridge::backends::cpu {
 
 class GemmTuner;
 
-// Products are measured by the tuner, which outlives the kernels; null: nothing is measured.
+// The tuner measures products and must outlive the kernels; null: nothing is measured.
 std::vector<Kernel> cpu_kernels(GemmTuner* tuner);
 
-Kernel pointwise_kernel();  // of all primitives
+Kernel pointwise_kernel();  // for all primitives
 Kernel generated_pointwise_kernel();
 Launch add_in_place(const Operand& term, const Operand& total);
 Kernel matmul_kernel(GemmTuner* tuner);
@@ -21,7 +21,7 @@ Kernel matmul_group_kernel();
 Kernel flash_attention_kernel();
 Kernel flash_attention_backward_kernel();
 Kernel cached_attention_kernel();
-// An embedding that reads tables as files store them, too.
+// Adds support for tables as files store them (quantized blocks, f16) to an embedding.
 Kernel with_stored_tables(Kernel embedding);
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to oneDNN and to native GEMMs: the products that backends/product_plan.h makes of
-// an einsum.
+// Binding of matmul to oneDNN and to native GEMMs. backends/product_plan.h maps the einsum to
+// products.
 #include "backends/cpu/kernels/quantized/matmul.h"
 #include "backends/cpu/gemm.h"
 #include "backends/cpu/gemm_tuner.h"
@@ -16,7 +16,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// What is planned before the layouts are known: for dense operands.
+// Planned before the layouts are known, so it assumes dense operands.
 int64_t workspace_bytes(const Call& call) {
   if (is_empty_product(call)) return 0;
   if (has_stored_weight(call)) return 0;
@@ -32,7 +32,7 @@ int64_t workspace_bytes(const Call& call) {
   return bytes;
 }
 
-// oneDNN takes no empty axes: there is nothing to do, or the sum of nothing.
+// oneDNN does not support empty axes: either there is nothing to do, or the result is 0.
 Launch bind_empty(const BindCall& call) {
   const Operand& out = call.outputs[0];
   if (out.type.shape.elements() == 0 || call.inputs.size() == 3) return [] {};
@@ -43,8 +43,8 @@ Launch bind_empty(const BindCall& call) {
   return [kernel = std::move(kernel)] { kernel.run(); };
 }
 
-// A few tokens by a dense fp32 weight: its bytes are what takes time, and a decoded token allocates
-// nothing, as oneDNN's calls do.
+// A few tokens times a dense fp32 weight: reading the weight takes most of the time. Unlike
+// oneDNN's calls, this path allocates nothing for a decoded token.
 bool streams_weight(const BindCall& call) {
   if (call.inputs.size() != 2 || !parse_einsum(call.attrs().text("einsum")).is_projection())
     return false;
@@ -75,7 +75,8 @@ Launch bind(const BindCall& call, GemmTuner* tuner) {
   return in_order(std::move(gemms));
 }
 
-// oneDNN needs one of the two inner axes of each matrix contiguous, and enough axes for the batch.
+// oneDNN needs one of the two inner axes of each matrix to be contiguous, and at most as many batch
+// axes as it supports.
 bool fits(const Call& call, int operand, const Layout& layout) {
   ProductLayouts layouts = dense_layouts(call);
   (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;

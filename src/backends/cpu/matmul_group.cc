@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of products with stored weights to
-// kernels/quantized/matmul.h, which says how the forms are chosen.
+// Binding of products with stored weights to kernels/quantized/matmul.h, which documents how the
+// forms are chosen.
 #include "backends/cpu/matmul_group.h"
 
 #include <vector>
@@ -84,7 +84,7 @@ Launch bind_codes(std::vector<QuantizedProduct> products,
   };
 }
 
-// Of no data yet.
+// The activations as codes, without a data pointer yet.
 QuantizedActivations codes_of(const Call& call) {
   const Shape& x = call.inputs[0].shape;
   const Codes form = call.attrs.text("activations") == "i8" ? Codes::kByte

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with weights that stay as a file stores them (quantized blocks, bf16, f16): a matmul
-// with one of them, and matmul_group. Products of two plain operands are matmul.cc.
+// with one of them, and matmul_group. Products of two plain operands are in matmul.cc.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@ namespace ridge::backends::cpu {
 
 // Whether the second operand of a matmul is such a weight.
 bool has_stored_weight(const Call& call);
-// Empty, or what of the matmul's form is not taken: x[N,in] and W[out,in] give y[N,out].
+// Empty, or the part of the matmul's form that is not supported. Supported: x[N,in] and W[out,in]
+// give y[N,out].
 std::string unsupported_stored(const Call& matmul);
-// fp32 activations.
+// The activations are fp32.
 Launch bind_stored(const BindCall& matmul);
 
 }  // namespace ridge::backends::cpu

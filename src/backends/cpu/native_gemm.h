@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matmul nodes a native GEMM takes, a kernel that is no library's: for the pass that chooses
-// them.
+// Determines which matmul nodes a native GEMM supports, for the pass that selects native GEMMs.
 #pragma once
 
 #include "graph/op.h"
 
 namespace ridge::backends::cpu {
 
-// On dense operands; another layout may still go to the library.
+// Assumes dense operands; with another layout the library may still compute the node.
 bool has_native_gemm(const Call& matmul);
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of the CPU's kernels, which are done when they return: on_cpu(glu<float>,
-// glu<uint16_t>).
+// Launchers of CPU kernels, which are synchronous: on_cpu(glu<float>, glu<uint16_t>).
 #pragma once
 
 #include "backends/cpu/kernels/cache/kv_cache.h"
@@ -23,7 +22,7 @@ Launchers<F32, BF16> on_cpu(void (*f32)(const F32&), void (*bf16)(const BF16&)) 
   return {on_cpu(f32), on_cpu(bf16)};
 }
 
-// Of a kernel that returns the first row whose index is out of range, or kNoBadRow.
+// For a kernel that returns the first row whose index is out of range, or kNoBadRow.
 template <typename Given>
 Launcher<Given> on_cpu(const IndexNames& names, int64_t (*kernel)(const Given&)) {
   return [names, kernel](const Given& call, const char*) -> Launch {
@@ -43,10 +42,10 @@ Launchers<F32, BF16> on_cpu(const IndexNames& names,
   return {on_cpu(names, f32), on_cpu(names, bf16)};
 }
 
-// Throws where a position, a slot or a block is out of range.
+// Throws if a position, a slot or a block is out of range.
 void expect_cells(const char* op, const CacheCells& cells);
 
-// Of a kernel on the cells of a cache, which are checked before it.
+// For a kernel on the cells of a cache, which are checked before it runs.
 template <typename Given>
 Launcher<Given> on_cells(void (*kernel)(const Given&)) {
   return [kernel](const Given& call, const char* op) -> Launch {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the pointwise primitives, each a tile program of one instruction, of generated
-// clusters, and of sums in place.
+// Bindings of the pointwise primitives (each a tile program of one instruction), of generated
+// clusters, and of in-place sums.
 #include "ops/pointwise.h"
 #include "backends/bind/pointwise_program.h"
 #include "backends/cpu/kernel_table.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of an embedding's table that stays as its file stores it: quantized blocks, f16.
+// Reads rows of an embedding table that stays as its file stores it: quantized blocks, f16.
 #include <algorithm>
 
 #include "backends/cpu/kernel_table.h"

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A copy between two operands in any layouts, bound once: what copy, concat, cast and widened
-// products are made of. Not for overlapping operands.
+// A copy between two operands in any layouts, bound once. Used by copy, concat, cast and widened
+// products. The operands must not overlap.
 #pragma once
 
 #include "backends/backend.h"
 
 namespace ridge::backends::cpu {
 
-// Both operands have the same shape. Converts between
-// f32 and bf16; of one type, bits are moved (i32 too).
+// Both operands have the same shape. Converts between f32 and bf16; if the types are equal, bits
+// are moved (i32 too).
 Launch strided_copy(const Operand& from, const Operand& to);
 
 }  // namespace ridge::backends::cpu

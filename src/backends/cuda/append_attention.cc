@@ -13,11 +13,12 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// The projection, then what takes about as long as a trip to memory: the waits of a block between
-// norm, scores and mix, the meeting of a cluster, and the way of its parts from block to block.
+// The projection, then steps that take about as long as a memory round trip: a block's waits
+// between norm, scores and mix, the synchronization of a cluster, and passing its parts from block
+// to block.
 constexpr int kRounds = 9;
 
-// The token sees its window, and never more than a ring holds or its graph's bound allows.
+// The token attends to its window, and never to more than a ring holds or its graph's bound allows.
 int64_t reach_of(const Call& call) {
   const Shape& cache = call.inputs[0].shape;
   int64_t ring = call.inputs[7].shape[1] * cache[1];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What CUDA's bindings share: what they may use, and the launch of a kernel function.
+// Shared by CUDA's bindings: the resources they may use, and the launch of a kernel function.
 #pragma once
 
 #include "backends/cuda/device.h"
@@ -14,7 +14,7 @@ namespace ridge::backends::cuda {
 class GemmTuner;
 class PointwiseCompiler;
 
-// What bindings may use; it outlives the launches.
+// The resources that bindings may use. It must outlive the launches.
 struct BindContext {
   Device& device;
   bool tf32 = false;

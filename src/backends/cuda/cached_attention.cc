@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which of CUDA's kernels a cached_attention goes to, and what that is given.
+// Selects the CUDA kernel of a cached_attention and builds its arguments.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 
 #include <fmt/format.h>
@@ -14,16 +14,16 @@ namespace {
 
 constexpr int64_t kVectorBytes = 16;
 
-// A token sees its window, and never more than a ring holds or its graph's bound allows.
+// A token attends to its window, and never to more than a ring holds or its graph's bound allows.
 int64_t reach_of(const Call& call) { return ops::cached_attention_shape(call).keys(); }
 
-// Many tokens in bf16 go through the tensor cores.
+// Many tokens in bf16 are computed on the tensor cores.
 bool takes_tiles(const Call& call) {
   return call.inputs[0].dtype == DType::kBF16 &&
          call.inputs[0].shape[0] > kCachedAttentionFewTokens;
 }
 
-// Vectors of 8 elements of each head.
+// Whether each head can be accessed in vectors of 8 elements.
 bool lie_in_vectors(const Operand& heads) {
   constexpr int64_t kElements = kVectorBytes / 2;
   return reinterpret_cast<uintptr_t>(heads.data) % kVectorBytes == 0 &&

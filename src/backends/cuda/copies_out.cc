@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Landings taken, and given back when their copy is done.
+// Takes destinations from a free list and returns them when their copy is done.
 #include "backends/cuda/copies_out.h"
 
 #include "backends/cuda/device_error.h"
@@ -23,7 +23,7 @@ class LandedCopy final : public CopyOut {
   LandedCopy(Landing landing, int64_t bytes, std::vector<Landing>& free, IndexFaults& faults)
       : landing_(landing), bytes_(bytes), free_(free), faults_(faults) {}
   ~LandedCopy() override {
-    cudaEventSynchronize(landing_.done);  // the next copy must not meet this one
+    cudaEventSynchronize(landing_.done);  // the next copy must not overlap this one
     free_.push_back(landing_);
   }
   std::span<const std::byte> wait() override {

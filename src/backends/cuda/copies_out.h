@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small copies to the host that are under way while
-// the host goes on. Not the copies that it waits for.
+// Small asynchronous copies to the host. Copies that the host waits for at once are not made here.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,20 +13,20 @@
 
 namespace ridge::backends::cuda {
 
-// Where a copy lands: pinned memory, and an event that says when.
+// The destination of a copy: pinned memory, and an event that marks its end.
 struct Landing {
   std::byte* host = nullptr;
   cudaEvent_t done = nullptr;
 };
 
-// Keeps landings for the next copies. It outlives the copies that it started.
+// Keeps destinations for later copies. Must outlive the copies that it started.
 class CopiesOut {
  public:
   static constexpr int64_t kMostBytes = 4096;
   explicit CopiesOut(IndexFaults& faults) : faults_(faults) {}
   ~CopiesOut();
   CopiesOut(const CopiesOut&) = delete;
-  // At most kMostBytes. Whoever waits for the copy hears of faults, as after a synchronization.
+  // Copies at most kMostBytes. Waiting for the copy throws index faults, as a synchronization does.
   std::unique_ptr<CopyOut> start(const std::byte* from, int64_t bytes, cudaStream_t stream);
 
  private:

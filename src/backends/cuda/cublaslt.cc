@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding cuBLASLt.
+// Opens cuBLASLt and looks up its functions.
 #include "backends/cuda/cublaslt.h"
 
 #include "backends/cuda/shared_library.h"

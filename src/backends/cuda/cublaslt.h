@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLASLt's functions, opened at run time. The names are the library's own.
+// Loads cuBLASLt's functions at run time. The names follow the library's.
 #pragma once
 
 #include <cublasLt.h>
@@ -25,13 +25,14 @@ struct CublasLt {
   decltype(&cublasLtMatrixLayoutCreate) layout_create;
   decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
   decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
-  cublasLtHandle_t handle;  // of the current device
+  cublasLtHandle_t handle;  // for the current device
 };
 
-// Opens it once a process. Throws a device Error that names the library where it is missing.
+// Opens the library once per process. Throws a device Error that names the library if it is
+// missing.
 const CublasLt& cublaslt();
 
-// Throws a device Error that says what was being done.
+// Throws a device Error that includes `what`, or an out-of-memory Error where an allocation failed.
 void check(cublasStatus_t status, const char* what);
 
 }  // namespace ridge::backends::cuda

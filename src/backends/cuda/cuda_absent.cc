@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands for the CUDA backend where the program was built without nvcc.
+// Replaces the CUDA backend in a program that was built without nvcc.
 #include "backends/cuda/calibration/calibration.h"
 #include "backends/cuda/cuda_backend.h"
 #include "base/error.h"

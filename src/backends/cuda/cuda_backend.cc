@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA backend's answers to the passes, its memory and its streams.
+// Implements the CUDA backend: its answers to passes, its memory and its streams.
 #include "backends/cuda/cuda_backend.h"
 
 #include <algorithm>
@@ -46,8 +46,9 @@ class CudaBackend final : public TableBackend, public GemmChoices {
 
   bool owns_weights() const override { return true; }
 
-  // The products of weights' gradients lag behind by some kernels, and updates by about a layer's.
-  // Beside products that fill the GPU anyway they only wait for each other's caches.
+  // Products of weight gradients may lag by a few kernels, and optimizer updates by about one
+  // layer's kernels. Next to products that fill the GPU by themselves, concurrency gains nothing:
+  // the kernels only compete for the caches.
   plan::BranchSlack branch_slack(const Graph& graph) const override {
     constexpr plan::BranchSlack kSlack{3, 16};
     const bool are_wanted =
@@ -107,7 +108,8 @@ class CudaBackend final : public TableBackend, public GemmChoices {
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return static_cast<int64_t>(free);
   }
-  // The driver keeps no peak; what a run takes it holds to its end.
+  // The driver reports no peak, but a run holds its memory until it ends, so the peak is the
+  // current value.
   ProcessMemory taken_memory() const override {
     int64_t taken = device_.facts().memory_bytes - available_bytes();
     return {taken, taken};
@@ -122,7 +124,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
     return options_.capture ? record_graph(device_, launches, nullptr) : nullptr;
   }
 
-  // A recording needs none.
+  // A recording needs no probe.
   const EnqueueProbe* enqueue_probe() override {
     if (options_.capture) return nullptr;
     if (launches_ == nullptr) {
@@ -158,7 +160,7 @@ class CudaBackend final : public TableBackend, public GemmChoices {
   BindContext context_{device_, options_.tf32, tuner_, compiler_, faults_, tickets_};
   KernelTable kernels_{cuda_kernels(context_)};
   std::unique_ptr<Instrument> instrument_;
-  std::unique_ptr<MixedLaunches> launches_;  // made when first asked
+  std::unique_ptr<MixedLaunches> launches_;  // created on first use
   EnqueueProbe enqueue_probe_;
 };
 

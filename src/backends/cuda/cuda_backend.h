@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA backend: kernels of backends/cuda/kernels, cuBLASLt products and generated kernels on
-// one NVIDIA GPU. This header is there without CUDA too: then the device is said to be missing.
+// The CUDA backend: the kernels in backends/cuda/kernels, cuBLASLt products and generated kernels
+// on one NVIDIA GPU. This header also exists without CUDA: the device is then reported as missing.
 #pragma once
 
 #include <memory>
@@ -11,23 +11,24 @@
 namespace ridge::backends::cuda {
 
 struct CudaOptions {
-  bool tf32 = false;      // products of f32 operands in TF32
-  bool capture = false;   // a stage's launches are recorded once and replayed as one
-  bool branches = false;  // what does not wait for each other runs side by side in a recording
-  // Measure the heuristics' first algorithms per shape and take the fastest
+  bool tf32 = false;      // compute products of f32 operands in TF32
+  bool capture = false;   // record a stage's launches once and replay them as one CUDA graph
+  bool branches = false;  // run independent launches of a recording concurrently
+  // Measure the heuristics' first algorithms per shape and use the fastest
   bool tune_gemm = false;
-  std::string tuning_file;  // where choices are kept; empty: nowhere
-  bool nvtx = false;        // ranges named for nodes around launches, and around their recording
+  std::string tuning_file;  // where choices are stored; empty: nowhere
+  bool nvtx = false;  // NVTX ranges named after nodes around launches, and around their recording
 };
 
-// Opens the first GPU. Throws a device Error that says what is missing: the backend in this build,
-// a driver, one new enough, a GPU, or one of the libraries.
+// Opens the first GPU. Throws a device Error that names what is missing: the backend in this build,
+// a driver, a recent enough driver, a GPU, or one of the libraries.
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options);
 
-// Empty where a GPU can be used, else why not, in words. Opens nothing.
+// Returns an empty string if a GPU can be used, otherwise the reason why not. Does not open the
+// GPU.
 std::string why_no_gpu();
 
-// "NVIDIA H200", "sm_90": for reports. Only where a GPU can be used.
+// "NVIDIA H200" and "sm_90", for reports. Call only if a GPU can be used.
 std::string gpu_name();
 std::string gpu_architecture();
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernel times by CUPTI. On a stream, kernels are told apart by their order: what each launch
-// brings is counted once, by capturing it, so that kernels are all that is recorded. In a graph
-// they are told apart by graph nodes: a callback notes which nodes each binding added while it was
-// captured, another maps the clones that instantiation makes to them. The graph that it sees
-// into is one of its own: plain runs replay another.
+// Measures kernel times with CUPTI. On a stream, kernels are identified by their order: each launch
+// is captured once to count its kernels, so that CUPTI needs to record nothing but kernels. In a
+// graph they are identified by graph nodes: one callback notes which graph nodes each binding added
+// during capture, another maps the clones that instantiation creates to them. The traced graph is
+// separate from the one that plain runs replay.
 #include <cupti.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct Cupti {
   decltype(&cuptiGetResultString) words;
 };
 
-// Opened once; `failure` is empty where it is complete.
+// The opened library; `failure` is empty if all functions were found.
 struct Opened {
   Cupti cupti{};
   std::string failure;
@@ -79,15 +79,15 @@ const Opened& opened() {
   return once;
 }
 
-// One kernel or memory operation as CUPTI tells it.
+// One kernel or memset as CUPTI records it.
 struct Record {
   uint64_t begin_ns, end_ns;
   uint64_t graph_node;  // 0: on a stream
 };
 
 class CuptiClock;
-CuptiClock* attached =
-    nullptr;  // CUPTI's callbacks carry no pointer of ours where buffers are concerned
+// The attached clock: CUPTI's buffer callbacks carry no user pointer.
+CuptiClock* attached = nullptr;
 
 class CuptiClock final : public Instrument {
  public:
@@ -101,7 +101,7 @@ class CuptiClock final : public Instrument {
     detach();
   }
 
-  // Empty on success.
+  // Returns an empty string on success, otherwise the reason for the failure.
   std::string attach() {
     if (!opened().failure.empty()) return opened().failure;
     if (attached != nullptr) return "another backend of this process is being timed";
@@ -137,16 +137,17 @@ class CuptiClock final : public Instrument {
     return observed;
   }
 
-  // Tracing makes the launch of a graph some 0.1 ms longer on the host, and the first one much
-  // longer; between its kernels it adds next to nothing. So the launch is made while a kernel holds
-  // the stream. On a stream, which the host must feed, it adds some 1 us to each launch.
+  // Tracing makes the launch of a graph about 0.1 ms longer on the host, and the first launch much
+  // longer; between the graph's kernels it adds almost nothing. So the graph is launched while a
+  // kernel holds the stream. On a stream, which the host must feed, tracing adds about 1 us to each
+  // launch.
   bool start(const Observed& launches) override {
     const bool replays = launches.recording != nullptr;
     streamed_ = replays ? nullptr : &launches.kernels;
     expect_attached();
     for (CUpti_ActivityKind kind : kKinds) expect(cupti().enable(kind), "starting to record");
-    // Of a run on a stream a kernel before it, which waits for nothing: what the first launch after
-    // attaching takes, up to 2 ms, is not the run's.
+    // Before a run on a stream, this kernel runs without waiting: it absorbs the time that the
+    // first launch after attaching takes, up to 2 ms, which does not belong to the run.
     std::atomic_ref(*gate_).store(replays ? 0 : 1);
     check(launch_hold(gate_, device_.stream()), "holding the stream");
     if (!replays) device_.synchronize();
@@ -166,7 +167,7 @@ class CuptiClock final : public Instrument {
     expect(cupti().flush(0), "collecting records");
     for (CUpti_ActivityKind kind : kKinds) expect(cupti().disable(kind), "ending the recording");
     expect(cupti().flush(0), "collecting records");
-    // What ran before is not the run's.
+    // Kernels that ran before the start do not belong to the run.
     std::erase_if(records_, [&](const Record& record) { return record.begin_ns < origin_ns_; });
     std::sort(records_.begin(), records_.end(),
               [](const Record& a, const Record& b) { return a.begin_ns < b.begin_ns; });
@@ -178,15 +179,16 @@ class CuptiClock final : public Instrument {
     return spans;
   }
 
-  // While it is attached, launches take longer: on a stream 12%, in a graph 3 to 7% of a step of 1
-  // ms. From the ninth traced replay of a graph on, replays of others stay 4% longer for good, why
-  // is not known; so there are kMostRuns of one.
+  // While CUPTI is attached, launches take longer: 12% on a stream, 3 to 7% of a 1 ms step in a
+  // graph. From the ninth traced replay of a graph on, replays of other graphs stay 4% slower for
+  // good, for an unknown reason; so a graph is traced at most kMostRuns times.
   void rest() override { detach(); }
 
  private:
-  // The fewer kinds the shorter a launch, and the gaps between the kernels of a replay. Of 1000
-  // launches of 2.6 us each, kernels alone make 3.9, with the calls and with ids of our own that
-  // go with them 4.2; once warm 3.4 and 3.8. Buffers asked for early change nothing.
+  // Fewer kinds make launches and the gaps between the kernels of a replay shorter. 1000 launches
+  // of 2.6 us each take 3.9 us each while kernels are recorded, and 4.2 us if API calls and
+  // external correlation ids are recorded too; once warm, 3.4 and 3.8 us. Requesting buffers early
+  // makes no difference.
   static constexpr CUpti_ActivityKind kKinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
                                                   CUPTI_ACTIVITY_KIND_MEMSET};
   static constexpr size_t kBufferBytes = size_t{4} << 20;
@@ -220,14 +222,14 @@ class CuptiClock final : public Instrument {
     std::vector<record::Span> spans;
     for (const Record& record : records_) {
       auto found = node_of_graph_node_.find(record.graph_node);
-      // What no node launched (a copy of the host's, a clearing) is no node's time.
+      // Work that no node launched (a copy from the host, a memset) counts for no node.
       if (found != node_of_graph_node_.end()) spans.push_back(span_of(found->second, record));
     }
     return spans;
   }
 
-  // Where records are missing, or others are among them, all are told as lost: there is no saying
-  // whose they are.
+  // If records are missing, or foreign ones are among them, all are reported as lost: there is no
+  // way to assign them to nodes.
   std::vector<record::Span> spans_by_order() {
     const std::vector<NodeId>& nodes = *streamed_;
     std::vector<record::Span> spans;
@@ -273,7 +275,7 @@ class CuptiClock final : public Instrument {
     std::free(buffer);
   }
 
-  // On a thread of CUPTI's or on ours, in a flush.
+  // Runs on a CUPTI thread, or on the calling thread during a flush.
   void read(CUcontext context, uint32_t stream, uint8_t* buffer, size_t valid) {
     std::lock_guard lock(mutex_);
     CUpti_Activity* record = nullptr;
@@ -295,7 +297,7 @@ class CuptiClock final : public Instrument {
   Device& device_;
   int32_t* gate_ = nullptr;  // pinned: 0 holds the stream
   CUpti_SubscriberHandle subscriber_ = nullptr;
-  // Of a run on a stream; null in a replay.
+  // The node of each kernel of a run on a stream; null in a replay.
   const std::vector<NodeId>* streamed_ = nullptr;
   NodeId current_ = kNoNode;
   uint64_t origin_ns_ = 0;

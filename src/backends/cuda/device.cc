@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the GPU.
+// Finds the GPU and reads its properties.
 #include "backends/cuda/device.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Wording of CUDA's faults.
+// Builds the messages of CUDA errors.
 #include "backends/cuda/device_error.h"
 
 #include "base/error.h"
@@ -8,7 +8,8 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// After these the device is of no more use to the process: every later call gives the same status.
+// After one of these the process can no longer use the device: every later call returns the same
+// status.
 bool is_fatal(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -33,7 +34,7 @@ bool is_fatal(cudaError_t status) {
 void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) [[likely]]
     return;
-  cudaGetLastError();  // a status that is not fatal is forgotten
+  cudaGetLastError();  // clears a status that is not fatal
   const char* kind = cudaGetErrorName(status);
   const char* words = cudaGetErrorString(status);
   if (status == cudaErrorMemoryAllocation)

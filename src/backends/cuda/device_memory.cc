@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocating and staging.
+// Allocates GPU memory and stages copies to it.
 #include "backends/cuda/device_memory.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ DeviceMemory::DeviceMemory(int64_t bytes, const char* what) : bytes_(bytes) {
   check(status, "allocating memory");
   data_ = static_cast<std::byte*>(data);
   check(cudaMemset(data_, 0, static_cast<size_t>(bytes)), "clearing memory");
-  // Streams that do not wait for the default one must not overtake it.
+  // Wait, because non-blocking streams do not wait for the default stream.
   check(cudaStreamSynchronize(nullptr), "clearing memory");
 }
 
@@ -44,8 +44,8 @@ void StagingRing::copy(std::byte* to, const void* from, int64_t bytes, cudaStrea
     check(cudaEventRecord(done_[section_], stream), "staging a copy");
     section_ = (section_ + 1) % kSections;
     used_bytes_ = 0;
-    check(cudaEventSynchronize(done_[section_]),
-          "staging a copy");  // at once where it never was recorded
+    // Returns at once if the event was never recorded.
+    check(cudaEventSynchronize(done_[section_]), "staging a copy");
   }
   std::byte* at = host_ + static_cast<int64_t>(section_) * kSectionBytes + used_bytes_;
   used_bytes_ += bytes;

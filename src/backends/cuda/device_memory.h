@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A block of the GPU's memory, and the way of small host values to it without waiting.
+// A block of GPU memory, and a staging buffer that copies small host values to the GPU without
+// waiting.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +14,7 @@ namespace ridge::backends::cuda {
 
 class DeviceMemory final : public Memory {
  public:
-  // Zero-filled. Throws an out-of-memory Error that names `what` and what is free.
+  // Zero-filled. Throws an out-of-memory Error that includes `what` and the free memory.
   DeviceMemory(int64_t bytes, const char* what);
   ~DeviceMemory() override;
   DeviceMemory(const DeviceMemory&) = delete;
@@ -25,15 +26,15 @@ class DeviceMemory final : public Memory {
   int64_t bytes_ = 0;
 };
 
-// Pinned host memory in sections that are written in turn: a copy to the GPU returns at once, and
-// the caller's bytes may change. A section is written again only when its copies are done.
+// Pinned host memory in sections that are used in turn: a copy to the GPU returns at once, and the
+// caller may then change its bytes. A section is reused only when its copies are done.
 class StagingRing {
  public:
   StagingRing();
   ~StagingRing();
   StagingRing(const StagingRing&) = delete;
   static constexpr int64_t kSectionBytes = int64_t{1} << 20;
-  // At most kSectionBytes.
+  // Copies at most kSectionBytes.
   void copy(std::byte* to, const void* from, int64_t bytes, cudaStream_t stream);
 
  private:
@@ -41,7 +42,7 @@ class StagingRing {
   std::byte* host_ = nullptr;
   std::array<cudaEvent_t, kSections> done_{};
   size_t section_ = 0;
-  int64_t used_bytes_ = 0;  // of the section
+  int64_t used_bytes_ = 0;  // in the current section
 };
 
 }  // namespace ridge::backends::cuda

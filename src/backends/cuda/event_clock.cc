@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of nodes by events between them: coarser than CUPTI's records, but nothing else is needed.
-// A graph that it records holds its events, and each replay stamps them anew.
+// Measures the times of nodes with events between them: coarser than CUPTI's records, but it needs
+// nothing else. The graph that it records contains the events, and each replay records them anew.
 #include <cuda_runtime_api.h>
 
 #include "backends/cuda/device_error.h"
@@ -38,7 +38,7 @@ class EventClock final : public Instrument {
     return false;
   }
 
-  // A stretch from node to node has one node in it only where they come one after the other.
+  // The time between two events belongs to one node only if the nodes run one after the other.
   bool sees_branches() const override { return false; }
 
   void mark(NodeId node) override {
@@ -94,7 +94,7 @@ class EventClock final : public Instrument {
   std::string failure_;
   cudaEvent_t origin_ = nullptr;
   std::vector<Stamp> streamed_;
-  std::vector<Stamp> recorded_;  // of all recordings
+  std::vector<Stamp> recorded_;  // events of all recordings
   size_t used_ = 0;
 };
 

@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kMaxHeadSize = 256;
 constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kWorkspaceAlignment = 256;
-// The gradient of the scores may be kept for a product
-// of its own: faster, and never more than this.
+// The backward pass may store the gradient of the scores for a separate product, which is faster.
+// It uses at most this much memory.
 constexpr int64_t kSpillLimitBytes = int64_t{256} << 20;
 
 AttentionExtents extents(const Call& call, size_t first_input, bool tf32) {
@@ -25,12 +25,12 @@ AttentionExtents extents(const Call& call, size_t first_input, bool tf32) {
   return e;
 }
 
-// Head size 256 has no kernel that keeps them.
+// Head size 256 has no kernel that stores the gradient of the scores.
 AttentionGradient gradient_form(const AttentionExtents& e) {
   return e.head_size > 128 ? AttentionGradient::kRecompute : AttentionGradient::kSpill;
 }
 
-// An axis of one element has any stride; the dense one is a multiple of a vector.
+// An axis of one element may have any stride; the dense stride is a multiple of a vector.
 Strides vector_strides(const Shape& shape, const Strides& strides) {
   Strides dense = dense_strides(shape);
   return {shape[0] == 1 ? dense[0] : strides[0], shape[1] == 1 ? dense[1] : strides[1], 1};
@@ -65,7 +65,7 @@ Launch bind(const BindCall& call, BindContext& context) {
   };
 }
 
-// Inputs do, q, k, v, o, lse.
+// The inputs are do, q, k, v, o and lse.
 Launch bind_backward(const BindCall& call, BindContext& context) {
   AttentionExtents e = extents(call.call(), 1, context.tf32);
   DType dtype = call.inputs[0].type.dtype;
@@ -103,7 +103,7 @@ bool takes_output(const Call& call, int output, const Layout& layout) {
   return lies_in_vectors(call.outputs[static_cast<size_t>(output)], layout);
 }
 
-// Products in TF32 never take less memory than fp32 arithmetic.
+// Assumes TF32: its workspace is never smaller than that of fp32 arithmetic.
 int64_t workspace(const Call& call) {
   int64_t bytes =
       flash_attention_forward_workspace_bytes(extents(call, 0, true), call.inputs[0].dtype);

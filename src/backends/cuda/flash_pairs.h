@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flash attention's tiles compute, for the counts. Not the binding.
+// The number of scores that flash attention's tiles compute, for the counts.
 #pragma once
 
 #include "plan/target.h"

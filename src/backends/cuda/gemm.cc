@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describing products to cuBLASLt, which thinks in columns, and to the kernel of pieces.
+// Describes products to cuBLASLt, which is column-major, and to piece_product.h's kernel.
 #include "backends/cuda/gemm.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ bool has_contiguous_axis(int64_t rows, int64_t columns, int64_t row_step, int64_
   return rows == 1 || columns == 1 || row_step == 1 || column_step == 1;
 }
 
-// A step of 0, or one shorter than what lies between, is no matrix to the library.
+// The library rejects a stride of 0 and a stride that is shorter than the extent it must span.
 bool steps_out(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step) {
   if (rows == 1 || columns == 1)
     return (rows == 1 || row_step > 0) && (columns == 1 || column_step > 0);
@@ -81,7 +81,7 @@ cublasLtMatrixLayout_t layout_of(const Stored& s,
   return layout;
 }
 
-// The kernel thinks in rows: C^T = B^T A^T, of a product whose columns of C are contiguous.
+// The kernel is row-major: it computes C^T = B^T A^T for a product whose C has contiguous columns.
 PieceProduct piece_product(const GemmShape& g,
                            const std::byte* a,
                            const std::byte* b,
@@ -100,7 +100,7 @@ PieceProduct piece_product(const GemmShape& g,
   return product;
 }
 
-// The library writes columns; a result in rows is the transposed product's in columns.
+// The library writes columns. For a result in rows, the transposed product is computed in columns.
 bool lies_in_rows(const GemmShape& shape) {
   return shape.n > 1 ? shape.c_n == 1 : shape.m > 1 && shape.c_m != 1;
 }
@@ -109,7 +109,7 @@ bool lies_in_rows(const GemmShape& shape) {
 
 struct GemmProblem::Descriptors {
   cublasLtMatmulDesc_t product = nullptr;
-  cublasLtMatmulDesc_t whole = nullptr;  // the same for all of the GPU, where product is for a part
+  cublasLtMatmulDesc_t whole = nullptr;  // the same for the whole GPU, if `product` is for a part
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
 
   ~Descriptors() {
@@ -120,7 +120,7 @@ struct GemmProblem::Descriptors {
       if (description != nullptr) lt.description_destroy(description);
   }
 
-  // Up to `most` of the library's guesses, those that are there already left out.
+  // Appends up to `most` of the library's proposals, without those that are already in the list.
   void propose(cublasLtMatmulDesc_t description,
                cublasLtMatmulPreference_t preference,
                int most,
@@ -264,8 +264,8 @@ std::vector<GemmAlgorithm> GemmProblem::candidates(int most) const {
           "asking for product kernels");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspaceBytes));
-  // Partial sums are added by a kernel of their own, in a fixed order, or not at all: with
-  // neighbours there are enough tiles, and one kernel less.
+  // Partial sums are added by a separate kernel in a fixed order. With neighbours there are no
+  // partial sums: there are enough tiles, and one kernel fewer runs.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(has_neighbours() ? CUBLASLT_REDUCTION_SCHEME_NONE
                                              : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One strided, perhaps batched matrix product: C = A B, or C += A B, through cuBLASLt or a kernel
-// of our own. Which algorithm computes it is gemm_tuner.h's choice.
+// A strided and possibly batched matrix product: C = A B, or C += A B, through cuBLASLt or a native
+// GEMM. gemm_tuner.h chooses the algorithm.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,38 +17,40 @@
 
 namespace ridge::backends::cuda {
 
-// Scratch that products are given: what cuBLAS itself takes on Hopper. With half of it fp32
-// products of a small model are a quarter slower.
+// Scratch for products: as much as cuBLAS itself takes on Hopper. With half of it, fp32 products of
+// a small model are a quarter slower.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
-// Batch axes that step evenly are one; the largest that is left goes to the library.
+// A product with its batch axes joined where their strides allow it. Of the remaining axes, the
+// largest goes to the library.
 struct GemmBatch {
   GemmShape shape;               // with at most one batch axis
-  std::vector<int64_t> a, b, c;  // where each product begins, in elements: one launch each
+  std::vector<int64_t> a, b, c;  // offsets of the products in elements: one launch each
 };
 GemmBatch join_batch(const GemmShape& shape);
 
-// Whether cuBLASLt takes the strides: in each matrix one of the two axes contiguous, and one batch
-// axis at most.
+// Whether cuBLASLt supports the strides: one of the two axes of each matrix must be contiguous,
+// with at most one batch axis.
 bool is_supported(const GemmShape& shape);
 
-// How fp32 operands are multiplied; others have one way.
+// How fp32 operands are multiplied; for other types there is only one way.
 struct Fp32Products {
   bool tf32 = false;       // rounded to TF32
   bool is_native = false;  // a native GEMM may run where it suits the product
 };
 
-// Opaque to all but cuBLASLt; the same bits choose the
-// same kernel with the same library on the same GPU.
+// Opaque to all but cuBLASLt; the same bits select the same kernel with the same library on the
+// same GPU.
 using GemmAlgorithm = std::array<uint64_t, 8>;
-// Ours, of kernels/gemm/piece_product.h: no algorithm of the library's begins so.
+// The native GEMM in kernels/gemm/piece_product.h. No algorithm of the library begins with these
+// bits.
 inline constexpr GemmAlgorithm kPieces = {~uint64_t{0}};
 
 // The descriptors of one product of a supported shape.
 class GemmProblem {
  public:
   // `alignment_bytes`: a power of two that divides the addresses of all three matrices.
-  // `multiprocessors`: as many as the product should fill; 0: all.
+  // `multiprocessors`: how many the product should fill; 0: all.
   GemmProblem(const GemmShape& shape,
               Fp32Products fp32,
               int64_t alignment_bytes,
@@ -58,10 +60,11 @@ class GemmProblem {
 
   const GemmShape& shape() const { return shape_; }
   int multiprocessors() const { return multiprocessors_; }
-  std::string key() const;  // all that the choice of an algorithm depends on
-  // Our kernel where it may run and suits the product, then up to `most` of the library's
-  // proposals, best guess first; for a part of the GPU then as many again of those for all of it.
-  // 1: the first alone. Empty where there is none. All sum in a fixed order.
+  std::string key() const;  // everything that the choice of an algorithm depends on
+  // The native GEMM if it may run and suits the product, then up to `most` of the library's
+  // proposals, best guess first. For a part of the GPU, up to `most` proposals for the whole GPU
+  // follow. If `most` is 1, only the first candidate. Empty if there is none. All sum in a fixed
+  // order.
   std::vector<GemmAlgorithm> candidates(int most) const;
   bool accepts(const GemmAlgorithm& algorithm) const;
 
@@ -71,7 +74,7 @@ class GemmProblem {
               std::byte* c,
               std::byte* workspace,
               cudaStream_t stream) const;
-  // The same with the operands of shape(), which may have changed places.
+  // Like launch, but with the operands of shape(), where A and B may be swapped.
   void launch_stored(const GemmAlgorithm& algorithm,
                      const std::byte* a,
                      const std::byte* b,
@@ -83,15 +86,15 @@ class GemmProblem {
   struct Descriptors;
   bool takes_native() const;
   bool has_neighbours() const { return multiprocessors_ > 0; }
-  GemmShape shape_;  // of the column-major product that the library sees
+  GemmShape shape_;  // of the column-major product that is passed to the library
   Fp32Products fp32_;
-  bool swapped_;  // C^T = B^T A^T: A and B change places
+  bool swapped_;  // C^T = B^T A^T: A and B are swapped
   int64_t alignment_bytes_;
   int multiprocessors_;
   std::unique_ptr<Descriptors> descriptors_;
 };
 
-// Whether the kernel of pieces takes the product and its tiles would not be mostly empty.
+// Whether piece_product.h's kernel supports the product, and its tiles would not be mostly empty.
 bool suits_pieces(const GemmShape& shape, bool tf32, int64_t alignment_bytes);
 
 // The largest power of two up to 256 that divides the address.

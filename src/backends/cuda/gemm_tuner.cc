@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring proposals on random operands.
+// Measures proposals on random operands.
 #include "backends/cuda/gemm_tuner.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kCandidates = 12;
-// A proposal must win by more than this to displace one listed before it: medians of 5 runs differ
-// by about 1%, and what runs beside it in the step is not what it was measured with.
+// A proposal must be faster by more than this to displace one listed before it: medians of 5 runs
+// differ by about 1%, and in a step other kernels run next to it than in the measurement.
 constexpr double kMargin = 0.04;
 constexpr double kHopeless = 2;
 constexpr int kRuns = 5;
@@ -31,7 +31,7 @@ int64_t matrix_bytes(int64_t batch, int64_t batch_stride, int64_t last, DType dt
   return storage_bytes(dtype, (batch - 1) * batch_stride + last + 1);
 }
 
-// Random data, repeated from one block: zeros multiply faster.
+// Random data, repeated from one block, because zeros multiply faster.
 std::unique_ptr<DeviceMemory> random_operand(int64_t bytes, DType dtype) {
   constexpr int64_t kBlockBytes = int64_t{1} << 20;
   const std::vector<std::byte> block =
@@ -46,7 +46,7 @@ std::unique_ptr<DeviceMemory> random_operand(int64_t bytes, DType dtype) {
   return memory;
 }
 
-// One product's matrices.
+// The matrices of one product.
 struct Operands {
   std::unique_ptr<DeviceMemory> a, b, c;
   int64_t bytes() const { return a->bytes() + b->bytes() + c->bytes(); }
@@ -62,9 +62,10 @@ Operands random_operands(const GemmShape& g) {
           operand(g.c_batch, (g.m - 1) * g.c_m + (g.n - 1) * g.c_n, g.output)};
 }
 
-// Times proposals as a step runs them: inside a graph, on operands that the L2 cache has forgotten,
-// one after the other, or for a part of the GPU beside copies of itself that fill the rest, eight
-// in all at most. On a stream the host would be timed, and on the same operands the cache.
+// Times proposals as a step runs them: inside a graph, on operands that are no longer in the L2
+// cache, one after the other. A product for a part of the GPU runs next to copies of itself that
+// fill the rest, at most eight in total. Outside a graph this would measure the host, and on the
+// same operands the cache.
 class Trial {
  public:
   Trial(Device& device, const GemmProblem& problem)
@@ -75,7 +76,7 @@ class Trial {
                 ? std::min(kMostSets, device.facts().multiprocessors / problem.multiprocessors())
                 : 1),
         workspaces_(copies_ * kGemmWorkspaceBytes, "tuning workspace") {
-    // At least a set for each copy, and as many for one as for another.
+    // At least one set per copy, and equally many for each copy.
     int64_t held = 0;
     do {
       for (int copy = 0; copy < copies_; ++copy) {
@@ -117,7 +118,7 @@ class Trial {
       if (i >= copies_) after.push_back(i - copies_);
       launches.push_back({kNoNode, std::move(launch), std::move(after), false});
     }
-    launches[0].launch();  // what is loaded lazily loads outside of a recording
+    launches[0].launch();  // loads what CUDA loads lazily before the recording
     std::unique_ptr<Recording> recording = record_graph(device_, launches, nullptr);
     std::vector<double> times;
     for (int run = 0; run <= runs; ++run) {
@@ -159,7 +160,7 @@ GemmAlgorithm fastest(Device& device,
 
 std::string identity_of(const Device& device) {
   const DeviceFacts& facts = device.facts();
-  // And how choices are made, so that those made otherwise are made again.
+  // Includes how choices are made, so that choices made differently are made again.
   return fmt::format("{}, {}, driver {}, cuBLASLt {}, kernel of pieces, beside copies", facts.name,
                      facts.architecture(), facts.driver_version, cublaslt().version());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the algorithm of a product: the first candidate, or the fastest of the first few
-// by measuring, for a part of the GPU beside copies of itself; kept in a file with the identity of
-// GPU, driver and library.
+// Chooses the algorithm of a product: the first candidate, or the fastest of the first few by
+// measuring. For a product on a part of the GPU, candidates are measured next to copies of
+// themselves. Choices are stored in a file with the identity of GPU, driver and library.
 #pragma once
 
 #include <map>
@@ -15,16 +15,17 @@ namespace ridge::backends::cuda {
 
 class GemmTuner {
  public:
-  // `measures` false: nothing is measured and nothing kept. Reads earlier choices from `path`
-  // (empty: none are kept); a file of another identity, or
-  // one that does not parse, is ignored and overwritten.
+  // `measures` false: nothing is measured and nothing is stored. Reads earlier choices from `path`
+  // (empty: none are stored); a file with another identity, or one that does not parse, is ignored
+  // and overwritten.
   GemmTuner(Device& device, bool measures, std::string path);
-  // Writes new choices, best effort: a read-only cache costs a measurement each run, not the run.
+  // Writes new choices, best effort: a read-only cache costs a measurement in each run, but does
+  // not fail the run.
   ~GemmTuner();
   GemmTuner(const GemmTuner&) = delete;
 
-  // Nothing where there is no candidate. Ties within the noise go to the
-  // proposal listed first, so that the choice does not waver.
+  // Returns nullopt if there is no candidate. Ties within the noise go to the proposal listed
+  // first, so that the choice is stable.
   std::optional<GemmAlgorithm> choose(const GemmProblem& problem);
 
  private:

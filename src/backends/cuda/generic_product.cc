@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strides of dense matrices by form, and the call.
+// Computes the strides of dense matrices by form, and binds the product.
 #include "backends/cuda/generic_product.h"
 
 #include <memory>

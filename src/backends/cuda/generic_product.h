@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of any extents through cuBLASLt by its first guess, dense: what rates are measured on.
+// A dense product of any extents with cuBLASLt's first proposal or a native GEMM, on which rates
+// are measured.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +14,12 @@ namespace ridge::backends::cuda {
 
 GemmShape generic_shape(const cost::ProductExtents& extents, cost::ProductForm form, DType dtype);
 
-// Where its matrices lie, at multiples of 256 bytes, and kGemmWorkspaceBytes besides.
+// Addresses of the matrices, at multiples of 256 bytes, and of a workspace of kGemmWorkspaceBytes.
 struct ProductMemory {
   std::byte *a, *b, *c, *workspace;
 };
 
-// On the device's stream. Throws a device Error where cuBLASLt has no kernel for it.
+// Launches on the device's stream. Throws a device Error if cuBLASLt has no kernel for the product.
 Launch generic_product(const Device& device,
                        const GemmShape& shape,
                        Fp32Products fp32,

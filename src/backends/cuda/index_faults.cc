@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading the words.
+// Assigns the words and reads them.
 #include "backends/cuda/index_faults.h"
 
 #include <algorithm>
@@ -25,7 +25,8 @@ int32_t* IndexFaults::watch(const IndexNames& names, int64_t bound, int lowest) 
   auto found = std::find(watches_.begin(), watches_.end(), watch);
   if (found != watches_.end()) return words_ + (found - watches_.begin());
   if (watches_.size() == kMost)
-    return nullptr;  // the rest goes unwatched: kernels treat such an index as padding
+    // Further kinds are not reported: kernels treat an index out of range as padding.
+    return nullptr;
   watches_.push_back(watch);
   return words_ + watches_.size() - 1;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ids and labels out of range, which kernels note in a word of the host's memory and the next wait
-// turns into an Error.
+// Reports ids and labels out of range: a kernel writes a word in host memory, and the next wait
+// converts it into an Error.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ class IndexFaults {
   ~IndexFaults();
   IndexFaults(const IndexFaults&) = delete;
 
-  // A word for launches of one kind, as kernels/watched.h says. Words: "[embedding] expected ids
-  // from -1 to 7, token 3 has another".
+  // Returns the word for launches of one kind (see kernels/watched.h), or null if no word is left.
+  // The error message is for example "[embedding] expected ids from -1 to 7, token 3 has another".
   int32_t* watch(const IndexNames& names, int64_t bound, int lowest = -1);
-  // The same cells with words for positions, slots and blocks.
+  // Returns the same cells, with words for positions, slots and blocks.
   CacheCells watch_cells(const char* op, const CacheCells& cells);
   // Throws the first fault since the last call. The device must be idle.
   void raise();

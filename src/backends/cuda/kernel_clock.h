@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// When each node's kernels ran: by CUPTI's records, also inside a replayed graph; by events between
-// nodes where CUPTI is missing or taken.
+// Measures when each node's kernels ran: with CUPTI's records, also inside a replayed graph, or
+// with events between nodes if CUPTI is missing or in use.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,11 @@ namespace ridge::backends::cuda {
 
 std::unique_ptr<Instrument> make_kernel_clock(Device& device);
 
-// CUPTI's; null where it is missing or another profiler holds it, and then `failure` says why.
+// The instrument that uses CUPTI. Null if CUPTI is missing or another profiler holds it; `failure`
+// is then the reason.
 std::unique_ptr<Instrument> make_cupti_clock(Device& device, std::string& failure);
 
-// A stretch from node to node: gaps count to the node before them.
+// The instrument that uses events between nodes: a gap counts for the node before it.
 std::unique_ptr<Instrument> make_event_clock(Device& device, std::string failure);
 
 }  // namespace ridge::backends::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A line an op. Rounds are trips to memory, as kernel.h says.
+// Lists one kernel per op. Rounds are dependent memory round trips (see kernel.h).
 #include "backends/cuda/kernel_table.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ cudaError_t launch_clip(const ClipCoefficient& call, cudaStream_t stream) {
                                  call.coefficient, stream);
 }
 
-// Without a vocabulary there is no element whose kernel would refuse the labels.
+// With an empty vocabulary no thread would run that could reject the labels.
 std::string no_vocabulary(const Call& call) {
   if (call.inputs[0].shape.back() > 0) return "";
   return fmt::format("expected a vocabulary of at least one, got {}", call.inputs[0].str());
@@ -67,7 +67,7 @@ std::string large_vocabulary(const Call& call) {
                      call.inputs[0].shape[1]);
 }
 
-// A ticket a slot.
+// One ticket per slot.
 Launcher<Sample> sample_launcher(BindContext& context) {
   return [&context](const Sample& call, const char* op) {
     return launch_on(context.device, op, launch_sample,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernels of the CUDA backend, and the bindings that are CUDA's own.
+// The kernels of the CUDA backend, and the bindings that only the CUDA backend has.
 #pragma once
 
 #include <vector>
@@ -8,10 +8,10 @@
 
 namespace ridge::backends::cuda {
 
-// The context outlives the kernels and their launches.
+// The context must outlive the kernels and their launches.
 std::vector<Kernel> cuda_kernels(BindContext& context);
 
-Kernel pointwise_kernel(BindContext& context);  // of all primitives
+Kernel pointwise_kernel(BindContext& context);  // for all primitives
 Kernel generated_pointwise_kernel(BindContext& context);
 Kernel matmul_kernel(BindContext& context);
 Kernel matmul_group_kernel(BindContext& context);

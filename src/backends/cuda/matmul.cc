@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul to cuBLASLt: the products that backends/product_plan.h makes of an einsum. Few
-// rows by a weight are row_product.h's.
+// Binding of matmul to cuBLASLt. backends/product_plan.h maps the einsum to products. Products of a
+// few rows by a weight are in row_product.h.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -22,7 +22,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// The library takes no empty axes: there is nothing to do, or the sum of nothing.
+// The library does not support empty axes: either there is nothing to do, or the result is 0.
 Launch bind_empty(const BindCall& call, BindContext& context) {
   const Operand& out = call.outputs[0];
   int64_t elements = out.type.shape.elements();
@@ -34,7 +34,7 @@ Launch bind_empty(const BindCall& call, BindContext& context) {
   });
 }
 
-// A product that the library has no kernel for: odd strides, mostly of tests.
+// A product that the library has no kernel for: unusual strides, mostly in tests.
 Launch bind_strided(const GemmShape& g,
                     const std::byte* a,
                     const std::byte* b,
@@ -53,9 +53,10 @@ Launch bind_strided(const GemmShape& g,
   return launch_on(context.device, "matmul", launch_strided_product, product);
 }
 
-// What of the GPU a short product with neighbours should be chosen for: alone on all of it, small
-// tiles or partial sums look best, and it is mostly latency. A long one may outlast its neighbours.
-// 0: all multiprocessors.
+// The number of multiprocessors for which the algorithm of a short product with neighbours should
+// be chosen; 0: all. Measured alone on the whole GPU, small tiles or partial sums look best, and
+// the time is mostly latency. A long product may outlast its neighbours, so it is chosen for the
+// whole GPU.
 int share_of(const GemmShape& shape, int concurrent, const BindContext& context) {
   const DeviceFacts& facts = context.device.facts();
   return concurrent >= 2 &&
@@ -124,7 +125,8 @@ int launches_of(const Call& call, const ProductLayouts& layouts) {
                           join_batch(plan.gemm).a.size());
 }
 
-// Where dense operands would take many launches; other layouts are taken only where they take one.
+// Used if dense operands would take many launches; other layouts are supported only where they take
+// one launch.
 std::optional<PackedProduct> packing(const Call& call) {
   int apart = launches_of(call, dense_layouts(call));
   if (apart == 1) return std::nullopt;
@@ -166,7 +168,8 @@ int launches(const Call& call) {
 
 int rounds(const Call& call) { return has_few_rows(call) ? kRowProductRounds : 0; }
 
-// A layout is welcome where one launch does it: several cost more than the copy that one needs.
+// Supports a layout if the product then takes one launch: several launches cost more than the copy
+// that the layout avoids.
 bool fits(const Call& call, int operand, const Layout& layout) {
   ProductLayouts layouts = dense_layouts(call);
   (operand == 0 ? layouts.a : operand == 1 ? layouts.b : layouts.out) = layout.strides;
@@ -191,7 +194,7 @@ std::string unsupported(const Call& call) {
 }  // namespace
 
 bool has_native_gemm(const Call& call, bool tf32) {
-  constexpr int64_t kAligned = 256;  // as buffers are
+  constexpr int64_t kAligned = 256;  // as buffers are aligned
   if (call.inputs[0].dtype != call.inputs[1].dtype || is_empty_product(call) || packing(call))
     return false;
   const ProductLayouts layouts = dense_layouts(call);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Binding of matmul_group: a launch for each weight.
+// Binding of matmul_group: one launch per weight.
 #include "backends/cuda/kernels/gemm/matmul_group.h"
 
 #include "backends/cuda/kernel_table.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which matmul nodes a native GEMM takes, a kernel that is no library's: for the pass that chooses
-// them.
+// Determines which matmul nodes a native GEMM supports, for the pass that selects native GEMMs.
 #pragma once
 
 #include "graph/op.h"
 
 namespace ridge::backends::cuda {
 
-// As one launch on dense operands; another layout may still go to the library.
+// Assumes dense operands and requires a single launch; with another layout the library may still
+// compute the node.
 bool has_native_gemm(const Call& matmul, bool tf32);
 
 }  // namespace ridge::backends::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pushing and popping. NVTX is headers alone: they look for a tool when the first range opens.
+// Pushes and pops NVTX ranges. NVTX is header-only: it looks for a tool when the first range opens.
 #include "backends/cuda/nvtx_range.h"
 
 #include <nvtx3/nvToolsExt.h>
@@ -9,7 +9,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Closes the range also when the launch throws.
+// Closes the range even if the launch throws.
 class Range {
  public:
   explicit Range(const std::string& name) { nvtxRangePushA(name.c_str()); }

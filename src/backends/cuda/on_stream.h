@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Launchers of kernels on the device's stream, out of the functions of cuda/kernels/:
-// on_stream(launch_glu<float>, launch_glu<uint16_t>). What a GPU's kernel is given beside its
-// call, tickets and words for faults, is taken when a node is bound.
+// Launchers of kernels on the device's stream, made from the functions in cuda/kernels/:
+// on_stream(launch_glu<float>, launch_glu<uint16_t>). The additional arguments of a GPU kernel,
+// tickets and fault words, are allocated when a node is bound.
 #pragma once
 
 #include <type_traits>
@@ -13,7 +13,7 @@
 
 namespace ridge::backends::cuda {
 
-// A kernel's call without what a GPU adds to it.
+// A kernel's arguments without those that only a GPU needs.
 template <typename Given>
 struct PlainCall {
   using Type = Given;
@@ -35,7 +35,7 @@ class OnStream {
  public:
   explicit OnStream(BindContext& context) : context_(context) {}
 
-  // `indices` says what is watched, where a kernel watches some.
+  // `indices` names the indices that the kernel checks, if it checks any.
   template <typename Given>
   StreamLauncher<Given> operator()(KernelFunction<Given> function, IndexNames indices = {}) const {
     return [on_stream = *this, function, indices](const typename PlainCall<Given>::Type& call,
@@ -51,7 +51,7 @@ class OnStream {
     return {(*this)(first, indices), (*this)(second, indices)};
   }
 
-  // Of kernels on a cache, whose cells are watched.
+  // For kernels on a cache, whose cells are checked.
   template <typename Given>
   Launcher<Given> on_cells(KernelFunction<Given> function) const {
     return [&context = context_, function](const Given& call, const char* op) {

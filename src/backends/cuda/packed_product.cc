@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operands are in the way.
+// Determines which operands must be copied.
 #include "backends/cuda/packed_product.h"
 
 #include <algorithm>
@@ -12,15 +12,15 @@ namespace {
 
 constexpr int64_t kPackAlignment = 256;
 
-// The letters in the order that `like` has them.
+// Sorts the letters in the order in which `like` has them.
 std::string ordered(std::string letters, const std::string& like) {
   std::sort(letters.begin(), letters.end(),
             [&](char x, char y) { return like.find(x) < like.find(y); });
   return letters;
 }
 
-// The step of letters that act as one axis of an operand,
-// or nothing where they do not; 1 for a single element.
+// The stride of letters that act as one axis of an operand, or nullopt if they do not; 1 for a
+// single element.
 std::optional<int64_t> step_of(const std::string& group,
                                const std::string& letters,
                                const Strides& strides,
@@ -42,8 +42,8 @@ struct Steps {
   int64_t batch = 0, row = 1, column = 1;
 };
 
-// Where the operand's groups are axes already, one of the inner two contiguous: their steps, else
-// those of a copy.
+// If the operand's groups already form axes, one of the inner two contiguous, returns their
+// strides; otherwise those of a packed copy.
 Steps place(PackedOperand& operand,
             const std::string& batch,
             const std::string& rows,
@@ -98,7 +98,7 @@ std::optional<PackedProduct> plan_packed_product(const Call& call) {
   g.c_m = c.row, g.c_n = c.column;
   g.input = call.inputs[0].dtype;
   g.output = call.outputs[0].dtype;
-  // What is added to a packed result is added when it is unpacked.
+  // For a packed result, the third input is added during unpacking.
   g.accumulate = call.inputs.size() == 3 && !packed.operands[2].is_packed;
   if (!is_supported(g)) return std::nullopt;
   return packed;

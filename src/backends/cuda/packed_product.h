@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product whose dense operands the library would take in many launches, as one: operands in the
-// way are copied into the order [batch, rows, columns] first, as an eager framework does.
+// Computes a product in one GEMM that would take the library many launches on the dense operands:
+// operands with an unsuitable order are first copied to the order [batch, rows, columns], as an
+// eager framework does.
 #pragma once
 
 #include <array>
@@ -13,10 +14,10 @@
 namespace ridge::backends::cuda {
 
 struct PackedOperand {
-  std::string letters;  // of the einsum, in the order of the packed operand
-  std::string from;     // as the operand has them
+  std::string letters;  // einsum letters, in the order of the packed operand
+  std::string from;     // in the order of the original operand
   bool is_packed = false;
-  int64_t bytes = 0;  // of the packed copy; 0 where there is none
+  int64_t bytes = 0;  // size of the packed copy; 0 if there is none
 };
 
 struct PackedProduct {
@@ -26,7 +27,7 @@ struct PackedProduct {
   int64_t bytes() const;
 };
 
-// For dense operands; nothing where the library would not take the packed product either.
+// For dense operands. Returns nullopt if the library does not support the packed product either.
 std::optional<PackedProduct> plan_packed_product(const Call& call);
 
 }  // namespace ridge::backends::cuda

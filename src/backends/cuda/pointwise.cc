@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bindings of the pointwise primitives, compiled with the program, and of clusters, generated for
-// their program and layouts.
+// Bindings of the pointwise primitives, which are compiled with Ridge, and of clusters, whose
+// kernels are generated for their program and layouts.
 #include "backends/cuda/kernels/pointwise/pointwise.h"
 
 #include <memory>
@@ -42,7 +42,7 @@ PointwiseAccess access(const Operand& operand) {
   return {operand.type.dtype, operand.strides, alignment_of(operand.data)};
 }
 
-// What a launch passes, and where each of it lies.
+// The arguments of a launch, and their addresses.
 struct Arguments {
   Arguments(std::vector<void*> operands, long long count)
       : pointers(std::move(operands)), vectors(count) {

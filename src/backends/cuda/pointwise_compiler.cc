@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calling NVRTC.
+// Calls NVRTC.
 #include "backends/cuda/pointwise_compiler.h"
 
 #include <nvrtc.h>
@@ -61,7 +61,7 @@ std::string compile(const std::string& source, const std::string& architecture) 
       nvrtc.create(&program, source.c_str(), "generated_pointwise.cu", 0, nullptr, nullptr);
   RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}", nvrtc.words(status));
   std::string target = "--gpu-architecture=" + architecture;
-  // No contraction: a cluster gives the bits of the primitives that it stands for.
+  // No contraction to FMA: a cluster must compute the same bits as the primitives that it replaces.
   const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false"};
   status = nvrtc.compile(program, static_cast<int>(std::size(options)), options);
   RIDGE_CHECK(status == NVRTC_SUCCESS, "NVRTC: {}\n{}\n{}", nvrtc.words(status),

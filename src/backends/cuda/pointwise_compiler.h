@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Source of generated kernels to kernels on the GPU, through NVRTC opened at run time. Equal
-// sources are compiled once a process.
+// Compiles the source of generated kernels with NVRTC, which is opened at run time. Equal sources
+// are compiled once per process.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,8 @@ class PointwiseCompiler {
   ~PointwiseCompiler();
   PointwiseCompiler(const PointwiseCompiler&) = delete;
 
-  // The function `generated_pointwise` of the source. Throws a device Error where NVRTC is missing.
+  // Returns the function `generated_pointwise` of the source. Throws a device Error if NVRTC is
+  // missing.
   cudaKernel_t kernel(const std::string& source);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing the source: axes joined, a vector width chosen, then loads, arithmetic and stores.
+// Writes the source: joins axes, chooses a vector width, then emits loads, arithmetic and stores.
 #include "backends/cuda/pointwise_source.h"
 
 #include <fmt/format.h>
@@ -35,8 +35,8 @@ __device__ __forceinline__ float gelu_tanh_backward(float x, float dy) {
 }
 )";
 
-// The domain with axes of one element dropped and
-// neighbours that step evenly in all operands joined.
+// The domain without axes of one element, and with neighbouring axes joined where their strides
+// allow it in all operands.
 struct Domain {
   std::vector<int64_t> extents;               // outermost first; at least one
   std::vector<std::vector<int64_t>> strides;  // per operand, over the same axes
@@ -68,8 +68,8 @@ Domain joined(const Shape& shape, const std::vector<const PointwiseAccess*>& ope
   return d;
 }
 
-// Elements a thread: 16 bytes of the narrowest type where every operand runs on or repeats along
-// the innermost axis and each vector begins on its own size.
+// Elements per thread: 16 bytes of the narrowest type if every operand is contiguous or repeats
+// along the innermost axis and every vector is aligned to its size; fewer otherwise.
 int vector_width(const Domain& d, const std::vector<const PointwiseAccess*>& operands) {
   int64_t narrowest = 4;
   for (const PointwiseAccess* operand : operands)
@@ -92,7 +92,7 @@ int vector_width(const Domain& d, const std::vector<const PointwiseAccess*>& ope
 
 const char* type_name(DType dtype) { return dtype == DType::kF32 ? "float" : "unsigned short"; }
 
-// A float with its exact value.
+// A float literal with the exact value.
 std::string literal(float value) {
   if (value != value) return "__int_as_float(0x7fc00000)";
   if (value > 3.4028235e38f) return "__int_as_float(0x7f800000)";
@@ -149,8 +149,8 @@ std::string expression(const PointwiseInstruction& i) {
   RIDGE_CHECK(false, "a pointwise function without a form");
 }
 
-// The offset of operand i's vector, in elements, out
-// of the indices x0, x1, ... (the last in vectors).
+// The offset of operand i's vector in elements, computed from the indices x0, x1, ... (the last one
+// counts vectors).
 std::string offset(const Domain& d, size_t i, int width) {
   std::string text;
   for (size_t axis = 0; axis < d.extents.size(); ++axis) {
@@ -172,7 +172,8 @@ std::string signature(const std::vector<PointwiseAccess>& inputs,
   return text + "long long count";
 }
 
-// x0, x1, ...: with one axis the thread's own number, so that the source knows no extent.
+// Computes x0, x1, ... With one axis, x0 is the thread's index, so that the source contains no
+// extent.
 std::string indices(const Domain& d, int width) {
   std::string text =
       "  long long rest = (long long)blockIdx.x * blockDim.x + threadIdx.x;\n  if (rest >= count) "
@@ -184,7 +185,7 @@ std::string indices(const Domain& d, int width) {
   return text + "  long long x0 = rest;\n";
 }
 
-// Vectors of at most 16 bytes: one of 8 floats is two of 4.
+// Loads vectors of at most 16 bytes: 8 floats are two vectors of 4.
 std::string load(size_t i, const PointwiseAccess& input, const Domain& d, int width) {
   bool repeats = d.strides[i].back() == 0;
   int elements = repeats ? 1 : width;

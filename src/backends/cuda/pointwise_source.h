@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The CUDA source of a pointwise program over strided operands. Text only: no GPU, no compiler.
+// Generates the CUDA source of a pointwise program over strided operands. Text only: needs no GPU
+// and no compiler.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +20,16 @@ struct PointwiseAccess {
 };
 
 struct GeneratedKernel {
-  // Defines `extern "C" generated_pointwise(inputs..., outputs..., count)` of kGeneratedThreads
-  // threads a block; `count` (64-bit) is the number of vectors. Equal for tensors of any size where
-  // all operands are dense.
+  // Defines `extern "C" generated_pointwise(inputs..., outputs..., count)` with kGeneratedThreads
+  // threads per block; `count` (64-bit) is the number of vectors. If all operands are dense, the
+  // source does not depend on the tensors' size.
   std::string source;
-  int64_t vectors = 0;  // threads that have something to do
+  int64_t vectors = 0;  // number of threads with work
 };
 inline constexpr int kGeneratedThreads = 256;
 
-// Mapping: a thread a vector of the domain in row-major order. Bound: memory, each operand once.
+// Mapping: one thread per vector of the domain, in row-major order. Bound: memory, each operand
+// once.
 GeneratedKernel generate(const PointwiseProgram& program,
                          const Shape& domain,
                          const std::vector<PointwiseAccess>& inputs,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Capturing launches into a graph whose edges are what they wait for.
+// Captures launches into a graph whose edges are their dependences.
 #include "backends/cuda/recording.h"
 
 #include <algorithm>
@@ -30,19 +30,19 @@ class GraphRecording final : public Recording {
   cudaGraphExec_t executable_ = nullptr;
 };
 
-// Blocks of urgent launches are placed first where a multiprocessor falls free.
+// When a multiprocessor becomes free, blocks of urgent launches are scheduled first.
 enum Urgency : size_t { kBackground, kUrgent };
 constexpr size_t kUrgencies = 2;
 
-// Graph nodes that what comes next waits for, with how.
+// Graph nodes that the next launch waits for, with their edge data.
 struct Ends {
   std::vector<cudaGraphNode_t> nodes;
   std::vector<cudaGraphEdgeData> edges;
 };
 
-// Ends the capture whatever happens: a stream left capturing takes no
-// more work. Launches are captured from a stream of each priority,
-// which their nodes keep; the device's own is where the capture began.
+// Ends the capture in every case: a stream that is left capturing accepts no more work. Launches
+// are captured from one stream per priority, and their graph nodes keep the priority. The capture
+// begins on the device's stream.
 class Capture {
  public:
   explicit Capture(Device& device) : device_(device), own_(device.stream()) {
@@ -75,13 +75,13 @@ class Capture {
   }
   Capture(const Capture&) = delete;
 
-  // What is launched next waits for `ends` alone.
+  // The next launches wait only for `ends`.
   void continue_after(Ends ends, Urgency urgency) {
     device_.set_stream(streams_[urgency]);
     set_ends(device_.stream(), ends);
   }
 
-  // What the last launch ended with.
+  // The graph nodes with which the last launch ended.
   Ends ends() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     const cudaGraphNode_t* nodes = nullptr;
@@ -118,8 +118,8 @@ class Capture {
   bool is_open_ = false;
 };
 
-// A launch that had nothing to do ends with what it
-// waited for, which others may have waited for as well.
+// Skips duplicates: an empty launch ends with the nodes that it waited for, and other launches may
+// have waited for them, too.
 void append(Ends& all, const Ends& more) {
   for (size_t i = 0; i < more.nodes.size(); ++i) {
     if (std::find(all.nodes.begin(), all.nodes.end(), more.nodes[i]) != all.nodes.end()) continue;
@@ -128,7 +128,7 @@ void append(Ends& all, const Ends& more) {
   }
 }
 
-// Ended whatever happens.
+// Ends the capture even if the launch throws.
 cudaGraph_t capture_one(cudaStream_t stream, const Launch& launch) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "counting kernels");
   cudaGraph_t graph = nullptr;
@@ -172,7 +172,8 @@ std::unique_ptr<Recording> record_graph(Device& device,
     const NodeLaunch& each = launches[i];
     Ends before;
     for (int other : each.after) append(before, ends[static_cast<size_t>(other)]);
-    // One root: a second one would be started by another queue, which takes it longer.
+    // The graph has a single root: a second one would be started by another queue, which takes
+    // longer.
     if (before.nodes.empty() && i > 0) before = ends[0];
     if (branches)
       capture.continue_after(std::move(before), each.is_background ? kBackground : kUrgent);

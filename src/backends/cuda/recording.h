@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage's launches as one CUDA graph.
+// Records a stage's launches as one CUDA graph.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,15 @@
 
 namespace ridge::backends::cuda {
 
-// Records the launches without running them. Those that do not wait for each other, directly or
-// not, may run side by side. With an instrument the graph's nodes are marked as theirs.
+// Records the launches without running them. Launches that do not wait for each other, directly or
+// indirectly, may run concurrently. With an instrument, the graph's nodes are marked as belonging
+// to the launches' nodes.
 std::unique_ptr<Recording> record_graph(Device& device,
                                         std::span<const NodeLaunch> launches,
                                         Instrument* instrument);
 
-// The kernels and clearings that a launch brings, which is not made: a library's may be several.
+// The number of kernels and memsets in a launch (a library call may have several). Does not run the
+// launch.
 size_t count_kernels(const Device& device, const Launch& launch);
 
 }  // namespace ridge::backends::cuda

@@ -21,7 +21,7 @@ RowActivation activation(const std::string& name) {
   return name == "silu" ? RowActivation::kSilu : RowActivation::kGeluTanh;
 }
 
-// x by weight into y.
+// y = x times weight.
 RowProduct product_of(const Operand& x, const Operand& weight, const Operand& y) {
   RowProduct p;
   p.tokens = x.type.shape[0];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking for whoever writes.
+// Looks for nodes that write an operand.
 #include "backends/cuda/settled_operand.h"
 
 namespace ridge::backends::cuda {

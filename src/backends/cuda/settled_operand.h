@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Operands that a kernel may read before the launches before it end (kernels/early_start.cuh).
+// Determines which operands a kernel may read before earlier launches end
+// (kernels/early_start.cuh).
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,9 @@
 
 namespace ridge::backends::cuda {
 
-// Whether no launch of this graph but the call's own writes the operand: an input of the host's, a
-// parameter that is not updated, or a state that the call itself updates. What ran before the graph
-// has ended by then: the host's inputs come in between.
+// Whether no launch of this graph except the call's own writes the operand: an input from the host,
+// a parameter that is not updated, or a state that the call itself updates. Launches before the
+// graph have ended by then, because the host's inputs are copied in between.
 bool is_settled(const BindCall& call, size_t input);
 
 }  // namespace ridge::backends::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening with dlopen.
+// Opens libraries with dlopen.
 #include "backends/cuda/shared_library.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library opened at run time, so that the program starts without it. Not a search of the whole
-// disk: the loader's own places, then CUDA's usual folder.
+// A library that is opened at run time, so that the program starts without it. Searches the
+// loader's paths, then CUDA's usual folder.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@ namespace ridge::backends::cuda {
 
 class SharedLibrary {
  public:
-  // The first of the file names that opens, "libcublasLt.so.13"
-  // for instance. Not open where none does.
+  // Opens the first of the file names that can be opened, "libcublasLt.so.13" for instance. If none
+  // can, is_open() is false.
   explicit SharedLibrary(std::span<const char* const> names);
   bool is_open() const { return handle_ != nullptr; }
-  const std::string& failure() const { return failure_; }  // the loader's words
+  const std::string& failure() const { return failure_; }  // the loader's error message
 
-  // Sets `function`, a pointer to one, to null where the library has none of that name.
+  // Sets the function pointer `function` to the symbol, or to null if the library does not have it.
   template <typename Function>
   bool find(Function& function, const char* symbol) const {
     function = reinterpret_cast<Function>(address_of(symbol));
@@ -26,7 +26,7 @@ class SharedLibrary {
  private:
   void* address_of(const char* symbol) const;
 
-  void* handle_ = nullptr;  // never closed: libraries of CUDA don't take that well
+  void* handle_ = nullptr;  // never closed, because CUDA's libraries do not handle that well
   std::string failure_;
 };
 

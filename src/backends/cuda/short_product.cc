@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// By the time that the makers' rate allows.
+// Decides by the time at the manufacturer's peak rate.
 #include "backends/cuda/short_product.h"
 
 namespace ridge::backends::cuda {

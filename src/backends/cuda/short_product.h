@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products that leave room on the GPU for others: by their arithmetic, not by measurement.
+// Identifies products that leave room on the GPU for other kernels, by their arithmetic and not by
+// measurement.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace ridge::backends::cuda {
 
-// Of `macs` multiply-adds on operands of this type. Such a product is mostly latency; others take
-// all multiprocessors several times over.
+// For a product of `macs` multiply-adds on operands of this type. A short product is mostly
+// latency; a longer one occupies all multiprocessors several times over.
 bool is_short_product(int64_t macs, DType dtype, const DeviceFacts& facts, bool tf32);
 
 }  // namespace ridge::backends::cuda

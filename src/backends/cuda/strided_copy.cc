@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The copy kernel for each pair of element types.
+// Binds the copy kernel for each pair of element types.
 #include "backends/cuda/strided_copy.h"
 
 #include "backends/bind/bindings.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of the GPU's memory by which the blocks of a launch count
-// themselves (kernels/last_blocks.cuh): zero between launches,
-// and a launch's own, since launches may run side by side.
+// GPU memory words with which the blocks of a launch count themselves (kernels/last_blocks.cuh).
+// They are zero between launches. Each launch has its own, because launches may run concurrently.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +15,7 @@ namespace ridge::backends::cuda {
 
 class Tickets {
  public:
-  // Zeros; for kernels of kernels/last_blocks.cuh kTicketWords of them.
+  // Returns words that are 0. Kernels that use kernels/last_blocks.cuh need kTicketWords of them.
   int32_t* take(int64_t words = kTicketWords) {
     if (used_ + words > kWords) {
       blocks_.push_back(std::make_unique<DeviceMemory>(
@@ -31,7 +30,7 @@ class Tickets {
  private:
   static constexpr int64_t kWords = 1024 * kTicketWords;
   std::vector<std::unique_ptr<DeviceMemory>> blocks_;
-  int64_t used_ = kWords;  // of the last block
+  int64_t used_ = kWords;  // words used in the last block
 };
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hopper's warpgroup products read TF32 along the depth only, and the library has kernels that transpose
-// one operand on the way, but none for two: such a product takes the older instructions.
+// Hopper's warpgroup instructions read TF32 operands only contiguous along the depth. The library
+// has kernels that transpose one operand during the product, but none that transpose two: such a
+// product falls back to older instructions.
 #include "backends/cuda/transposed_operand.h"
 
 #include "backends/cuda/gemm.h"
@@ -11,12 +12,12 @@ namespace {
 
 constexpr int kNone = -1;
 
-// What a product gains, of its time at the makers' rate: 0.6 to 1.4 were measured, the least where
-// it is longest.
+// The gain of a product relative to its time at the manufacturer's peak rate: 0.6 to 1.4 were
+// measured, the lowest for the longest products.
 constexpr double kGain = 0.6;
-// A copy's launch, ready early or not.
+// The time of a copy's launch, whether or not it starts early.
 constexpr double kLaunchNs = 1500;
-// The library's vectors, in elements: a transposed row begins at a multiple.
+// The library's vector size in elements: a transposed row must start at a multiple of it.
 constexpr int64_t kVector = 4;
 
 bool gains(const GemmShape& g, const DeviceFacts& facts) {

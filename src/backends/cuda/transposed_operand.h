@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operand of a product is worth a copy that lies along its depth: for the pass
-// `transpose_operands`.
+// Determines which operand of a product is worth copying so that it is contiguous along the depth,
+// for the pass `transpose_operands`.
 #pragma once
 
 #include "backends/cuda/device.h"
@@ -8,7 +8,8 @@
 
 namespace ridge::backends::cuda {
 
-// 0 or 1; -1: neither. Of dense operands, the smaller of two that both lie across the depth.
+// Returns 0 or 1, or -1 for neither. If both dense operands are strided along the depth, the
+// smaller one is chosen.
 int transposed_operand(const Call& matmul, const DeviceFacts& facts, bool tf32);
 
 }  // namespace ridge::backends::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an adamw kernel is given: AdamW with decoupled weight decay (Loshchilov and Hutter 2019), in
-// PyTorch's order of operations. Parameters and moments are fp32. And what the factor of gradient
-// clipping is made of.
+// Arguments of the AdamW kernels: AdamW with decoupled weight decay (Loshchilov and Hutter 2019),
+// in PyTorch's order of operations. Parameters and moments are fp32. Also the arguments of the clip
+// coefficient, the factor of gradient clipping.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@ namespace ridge::backends {
 struct AdamwTensor {
   int64_t elements = 0;
   float* parameter = nullptr;
-  const float* gradient = nullptr;  // this or bf16_gradient
+  const float* gradient = nullptr;  // either this or bf16_gradient
   const uint16_t* bf16_gradient = nullptr;
   float* m = nullptr;                  // running mean of the gradient
   float* v = nullptr;                  // running mean of its square
-  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; null: not written
+  uint16_t* bf16_parameter = nullptr;  // the new parameter rounded to bf16; not written if null
   double weight_decay = 0.0;
 };
 
-// What changes from step to step is read when the kernel runs, in the device's memory. With g =
+// Values that change from step to step are read from device memory when the kernel runs. With g =
 // gradient_scale gradient, all in fp32, scalars rounded from double:
 //   p *= 1 - lr weight_decay;  m += (1 - beta1) (g - m);  v = beta2 v + (1 - beta2) g g
 //   p -= lr / (1 - beta1^step)  m / (sqrt(v) / sqrt(1 - beta2^step) + eps)
 struct AdamwStep {
   const float* learning_rate = nullptr;   // one
   const float* step = nullptr;            // one: 1, 2, ...
-  const float* gradient_scale = nullptr;  // one (clipping, loss scale); null: 1
+  const float* gradient_scale = nullptr;  // one (clipping, loss scale); 1 if null
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of cached_attention's separate steps are given, with the matrix of scores in
-// memory: cached_scores, cached_mask and cached_mix. T is float or uint16_t (bf16); sums are fp32.
+// Arguments of the kernels cached_scores, cached_mask and cached_mix: cached_attention in separate
+// steps, with the matrix of scores in memory. T is float or uint16_t (bf16); sums are fp32.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ template <typename T>
 struct CachedScores {
   CacheCells cells;
   int64_t heads = 0;      // H, a multiple of K
-  int64_t columns = 0;    // C: cells that may hold anything
+  int64_t columns = 0;    // C: cells that may be in use
   TokenHeads<const T> q;  // [N, H, E]
   Cache<const T> keys;
   T* scores = nullptr;         // [N, H, C]
-  float* workspace = nullptr;  // the backend's cached_scores_workspace_bytes, where it has some
+  float* workspace = nullptr;  // the backend's cached_scores_workspace_bytes, if not 0
 };
 
-// y[n, h, c] = x[n, h, c] where token n sees cell c, else -infinity.
+// y[n, h, c] = x[n, h, c] where token n attends to cell c, else -infinity.
 template <typename T>
 struct CachedMask {
   int64_t tokens = 0, heads = 0, columns = 0;
@@ -41,7 +41,7 @@ struct CachedMix {
   const T* p = nullptr;  // [N, H, C]
   Cache<const T> values;
   TokenHeads<T> o;             // [N, H, E]
-  float* workspace = nullptr;  // as above
+  float* workspace = nullptr;  // as in CachedScores
 };
 
 }  // namespace ridge::backends

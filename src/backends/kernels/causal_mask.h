@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a causal_mask kernel is given: the causal or window mask on a matrix of scores, as an eager
-// framework applies it, a pass of its own. T is float or uint16_t (bf16).
+// Arguments of the causal_mask kernel: applies a causal or window mask to a matrix of scores in a
+// separate kernel, as an eager framework does. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace ridge::backends {
 
 template <typename T>
 struct CausalMask {
-  int64_t rows = 0;     // queries 0..columns-1 of one head after the other
-  int64_t columns = 0;  // T keys
-  int64_t window = 0;   // keys j <= i - window are hidden too; 0: none
-  float value = 0;      // what hidden scores become
+  int64_t rows = 0;     // queries 0..columns-1 of each head, head after head
+  int64_t columns = 0;  // keys of one sequence
+  int64_t window = 0;   // keys j <= i - window are masked too; 0: no window
+  float value = 0;      // written to masked scores
   StridedRows<const T> x;
   StridedRows<T> y;  // may be x
 };

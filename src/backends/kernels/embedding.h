@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an embedding kernel is given: rows of a table looked up by id, and gradients of the rows
-// added back. T and the table's type are float or uint16_t (bf16).
+// Arguments of the embedding kernels: looks up rows of a table by id, and adds gradients to the
+// rows. T and the table's type are float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Embedding {
   int64_t width = 0;               // D
   int64_t vocabulary = 0;          // V
   StridedRows<const Table> table;  // [V, D]
-  const int32_t* ids = nullptr;    // [N]; -1 (padding) gives zeros
+  const int32_t* ids = nullptr;    // [N]; -1 (padding) yields zeros
   float scale = 1.0f;              // Gemma: sqrt(D)
   StridedRows<T> y;                // [N, D]
 };

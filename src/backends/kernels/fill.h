@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a fill kernel is given: one value for every element of a strided matrix. T is float,
+// Arguments of the fill kernel: writes one value to every element of a strided matrix. T is float,
 // uint16_t (bf16, rounded to nearest even) or int32_t.
 #pragma once
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a glu kernel is given: the gate of a gated feed-forward layer, and its gradient. (Shazeer
-// 2020.) T is float or uint16_t (bf16). gate and up may be slices of one merged projection.
+// Arguments of the glu kernels: the gated activation of a feed-forward layer, and its gradient
+// (Shazeer 2020). T is float or uint16_t (bf16). gate and up may be slices of one merged
+// projection.
 #pragma once
 
 #include <cstdint>

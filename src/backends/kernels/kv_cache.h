@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels on a KV cache are given: where the tokens of a run lie in it, and kv_append's keys
-// and values. A cache is [blocks, block_tokens, K, E]; position p of slot s lies in cell p mod ring
-// of the blocks that row s of the table names. T is float or uint16_t (bf16). Not attention.
+// Arguments of kernels on a KV cache: where the tokens of a run lie in it, and kv_append's keys and
+// values. A cache is [blocks, block_tokens, K, E]. Position p of slot s lies in cell p mod ring of
+// the blocks in row s of the block table. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -21,14 +21,15 @@ struct CacheCells {
   int64_t blocks = 0;
   int64_t block_tokens = 0;
   int64_t most_position = 0;
-  // Words of a device that cannot stop at a fault (cuda/kernels/watched.h), or null: the first token
-  // of a position or a slot, and the first entry of the table, that is out of range.
+  // For a device that cannot stop at a fault (cuda/kernels/watched.h): words that receive the first
+  // token whose position or slot is out of range, and the first block table entry that is. Else
+  // null.
   int32_t* bad_position = nullptr;
   int32_t* bad_slot = nullptr;
   int32_t* bad_block = nullptr;
 
   int64_t ring() const { return blocks_per_slot * block_tokens; }
-  // The row of [blocks * block_tokens] of a slot's cell.
+  // The row in [blocks * block_tokens] of a slot's cell.
   int64_t row(int64_t slot, int64_t cell) const {
     return block_table[slot * blocks_per_slot + cell / block_tokens] * block_tokens +
            cell % block_tokens;
@@ -40,11 +41,11 @@ struct Cache {
   T* data = nullptr;      // [blocks, block_tokens, K, E]
   int64_t kv_heads = 0;   // K
   int64_t head_size = 0;  // E
-  // A token's values for one head.
+  // The E elements of one head in a row.
   T* head(int64_t row, int64_t head) const { return data + (row * kv_heads + head) * head_size; }
 };
 
-// Each token's keys and values go to its cell; of tokens that share a cell the last one stays.
+// Writes each token's keys and values to its cell; of tokens that share a cell, the last one wins.
 template <typename T>
 struct KvAppend {
   CacheCells cells;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What kernels of reductions are given: each row to one value, or all rows to one row, whole
-// tensors to their sum of squares. In and Out are float or uint16_t (bf16); arithmetic is fp32 in a
-// fixed order.
+// Arguments of the reduction kernels: each row to one value, all rows to one row, or whole tensors
+// to their sum of squares. In and Out are float or uint16_t (bf16); arithmetic is fp32 in a fixed
+// order.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace ridge::backends {
 
 enum class Reduction : uint8_t {
   kSum,
-  kMax,  // NaN left out, -infinity of nothing
+  kMax,  // ignores NaN; -infinity if nothing is left
   kSumSquares,
 };
 
@@ -35,7 +35,7 @@ struct SumColumns {
   float* workspace = nullptr;  // the backend's sum_columns_workspace_bytes
 };
 
-// A dense tensor whose squares are summed; one pointer is null.
+// A dense tensor whose squares are summed; exactly one pointer is null.
 struct SquaresTensor {
   int64_t elements = 0;
   const float* f32 = nullptr;

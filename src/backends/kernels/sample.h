@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a sample kernel is given: logits and settings by which each slot's next token is chosen. The
-// rule is that of the op `sample` (ops/sample.cc).
+// Arguments of the sample kernel: the logits and the settings that choose each slot's next token.
+// The op `sample` defines the rule (ops/sample.cc).
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ridge::backends {
 
-// Off at 0; in the order of the op's settings.
+// In the order of the op's settings. 0 turns a setting off.
 struct SampleSettings {
   float temperature;
   float top_k;
@@ -26,7 +26,7 @@ struct Sample {
   StridedRows<const float> logits;           // [S, V]
   int32_t* tokens = nullptr;                 // [S]
   int32_t* recent = nullptr;                 // [S, R]
-  const int32_t* next_positions = nullptr;   // [S]; -1: the slot is left alone
+  const int32_t* next_positions = nullptr;   // [S]; -1: the slot is skipped
   const SampleSettings* settings = nullptr;  // [S]
   const int32_t* seeds = nullptr;            // [S]
   std::byte* workspace = nullptr;            // the backend's sample_workspace_bytes

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix operand of a kernel: rows of contiguous elements in the
-// device's memory, so that a slice of a merged tensor is one too. Not
-// a tensor: it knows neither its extents nor its dtype at run time.
+// A matrix operand of a kernel: rows of contiguous elements in device memory, so that a slice of a
+// merged tensor is one too. It stores neither its extents nor its dtype.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ namespace ridge::backends {
 
 template <typename T>
 struct StridedRows {
-  T* data = nullptr;   // null where an optional operand is absent
+  T* data = nullptr;   // null if an optional operand is absent
   int64_t stride = 0;  // elements from one row to the next
 
   RIDGE_HOST_DEVICE T* operator[](int64_t row) const { return data + row * stride; }

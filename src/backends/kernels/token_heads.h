@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An operand of tokens' heads: each head contiguous, tokens and heads
-// at any step, so that q, k and v may be slices of one merged tensor.
-// Not a tensor: it knows neither its extents nor its dtype at run time.
+// An operand of heads per token: each head is contiguous, tokens and heads have any stride, so that
+// q, k and v may be slices of one merged tensor. It stores neither its extents nor its dtype.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 
 namespace ridge::backends {
 
-// [N, heads, E]: element (n, h, e) at data[n token_stride + h head_stride + e]; steps in elements.
-// A uint16_t is the bits of a bf16.
+// [N, heads, E]: element (n, h, e) is at data[n token_stride + h head_stride + e]; strides are in
+// elements. A uint16_t holds the bits of a bf16.
 template <typename T>
 struct TokenHeads {
   T* data = nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers that commit to no machine: what some device could do in one kernel, this target does.
+// Answers that depend on no particular machine: whatever some device could do in one kernel, this
+// target does.
 #include "backends/null/null_backend.h"
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ class NullTarget final : public passes::PassTarget {
   int64_t workspace_bytes(const Graph&, const Node&) const override { return 0; }
   int launches(const Graph&, const Node&) const override { return 1; }
 
-  // Tiles with at least one visible pair are computed whole.
+  // A tile with at least one unmasked pair is computed completely.
   plan::FlashScores flash_scores(const Call& attention) const override {
     ops::AttentionShape s = ops::attention_shape("flash_attention", attention);
     int64_t scores = 0;

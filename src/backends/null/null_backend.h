@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The target of plans: supports every op and layout, runs nothing. What it answers is what a device
-// with kernels of the given tiles would; its passes are those of a GPU.
+// A target for planning only: it supports every op and layout and runs nothing. It answers as a
+// device would whose kernels have the given tiles, and uses a GPU's passes.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 namespace ridge::backends::null {
 
 struct NullOptions {
-  int64_t query_tile = 128;  // flash attention's tile: rows of scores that are computed together
+  int64_t query_tile = 128;  // tile of flash attention: query rows that are computed together
   int64_t key_tile = 128;
-  int64_t row_product_rows = 8;  // a row_product's at most: more of them are a product's tile
+  int64_t row_product_rows = 8;  // maximum rows of a row_product; more rows fill a product's tile
 };
 
 std::unique_ptr<passes::PassTarget> make_null_target(const NullOptions& options = {});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW of tensors in one launch and each in its own:
-// the same bits. What it computes is op_*_test's.
+// AdamW of several tensors in one launch has the same bits as one launch per tensor. The op_*_test
+// files test its values.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Parameters, gradients, means and squares, one after the other.
+// Parameters, gradients, first moments and second moments, one after the other.
 struct Tensors {
   explicit Tensors(const std::vector<int64_t>& sizes) {
     for (int64_t n : sizes) elements += n;
     memory = std::make_unique<DeviceMemory>(4 * 4 * elements, "tensors");
     std::vector<std::byte> values = random_block(DType::kF32, 4 * 4 * elements, 7);
-    // Squares are positive: their signs are cleared.
+    // Second moments are positive, so their sign bits are cleared.
     for (int64_t i = 3 * elements; i < 4 * elements; ++i)
       values[static_cast<size_t>(4 * i + 3)] &= std::byte{0x7f};
     check(cudaMemcpy(memory->data(), values.data(), values.size(), cudaMemcpyHostToDevice),

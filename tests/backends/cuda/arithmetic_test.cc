@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and attention with fp32 operands in TF32 against the double reference; attention at the
-// head sizes that models have, in every arithmetic; and products in fp32, losses, and norms'
-// gradients at sizes that have kernels of their own.
+// GEMMs and attention with fp32 operands in TF32 against the double reference, attention at the
+// head sizes of models in every arithmetic, and fp32 GEMMs, losses and norm gradients at sizes that
+// have specialized kernels.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,8 @@
 namespace ridge::backends {
 namespace {
 
-// The tensor cores read 10 bits behind the point and cut the rest off; attention does so to its
-// probabilities as well.
+// The tensor cores read 10 mantissa bits and truncate the rest. Attention truncates its
+// probabilities in the same way.
 constexpr Precision kTf32Steps{0x1p-10, 4};
 
 Sample attention(const char* name,
@@ -33,8 +33,8 @@ Sample attention(const char* name,
            {{"sequence", tokens}, {"causal", causal}, {"window", int64_t{0}}, {"scale", 0.1}}}};
 }
 
-// The Hopper kernels' sizes, and what lies between; more keys than a tile holds; around a block's
-// rows, and more than short sequences' kernels take.
+// The head sizes of the Hopper kernels and one in between; more keys than a tile holds; row counts
+// around a block's, and more than the kernels for short sequences support.
 std::vector<Sample> model_sizes() {
   return {attention("e64", 97, 2, 1, 64, true),      attention("e128", 140, 2, 1, 128, true),
           attention("e80", 70, 1, 1, 80, false),     attention("e256", 40, 1, 1, 256, true),
@@ -49,8 +49,8 @@ Sample product(const char* name, const char* einsum, Shape a, Shape b) {
           {name, {operand(a), operand(b)}, {{"einsum", einsum}, {"native", true}}}};
 }
 
-// Either operand along the depth or across it, tiles that are not full, a depth that a cluster
-// shares, and a sum with what is there.
+// Each operand in either storage order, tiles that are not full, a depth that a cluster shares, and
+// adding to the output.
 std::vector<Sample> large_products() {
   std::vector<Sample> all = {product("along_along", "nd,fd->nf", {200, 328}, {132, 328}),
                              product("along_across", "nf,fd->nd", {130, 192}, {192, 260}),
@@ -113,7 +113,8 @@ TEST_P(GpuProducts, MatchTheReference) {
   EXPECT_EQ("", check_values(*op, sample, ops::table(), {}, tested_backend(), kFloatArithmetic));
 }
 
-// Operands that have no pieces: infinite ones, NaN, and the largest that bf16 rounds to infinity.
+// Operands that cannot be split into bf16 pieces: infinities, NaN, and the largest floats, which
+// bf16 rounds to infinity.
 TEST(GpuOwnProducts, TakeWhatIsNotFinite) {
   constexpr double kInfinity = std::numeric_limits<float>::infinity();
   for (const Sample& each : large_products()) {
@@ -153,7 +154,8 @@ Sample norm_gradient(const char* name, Shape shape, bool residual) {
   return {&ops::table().at("rms_norm_backward"), {name, inputs, {{"offset", 0.0}}}};
 }
 
-// Rows that lie in vectors: few of them, whose weight's gradient has blocks of its own, and many.
+// Rows that are whole vectors: few rows, for which the weight's gradient has separate blocks, and
+// many.
 std::vector<Sample> norm_gradients() {
   return {norm_gradient("few", {40, 72}, false),
           norm_gradient("few_residual", {300, 200}, true),
@@ -177,8 +179,8 @@ class GpuNorms : public testing::TestWithParam<Sample> {};
 
 TEST_P(GpuNorms, GradientMatchesTheReference) { expect_reference_values(GetParam(), false); }
 
-// Rows that a warp holds in one to four vectors a lane, one or several of them or more than it has
-// lanes; and longer ones.
+// Rows that a warp holds in one to four vectors per lane, one or several rows per warp and more
+// than it has lanes, and longer rows.
 std::vector<Sample> losses() {
   std::vector<Sample> all;
   for (const Shape& shape : {Shape{40, 1000}, Shape{9000, 40}, Shape{140'000, 8}, Shape{300, 200},
@@ -204,7 +206,7 @@ TEST_P(GpuLosses, LeaveRowsWithoutLabelOut) {
   std::vector<Tensor64> want = ops::ReferenceRun(built.graph(), built.named()).outputs();
   GraphRun run(tested_backend(), lower(built.graph(), ops::table(), tested_backend()));
   run.write(built.named());
-  for (int round = 0; round < 2; ++round) {  // the blocks' counter is as it was
+  for (int round = 0; round < 2; ++round) {  // the counter of blocks is reset
     run.run();
     EXPECT_NEAR(run.outputs()[0].data[0], want[0].data[0], 1e-3 * want[0].data[0]);
     EXPECT_EQ(run.outputs()[2].data[0], want[2].data[0]);

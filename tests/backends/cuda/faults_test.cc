@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes wrong around a GPU: words and exit codes. CudaFaults need no GPU; GpuFaults break one,
-// each in a process of its own.
+// Messages and exit codes of errors around a GPU. CudaFaults need no GPU; GpuFaults break one, each
+// in a separate process.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cuda_backend.h"
@@ -59,7 +59,7 @@ class GpuFaults : public testing::Test {
   void SetUp() override { testing::FLAGS_gtest_death_test_style = "threadsafe"; }
 };
 
-// Ends the process as the program does.
+// Ends the process like the program.
 [[noreturn]] void end(const Error& error) {
   fmt::print(stderr, "{}\n", error.what());
   std::exit(static_cast<int>(error.code()));
@@ -78,7 +78,7 @@ TEST_F(GpuFaults, MoreMemoryThanThereIs) {
               "cannot allocate 1.00 PiB for 'arena of temporaries': .* are free");
 }
 
-// Every later call fails as well; the process ends all the same.
+// Every later call fails too, but the process still ends.
 TEST_F(GpuFaults, AKernelThatLosesTheGpu) {
   auto lose = [] {
     try {

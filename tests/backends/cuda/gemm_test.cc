@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the library proposes for a product that has neighbours,
-// and that each proposal computes the same product.
+// The algorithms that the library proposes for a GEMM that runs concurrently with others. Each of
+// them must compute the same product.
 #include "backends/cuda/gemm.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// C in rows, both operands in rows.
+// C and both operands in rows.
 GemmShape rows(int64_t m, int64_t n, int64_t k) {
   GemmShape g;
   g.m = m, g.n = n, g.k = k;

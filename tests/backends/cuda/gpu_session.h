@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session on the GPU with a backend of its own, for tests of whole models there.
+// A session on the GPU with its own backend, for tests of whole models.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace ridge::serve {
 
-// fp32 throughout, and weights, activations and cached keys in bf16.
+// Passes for fp32 throughout, and for weights, activations and cached keys in bf16.
 inline constexpr const char* kExact = "-tune_gemm,-branches,+store_f32";
 inline constexpr const char* kNarrow = "-tune_gemm,-branches,+store_bf16,+autocast_bf16";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small models saved by Hugging Face transformers on a GPU: in fp32 the same logits and
-// continuations as theirs, in bf16 close to them, captured and not; with a cache as without, in
-// chunks as whole, in a batch as alone, at each level; and tokens drawn as the CPU draws them.
+// continuations as theirs, in bf16 close to them, captured and not. Results must not depend on the
+// cache, the chunk size, the batch or the level, and sampled tokens must match the CPU's.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/gpu_session.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kLogits = 2e-3;
 constexpr double kSame = 1e-4;
-// Weights, activations and cached keys keep 8 bits: an error of 2^-9 each, at random, through a
-// few layers of sums. The models' logits have a standard deviation of about 1.
+// Weights, activations and cached keys have 8 significant bits: a random error of 2^-9 each,
+// through the sums of a few layers. The models' logits have a standard deviation of about 1.
 constexpr double kNarrowLogits = 0.06;
 
 class GpuInference : public testing::TestWithParam<const char*> {
@@ -53,7 +53,7 @@ TEST_P(GpuInference, GivesTheSameLogits) {
   }
 }
 
-constexpr size_t kTokens = 80;  // far past the window, so that rings turn
+constexpr size_t kTokens = 80;  // far longer than the window, so that rings wrap around
 
 TEST_P(GpuInference, IsTheSameEachWay) {
   GpuSession usual(file_, options(kExact));

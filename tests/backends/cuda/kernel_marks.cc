@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory-bound kernels beside a device copy that moves as many bytes, and the rate of flash
-// attention: a table. Not a test: nothing is expected.
+// Prints a table that compares memory-bound kernels with a device copy of the same number of bytes,
+// and shows the rate of flash attention. Not a test: nothing is expected.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,8 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int64_t kPoolBytes = int64_t{6} << 30;
-constexpr int64_t kSpreadBytes = int64_t{1} << 30;  // operand sets rotate over this much: no cache
+// Operand sets rotate over this many bytes, so that no cache holds them.
+constexpr int64_t kSpreadBytes = int64_t{1} << 30;
 constexpr int64_t kPageBytes = 4096;
 constexpr int kSamples = 15;
 
@@ -35,7 +36,7 @@ void fill_at_random(DeviceMemory& pool) {
   Random random(7);
   std::vector<float> normal(size_t{1} << 22);
   random.fill_normal(normal, 0.5f);
-  std::vector<uint16_t> block(normal.size());  // as bf16 and as fp32 they are ordinary numbers
+  std::vector<uint16_t> block(normal.size());  // normal numbers in bf16 and in fp32
   std::transform(normal.begin(), normal.end(), block.begin(), float_to_bf16);
   int64_t bytes = static_cast<int64_t>(block.size() * sizeof(uint16_t));
   for (int64_t at = 0; at < kPoolBytes; at += bytes)
@@ -44,7 +45,7 @@ void fill_at_random(DeviceMemory& pool) {
           "filling operands");
 }
 
-// Hands out operands one after the other.
+// Allocates operands one after the other.
 class Cut {
  public:
   explicit Cut(std::byte* at) : at_(at) {}
@@ -63,19 +64,20 @@ class Marks {
  public:
   Marks() : pool_(kPoolBytes, "operands"), small_(int64_t{64} << 20, "small operands") { renew(); }
 
-  // What kernels wrote in one type is no ordinary number in another.
+  // Values that kernels wrote in one type may not be normal numbers in another type.
   void renew() { fill_at_random(pool_); }
 
   cudaStream_t stream() const { return device_.stream(); }
   std::byte* small() const { return small_.data(); }  // zeros
 
-  // `launch` lays its operands from the address given, at most `footprint` bytes; it moves `bytes`.
+  // `launch` places its operands from the given address on, in at most `footprint` bytes. It reads
+  // and writes `bytes` bytes.
   void against_copy(const std::string& name,
                     double bytes,
                     int64_t footprint,
                     const std::function<void(std::byte*)>& launch) {
     double us = rotating_us(bytes, footprint, launch);
-    // A copy of more than 512 MB, or of a broken page, takes another path and is slower.
+    // A copy of more than 512 MB, or of a partial page, takes a slower path.
     int64_t half =
         std::min(static_cast<int64_t>(bytes / 2), int64_t{256} << 20) / kPageBytes * kPageBytes;
     double copy_us = rotating_us(2.0 * static_cast<double>(half), 2 * half, [&](std::byte* at) {
@@ -107,11 +109,11 @@ class Marks {
     return graph_us(launches, [&](int i) { launch(pool_.data() + i % sets * step); });
   }
 
-  // Median over replays of a graph of launches, so that the host does not count.
+  // The median over replays of a graph of launches, so that the host's time does not count.
   double graph_us(int launches, const std::function<void(int)>& launch) {
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t executable = nullptr;
-    launch(0);  // what is loaded lazily loads here
+    launch(0);  // lazy loading happens here
     check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal), "recording");
     for (int i = 0; i < launches; ++i) launch(i);
     check(cudaStreamEndCapture(stream(), &graph), "recording");
@@ -298,8 +300,8 @@ void gelu(Marks& marks, DType dtype) {
                      });
 }
 
-// Rates by the usual convention: 4 and 10 E a (query,
-// key) pair, half of the square for a causal mask.
+// Rates by the usual convention: 4 E and 10 E FLOPs per (query, key) pair, half of the square for a
+// causal mask.
 void attention(Marks& marks, int64_t sequence, int64_t head_size) {
   AttentionExtents e;
   e.sequence = sequence, e.batch = 16384 / sequence;
@@ -367,7 +369,7 @@ void run() {
   updates(marks, int64_t{1} << 20, 64, true);
   gelu(marks, DType::kF32);
   gelu(marks, DType::kBF16);
-  marks.renew();  // a softmax of anything else takes longer
+  marks.renew();  // a softmax of other values takes longer
   for (int64_t head_size : {64, 128, 256}) attention(marks, 4096, head_size);
 }
 

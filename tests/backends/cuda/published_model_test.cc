@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Published models from their quantized files on a GPU, where blocks are unpacked at load: in fp32
-// the logits, continuations and likelihoods of Hugging Face transformers on the same dequantized
-// weights, at each level, with a cache and without; in bf16 close to them.
+// Published models from their quantized files on a GPU, where blocks are dequantized at load. In
+// fp32: the logits, continuations and likelihoods of Hugging Face transformers on the same
+// dequantized weights, at each level, with and without a cache. In bf16: close to them.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/gpu_session.h"
@@ -10,8 +10,8 @@ namespace ridge::serve {
 namespace {
 
 constexpr double kSame = 2e-4;
-// bf16 keeps 8 bits of weights, activations and keys, through tens of layers. llama.cpp, which
-// rounds too, stands off these logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3).
+// bf16 has 8 significant bits for weights, activations and keys, through tens of layers. llama.cpp,
+// which rounds too, differs from these logits by up to 0.54 (SmolLM2) and 1.01 (Gemma 3).
 constexpr double kNarrowLogits = 0.7;
 constexpr double kNarrowLikelihood = 0.05;
 
@@ -87,8 +87,8 @@ TEST_P(GpuPublishedModel, IsTheSameEachWay) {
   expect_same("in chunks", changed);
 }
 
-// In bf16 a token alone takes kernels of its own (append_attention, products that registers hold);
-// beside another it takes those of several.
+// In bf16, a single token uses other kernels (append_attention, GEMMs in registers) than several
+// tokens.
 TEST_P(GpuPublishedModel, IsAloneAsInABatchInBf16) {
   constexpr size_t kTokens = 8;
   constexpr double kRoundings = kNarrowLogits;  // of the same logits, in another order
@@ -103,7 +103,7 @@ TEST_P(GpuPublishedModel, IsAloneAsInABatchInBf16) {
   for (size_t i = 0; i < kTokens; ++i) {
     EXPECT_LE(largest_difference(alone.session.logits(0), batch.session.logits(1)), kRoundings)
         << "step " << i;
-    token[0] = tokens[0];  // the same text, should a tie have gone the other way
+    token[0] = tokens[0];  // the same text, in case a tie was resolved differently
     alone.session.step(slot, token);
     batch.session.step(slots, tokens);
   }

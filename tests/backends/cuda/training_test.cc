@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The published training run on a GPU at each level, replayed as a graph and not, in fp32, TF32 and
-// bf16; the same bits twice; and what is timed inside a replay.
+// bf16. Also that two runs have the same bits, and the kernel times inside a replay.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -62,7 +62,7 @@ void expect_published(const std::vector<double>& losses, double tolerance) {
               tolerance);
 }
 
-// Beside products that fill the GPU nothing is gained.
+// Branches do not help if the GEMMs fill the GPU.
 TEST(GpuBranches, AreForShortProducts) {
   passes::Selection selection("compiled", "+autocast_bf16");
   auto backend = backends::cuda::make_cuda_backend({false, true, true, false, ""});
@@ -102,7 +102,7 @@ measure::TrainingExperiment tiny_experiment(int64_t steps) {
   return e;
 }
 
-// Launches that take longer than all else, so that the step is predicted as they are.
+// Launches take longer than everything else, so that they determine the predicted step.
 TEST(GpuLaunchRate, ScalesThePredictedStep) {
   cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
   ceilings.stream_launch_ns = 1e6;
@@ -116,7 +116,8 @@ TEST(GpuLaunchRate, ScalesThePredictedStep) {
   EXPECT_NEAR(run.predicted_ns * run.launch_rate().median / planned.predicted_ns, 1, 0.01);
 }
 
-// What is written down takes longer: one step in sixteen, one to eight, each beside a plain one.
+// Recording slows a step down: one step in sixteen is instrumented, one to eight in all, each next
+// to a plain one.
 TEST(GpuSampling, FollowsTheLengthOfTheRun) {
   for (auto [steps, expected] :
        {std::pair<int64_t, std::string>{6, "pi"}, {50, "piippi"}, {200, "piippiippiippiip"}}) {
@@ -145,7 +146,7 @@ TEST_P(GpuTraining, MatchesThePublishedRun) {
   }
 }
 
-// Branches side by side change when kernels run, never what they compute.
+// Concurrent branches change when kernels run, but not their results.
 TEST_P(GpuTraining, IsTheSameTwice) {
   for (const char* switches :
        {"+capture", "+capture,+tf32", "+capture,+autocast_bf16", "-capture,+autocast_bf16"}) {
@@ -157,8 +158,8 @@ TEST_P(GpuTraining, IsTheSameTwice) {
   }
 }
 
-// Every launch that the plan counts is seen, with and without a replay, and no other but those that
-// cuBLAS makes of one product.
+// Every launch that the plan counts is profiled, with and without a replay. The only additional
+// kernels are those that cuBLAS needs for one GEMM.
 TEST_P(GpuTraining, EveryKernelIsTimed) {
   for (const char* capture : {"-capture", "+capture"}) {
     SCOPED_TRACE(capture);
@@ -166,7 +167,7 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
     std::string doubt = run.backend->instrument()->doubt();
     if (!doubt.empty()) GTEST_SKIP() << doubt;
     run.losses(3);
-    // Seen once and put to rest, it sees again.
+    // After it profiled once and rested, the instrument profiles again.
     run.profiled_step();
     run.backend->instrument()->rest();
     run.losses(2);
@@ -187,10 +188,11 @@ TEST_P(GpuTraining, EveryKernelIsTimed) {
   }
 }
 
-// The curve falls from ln 1000 to 1.2 in 1,000 steps, by about 0.012 a step where it is steepest.
-// In bf16 each product rounds its operands to 8 bits and adds them in fp32, the masters and moments
-// stay fp32: a run lags or leads by steps, not by a level. Twenty steps either way bound the loss
-// of one step by 0.26, and means of 100 steps, in which that noise has no sign, by 0.05.
+// The curve falls from ln 1000 to 1.2 in 1,000 steps, by about 0.012 per step at its steepest. In
+// bf16, each GEMM rounds its operands to 8 bits and adds in fp32; master weights and moments stay
+// fp32. So a run lags or leads by some steps, but does not reach another level. Twenty steps either
+// way bound the difference of one step's loss by 0.26, and of means over 100 steps, in which that
+// noise averages out, by 0.05.
 TEST(GpuLongTraining, KeepsToTheCurveOfFp32InBf16) {
   constexpr int kLong = 1000, kWindow = 100;
   std::vector<double> exact = GpuRun("compiled").losses(kLong),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who this machine is, what it should reach on paper, and the order of the measurements.
+// Identifies the machine, computes its theoretical rates, and sets the order of the measurements.
 #include "backends/cpu/calibration/calibration.h"
 
 #include <hwy/highway.h>
@@ -21,7 +21,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// What the largest product and each thread's vectors and attention need.
+// Enough for the largest product, and for the vectors and attention of each thread.
 constexpr int64_t kLeastPool = int64_t{64} << 20;
 constexpr int64_t kPoolPerThread = int64_t{2} << 20;
 constexpr int64_t kLargestPool = int64_t{1} << 30;
@@ -67,7 +67,7 @@ int physical_cores() {
   return static_cast<int>(std::max<size_t>(cores.size(), 1));
 }
 
-// Data and unified caches; each instance that the threads can reach counts once.
+// Data and unified caches; each instance that the threads can use counts once.
 std::vector<cost::MemoryLevel> caches(int threads) {
   std::vector<cost::MemoryLevel> levels;
   std::vector<int> cpus = allowed_cpus();
@@ -88,8 +88,8 @@ std::vector<cost::MemoryLevel> caches(int threads) {
   return levels;
 }
 
-// Cycles per nanosecond while all threads work: one
-// addition that waits for the one before takes one cycle.
+// Cycles per nanosecond while all threads work: in a chain of dependent additions, each takes one
+// cycle.
 double clock_ghz() {
 #if defined(__x86_64__)
   constexpr int64_t kAdditions = 4'000'000;
@@ -116,14 +116,14 @@ double clock_ghz() {
 #endif
 }
 
-// FLOPs a core and cycle by the instruction set and
-// the maker's documents; 0 where they leave it open.
+// FLOPs per core and cycle, by the instruction set and the manufacturer's documents; 0 where those
+// do not specify it.
 double flops_per_cycle(DType dtype, const std::string& isa) {
   __builtin_cpu_init();
   bool is_amd = __builtin_cpu_is("amd");
   if (isa == "amx" && dtype == DType::kBF16)
     return 1024;  // a 16 x 16 x 32 tile product in 16 cycles
-  // Two units of 512 bits on Intel's servers; Zen 4 joins two of 256.
+  // Intel's server CPUs have two 512-bit units; Zen 4 joins two 256-bit units.
   bool wide = isa == "amx" || isa.starts_with("avx512");
   double f32 = wide && !is_amd ? 64 : isa == "sse4.1" ? 0 : 32;
   if (dtype == DType::kF32) return f32;
@@ -136,8 +136,8 @@ int64_t pool_bytes(const std::vector<cost::MemoryLevel>& levels, int threads) {
   int64_t largest = 0;
   for (const cost::MemoryLevel& level : levels) largest = std::max(largest, level.capacity_bytes);
   int64_t available = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  // Inputs and results each: together four times the
-  // largest cache, at most a quarter of what is free.
+  // The size of the inputs and of the results, each. Together they are four times the largest
+  // cache, at most a quarter of the free memory.
   int64_t wanted = std::min({2 * largest, available / 8, kLargestPool});
   return std::max(wanted, least_pool_bytes(threads)) / kAlignmentBytes * kAlignmentBytes;
 }
@@ -155,7 +155,7 @@ class CpuCalibration final : public Calibration {
       : levels_(caches(omp_get_max_threads())),
         f32_(DType::kF32, pool_bytes(levels_, omp_get_max_threads())),
         bf16_(DType::kBF16, least_pool_bytes(omp_get_max_threads())),
-        // Each part may read what those before it found: the cost of a call, memory's bandwidth.
+        // A part may read what earlier parts found: the cost of a call, the memory bandwidth.
         parts_{vector_probes(probes_, f32_), memory_probes(probes_, f32_, levels_),
                gemm_probes(probes_, f32_, bf16_), attention_probes(probes_, f32_, bf16_)} {}
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine reaches with oneDNN and the building blocks of Ridge's kernels, on generic
-// sizes that no preset has; who this machine is, and what it should reach on paper.
+// Measures what this machine reaches with oneDNN and the building blocks of Ridge's kernels, on
+// generic sizes that no preset has. Also identifies the machine and its theoretical rates.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,11 @@
 
 namespace ridge::backends::cpu {
 
-// The machine as kernels see it now: after threads and ISA were set (make_cpu_backend does both).
+// The machine as kernels see it now. Call it after threads and ISA were set, which make_cpu_backend
+// does.
 cost::Machine this_machine();
 
-// Random data; footprints from L1 to memory.
+// Operands are random; footprints range from L1 to memory.
 std::unique_ptr<Calibration> make_calibration();
 
 }  // namespace ridge::backends::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GEMM rates over sizes and forms, and attention's two rates.
+// Measures GEMM rates over sizes and forms, and the two rates of attention.
 #include <omp.h>
 #include <algorithm>
 #include <array>
@@ -22,8 +22,8 @@ namespace {
 using cost::ProductExtents;
 using cost::ProductForm;
 
-// Multiples of 48: no extent of a preset (powers of two and 1000) is among them. Squares, flat and
-// deep ones, few rows, and batches like attention's.
+// Multiples of 48, so that no extent of a preset (powers of two and 1000) is among them: square,
+// flat and deep products, few rows, and batches like those of attention.
 constexpr std::array kExtents = {
     ProductExtents{1, 96, 96, 96},       ProductExtents{1, 192, 192, 192},
     ProductExtents{1, 384, 384, 384},    ProductExtents{1, 768, 768, 768},
@@ -40,14 +40,14 @@ constexpr std::array kExtents = {
     ProductExtents{6, 384, 384, 96},     ProductExtents{6, 384, 96, 384}};
 constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::kTN};
 
-// Timed once more with rows a power of two apart.
+// These are also timed with row strides that are powers of two.
 constexpr std::array kVaried = {ProductExtents{1, 192, 192, 192}, ProductExtents{1, 384, 384, 384},
                                 ProductExtents{1, 1536, 192, 192},
                                 ProductExtents{1, 1536, 384, 384},
                                 ProductExtents{1, 768, 384, 1536}};
 
-// A batch lies as attention's heads do, side by side in each row: oneDNN has faster kernels for
-// matrices one after the other, which no model's graph has.
+// The matrices of a batch lie side by side in each row, as the heads of attention do. oneDNN has
+// faster kernels for matrices that lie one after the other, but no model's graph has those.
 enum class RowStep : uint8_t { kDense, kPowerOfTwo };
 
 GemmShape gemm_shape(const ProductExtents& e,
@@ -68,7 +68,7 @@ GemmShape gemm_shape(const ProductExtents& e,
   auto row_step = [&](int64_t columns) {
     int64_t dense = e.batch * columns;
     if (rows == RowStep::kDense) return dense;
-    // 2 KiB at least: as far apart as the prediction calls it so.
+    // At least 2 KiB, which is where the prediction starts to apply the power-of-two slowdown.
     return static_cast<int64_t>(std::bit_ceil(
         static_cast<uint64_t>(std::max<int64_t>(dense, 2048 / storage_bytes(dtype, 1)))));
   };
@@ -80,12 +80,12 @@ GemmShape gemm_shape(const ProductExtents& e,
   return g;
 }
 
-// The bytes of A at its row stride; B begins behind them.
+// The bytes of A with its row stride; B begins after them.
 int64_t bytes_of_a(const GemmShape& g) {
   return round_up(storage_bytes(g.input, std::max(g.m * g.a_m, g.k * g.a_k)), kAlignmentBytes);
 }
 
-// Bound once; the workspace of the widening form is shared, for products run one after the other.
+// The products are bound once. They share one workspace, because they run one after the other.
 class Products {
  public:
   Products(const OperandPool& pool, DType dtype, bool is_native)
@@ -141,7 +141,7 @@ double slowdown(const std::vector<ProductTiming>& hot, const std::vector<Product
   return std::max(1.0, median(ratios));
 }
 
-// Of kernels of our own what they take: no batches.
+// Native GEMMs do not support batches, so those sizes are skipped.
 Finish dtype_probes(ProbeList& probes,
                     const OperandPool& pool,
                     DType dtype,
@@ -172,7 +172,7 @@ Finish dtype_probes(ProbeList& probes,
   };
 }
 
-// One pass of attention on generic extents: a head size and the timing of both directions.
+// Attention on generic extents: a head size and the timings of the forward and backward pass.
 struct AttentionTiming {
   AttentionExtents extents;
   const Probe* forward;
@@ -221,15 +221,15 @@ AttentionTiming time_attention(ProbeList& probes,
   return {e, &forward, &backward};
 }
 
-// ns = flops / rate + scores / rate over the head sizes, least squares of relative errors; a
-// negative part becomes none.
+// Fits ns = flops / rate + scores / rate over the head sizes by least squares of relative errors. A
+// negative part becomes 0.
 std::array<double, 2> two_rates(const std::vector<std::array<double, 3>>& flops_scores_ns) {
   double ff = 0, fs = 0, ss = 0, f = 0, s = 0;
   for (const auto& [flops, scores, ns] : flops_scores_ns) {
     double x = flops / ns, y = scores / ns;
     ff += x * x, fs += x * y, ss += y * y, f += x, s += y;
   }
-  constexpr double kLeast = 1e-8;  // of a time per unit: a rate that never limits
+  constexpr double kLeast = 1e-8;  // smallest time per unit: a rate that never limits
   double determinant = ff * ss - fs * fs;
   double per_flop = determinant > 0 ? (f * ss - s * fs) / determinant : 0;
   double per_score = determinant > 0 ? (s * ff - f * fs) / determinant : 0;
@@ -262,9 +262,9 @@ Finish attention_probes_of(ProbeList& probes, const OperandPool& pool, DType dty
   };
 }
 
-// Weights in blocks: what a prompt of some hundred tokens reaches, in
-// a time as short as the other products take. Sizes between are the
-// peak's business, since those kernels are bound by it or by memory.
+// Weights in blocks: the rate of a prompt of a few hundred tokens, in a time as short as that of
+// the other products. Other sizes need no samples, since those kernels are bound by the peak or by
+// memory.
 Finish block_probes(ProbeList& probes) {
   constexpr int64_t kTokens = 192, kOut = 384, kIn = 768;
   constexpr uint16_t kOneThousandth = 0x1419;  // in fp16

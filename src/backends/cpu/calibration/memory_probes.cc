@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bandwidth by footprint, from the first cache level to memory: every thread walks its own share
-// again and again.
+// Measures bandwidth by footprint, from the first cache level to memory: every thread walks its own
+// share repeatedly.
 #include <omp.h>
 
 #include <algorithm>
@@ -14,9 +14,9 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr int64_t kLeastShareBytes =
-    32 << 10;  // of a thread: an L1, so that a kernel call does not dominate
-// Walks of one footprint inside one parallel region, so that opening it does not count.
+// The share of a thread: as large as an L1, so that a kernel call does not dominate.
+constexpr int64_t kLeastShareBytes = 32 << 10;
+// Bytes walked inside one parallel region, so that the cost of opening it does not count.
 constexpr int64_t kWalkBytes = 4 << 20;
 constexpr int64_t kRow = 1024;  // elements that a reduction reads at a time
 
@@ -40,7 +40,7 @@ std::function<void()> reading(const OperandPool& pool, int64_t share_bytes, int6
   };
 }
 
-// Kernels of each thread on its part of the results, each run `walks` times.
+// Runs each thread's kernel on its part of the results `walks` times.
 std::function<void()> walking(std::shared_ptr<std::vector<TileKernel>> kernels, int64_t walks) {
   return [=] {
     on_all_threads([&](int thread) {
@@ -64,7 +64,7 @@ std::function<void()> copying(const OperandPool& pool,
 
 struct FootprintTiming {
   int64_t bytes;
-  double walks;  // of the footprint, in one run
+  double walks;  // walks of the footprint in one run
   const Probe* read;
   const Probe* copy;
 
@@ -74,14 +74,14 @@ struct FootprintTiming {
   }
 
  private:
-  // A walk is one call of a kernel, whose own cost is no bandwidth.
+  // A walk is one kernel call, whose fixed cost is subtracted because it is not bandwidth.
   double rate(double ns, double bytes_of_walk, double call_ns) const {
     return bytes_of_walk / std::max(ns / walks - call_ns, 0.2 * ns / walks);
   }
 };
 
-// The level's rates at the largest footprint that
-// stays under three quarters of it, clear of its edge.
+// Takes the level's rates at the largest footprint below three quarters of its capacity, to stay
+// clear of its edge.
 void rate_level(cost::MemoryLevel& level, const std::vector<cost::BandwidthPoint>& points) {
   const cost::BandwidthPoint* best = &points.front();
   for (const cost::BandwidthPoint& point : points)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drawing operands for probes.
+// Fills the operands of probes with random numbers.
 #include <algorithm>
 #include <cstring>
 
@@ -10,7 +10,8 @@ namespace ridge::backends::cpu {
 
 OperandPool::OperandPool(DType dtype, int64_t bytes)
     : inputs_(bytes, "random operands"), results_(bytes, "results") {
-  // Drawing them all would take seconds; repeats that are no cache's size apart do as well.
+  // Drawing all numbers would take seconds. A repeated block works as well, if its size differs
+  // from that of any cache.
   constexpr int64_t kDrawn = 1'000'003;
   int64_t width = storage_bytes(dtype, 1), elements = bytes / width;
   const std::vector<std::byte> drawn = random_block(dtype, kDrawn * width, 1);

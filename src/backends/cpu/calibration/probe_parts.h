@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of a CPU's calibration: each adds its probes, and returns what makes rates of their
-// times. Private to this folder.
+// The parts of the CPU calibration. Each one adds its probes and returns a function that computes
+// rates from their times. Private to this folder.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace ridge::backends::cpu {
 
-// Random numbers in [-0.5, 0.5) in inputs, space for results beside: results never become inputs,
-// so values stay small.
+// Inputs of random numbers in [-0.5, 0.5), and separate space for results. Results never become
+// inputs, so values stay small.
 class OperandPool {
  public:
-  // `bytes` of each.
+  // `bytes` of inputs and `bytes` of results.
   OperandPool(DType dtype, int64_t bytes);
   std::byte* input(int64_t offset_bytes) const { return inputs_.data() + offset_bytes; }
   std::byte* result(int64_t offset_bytes) const { return results_.data() + offset_bytes; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Arithmetic rates of vector code, what layouts cost
-// the kernels that walk any, and the price of a call.
+// Measures arithmetic rates of vector code, the cost of strided layouts for kernels that walk any
+// layout, and the cost of a call.
 #include <omp.h>
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 namespace ridge::backends::cpu {
 namespace {
 
-constexpr int64_t kElements = 24'000;  // of a thread: 96 KB an operand, which L2 holds
-constexpr int64_t kLongRow = 2'000;    // rows so long that starting one does not count
+constexpr int64_t kElements = 24'000;  // per thread: 96 KB per operand, which fits L2
+constexpr int64_t kLongRow = 2'000;    // rows so long that the cost of starting one is negligible
 constexpr int64_t kShortRow = 20;
 constexpr int64_t kNeighbours = 6;
-constexpr int kWalks = 16;  // in one parallel region, so that opening it does not count
+constexpr int kWalks = 16;  // in one parallel region, so that opening it is negligible
 
-// One kernel a thread, each on its own part of the pool.
+// One kernel per thread, each on its own part of the pool.
 class Kernels {
  public:
   Kernels(const OperandPool& pool,
@@ -32,7 +32,7 @@ class Kernels {
           const std::vector<Strides>& strides,
           const Strides& result)
       : threads_(omp_get_max_threads()) {
-    constexpr int64_t kSpan = kElements * 4 * 3;  // room for a step of 2
+    constexpr int64_t kSpan = kElements * 4 * 3;  // room for strides of 2
     for (int thread = 0; thread < threads_; ++thread) {
       std::vector<TileOperand> inputs;
       for (const Strides& each : strides)
@@ -48,7 +48,7 @@ class Kernels {
     for (int walk = 0; walk < kWalks; ++walk)
       kernels_[static_cast<size_t>(omp_get_thread_num())].run();
   }
-  // Elements that one run passes over, of all threads.
+  // Elements that all threads together process in one run.
   double elements() const { return static_cast<double>(kElements) * kWalks * threads_; }
 
  private:
@@ -73,7 +73,7 @@ VectorTiming time_kernels(ProbeList& probes,
   return {kernels->elements(), &probes.add("pointwise kernel", [kernels] { kernels->run(); })};
 }
 
-// `count` multiplications and additions in turn, each on the result of the one before and an input.
+// `count` alternating multiplications and additions, each on the previous result and an input.
 TileProgram chain(int count) {
   TileProgram program{{}, {2}, 3};
   for (int i = 0; i < count; ++i)
@@ -86,8 +86,8 @@ TileProgram binary() { return {{{Pointwise::kMul, 2, 0, 1, 0.0f}}, {2}, 3}; }
 
 double rate_of(double ns) { return 1 / std::max(ns, 1e-6); }
 
-// Rows of a width that no preset has, few enough for L2,
-// normalized or turned into probabilities by every thread.
+// Rows of a width that no preset has, few enough for L2. Every thread normalizes its rows or takes
+// their softmax.
 constexpr int64_t kTokens = 32, kWidth = 768;
 
 template <typename Kernel>
@@ -127,8 +127,8 @@ VectorTiming time_softmax(ProbeList& probes, const OperandPool& pool) {
   });
 }
 
-// What operands cost that are not dense: one multiplication with a second operand that repeats its
-// rows or elements.
+// Measures the cost of operands that are not dense, with one multiplication whose second operand
+// repeats its rows or elements.
 struct LayoutTimings {
   VectorTiming dense, rows, short_rows, read_steps, write_steps;
 
@@ -154,13 +154,14 @@ struct LayoutTimings {
                                  Strides{2 * kLongRow, 2})) {}
 
   static Shape long_domain() { return {kElements / kLongRow, kLongRow}; }
-  // Every row serves several neighbours, as one table of angles serves all heads.
+  // Every row of the second operand serves several consecutive rows, as one table of angles serves
+  // all heads.
   static Shape short_domain() {
     return {kElements / kShortRow / kNeighbours, kNeighbours, kShortRow};
   }
 
   void finish(cost::Ceilings& c) const {
-    // One operand takes the way through a register in `rows`, another one in the steps.
+    // In `rows` one operand is staged; with a stride of 2 another one is staged, too.
     const double base = rows.ns_per_element();
     c.staged_elements_per_ns = rate_of(base - dense.ns_per_element());
     c.strided_reads_per_ns = rate_of(read_steps.ns_per_element() - base);
@@ -190,7 +191,7 @@ Finish vector_probes(ProbeList& probes, const OperandPool& pool) {
   return [=, &call, &region](cost::Ceilings& c) {
     c.arithmetic_flops_per_ns =
         rate_of((nine.ns_per_element() - one.ns_per_element()) / (kLongChain - kShortChain));
-    // rms_norm is 4 FLOPs an element; softmax 5, of which 2 transcendentals.
+    // rms_norm takes 4 FLOPs per element; softmax takes 5, of which 2 are transcendentals.
     c.fused_flops_per_ns = rate_of(norm.ns_per_element() / 4);
     c.transcendentals_per_ns =
         rate_of((probabilities.ns_per_element() - 3 / c.fused_flops_per_ns) / 2);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW: pointwise, so the result does not depend on how elements are split among threads.
+// AdamW. The update is pointwise, so the result does not depend on how elements are split among
+// threads.
 #include "backends/cpu/kernels/adamw.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -38,8 +39,9 @@ struct AdamwScalars {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Bound: memory, 16 (14 for bf16 gradients) bytes read and 12 (14 with the bf16 copy) written an
-// element. The square root and two divisions take less than one thread's traffic.
+// Bound: memory. Per element, 16 bytes are read (14 with bf16 gradients) and 12 written (14 with
+// the bf16 copy). The square root and two divisions take less time than one thread's memory
+// traffic.
 template <typename Gradient>
 HWY_INLINE void update_range(const AdamwTensor& tensor,
                              const Gradient* gradients,
@@ -109,8 +111,8 @@ void adamw(const AdamwTensor& tensor, const AdamwStep& step) {
 }
 
 HWY_EXPORT(update);
-// Mapping: the tensors laid end to end, cut into equal parts of whole cache lines, one a thread; a
-// part walks the pieces of tensors that it covers.
+// Mapping: the tensors, laid end to end, are cut into equal parts of whole cache lines, one per
+// thread; a part walks the pieces of tensors that it covers.
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
   constexpr int64_t kLine = 32;  // elements: a cache line of bf16
   constexpr int64_t kBytesPerElement = 28;
@@ -119,7 +121,7 @@ void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step) {
   const int64_t parts = parts_for(total * kBytesPerElement);
   for_each_part(parts, [&](int64_t index) {
     const Range part = part_of(total, parts, index, kLine);
-    int64_t first = 0;  // of the tensor, among all elements
+    int64_t first = 0;  // the tensor's first element among all elements
     for (const AdamwTensor& tensor : tensors) {
       const Range piece{std::clamp<int64_t>(part.begin - first, 0, tensor.elements),
                         std::clamp<int64_t>(part.end - first, 0, tensor.elements)};

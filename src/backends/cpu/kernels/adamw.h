@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on CPUs, on one tensor or on a list of tensors at once, and the factor of gradient
-// clipping; backends/kernels/adamw.h says what they compute.
+// AdamW on CPUs, for one tensor or a list of tensors, and the clip coefficient.
+// backends/kernels/adamw.h defines what they compute.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace ridge::backends::cpu {
 
 void adamw(const AdamwTensor& tensor, const AdamwStep& step);
 
-// The same, bit for bit, over all tensors in one parallel region.
+// Updates all tensors in one parallel region, with the same bits as adamw.
 void adamw_multi(std::span<const AdamwTensor> tensors, const AdamwStep& step);
 
 void clip_coefficient(const ClipCoefficient& call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding: a gather of rows forward; backward each thread owns a tile of the table.
+// Embedding: the forward pass gathers rows; in the backward pass each thread owns a tile of the
+// table.
 #include "backends/cpu/kernels/embedding.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,7 +22,7 @@ namespace ridge::backends::cpu {
 // One thread's part of the table.
 struct TableTile {
   Range ids;      // of the vocabulary
-  Range columns;  // of D
+  Range columns;  // of the width D
 };
 
 }  // namespace ridge::backends::cpu
@@ -31,7 +32,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // Mapping: tokens in static ranges over threads. Bound: memory, N D (sizeof(Table) + sizeof(T)),
-// less what tokens that repeat find in cache.
+// less for repeated tokens, whose rows are in cache.
 template <typename Table, typename T>
 HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
@@ -39,7 +40,7 @@ HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n) {
     const int32_t id = call.ids[n];
     const Table* from = call.table[id < 0 ? 0 : id];
-    // A row that the ids pick is no row that the hardware could foresee.
+    // The hardware prefetcher cannot predict rows that are selected by ids.
     const int32_t next_id = n + 1 < range.end ? call.ids[n + 1] : id;
     const Table* next = call.table[next_id < 0 ? 0 : next_id];
     T* y = call.y[n];
@@ -55,7 +56,7 @@ HWY_INLINE void gather_rows(const Embedding<Table, T>& call, Range range) {
 }
 RIDGE_PAIR_TARGETS(gather_rows, Embedding, Range)
 
-// All tokens are scanned in order.
+// Each tile scans all tokens in order.
 template <typename T>
 HWY_INLINE void scatter_tile(const EmbeddingBackward<T>& call, const TableTile& tile) {
   const Range ids = tile.ids, columns = tile.columns;
@@ -99,11 +100,11 @@ int64_t embedding(const Embedding<Table, T>& call) {
 RIDGE_PAIR_INSTANCES(int64_t, embedding, Embedding)
 
 RIDGE_TYPED_DISPATCH(scatter, scatter_tile, EmbeddingBackward, const TableTile&)
-// Mapping: the table in tiles of vocabulary x columns, one a thread; no two threads write one
-// element and each tile adds in token order. Columns are split first, because text uses few ids
-// often and a split of the vocabulary alone would leave most threads idle; a column tile of 64
-// floats is four cache lines. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T)
-// read and the rows touched, twice.
+// Mapping: the table in tiles of vocabulary x columns, one per thread. No two threads write one
+// element, and each tile adds in token order. Columns are split first: text uses few ids often, so
+// a split of the vocabulary alone would leave most threads idle. A column tile of 64 floats is four
+// cache lines. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read and the
+// rows touched, twice.
 template <typename T>
 int64_t embedding_backward(const EmbeddingBackward<T>& call) {
   const int64_t bad = first_bad_row(call.ids, call.tokens, call.vocabulary);

@@ -23,7 +23,7 @@ namespace ridge::backends::cpu {
 struct ColumnsBlock {
   Range rows;
   Range columns;
-  float* total;  // of each column
+  float* total;  // per column
 };
 
 }  // namespace ridge::backends::cpu
@@ -79,8 +79,8 @@ HWY_INLINE void rows_to_values(const ReduceRows<In, Out>& call, Range range) {
 }
 RIDGE_PAIR_TARGETS(rows_to_values, ReduceRows, Range)
 
-// The sum of a block's rows: four rows at a time, so that the running total is loaded and stored
-// once for four and its rounding error grows a quarter as fast.
+// The sum of a block's rows, four rows at a time: the running total is loaded and stored once per
+// four rows, and its rounding error grows a quarter as fast.
 template <typename In, typename Out>
 HWY_INLINE void add_rows(const SumColumns<In, Out>& call, const ColumnsBlock& block) {
   const StridedRows<const In> x = call.x;
@@ -128,7 +128,8 @@ HWY_INLINE void add_partials(const SumColumns<In, Out>& call, int64_t count) {
 }
 RIDGE_PAIR_TARGETS(add_partials, SumColumns, int64_t)
 
-// In double between runs of 1024 elements, whose fp32 sum in four vectors loses less than 1e-7.
+// Sums runs of 1024 elements in fp32, where four vectors lose less than 1e-7, and adds the runs in
+// double.
 template <typename In>
 HWY_INLINE double squares_in_double(const In* x, int64_t n) {
   constexpr int64_t kRun = 1024;
@@ -147,8 +148,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-// Two bytes an element is the least that In can hold;
-// parts must not depend on In, or the workspace would.
+// For the smallest In, two bytes per element: parts, and with them the workspace, must not depend
+// on In.
 int64_t column_parts(int64_t rows, int64_t columns) { return parts_for(2 * rows * columns); }
 
 constexpr int64_t kSquaresBlock = 16 << 10;
@@ -169,8 +170,9 @@ int64_t sum_columns_workspace_bytes(int64_t rows, int64_t columns) {
 
 RIDGE_PAIR_DISPATCH(run_add_rows, add_rows, SumColumns, const ColumnsBlock&)
 RIDGE_PAIR_DISPATCH(run_add_partials, add_partials, SumColumns, int64_t)
-// Mapping: rows in static ranges over threads into one partial each, wide rows in blocks of columns
-// whose total stays in L1; then the partials in order. Bound: memory, R C sizeof(In) read.
+// Mapping: rows in static ranges over threads, one partial sum each; wide rows in blocks of columns
+// whose totals stay in L1. Then the partials are added in order. Bound: memory, R C sizeof(In)
+// read.
 template <typename In, typename Out>
 void sum_columns(const SumColumns<In, Out>& call) {
   constexpr int64_t kBlock = 4096;  // columns: 16 KiB of totals
@@ -199,8 +201,8 @@ static double block_squares(const float* x, int64_t n) {
 static double block_squares(const uint16_t* x, int64_t n) {
   return HWY_DYNAMIC_DISPATCH(squares_bf16)(x, n);
 }
-// Mapping: blocks of 16 Ki elements in static ranges over
-// threads. Bound: memory, sizeof(In) read an element.
+// Mapping: blocks of 16 Ki elements in static ranges over threads. Bound: memory, sizeof(In) read
+// per element.
 template <typename In>
 double sum_squares(const In* x, int64_t elements, double* workspace) {
   const int64_t blocks = (elements + kSquaresBlock - 1) / kSquaresBlock;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm: one row at a time, twice over it while it is in L1 or L2.
+// RMSNorm: one row at a time, with two passes over the row while it is in L1 or L2.
 #include "backends/cpu/kernels/rms_norm.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,7 +22,7 @@ namespace ridge::backends::cpu {
 
 struct BackwardPart {
   Range rows;
-  float* d_weight;  // [D], what the rows add to it
+  float* d_weight;  // [D], the contribution of these rows
 };
 
 }  // namespace ridge::backends::cpu
@@ -68,8 +68,8 @@ HWY_INLINE void add_rows(const T* x, const T* residual, int64_t width, T* sum, b
 }
 
 // Mapping: rows in static ranges over threads; per row one reduction, then one scaling pass from
-// cache. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before it 2 + 2. Without
-// one `residual` and `sum` are absent.
+// cache. Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, or 2 + 2 with an add before the
+// norm. Without an add, `residual` and `sum` are absent.
 template <typename T>
 HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
   const RmsNorm<T>& call = given.norm;
@@ -91,10 +91,10 @@ HWY_INLINE void norm_rows(const AddRmsNorm<T>& given, Range range) {
 }
 RIDGE_TYPED_TARGETS(norm_rows, AddRmsNorm, Range)
 
-// Mapping: rows in static ranges; each part adds its rows' d_weight into its own partial, in row
+// Mapping: rows in static ranges; each part adds its rows' d_weight to its own partial sum, in row
 // order. With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)),
-// d_weight = sum dy xhat. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partials stay
-// in L1 or L2.
+// d_weight = sum dy xhat. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the partial sums
+// stay in L1 or L2.
 template <typename T>
 HWY_INLINE void norm_backward_rows(const RmsNormBackward<T>& call, const BackwardPart& task) {
   const F32 d;
@@ -141,8 +141,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-// Two bytes an element is the least that T can hold;
-// parts must not depend on T, or the workspace would.
+// For the smallest T, two bytes per element: parts, and with them the workspace, must not depend on
+// T.
 int64_t backward_parts(int64_t tokens, int64_t width) { return parts_for(6 * tokens * width); }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm on CPUs, alone or with the residual add before it, and its gradient;
-// backends/kernels/rms_norm.h says what they compute.
+// RMSNorm on CPUs, alone or with the residual add before it, and its gradient;
+// backends/kernels/rms_norm.h defines them.
 #pragma once
 
 #include "backends/kernels/rms_norm.h"
@@ -13,10 +13,10 @@ void rms_norm(const RmsNorm<T>& call);
 template <typename T>
 void add_rms_norm(const AddRmsNorm<T>& call);
 
-// Of this process's present OpenMP thread count; the kernel must run with the same.
+// For the current number of OpenMP threads; the kernel must run with the same number.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);
 
-// dx may be dy too.
+// dx may also alias dy.
 template <typename T>
 void rms_norm_backward(const RmsNormBackward<T>& call);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding: the rotation in vectors, the table in scalar double.
+// Rotary position embedding: the rotation uses vectors, the table scalar double.
 #include "backends/cpu/kernels/rope.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,7 +28,7 @@ struct Angles {
   float sign;
 };
 
-// One vector of pairs, those from i on: (a, b) rotated by their angles.
+// Rotates (a, b), one vector of pairs from pair i on, by their angles.
 template <typename Part>
 HWY_INLINE void rotate(Part part, const Angles& angles, int64_t i, V32& a, V32& b) {
   const V32 cos = load(part, angles.cos + i);
@@ -139,14 +139,14 @@ HWY_AFTER_NAMESPACE();
 namespace ridge::backends::cpu {
 namespace {
 
-// Radians that pair i rotates by from one position to the next.
+// The angle, in radians, by which pair i rotates from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(call.head_size);
   const double plain = std::pow(call.theta, exponent);
   if (call.scaling == RopeScaling::kNone) return plain;
   if (call.scaling == RopeScaling::kLinear) return plain / call.factor;
   const double rotations =
-      call.original_context * plain / (2.0 * std::numbers::pi);  // in the context
+      call.original_context * plain / (2.0 * std::numbers::pi);  // within the original context
   if (rotations < call.low_frequency_factor) return plain / call.factor;
   if (rotations > call.high_frequency_factor) return plain;
   const double kept = (rotations - call.low_frequency_factor) /
@@ -165,11 +165,12 @@ void rope(const Rope<T>& call) {
 }
 RIDGE_TYPED_INSTANCES(void, rope, Rope)
 
-// Mapping: pairs outside, tokens inside and in static ranges; a position's cos and sin cost about
-// 30 ns in double and are shared by all heads and layers of a step. Bound: those 30 ns, not memory.
+// Mapping: an outer loop over pairs, an inner loop over tokens in static ranges. The cos and sin of
+// a position take about 30 ns in double; all heads and layers of a step share them. Bound: those 30
+// ns, not memory.
 void rope_table(const RopeTable& call) {
   const int64_t pairs = call.head_size / 2;
-  constexpr int64_t kSineBytes = 1024;  // what memory moves in the 30 ns
+  constexpr int64_t kSineBytes = 1024;  // what memory moves in 30 ns
   for_each_range(call.tokens, parts_for(call.tokens * pairs * kSineBytes), [&](Range range) {
     for (int64_t i = 0; i < pairs; ++i) {
       const double step = frequency(call, i);

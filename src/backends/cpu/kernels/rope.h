@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary position embedding and its table on CPUs; backends/kernels/rope.h says what they compute.
+// Rotary position embedding and its table on CPUs; backends/kernels/rope.h defines them.
 #pragma once
 
 #include "backends/kernels/rope.h"

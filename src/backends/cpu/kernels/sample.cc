@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Selection of what stays by partial sorting: of a large
-// vocabulary only as much is sorted as top-p needs.
+// Selects candidates by partial sorting: only as much of a large vocabulary is sorted as top-p
+// needs.
 #include "backends/cpu/kernels/sample.h"
 
 #include <algorithm>
@@ -19,12 +19,12 @@ struct Candidate {
   int32_t id;
 };
 
-// Larger first; of equals the lower id.
+// Larger logits come first; among equal ones, the lower id.
 bool before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-// NaN loses against everything: a number is always chosen where there is one.
+// NaN is smaller than every number, so a number is chosen if there is one.
 float comparable(float logit) {
   return std::isnan(logit) ? -std::numeric_limits<float>::infinity() : logit;
 }
@@ -59,7 +59,8 @@ class Chooser {
  private:
   static constexpr int64_t kBlock = 1024;
 
-  // The first of the largest: only a block with a larger one than all before it is looked through.
+  // The first of the largest logits. Only a block with a larger maximum than all blocks before it
+  // is searched.
   Candidate largest(Range range) const {
     Candidate top{-std::numeric_limits<float>::infinity(), 0};
     for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
@@ -73,7 +74,7 @@ class Chooser {
     return top;
   }
 
-  // Each thread looks at the logits that it computed, which its cache has.
+  // Each thread searches the logits that it computed, which are in its cache.
   int32_t greedy() const {
     const int64_t parts = parts_for(bytes_of<float>(call_.vocabulary));
     for_each_part(parts, [&](int64_t part) {
@@ -98,7 +99,7 @@ class Chooser {
     for (int64_t r = 0; r < call_.recent_tokens; ++r) {
       const int32_t id = recent_[r];
       if (id < 0 || id >= call_.vocabulary) continue;
-      // Once for each token, however often it came.
+      // Once per token, however often it occurred.
       candidates_[id].logit = penalized(comparable(logits_[id]), settings_.repeat_penalty);
     }
   }
@@ -110,7 +111,7 @@ class Chooser {
     count_ = k;
   }
 
-  // Relative to the largest, which weighs 1 even where it is infinite.
+  // Relative to the largest logit, which has weight 1 even if it is infinite.
   double weight(const Candidate& each, double temperature = 1) const {
     if (each.logit == top_) return 1;
     return std::exp((static_cast<double>(each.logit) - top_) / temperature);
@@ -123,7 +124,7 @@ class Chooser {
     double covered = 0;
     int64_t sorted = 0, kept = 0;
     while (kept < count_ && covered < needed) {
-      if (kept == sorted) {  // a larger part of the order
+      if (kept == sorted) {  // sort a larger part
         sorted = std::min(count_, std::max<int64_t>(64, 8 * sorted));
         std::partial_sort(candidates_ + kept, candidates_ + sorted, candidates_ + count_, before);
       }
@@ -138,7 +139,7 @@ class Chooser {
       return each.logit == top_ || weight(each) >= static_cast<double>(settings_.min_p);
     };
     count_ = std::partition(candidates_, candidates_ + count_, stays) - candidates_;
-    // Of min-p above 1 one stays: the first.
+    // With min-p above 1, only the first candidate stays.
     if (settings_.min_p <= 1) return;
     std::nth_element(candidates_, candidates_, candidates_ + count_, before);
     count_ = 1;
@@ -146,7 +147,7 @@ class Chooser {
 
   int32_t draw_one(float draw) {
     auto by_id = [](const Candidate& a, const Candidate& b) { return a.id < b.id; };
-    // A vocabulary of which nothing was cut lies in order.
+    // If nothing was cut, the vocabulary is in order already.
     if (!std::is_sorted(candidates_, candidates_ + count_, by_id))
       std::sort(candidates_, candidates_ + count_, by_id);
     const auto temperature = static_cast<double>(settings_.temperature);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Handing out and waiting.
+// Hands out tasks to the team's threads and waits for them.
 #include "backends/cpu/kernels/team.h"
 
 #include <omp.h>
@@ -20,8 +20,8 @@ inline void pause() {
 #endif
 }
 
-// A fraction of a millisecond: kernels of one thread between those of all take less, and to be
-// woken costs a thread about as much. With a tenth of it prompts took a third longer.
+// A fraction of a millisecond: single-threaded kernels between parallel ones take less, and waking
+// a thread costs about as much. With a tenth of it, prompts took a third longer.
 inline constexpr int kSpins = 20000;
 
 }  // namespace
@@ -49,7 +49,8 @@ void Team::gather(const std::function<void()>& body) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// Whoever waits longer than from one kernel to the next sleeps: other programs may want the core.
+// A thread that waits longer than the usual gap between two kernels sleeps, since other programs
+// may need the core.
 uint32_t Team::next_task(uint32_t last) const {
   for (int spin = 0; spin < kSpins; ++spin) {
     const uint32_t task = task_.load(std::memory_order_acquire);
@@ -76,7 +77,7 @@ void Team::run(int64_t parts, const void* body, Part part) {
   at_work_.store(threads_ - 1, std::memory_order_relaxed);
   task_.fetch_add(1, std::memory_order_release);
   task_.notify_all();
-  here_ = nullptr;  // parts within a part are its thread's own
+  here_ = nullptr;  // kernels inside a part run on its thread alone
   for (int64_t index = 0; index < parts; index += threads_) part(body, index);
   here_ = this;
   for (int spin = 0; at_work_.load(std::memory_order_acquire) != 0; ++spin)

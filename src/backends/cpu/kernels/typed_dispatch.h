@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Highway's dispatch of a kernel's inner loop that is a template of the element type. Highway makes
-// tables of functions, not of templates, so each type needs a name of its own: these macros give
-// the names, and make one overloaded function of them again. Not the loops. And the instances of
-// the kernels themselves.
+// Dispatches a kernel's inner loop, a template of the element type, with Highway. Highway makes
+// tables of functions and not of templates, so each element type needs a function of its own. These
+// macros define those functions, join them in one overloaded function again, and instantiate the
+// kernel.
 //
 //   per target:  template <typename T> void glu_rows(const Glu<T>& call, Range range) { ... }
 //                RIDGE_TYPED_TARGETS(glu_rows, Glu, Range)
@@ -24,7 +24,7 @@
     HWY_DYNAMIC_DISPATCH(function)(call, where);                \
   }
 
-// Of a call of one element type.
+// Calls of one element type.
 #define RIDGE_TYPED_TARGETS(loop, Call, Where)     \
   RIDGE_ONE_TARGET(loop, _f32, Call, Where, float) \
   RIDGE_ONE_TARGET(loop, _bf16, Call, Where, uint16_t)
@@ -37,7 +37,19 @@
   template Result kernel(const Call<float>&);       \
   template Result kernel(const Call<uint16_t>&);
 
-// Of a call of two element types.
+// A whole kernel of independent rows: splits call.rows among the threads, where a row reads and
+// writes `elements` elements of T. Needs partition.h.
+#define RIDGE_TYPED_ROWS(kernel, loop, Call, rows, elements)           \
+  RIDGE_TYPED_DISPATCH(kernel##_range, loop, Call, Range)              \
+  template <typename T>                                                \
+  void kernel(const Call<T>& call) {                                   \
+    const int64_t bytes = bytes_of<T>(call.rows * (elements));         \
+    for_each_range(call.rows, parts_for(bytes),                        \
+                   [&](Range range) { kernel##_range(call, range); }); \
+  }                                                                    \
+  RIDGE_TYPED_INSTANCES(void, kernel, Call)
+
+// Calls of two element types.
 #define RIDGE_PAIR_TARGETS(loop, Call, Where)                     \
   RIDGE_ONE_TARGET(loop, _f32_f32, Call, Where, float, float)     \
   RIDGE_ONE_TARGET(loop, _f32_bf16, Call, Where, float, uint16_t) \

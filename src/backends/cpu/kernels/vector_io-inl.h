@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Per-target: loads and stores of float or bf16 (uint16_t) elements as float vectors, whole and
-// partial, and the loops over a row built on them. Not arithmetic: see vector_math-inl.h.
+// partial, and the loops over a row built on them. vector_math-inl.h has the arithmetic.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -27,9 +27,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using F32 = hn::ScalableTag<float>;
 using U32 = hn::ScalableTag<uint32_t>;
 using V32 = hn::Vec<F32>;
-using U16Half = hn::Rebind<uint16_t, F32>;  // as many 16-bit lanes as F32 has
+using U16Half = hn::Rebind<uint16_t, F32>;  // as many 16-bit lanes as F32 has lanes
 
-// How much of a vector a step of a row's loop holds: all lanes, or the first `count`.
+// How much of a vector one step of a row's loop uses: all lanes, or the first `count`.
 struct Whole {};
 struct Partial {
   int64_t count;
@@ -42,8 +42,8 @@ HWY_INLINE V32 widen_bf16(hn::Vec<U16Half> bits) {
   return hn::BitCast(F32(), hn::ShiftLeft<16>(hn::PromoteTo(U32(), bits)));
 }
 
-// Each lane's bf16 in the upper half of its 32 bits:
-// round to nearest even, NaN stays NaN (as base/bf16.h).
+// Each lane's bf16 in the upper half of its 32 bits: rounded to nearest even, NaN stays NaN (as in
+// base/bf16.h).
 HWY_INLINE hn::Vec<U32> round_to_bf16_bits(V32 v) {
   const U32 du;
   auto bits = hn::BitCast(du, v);
@@ -57,8 +57,8 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 #if HWY_TARGET == HWY_SCALAR
   return hn::TruncateTo(U16Half(), hn::ShiftRight<16>(round_to_bf16_bits(v)));
 #else
-  // The odd 16-bit lanes are the upper halves: one permutation,
-  // where TruncateTo would take a shift before it.
+  // The odd 16-bit lanes are the upper halves. This takes one permutation; TruncateTo would need a
+  // shift first.
   const hn::Repartition<uint16_t, F32> du16;
   auto halves = hn::BitCast(du16, round_to_bf16_bits(v));
   return hn::LowerHalf(U16Half(), hn::ConcatOdd(du16, halves, halves));
@@ -68,7 +68,7 @@ HWY_INLINE hn::Vec<U16Half> narrow_bf16(V32 v) {
 HWY_INLINE V32 load(Whole, const float* from) { return hn::LoadU(F32(), from); }
 HWY_INLINE V32 load(Whole, const uint16_t* from) { return widen_bf16(hn::LoadU(U16Half(), from)); }
 
-// Through memory: only the last step of a row comes here, and no element past the row is touched.
+// Through memory: only the last step of a row gets here, and no element past the row is touched.
 template <typename T>
 HWY_INLINE V32 load(Partial part, const T* from) {
   HWY_ALIGN T buffer[HWY_MAX_BYTES / sizeof(float)] = {};
@@ -76,8 +76,8 @@ HWY_INLINE V32 load(Partial part, const T* from) {
   return load(Whole(), buffer);
 }
 
-// As load, with `rest` in the lanes past the count: the
-// neutral element of a reduction that is not a sum.
+// As load, with `rest` in the lanes past the count: the neutral element of a reduction other than a
+// sum.
 template <typename T>
 HWY_INLINE V32 load_or(Whole, const T* from, V32) {
   return load(Whole(), from);
@@ -97,7 +97,7 @@ HWY_INLINE void store(Partial part, V32 v, T* to) {
   std::memcpy(to, buffer, static_cast<size_t>(part.count) * sizeof(T));
 }
 
-// Stores past the caches when `streamed`, which needs a row for which can_stream holds.
+// If `streamed`, stores bypass the caches; the address must then be aligned (is_aligned).
 HWY_INLINE void store(Whole, V32 v, float* to, bool streamed) {
   if (streamed) {
     hn::Stream(v, F32(), to);
@@ -117,17 +117,17 @@ HWY_INLINE void store(Partial part, V32 v, T* to, bool) {
   store(part, v, to);
 }
 
-// Streaming stores need aligned vectors; a row that starts elsewhere is stored the plain way.
+// Streaming stores need aligned vectors; a row that starts elsewhere is stored normally.
 HWY_INLINE bool is_aligned(const void* address) {
   return reinterpret_cast<uintptr_t>(address) % HWY_MAX_BYTES == 0;
 }
 
 HWY_INLINE void prefetch_to_l2(const void* address) { __builtin_prefetch(address, 0, 2); }
 
-// Rows of operands of one shape, to be fetched while those before them are computed on, or none.
+// Rows of operands of one shape to prefetch while the rows before them are computed, or none.
 template <typename T, size_t kCount>
 struct NextRows {
-  const T* rows[kCount];  // all null: none
+  const T* rows[kCount];  // all null if there are none
 
   HWY_INLINE void prefetch(int64_t i) const {
     if (rows[0] == nullptr) return;
@@ -135,11 +135,12 @@ struct NextRows {
   }
 };
 
-// Row n + 1 of each operand, or none: the hardware's prefetchers stop
-// at the end of a row that is a slice and run too short before kernels that compute much (bf16 RMS
-// norm's backward went from 12.9 to 17.5 GB/s on one thread with this). To L2 and not L1, which the
-// present row fills. Not where the whole operand of `count` rows fits L2 anyhow, nor where a row
-// would take a good part of L2. The first operand must be there; another may be absent.
+// Row n + 1 of each operand, or none. The hardware prefetchers stop at the end of a row that is a
+// slice, and do not run far enough ahead of kernels that compute much (with this, the backward of
+// bf16 RMSNorm went from 12.9 to 17.5 GB/s on one thread). Rows go to L2, not to L1, which the
+// current row fills. There is no prefetch if the whole operand of `count` rows is under 1 MiB and
+// so fits L2 anyway, or if a row is over 64 KiB, a good part of L2. The first operand must be
+// present; the others may be absent.
 template <typename T, typename... More>
 HWY_INLINE NextRows<T, 1 + sizeof...(More)> rows_after(int64_t n,
                                                        Range range,
@@ -163,8 +164,8 @@ HWY_INLINE void for_lanes(int64_t n, const Body& body) {
 }
 
 // Calls body(Whole or Partial, offset, accumulator) along n elements with four accumulators that
-// start at `first`, and joins them by join(join(0, 1), join(2, 3)): a fixed order, and no wait for
-// one adder's latency.
+// start at `first`, and combines them as join(join(0, 1), join(2, 3)). The order is fixed, and no
+// step waits for the latency of a single adder.
 template <typename Body, typename Join>
 HWY_INLINE V32 reduce_lanes(int64_t n, V32 first, const Body& body, const Join& join) {
   const int64_t step = lanes();
@@ -181,7 +182,7 @@ HWY_INLINE V32 reduce_lanes(int64_t n, V32 first, const Body& body, const Join& 
   return join(join(a0, a1), join(a2, a3));
 }
 
-// The sum over n elements of what body adds to its accumulator.
+// The sum over n elements of the values that body adds to its accumulator.
 template <typename Body>
 HWY_INLINE float sum_lanes(int64_t n, const Body& body) {
   V32 total =

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: exp, sigmoid and tanh on float vectors. NaN gives NaN. The polynomials are minimax
-// fits by Remez's algorithm made for this file. Not correctly rounded: the bounds below are tested.
+// Per-target: exp, sigmoid and tanh on float vectors. NaN yields NaN. The polynomials are minimax
+// fits computed with Remez's algorithm for this file. Results are not correctly rounded; the bounds
+// below are tested.
 #include <hwy/highway.h>
 
 #include <limits>
@@ -19,7 +20,7 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 inline constexpr float kLog2E = 1.44269504f;
 
-// 2^r for |r| <= 1/2, 2.6e-9 at most before rounding.
+// 2^r for |r| <= 1/2, with a relative error of at most 2.6e-9 before rounding.
 HWY_INLINE V32 exp2_polynomial(V32 r) {
   const F32 d;
   V32 p = hn::MulAdd(hn::Set(d, 0.000155951034f), r, hn::Set(d, 0.00134067968f));
@@ -30,13 +31,13 @@ HWY_INLINE V32 exp2_polynomial(V32 r) {
   return hn::MulAdd(p, r, hn::Set(d, 1.0f));
 }
 
-// Adding this, 1.5 * 2^23 + 127, rounds to an integer that then sits in the low mantissa bits; the
-// 127 makes them the exponent field of two to the power of that integer.
+// Adding this constant, 1.5 * 2^23 + 127, rounds to an integer that then is in the low mantissa
+// bits; the 127 makes them the exponent field of two to the power of that integer.
 inline constexpr float kRoundToExponent = 12582912.0f + 127.0f;
 
 // exp(kSign x) = 2^n 2^r with n + r = kSign x log2(e), |r| <= 1/2, for kSign x in [-87.3, 88]:
-// relative error within 2.5e-7 + 1.4e-8 |x| (the second term from rounding log2(e)), so
-// below 1.5e-6. No NaN is lost.
+// relative error within 2.5e-7 + 1.4e-8 |x| (the second term is from rounding log2(e)), so below
+// 1.5e-6. NaN stays NaN.
 template <int kSign = 1>
 HWY_INLINE V32 exp_bounded(V32 x) {
   const F32 d;
@@ -46,8 +47,8 @@ HWY_INLINE V32 exp_bounded(V32 x) {
   const V32 n = hn::Sub(shifted, magic);
   const V32 two_to_n = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(U32(), shifted)));
 #if HWY_TARGET == HWY_SCALAR
-  // Without a fused multiply-add x log2(e) is rounded before n
-  // cancels most of it, so take n ln 2 off in two limbs.
+  // Without a fused multiply-add, x log2(e) is rounded before n cancels most of it, so n ln 2 is
+  // subtracted in two steps, high and low bits.
   const V32 signed_x = hn::Mul(x, hn::Set(d, static_cast<float>(kSign)));
   const V32 less_high = hn::Sub(signed_x, hn::Mul(n, hn::Set(d, 0.693145752f)));
   const V32 r =
@@ -59,7 +60,7 @@ HWY_INLINE V32 exp_bounded(V32 x) {
 }
 
 // exp(x) for any x: 0 below -87.3, where the result would be denormal, and infinity from 88.37 on
-// (the last third of a unit before overflow is lost).
+// (the last third of a unit before the true overflow is lost).
 HWY_INLINE V32 exp(V32 x) {
   const F32 d;
   const V32 infinity = hn::Set(d, std::numeric_limits<float>::infinity());
@@ -67,9 +68,9 @@ HWY_INLINE V32 exp(V32 x) {
   return hn::IfThenElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Zero(d), y);
 }
 
-// 2^z for z in [-126, 127], within 2e-7 relative. Fewer multiplications than
-// exp, which takes log2(e) in itself; a caller with a factor of its own
-// at hand passes x log2(e), and that product's rounding (6e-8 |x|).
+// 2^z for z in [-126, 127], within 2e-7 relative. It takes fewer multiplications than exp, which
+// multiplies by log2(e) itself. A caller that has a factor anyway passes x log2(e) and accepts the
+// rounding of that product (6e-8 |x|).
 HWY_INLINE V32 exp2_bounded(V32 z) {
   const F32 d;
   const V32 magic = hn::Set(d, kRoundToExponent);
@@ -85,35 +86,36 @@ HWY_INLINE V32 exp2_of_negative(V32 z) {
   return hn::IfThenElse(hn::Lt(z, hn::Set(d, -126.0f)), hn::Zero(d), exp2_bounded(z));
 }
 
-// The same for terms of a sum that is at least about 1, where 2^-126 is as good as 0.
+// The same for terms of a sum that is at least about 1, where 2^-126 is negligible.
 HWY_INLINE V32 exp2_floored(V32 z) {
 #if HWY_TARGET == HWY_SCALAR
-  return exp2_of_negative(z);  // here Max would lose a NaN
+  return exp2_of_negative(z);  // in scalar code Max would lose a NaN
 #else
   return exp2_bounded(hn::Max(hn::Set(F32(), -126.0f), z));
 #endif
 }
 
-// 1 / (1 + exp(-x)), relative error as exp's; below -87.3 it stays at sigmoid(-87.3) = 1.2e-38.
+// 1 / (1 + exp(-x)), with the relative error of exp; below -87.3 it stays at 1.2e-38, its value at
+// -87.3.
 HWY_INLINE V32 sigmoid(V32 x) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);
 #if HWY_TARGET == HWY_SCALAR
   return hn::Div(one, hn::Add(one, exp(hn::Neg(x))));
 #else
-  // In this order of operands x86's max and min pass a NaN in x on.
+  // With the operands in this order, x86's max and min pass on a NaN in x.
   const V32 limit = hn::Set(d, 87.3f);
   const V32 bounded = hn::Min(limit, hn::Max(hn::Neg(limit), x));
   const V32 sum = hn::Add(one, exp_bounded<-1>(bounded));
-  // The division takes ten cycles a vector on Zen 4; the 12-bit estimate and one Newton step take
-  // three, and leave 1e-7.
+  // A division takes ten cycles per vector on Zen 4. The 12-bit estimate and one Newton step take
+  // three cycles, with an error of 1e-7.
   const V32 estimate = hn::ApproximateReciprocal(sum);
   return hn::Mul(estimate, hn::NegMulAdd(sum, estimate, hn::Set(d, 2.0f)));
 #endif
 }
 
-// tanh(x) within 5e-7 relative: an odd polynomial below
-// 0.625, where 1 - 2 / (exp(2|x|) + 1) would cancel.
+// tanh(x) within 5e-7 relative: an odd polynomial below 0.625, where 1 - 2 / (exp(2|x|) + 1) would
+// cancel.
 HWY_INLINE V32 tanh(V32 x) {
   const F32 d;
   const V32 one = hn::Set(d, 1.0f);

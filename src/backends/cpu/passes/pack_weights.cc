@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// pack_weights: weights in blocks stay in their blocks and are repacked in panels of rows, as this
-// backend's GEMMs read them. No other backend multiplies blocks.
+// pack_weights: repacks quantized weights into panels of rows, in the order in which this backend's
+// GEMMs read them. The weights stay quantized. No other backend multiplies quantized blocks.
 #include <algorithm>
 
 #include "backends/cpu/kernels/quantized/matmul.h"
@@ -12,14 +12,16 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Exact GEMMs and views read blocks as the file has them. The answer is the same for every
-// bucket of a model, since all of them share the store.
+// Exact GEMMs and views read blocks in the file's order. The result is the same for every bucket of
+// a model, since all buckets share the store.
 bool reads_panels(const Node& node) {
   if (is_a(node, ops::embedding_op())) return true;
   return is_a(node, ops::matmul_group_op()) && node.attrs.text("activations") != "f32";
 }
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_pack_weights(const Graph& graph, passes::PassContext& context) {
   Graph result = graph;
   if (!takes_panels()) return result;
   std::vector<std::vector<NodeId>> users = graph.users();
@@ -39,15 +41,5 @@ Graph run(const Graph& graph, passes::PassContext& context) {
   }
   return result;
 }
-
-}  // namespace
-
-constinit const passes::Pass pack_weights_pass{
-    "pack_weights",
-    passes::Stage::kForward,
-    passes::Serves::kInference,
-    "repack quantized weights in the order in which GEMMs read them",
-    "a lookup of one row reads a panel of 16 rows",
-    run};
 
 }  // namespace ridge::backends::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that only this backend needs.
+// The passes that only the CPU backend needs.
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_activations: GEMMs with weights in quantized blocks round their input to 16 bits, so
-// that whole numbers are multiplied; beside AMX to 8 bits or bf16. Weights are left as they are. No
-// other backend multiplies blocks.
+// quantize_activations: GEMMs with quantized weights round their input to 16 bits and multiply
+// integers. With AMX, the input is rounded to 8 bits or to bf16. The weights do not change. No
+// other backend multiplies quantized blocks.
 #include <string>
 #include <vector>
 
@@ -16,8 +16,9 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Beside tiles, which round prompts to 8 bits of each number, a token's 8 bits of each block are in
-// keeping; half as many multiplications are worth 10% of its time there.
+// With AMX tiles, prompts are rounded to bf16, which keeps 8 bits of each number. For decoded
+// tokens, 8 bits per block are in line with that, and half as many multiplications save 10% of a
+// token's time.
 std::string rounded_to(int64_t tokens) {
   if (has_bf16_tiles()) return tokens > kGemvTokens ? "bf16" : "i8";
   return "i16";
@@ -31,7 +32,9 @@ bool has_blocks(const Graph& graph, const Node& node) {
 
 bool is_group(const Node& node) { return is_a(node, ops::matmul_group_op()); }
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_quantize_activations(const Graph& graph, passes::PassContext& context) {
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
     if (is_group(node) ? node.attrs.text("activations") != "f32"
@@ -45,16 +48,5 @@ Graph run(const Graph& graph, passes::PassContext& context) {
     return true;
   });
 }
-
-}  // namespace
-
-constinit const passes::Pass quantize_activations_pass{
-    "quantize_activations",
-    passes::Stage::kForward,
-    passes::Serves::kInference,
-    "round activations to 16 bits before GEMMs with quantized weights (with AMX: 8 bits or bf16)",
-    "a precision of 1/64,516 of each block's largest value (with AMX 1/254; in bf16 "
-    "1/512 of each value)",
-    run};
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times of generic work, each repeated inside a graph so that the host does not count; and what the
-// host takes for what it launches one by one.
+// Measures generic work, repeated inside a CUDA graph so that the host's time does not count, and
+// the host's time for launches outside a graph.
 #include "backends/cuda/calibration/calibration.h"
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace {
 using cost::ProductExtents;
 using cost::ProductForm;
 
-// Whole tiles of the common kernels, as models' extents are, but no product of a preset. Squares,
-// flat and deep ones, few rows, and batches.
+// Multiples of the common kernels' tiles, as models' extents are, but no product of a preset:
+// square, flat and deep products, few rows, and batches.
 constexpr std::array kExtents = {
     ProductExtents{1, 96, 96, 96},        ProductExtents{1, 384, 384, 384},
     ProductExtents{1, 768, 768, 768},     ProductExtents{1, 1536, 1536, 1536},
@@ -47,7 +47,7 @@ constexpr std::array kForms = {ProductForm::kNN, ProductForm::kNT, ProductForm::
 
 using Walker = cudaError_t(const MemoryWalk&, cudaStream_t);
 
-// Bytes per nanosecond over a footprint that is walked often enough for the launch not to count.
+// Bytes per nanosecond over a footprint that is walked so often that the launch time is negligible.
 double walk_rate(MeasuringStand& stand, Walker* walker, int64_t bytes) {
   constexpr int64_t kWalkedBytes = int64_t{4} << 30;
   MemoryWalk walk{stand.input(), stand.result(), bytes,
@@ -72,14 +72,14 @@ void measure_memory(MeasuringStand& stand, cost::Ceilings& c) {
   };
   cost::BandwidthPoint l2 = at_half(facts.l2_bytes), memory = c.bandwidth.back();
   c.levels.push_back({"L2", facts.l2_bytes, l2.read_bytes_per_ns, l2.copy_bytes_per_ns, 0});
-  // Two transfers a clock.
+  // Two transfers per clock.
   c.levels.push_back({"memory", facts.memory_bytes, memory.read_bytes_per_ns,
                       memory.copy_bytes_per_ns,
                       2 * facts.memory_clock_ghz * facts.memory_bus_bits / 8});
 }
 
 double theoretical_flops_per_ns(const DeviceFacts& facts, DType dtype, Fp32Products fp32) {
-  constexpr double kPieceProducts = 6;  // bf16 products for one of fp32
+  constexpr double kPieceProducts = 6;  // bf16 products per fp32 product
   const bool by_pieces = dtype == DType::kF32 && fp32.is_native && !fp32.tf32;
   const double per_clock = by_pieces ? flops_per_clock(facts, DType::kBF16, false) / kPieceProducts
                                      : flops_per_clock(facts, dtype, fp32.tf32);
@@ -109,7 +109,7 @@ struct AttentionTime {
   double forward_ns, backward_ns, scores;
 };
 
-// Causal self-attention of 8 sequences, 12 heads, in one merged [N, 3 H E] buffer.
+// Causal self-attention of 8 sequences with 12 heads, in one merged [N, 3 H E] buffer.
 AttentionTime attention_time(MeasuringStand& stand,
                              DType dtype,
                              bool tf32,
@@ -148,7 +148,7 @@ AttentionTime attention_time(MeasuringStand& stand,
   return time;
 }
 
-// time = flops / rate + scores / rate, from two head sizes.
+// Solves time = flops / rate + scores / rate for both rates, from two head sizes.
 void split_rates(double ns_small,
                  double ns_large,
                  double flops_small,
@@ -188,7 +188,8 @@ void measure_attention(MeasuringStand& stand, DType dtype, bool tf32, cost::Ceil
   c.attention.push_back(rates);
 }
 
-// The host's part of launches, which other programs slow for seconds at a time: medians of moments.
+// The host's time for launches: the median of samples taken at different moments, because other
+// programs slow it for seconds at a time.
 class LaunchTimes {
  public:
   LaunchTimes(const Device& device, bool tf32) : launches_(device, tf32) {}
@@ -230,8 +231,8 @@ cost::Machine this_machine(bool tf32) { return machine_of(Device().facts(), tf32
 
 namespace {
 
-// Each probe measures a part by the device's clock, in this order: later ones take what those
-// before them found.
+// Each probe measures one part by the device's clock. The order matters: later probes use the
+// results of earlier ones.
 class CudaCalibration final : public Calibration {
  public:
   explicit CudaCalibration(bool tf32) : tf32_(tf32), launches_(stand_.device(), tf32) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this GPU reaches with cuBLASLt and the simplest kernels, on generic sizes that no preset
-// has. Takes some seconds.
+// Measures what this GPU reaches with cuBLASLt and the simplest kernels, on generic sizes that no
+// preset has. Takes a few seconds.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace ridge::backends::cuda {
 
-// Both throw a device Error where no GPU can be used.
-// With tf32, GEMMs of fp32 are measured in TF32, and the machine says so.
+// Both throw a device Error if no GPU can be used. With tf32, GEMMs of fp32 are measured in TF32,
+// and the machine's description includes that.
 cost::Machine this_machine(bool tf32 = false);
 std::unique_ptr<Calibration> make_calibration(bool tf32);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each figure from the smallest work that shows it, on sizes that no preset has.
+// Measures each figure with the smallest work that shows it, on sizes that no preset has.
 #include "backends/cuda/calibration/launch_ceilings.h"
 
 #include <algorithm>
@@ -20,15 +20,15 @@ void measure_arithmetic(MeasuringStand& stand, cost::Ceilings& c) {
     check(launch_multiply_adds(sink, multiprocessors, kIterations, stand.device().stream()),
           "measuring arithmetic");
   });
-  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation an instruction
+  c.arithmetic_flops_per_ns = c.fused_flops_per_ns / 2;  // one operation per instruction
   c.transcendentals_per_ns = operations / stand.ns([&stand, sink, multiprocessors] {
     check(launch_exponentials(sink, multiprocessors, kIterations, stand.device().stream()),
           "measuring arithmetic");
   });
 }
 
-// The product of heads, each element `x_step` after the last, with a row that all heads share, each
-// result `y_step` after the last, in L2.
+// The time to multiply heads by a row that all heads share, in L2. Elements of the heads are
+// `x_step` apart, results `y_step` apart.
 double strided_ns(MeasuringStand& stand, int64_t x_step, int64_t y_step) {
   constexpr int64_t kTokens = 1152, kHeads = 12, kColumns = 48;
   PointwiseCall call;
@@ -49,7 +49,7 @@ double strided_ns(MeasuringStand& stand, int64_t x_step, int64_t y_step) {
   });
 }
 
-// Elements for each nanosecond that a step of two adds.
+// Elements per nanosecond of the extra time that a stride of 2 takes.
 void measure_strides(MeasuringStand& stand, cost::Ceilings& c) {
   constexpr double kElements = 1152 * 12 * 48;
   const double neighbours_ns = strided_ns(stand, 1, 1);
@@ -58,7 +58,7 @@ void measure_strides(MeasuringStand& stand, cost::Ceilings& c) {
   c.strided_writes_per_ns = rate(strided_ns(stand, 1, 2));
 }
 
-// A chain of loads each of whose addresses is the last one's value, from memory.
+// A chain of dependent loads from memory: each address depends on the previous value.
 Launch follow(MeasuringStand& stand, int trips) {
   return [&stand, trips] {
     check(launch_follow(stand.input(), MeasuringStand::kBytes, trips,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures what is no product, no attention and no walk over memory: arithmetic, strided operands,
+// Measures everything except products, attention and memory walks: arithmetic, strided operands,
 // launches and steps.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace ridge::backends::cuda {
 
-// c.stream_launch_ns is known.
+// Sets the arithmetic and strided rates, launch_ns, empty_step_ns and round_ns of `c`.
 void measure_launches(MeasuringStand& stand, cost::Ceilings& c);
 
 }  // namespace ridge::backends::cuda

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Times by events around work on the stream, and by the host's clock around whole steps.
+// Times work with events around it on the stream, and whole steps with the host's clock.
 #include "backends/cuda/calibration/measuring_stand.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-constexpr double kEnoughNs = 1.5e6;  // what a timed graph lasts at least
+constexpr double kEnoughNs = 1.5e6;  // minimum duration of a timed graph
 constexpr int kMostRepeats = 100;
 constexpr int kSamples = 5;
 
@@ -83,7 +83,7 @@ double MeasuringStand::empty_step_ns(const Launch& launch, int kernels) {
   return std::max(0.0, median(samples) - graph_ns);
 }
 
-// One after the other.
+// Records the launches one after the other.
 std::unique_ptr<Recording> MeasuringStand::record(const Launch& launch, int times) {
   std::vector<NodeLaunch> launches;
   for (int i = 0; i < times; ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where generic work is timed: operands, and launches repeated inside a graph so that the host does
-// not count, or made as a run makes them. What is timed is measure_*.h's.
+// Times generic work: provides operands, and times launches that are repeated inside a CUDA graph
+// so that the host's time does not count, or made as a run makes them. calibration.cc and
+// launch_ceilings.cc choose the work.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,7 @@ namespace ridge::backends::cuda {
 
 class MeasuringStand {
  public:
-  static constexpr int64_t kBytes = int64_t{2} << 30;  // of the operands, and of the results
+  static constexpr int64_t kBytes = int64_t{2} << 30;  // size of the operands, and of the results
 
   MeasuringStand();
 
@@ -24,14 +25,16 @@ class MeasuringStand {
   std::byte* result() const { return results_.data(); }
   std::byte* workspace() const { return workspace_.data(); }
 
-  // Random numbers in [-0.5, 0.5), repeated from one block: zeros multiply faster.
+  // Fills the operands with random numbers in [-0.5, 0.5), repeated from one block, because zeros
+  // multiply faster.
   void fill(DType dtype);
 
-  // Nanoseconds of one launch inside a graph: the median of some graphs of many.
+  // Nanoseconds of one launch inside a graph: the median over several replays of a graph with many
+  // launches.
   double ns(const Launch& launch);
 
-  // The time of a step of `kernels` launches inside a graph, less the graph's time: copy small inputs
-  // in, launch the graph, copy a result out and wait for it.
+  // The time of a step of `kernels` launches inside a graph, minus the graph's time. A step copies
+  // small inputs in, launches the graph, copies a result out and waits for it.
   double empty_step_ns(const Launch& launch, int kernels);
 
  private:

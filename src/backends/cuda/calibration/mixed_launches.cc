@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's own clock around some hundred launches: the device may take longer.
+// Measures a few hundred launches with the host's clock: the device may take longer.
 #include "backends/cuda/calibration/mixed_launches.h"
 
 #include <array>
@@ -21,7 +21,7 @@ constexpr size_t kLaunches = 200;  // fewer than the driver queues, 1024
 constexpr size_t kEach = 5, kProducts = kLaunches / kEach;
 constexpr int kRounds = 16;
 
-// Among those that rates of products are measured on.
+// A subset of the extents that rates of products are measured on.
 constexpr std::array kExtents = {
     ProductExtents{1, 384, 384, 384}, ProductExtents{1, 1152, 640, 640},
     ProductExtents{1, 1152, 640, 1536}, ProductExtents{1, 640, 1536, 1152}};
@@ -71,7 +71,7 @@ MixedLaunches::MixedLaunches(const Device& device, bool tf32)
     both.push_back(bf16[i]);
   }
   with_f32_ = among_small(f32), with_bf16_ = among_small(bf16), with_both_ = among_small(both);
-  enqueue_ns(with_both_);  // what is loaded lazily is loaded now
+  enqueue_ns(with_both_);  // loads now what CUDA loads lazily
 }
 
 std::vector<Launch> MixedLaunches::products(DType dtype) const {

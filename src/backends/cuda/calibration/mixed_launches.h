@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the host takes now for launches that it makes one by one, enqueued as a step's are: different
-// small kernels, each with its operands and ready early, and GEMMs through cuBLASLt among them.
-// One kernel over and over would stay in the host's nearest caches, and an empty one, without
-// operands, takes up to a quarter longer. A host that slows down is slower by more for GEMMs.
+// Measures the host's current time for launches outside a graph, enqueued like those of a step:
+// different small kernels, each with its operands and started early, and GEMMs through cuBLASLt
+// among them. The same kernel launched repeatedly would stay in the host's nearest caches, and an
+// empty kernel without operands takes up to a quarter longer. When the host slows down, GEMM calls
+// slow down by more than small kernels.
 #pragma once
 
 #include <vector>
@@ -16,20 +17,21 @@ namespace ridge::backends::cuda {
 
 class MixedLaunches {
  public:
-  // `tf32`: how products of fp32 are multiplied. Takes 50 MiB of the device.
+  // `tf32`: fp32 products are computed in TF32. Allocates 50 MiB on the device.
   MixedLaunches(const Device& device, bool tf32);
 
-  // The host's time for a small kernel, ns. Takes 10 ms or so, as the next.
+  // The host's time for a small kernel, ns. This call and call_ratio each take about 10 ms.
   double launch_ns() const;
-  // How many times as long a product of the type takes it.
+  // The host's time for a product of the type, as a multiple of that for a small kernel.
   double call_ratio(DType dtype) const;
-  // 200 of them. It takes 1 ms: a step after 10 ms with little to do for the device takes up to a
-  // sixth longer. The device must outlive it, and this object.
+  // A probe of 200 launches. It takes 1 ms and is this short because a step that follows 10 ms of
+  // little device work takes up to a sixth longer. The device and this object must outlive the
+  // probe.
   EnqueueProbe probe() const;
 
  private:
   std::vector<Launch> products(DType dtype) const;
-  // The small kernels, every fifth replaced by these in turn.
+  // The small kernels, with every fifth one replaced by these products in turn.
   std::vector<Launch> among_small(const std::vector<Launch>& products) const;
   double enqueue_ns(const std::vector<Launch>& launches) const;
 

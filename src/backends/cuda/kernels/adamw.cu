@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW: pointwise, so the result does not depend on how elements are split. And the clipping
-// factor, one scalar.
+// AdamW is pointwise, so the result does not depend on how elements are split among blocks. Also
+// computes the clipping factor, a scalar.
 #include "backends/cuda/kernels/adamw.h"
 
 #include <memory>
@@ -12,11 +12,13 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kPiece =
-    1024;  // elements a block, a vector of four a thread: short, as others may wait for its place
+// Elements per block, one vector of four per thread: few, because other kernels may wait for the
+// block's resources.
+constexpr int64_t kPiece = 1024;
 
-// Shared memory that a block takes and does not use: three of Hopper's blocks and their loads still
-// saturate the memory, and beside them a multiprocessor has threads and registers for others.
+// Shared memory that a block reserves but does not use. It limits a Hopper multiprocessor to three
+// blocks, whose loads still saturate the memory, and leaves threads and registers for other
+// kernels.
 constexpr int kRoomyBytes = 70'000;
 
 struct Tensor {
@@ -37,7 +39,7 @@ struct Arguments {
   TensorList<Tensor, kCapacity> list;
 };
 
-// The step's constants, computed in double once a block.
+// The step's constants, computed in double once per block.
 struct Scalars {
   float keep;  // 1 - lr weight_decay
   float to_m;  // 1 - beta1
@@ -46,13 +48,13 @@ struct Scalars {
   float root;  // sqrt(1 - beta2^step)
   float eps;
   float step_size;  // lr / (1 - beta1^step)
-  float scale;      // of the gradient
+  float scale;      // factor of the gradient
 };
 
 __device__ __forceinline__ void compute_scalars(const AdamwStep& p,
                                                 float weight_decay,
                                                 Scalars& s) {
-  // Two lanes of different warps, so that the two powers run beside each other.
+  // Two threads in different warps, so that the two pow calls run in parallel.
   if (threadIdx.x == 0) {
     const double rate = *p.learning_rate;
     s.keep = static_cast<float>(1.0 - rate * weight_decay);
@@ -71,7 +73,7 @@ template <typename Gradient, int kCount>
 __device__ __forceinline__ void update_piece(const Tensor& tensor,
                                              int64_t first,
                                              const Scalars& shared) {
-  // The first loads go out before the block waits for its scalars.
+  // The first loads are issued before the block waits for its scalars.
   const int64_t end = first + kPiece < tensor.elements ? first + kPiece : tensor.elements;
   const auto* gradient = static_cast<const Gradient*>(tensor.gradient);
   bool waited = false;
@@ -109,8 +111,8 @@ __device__ __forceinline__ void update_piece(const Tensor& tensor,
   }
 }
 
-// Mapping: a block a piece of 1024 elements of one tensor. Bound: memory, 16 (14 for bf16
-// gradients) bytes read and 12 (14 with the bf16 copy) written an element.
+// Mapping: one block per piece of 1024 elements of one tensor. Bound: memory, 16 (14 for bf16
+// gradients) bytes read and 12 (14 with the bf16 copy) written per element.
 template <int kCapacity>
 __global__ void __launch_bounds__(kThreads)
     adamw_kernel(const __grid_constant__ Arguments<kCapacity> p) {
@@ -154,7 +156,7 @@ cudaError_t launch(std::span<const AdamwTensor> tensors,
                    const AdamwStep& step,
                    bool leaves_room,
                    cudaStream_t stream) {
-  // On the heap: most of 32 KiB.
+  // On the heap, because it takes most of 32 KiB.
   const auto p = std::make_unique<Arguments<kCapacity>>();
   p->step = step;
   int64_t blocks = 0;
@@ -196,7 +198,8 @@ cudaError_t launch_adamw(std::span<const AdamwTensor> tensors,
                          const AdamwStep& step,
                          bool leaves_room,
                          cudaStream_t stream) {
-  // The host clears and sends all that a table holds: 23 kB of it for one tensor doubles a launch.
+  // The host clears and sends the whole table: for a single tensor, 23 kB would double the time of
+  // a launch.
   if (tensors.size() == 1) return launch<1>(tensors, step, leaves_room, stream);
   for (size_t first = 0; first < tensors.size(); first += kAdamwMaxTensors) {
     const auto part =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdamW on CUDA, on one tensor or on all in one launch (backends/kernels/adamw.h says what
-// it computes); and the factor of gradient clipping.
+// AdamW on CUDA, for one tensor or for all tensors in one launch (see backends/kernels/adamw.h for
+// the formula), and the factor of gradient clipping.
 #pragma once
 
 #include <span>
@@ -10,9 +10,10 @@
 
 namespace ridge::backends::cuda {
 
-// Over all tensors in one launch, which carries the table of tensors as its parameters; one launch
-// more for each kAdamwMaxTensors. No tensor's result depends on what is beside it. The span is read
-// before the launch returns. leaves_room: few blocks a multiprocessor, for a launch beside others.
+// Updates all tensors in one launch, which carries the table of tensors as its parameters; there is
+// one launch per kAdamwMaxTensors tensors. No tensor's result depends on the other tensors. The
+// span is read before the launch returns. leaves_room: few blocks per multiprocessor, for a launch
+// that runs next to others.
 inline constexpr int kAdamwMaxTensors = 384;
 int adamw_launches(int64_t tensors);
 cudaError_t launch_adamw(std::span<const AdamwTensor> tensors,

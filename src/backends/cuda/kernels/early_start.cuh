@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that are made ready while what they wait for ends (programmatic dependent launch): a
-// recorded step saves some of the gap between two of them. Elsewhere they start in their turn.
+// Kernels that are set up while the kernel they wait for ends (programmatic dependent launch): a
+// recorded step saves part of the gap between two such kernels. On other GPUs they start in order.
 //
-// Why it is right: such a kernel reads what other launches write, and writes, only after
-// wait_for_grids, which returns when the grids before it have ended and what they wrote can be
-// read. So it, too, ends only after them, and whoever waits for its end waits for theirs:
-// dependences that follow from others stay left out.
+// Why it is correct: such a kernel reads data that other launches write, and writes, only after
+// wait_for_grids, which returns when the preceding grids have ended and their writes are visible.
+// So the kernel itself ends only after them, and a kernel that waits for its end also waits for
+// theirs: transitive dependences can be left out.
 #pragma once
 
 #include <cstddef>
@@ -16,22 +16,23 @@
 
 namespace ridge::backends::cuda {
 
-// By every thread, before it writes, and before it reads memory that other launches of a run write.
+// Called by every thread before it writes, and before it reads memory that other launches of a run
+// write.
 __device__ __forceinline__ void wait_for_grids() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-// The next kernel may be made ready once every block has come here; otherwise when this one ends.
+// The next kernel may start once every block has called this, or when this kernel ends.
 __device__ __forceinline__ void let_next_start() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Launches a kernel that calls wait_for_grids; `cluster` of its blocks at a time share what they
-// hold (CUDA's own, from compute capability 9.0 on).
+// Launches a kernel that calls wait_for_grids. The blocks form clusters of `cluster` blocks that
+// share their shared memory (CUDA only, from compute capability 9.0 on).
 template <typename... Parameters>
 cudaError_t launch_clusters_early(void (*kernel)(Parameters...),
                                   dim3 grid,

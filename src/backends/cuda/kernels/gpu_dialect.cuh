@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device side of what differs between CUDA and HIP: shuffles, exponentials, bf16 rounding.
-// Kernels that include it are portable; what is Hopper's own has "hopper" or "wgmma" in its file's
-// name. The host side is gpu_runtime.h.
+// Device code that differs between CUDA and HIP: shuffles, exponentials, bf16 rounding. Kernels
+// that include it are portable; files for Hopper only have "hopper" or "wgmma" in their name. The
+// host side is in gpu_runtime.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ridge::backends::cuda {
 
-// Kernels think in groups of 32 lanes: a warp of CUDA, half a wavefront of CDNA (shuffles stay
+// Kernels work in groups of 32 lanes: a warp on CUDA, half a wavefront on CDNA (shuffles stay
 // inside it, since lane masks are below 32).
 inline constexpr int kLanes = 32;
 
@@ -26,7 +26,8 @@ template <typename T>
 __device__ __forceinline__ T shuffle_xor(T value, int mask) {
   return __shfl_xor(value, mask);
 }
-// From the lane `step` below, among the caller's 32; lanes below `step` get their own.
+// Returns the value of the lane `step` below, among the caller's 32; lanes below `step` get their
+// own value.
 template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int step) {
   return __shfl_up(value, step, kLanes);
@@ -64,7 +65,7 @@ template <typename T>
 __device__ __forceinline__ T shuffle_up(T value, int step) {
   return __shfl_up_sync(0xffffffffu, value, step);
 }
-// Lanes that took different ways go on side by side: shuffles among lanes that do not are slow.
+// Reconverges lanes that diverged: shuffles among diverged lanes are slow.
 __device__ __forceinline__ void gather_lanes() { __syncwarp(); }
 __device__ __forceinline__ float exp2_hardware(float x) {
   float y;
@@ -75,7 +76,7 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return reinterpret_cast<const uint32_t&>(pair);
 }
-// The larger of each two bf16; NaN is left out.
+// The larger of each pair of bf16; NaN is ignored.
 __device__ __forceinline__ uint32_t max_bf16_pairs(uint32_t a, uint32_t b) {
   const __nv_bfloat162 pair = __hmax2(reinterpret_cast<const __nv_bfloat162&>(a),
                                       reinterpret_cast<const __nv_bfloat162&>(b));
@@ -97,8 +98,8 @@ __device__ __forceinline__ T from_float(float value) {
   }
 }
 
-// exp(x) for results stored as T. bf16 keeps 8 bits: the hardware's exp2, whose error is |x| 2^-24
-// and 2 ulp, is beyond what it can show.
+// exp(x) for results stored as T. bf16 keeps 8 bits, so the error of the hardware's exp2, |x| 2^-24
+// and 2 ulp, is too small to matter.
 template <typename T>
 __device__ __forceinline__ float exp_for(float x) {
   if constexpr (sizeof(T) == 2) {
@@ -108,7 +109,7 @@ __device__ __forceinline__ float exp_for(float x) {
   }
 }
 
-// 2^x, likewise.
+// 2^x with the same precision.
 template <typename T>
 __device__ __forceinline__ float exp2_for(float x) {
   if constexpr (sizeof(T) == 2) {
@@ -118,7 +119,7 @@ __device__ __forceinline__ float exp2_for(float x) {
   }
 }
 
-// 1 / (1 + exp(-u)), likewise.
+// 1 / (1 + exp(-u)) with the same precision.
 template <typename T>
 __device__ __forceinline__ float sigmoid_for(float u) {
   if constexpr (sizeof(T) == 2) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host side of what differs between CUDA and HIP: runtime types and the few calls that launches
-// make, under CUDA's names. The device side is gpu_dialect.cuh.
+// Host code that differs between CUDA and HIP: runtime types and the few calls that launches make,
+// under CUDA's names. The device side is in gpu_dialect.cuh.
 #pragma once
 
 #ifdef __HIP__

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names for Hopper's instructions: transaction barriers, the tensor copy engine, register hand-over
-// between warpgroups. Matrix products are in wgmma_product.cuh. sm_90a only.
+// Wrappers for Hopper's instructions: transaction barriers, the tensor copy engine (TMA), and
+// register reallocation between warpgroups. Matrix products are in wgmma_product.cuh. sm_90a only.
 #pragma once
 
 #include <cuda.h>
@@ -16,7 +16,7 @@ __device__ __forceinline__ uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Shared memory is named by 32-bit addresses throughout.
+// Shared memory is addressed by 32-bit addresses throughout.
 
 // ---- mbarriers ----
 
@@ -29,7 +29,7 @@ __device__ __forceinline__ void barrier_init_fence() {
   asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async;" ::: "memory");
 }
 
-// One arrival that also announces `bytes` of copies still to land.
+// One arrival that also announces `bytes` of copies to come.
 __device__ __forceinline__ void barrier_expect(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
@@ -94,7 +94,7 @@ __device__ __forceinline__ void copy_in(uint32_t destination,
       : "memory");
 }
 
-// Of a matrix: coordinates (contiguous axis, other axis).
+// Copies from a matrix with coordinates (contiguous axis, other axis).
 __device__ __forceinline__ void copy_in_2d(uint32_t destination,
                                            const CUtensorMap* map,
                                            uint32_t barrier,
@@ -136,14 +136,14 @@ __device__ __forceinline__ void copy_out_commit() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 
-// Waits until this thread's committed stores have read
-// their shared memory (not until they are visible).
+// Waits until this thread's committed stores have read their shared memory (not until they are
+// visible).
 __device__ __forceinline__ void copy_out_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 
-// Orders this thread's ordinary shared-memory writes before
-// later reads by the copy engine or the tensor cores.
+// Orders this thread's ordinary shared-memory writes before later reads by the copy engine or the
+// tensor cores.
 __device__ __forceinline__ void shared_writes_to_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
@@ -157,25 +157,26 @@ __device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// ---- grids in a row ----
+// ---- dependent grids ----
 
-// Waits until the grids that this one depends on are done and what they wrote is visible. Needed
-// where the launch allowed an early start; at once elsewhere.
+// Waits until the grids that this one depends on are done and their writes are visible. Needed if
+// the launch allowed an early start; otherwise it returns at once.
 __device__ __forceinline__ void grid_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-// Lets a dependent grid start as soon as all blocks have come this far and there is room.
+// Lets a dependent grid start as soon as all blocks have reached this point and there is room.
 __device__ __forceinline__ void grid_launch_dependents() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // ---- clusters ----
 
-// All threads of all blocks of the cluster; what they wrote to shared memory before is visible.
+// Synchronizes all threads of all blocks of the cluster; their earlier writes to shared memory are
+// then visible.
 __device__ __forceinline__ void cluster_sync() {
   __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
                    : "memory");
 }
-// From the place of this block's `address` in block `rank` of the cluster.
+// Loads from the place of this block's `address` in block `rank` of the cluster.
 __device__ __forceinline__ float4 load_cluster_float4(uint32_t address, int rank) {
   uint32_t there;
   float4 v;
@@ -227,7 +228,7 @@ __device__ __forceinline__ void store_shared_pair(uint32_t address, uint32_t x, 
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(address), "r"(x), "r"(y) : "memory");
 }
 
-// Four words at once; the address is a multiple of 16.
+// Four words at once; the address must be a multiple of 16.
 __device__ __forceinline__ void store_shared_words(uint32_t address, const uint32_t* words) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(words[0]),
                "r"(words[1]), "r"(words[2]), "r"(words[3])
@@ -242,7 +243,7 @@ __device__ __forceinline__ void load_shared_words(uint32_t address, uint32_t* wo
 
 // ---- counters in global memory, between blocks ----
 
-// Publishes what this thread, and those it synchronised with, wrote before.
+// Publishes the earlier writes of this thread and of those it synchronized with.
 __device__ __forceinline__ void counter_release(int* counter) {
   asm volatile("red.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter) : "memory");
 }
@@ -263,15 +264,15 @@ __device__ __forceinline__ float exp2_fast(float x) {
   return y;
 }
 
-// Two floats to packed bf16, `low` in the lower half.
+// Packs two floats as bf16, `low` in the lower half.
 __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
   uint32_t packed;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
   return packed;
 }
 
-// Four 8x8 matrices of 16-bit values to shared memory;
-// lane l gives the address of row l%8 of matrix l/8.
+// Stores four 8x8 matrices of 16-bit values to shared memory; lane l provides the address of row
+// l%8 of matrix l/8.
 __device__ __forceinline__ void store_matrices(uint32_t address,
                                                uint32_t m0,
                                                uint32_t m1,
@@ -282,7 +283,7 @@ __device__ __forceinline__ void store_matrices(uint32_t address,
                : "memory");
 }
 
-// Four 8x8 matrices from shared memory, addressed likewise.
+// Loads four 8x8 matrices from shared memory, addressed in the same way.
 __device__ __forceinline__ void load_matrices(uint32_t address, uint32_t (&m)[4]) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])

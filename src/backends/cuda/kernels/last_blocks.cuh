@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks that finish a launch's work when all others have left their part: which block that is
-// changes from run to run, what it computes must not depend on it.
+// Lets the last blocks of a launch finish its work when all others have written their part. Which
+// blocks are last differs between runs, so the results must not depend on it.
 #pragma once
 
 #include "backends/cuda/kernels/thread_groups.cuh"
 
 namespace ridge::backends::cuda {
 
-// ticket: a word, zero; the last block to come makes it zero again. One word takes an arrival some
-// 2 ns after the other: few large blocks come sooner than many small ones.
+// ticket: a word that is zero; the last block to arrive resets it to zero. One word takes about 2
+// ns per arrival, so few large blocks arrive sooner than many small ones.
 
-// By one thread of each of the grid's `blocks`: how many came before, 0 to blocks - 1.
+// Called by one thread of each of the grid's `blocks`: returns how many arrived before, 0 to blocks
+// - 1.
 __device__ __forceinline__ int come(int32_t* ticket, int blocks) {
   return static_cast<int>(
       atomicInc(reinterpret_cast<unsigned*>(ticket), static_cast<unsigned>(blocks - 1)));
 }
 
-// By one thread of each of the grid's `blocks`, which alone wrote what others are to read: whether
-// all have come, and what they wrote before can be read.
+// Called by one thread of each of the grid's `blocks`, the only one that wrote data for other
+// blocks: whether all have arrived. If so, their earlier writes are visible.
 __device__ __forceinline__ bool comes_last(int32_t* ticket, int blocks) {
   fence_device();
   const bool is_last = come(ticket, blocks) == blocks - 1;
@@ -25,14 +26,15 @@ __device__ __forceinline__ bool comes_last(int32_t* ticket, int blocks) {
   return is_last;
 }
 
-// By every thread of each of the grid's `blocks`. To the last `count` blocks that come a number of
-// their own, 0 to count - 1, once all have come and what they wrote before can be read; to the
-// others -1, at once. The few that wait hold no block up that has yet to come.
+// Called by every thread of each of the grid's `blocks`. The last `count` blocks that arrive get
+// different numbers, 0 to count - 1, once all blocks have arrived and their earlier writes are
+// visible. The other blocks get -1 at once. The few waiting blocks do not keep blocks that have yet
+// to arrive from running.
 __device__ __forceinline__ int join_last_blocks(int32_t* ticket, int blocks, int count) {
   __shared__ int number;
   __syncthreads();
   if (threadIdx.x == 0) {
-    fence_device();  // for the whole block, whose writes the barrier put before it
+    fence_device();  // for the whole block: the barrier orders its writes before this
     number = come(ticket, blocks) - (blocks - count);
     if (number >= 0) {
       if (number < count - 1) {

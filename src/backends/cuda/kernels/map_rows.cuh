@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work on each vector of a matrix of rows, with no word between vectors: what glu, rope, gradients
-// of losses and the pointwise primitives are. A body says how a vector is loaded and finished; here
-// is the mapping.
+// Independent work on each vector of a matrix of rows: used for glu, rope, gradients of losses and
+// the pointwise primitives. A body defines how a vector is loaded and finished; this file defines
+// the mapping.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ridge::backends::cuda {
 
-// n / d for n < 2^31 by a multiplication (Granlund and Montgomery 1994); d in [1, 2^31).
+// n / d for n < 2^31 with a multiplication (Granlund and Montgomery 1994); d in [1, 2^31).
 struct FastDivide {
   uint32_t divisor = 1;
   uint32_t multiplier = 1;
@@ -31,15 +31,15 @@ struct FastDivide {
 
 inline constexpr int kMapThreads = 256;
 
-// A vector's place: its row and the first of its columns.
+// The place of a vector: its row and its first column.
 struct MapPlace {
   uint32_t row;
   uint32_t column;
 };
 
-// Mapping: vectors in row-major order; a block takes kUnroll x 256 neighbours, a thread kUnroll of
-// them 256 apart, all loaded before the first is finished, so that its loads wait together. Bound:
-// memory, what the body moves.
+// Mapping: vectors in row-major order. A block takes kUnroll x 256 consecutive vectors, a thread
+// kUnroll of them 256 apart, which are all loaded before the first is finished, so that their
+// latencies overlap. Bound: memory, what the body moves.
 //
 // Body: `kVector`, `struct Item`, `load(Item&, MapPlace)`, `finish(const Item&, MapPlace)`.
 template <typename Body, int kUnroll>
@@ -63,10 +63,12 @@ __global__ void __launch_bounds__(kMapThreads) map_rows_kernel(const __grid_cons
   }
 }
 
-// width is a multiple of Body::kVector. cudaErrorInvalidValue for 2^31 - 2^12 vectors or more.
+// width must be a multiple of Body::kVector. Returns cudaErrorInvalidValue for 2^31 - 2^12 vectors
+// or more.
 template <typename Body, int kUnroll = 4>
 cudaError_t launch_map_rows(const Body& body, int64_t rows, int64_t width, cudaStream_t stream) {
-  // Enough for 132 multiprocessors of 8 blocks, twice: below it more, shorter blocks finish sooner.
+  // Twice the number that fills 132 multiprocessors with 8 blocks each: with fewer vectors, more
+  // and shorter blocks finish sooner.
   constexpr int64_t kFewVectors = 2112 * kMapThreads;
   constexpr int64_t kMostVectors = (int64_t{1} << 31) - (1 << 12);
   if (rows == 0 || width == 0) return cudaSuccess;
@@ -87,8 +89,7 @@ cudaError_t launch_map_rows(const Body& body, int64_t rows, int64_t width, cudaS
   return cudaGetLastError();
 }
 
-// One long row where every operand's rows follow each other without a gap: then no row has a vector
-// that is cut short.
+// One long row if the rows of every operand are contiguous: then no row ends with a partial vector.
 struct MapExtents {
   int64_t rows;
   int64_t width;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that need a reduction: a group of threads holds a row in registers or walks it, and reduces
-// in a fixed order. A group is 32 lanes (a row a warp, no barrier) or the whole block.
+// Reductions of rows: a group of threads holds a row in registers or iterates over it, and reduces
+// in a fixed order. A group is 32 lanes (one row per warp, no barrier) or the whole block.
 #pragma once
 
 #include "backends/cuda/kernels/thread_groups.cuh"
@@ -12,12 +12,12 @@ struct Sum {
   static constexpr float kNothing = 0.0f;
   __device__ __forceinline__ float operator()(float a, float b) const { return a + b; }
 };
-struct Max {  // fmaxf leaves NaN out
+struct Max {  // fmaxf ignores NaN
   static constexpr float kNothing = -__builtin_huge_valf();
   __device__ __forceinline__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// A butterfly: every lane ends with the same bits.
+// A butterfly reduction: every lane ends with the same bits.
 template <typename Combine>
 __device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
 #pragma unroll
@@ -25,34 +25,34 @@ __device__ __forceinline__ float reduce_lanes(float value, Combine combine) {
   return value;
 }
 
-// As reduce_lanes(x, Max{}) of what is no NaN, in fewer instructions. Floats of one sign lie in the
-// order of their bits as integers, negative ones the other way round.
+// Like reduce_lanes(x, Max{}) for values that are not NaN, with fewer instructions. Non-negative
+// floats have the order of their bits as integers, negative ones the reverse order.
 __device__ __forceinline__ float max_of_lanes(float x) {
   auto ordered = [](int bits) { return bits ^ ((bits >> 31) & 0x7fffffff); };
   return __int_as_float(ordered(max_of_lanes(ordered(__float_as_int(x)))));
 }
 
-// Scratch of a block's reductions, one half for every
-// other of them, so that one barrier each is enough.
+// Scratch for a block's reductions. They alternate between two halves, so that one barrier each is
+// enough.
 struct ReduceScratch {
   float values[2][kLanes];
 };
 
-// kBlock: threads of a block whose groups are 32 lanes.
+// kBlock: threads per block if groups are 32 lanes.
 template <int kGroup, int kBlock = 128>
 struct RowGroup {
   static_assert(kGroup % kLanes == 0 && kGroup <= 1024);
   static constexpr bool kWhole = kGroup > kLanes;  // the group is the block
   static constexpr int kThreads = kWhole ? kGroup : kBlock;
-  static constexpr int kRows = kThreads / kGroup;  // rows of a block
+  static constexpr int kRows = kThreads / kGroup;  // rows per block
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
   static __device__ __forceinline__ int64_t first_row() {
     return static_cast<int64_t>(blockIdx.x) * kRows + static_cast<int>(threadIdx.x) / kGroup;
   }
 
-  // Every thread of the group gets the result. `round` counts the block's reductions from 0. Where
-  // the group is the block, all its threads must come.
+  // Every thread of the group gets the result. `round` counts the block's reductions from 0. If the
+  // group is the block, all its threads must call this.
   template <typename Combine>
   static __device__ __forceinline__ float reduce(float value,
                                                  Combine combine,
@@ -70,9 +70,9 @@ struct RowGroup {
   }
 };
 
-// Groups of more than 32 lanes, several to a block of kBlock threads, each with a barrier of its
-// own: what a block adds up at its end is then of many rows, and blocks are few. All of a block's
-// groups must reduce equally often.
+// Groups of more than 32 lanes, several per block of kBlock threads, each with its own barrier:
+// then a block adds up the results of many rows at its end, and there are few blocks. All groups of
+// a block must reduce equally often.
 template <int kGroup, int kBlock>
 struct PartGroup {
   static_assert(kGroup % kLanes == 0 && kBlock % kGroup == 0 && kBlock <= 1024);
@@ -87,7 +87,7 @@ struct PartGroup {
   static __device__ __forceinline__ int number() { return static_cast<int>(threadIdx.x) / kGroup; }
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % kGroup; }
 
-  // As RowGroup's.
+  // Like RowGroup::reduce.
   template <typename Combine>
   static __device__ __forceinline__ float reduce(float value,
                                                  Combine combine,
@@ -107,15 +107,15 @@ struct PartGroup {
   }
 };
 
-// A group and the vectors that each of its threads holds.
+// A group size and the number of vectors per thread.
 template <int kGroup, int kCount>
 struct RowShape {
   static constexpr int kGroupThreads = kGroup;
   static constexpr int kVectors = kCount;
 };
 
-// Calls launch(RowShape) with the smallest shape that holds a row of `vectors`; false where none
-// does. kWidest is the largest group that the kernel has registers for.
+// Calls launch(RowShape) with the smallest shape that holds a row of `vectors`; returns false if
+// none does. kWidest is the largest group for which the kernel has registers.
 template <int kWidest, typename Launch>
 bool with_row_shape(int64_t vectors, const Launch& launch) {
   if (vectors <= 32)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Choosing tokens: all blocks look for the largest logit; where a slot draws, its last block goes
-// on alone. What stays of a vocabulary is a prefix of its order (larger logits first, of equals the
-// lower id), so that a logit and a count of its equals describe it: no sorting.
+// Chooses tokens. All blocks search for the largest logit; if a slot samples, its last block
+// continues alone. The tokens that remain after a cut are a prefix of the vocabulary ordered by
+// logit (largest first, then by lower id), so a logit and a count of its equals describe them,
+// without sorting.
 #include "backends/cuda/kernels/sample.h"
 
 #include <algorithm>
@@ -14,10 +15,10 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kWarps = kThreads / kLanes;
-constexpr int64_t kBlockLogits = 2048;  // of one block's search
-constexpr int kDigits = 256;            // of a key, 8 bits at a time
+constexpr int64_t kBlockLogits = 2048;  // logits that one block searches
+constexpr int kDigits = 256;            // values of a digit of a key: 8 bits
 
-// Logits in order: NaN below everything, and -0 as 0.
+// An integer key in the order of the logits: NaN below everything, and -0 as 0.
 __device__ __forceinline__ uint32_t key_of(float logit) {
   const float number = logit == logit ? logit + 0.0f : -__builtin_huge_valf();
   const uint32_t bits = __float_as_uint(number == 0.0f ? 0.0f : number);
@@ -27,7 +28,8 @@ __device__ __forceinline__ float logit_of(uint32_t key) {
   return __uint_as_float(key & 0x80000000u ? key & 0x7fffffffu : ~key);
 }
 
-// 24 random bits in [0, 1) that depend on nothing else: base/random.h's uniform_at.
+// 24 random bits in [0, 1) that depend only on the seed and the counter: uniform_at in
+// base/random.h.
 __device__ __forceinline__ float uniform_at(uint32_t seed, uint32_t counter) {
   uint64_t x = (static_cast<uint64_t>(seed) << 32 | counter) + 0x9E3779B97F4A7C15u;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -35,7 +37,7 @@ __device__ __forceinline__ float uniform_at(uint32_t seed, uint32_t counter) {
   return static_cast<float>((x ^ (x >> 31)) >> 40) * 0x1p-24f;
 }
 
-// A slot's logits as the penalty leaves them. `marks` has a bit for each of its recent tokens.
+// A slot's logits after the penalty. `marks` has a bit for each of its recent tokens.
 struct Logits {
   const float* data;
   const uint32_t* marks;
@@ -59,7 +61,8 @@ struct Scratch {
   uint32_t digit;
 };
 
-// A prefix of the order: the ids whose key is above `key`, and of its equals the first `equals`.
+// A prefix of the order: the ids whose key is above `key`, and the first `equals` of those whose
+// key is equal.
 struct Prefix {
   uint32_t key;
   int64_t equals;
@@ -78,7 +81,7 @@ __device__ __forceinline__ uint64_t largest_of_block(uint64_t value, Scratch& s)
   return value;
 }
 
-// The larger key, of equals the lower id.
+// Orders candidates by larger key, then by lower id.
 __device__ __forceinline__ uint64_t candidate(uint32_t key, int64_t id) {
   return static_cast<uint64_t>(key) << 32 | (0xffffffffu - static_cast<uint32_t>(id));
 }
@@ -94,8 +97,9 @@ __device__ void mark_recent(const Sample& p, int64_t slot, uint32_t* marks) {
   __syncthreads();
 }
 
-// Of the first of the order whose weights reach `wanted`: the key and what lies above it. Weights
-// are whole numbers, so that the order of adding them does not matter.
+// The shortest prefix of the order whose weights reach `wanted`: returns its last key, and in
+// `above` the weight of the keys above it. Weights are integers, so the order of additions does not
+// matter.
 template <typename Weight>
 __device__ Prefix first_reaching(const Sample& p,
                                  const Logits& logits,
@@ -138,7 +142,7 @@ __device__ Prefix cut_top_k(const Sample& p, const Logits& logits, int64_t k, Sc
   return kept;
 }
 
-// Relative to the largest, which weighs 1 even where it is infinite.
+// The weight relative to the largest logit, which weighs 1 even if it is infinite.
 __device__ __forceinline__ double weight_of(uint32_t key, double top, double temperature = 1) {
   const double logit = logit_of(key);
   return logit == top ? 1.0 : exp((logit - top) / temperature);
@@ -149,8 +153,8 @@ __device__ __forceinline__ uint64_t mass(uint32_t key, double top) {
   return static_cast<uint64_t>(weight_of(key, top) * 0x1p40 + 0.5);
 }
 
-// How many of the ids with the prefix's key come before thread t's range, and the sum of `weight`
-// over what a thread's range keeps: ids lie in ranges, one a thread, in order.
+// Ids are split into consecutive ranges, one per thread. equals_before counts the ids with the
+// prefix's key before a thread's range.
 struct Range {
   int64_t begin, end;
 };
@@ -171,7 +175,7 @@ __device__ int64_t equals_before(const Logits& logits, Range range, Prefix kept,
   return before;
 }
 
-// Calls visit(id, key) for what a range keeps, in order, until it returns false.
+// Calls visit(id, key) for the kept ids of a range in order, until it returns false.
 template <typename Visit>
 __device__ __forceinline__ void visit_kept(const Logits& logits,
                                            Range range,
@@ -214,14 +218,14 @@ __device__ Prefix cut_top_p(const Sample& p,
   uint64_t above = 0;
   Prefix cut = first_reaching(
       p, logits, wanted, [&](uint32_t key) { return mass(key, top); }, s, above);
-  if (cut.key < kept.key) return kept;  // rounding: all of it
+  if (cut.key < kept.key) return kept;  // due to rounding: keep everything
   const uint64_t each = max(mass(cut.key, top), uint64_t{1});
   cut.equals = static_cast<int64_t>((wanted - above + each - 1) / each);
   if (cut.key == kept.key) cut.equals = min(cut.equals, kept.equals);
   return cut;
 }
 
-// Draws one of what is kept with weights exp(logit / temperature), walking by id.
+// Draws one of the kept ids with weights exp(logit / temperature), in the order of ids.
 __device__ int64_t draw(const Sample& p,
                         const Logits& logits,
                         Range range,
@@ -254,7 +258,8 @@ __device__ int64_t draw(const Sample& p,
   }
   if (threadIdx.x == 0) s.chosen = 0;
   __syncthreads();
-  // The first id that passes the number; where rounding leaves none, the last that is kept.
+  // The first id at which the sum exceeds the number; if rounding leaves none, the last id that is
+  // kept.
   uint64_t found = 0;
   if (before + own > number * sum || last + 1 == static_cast<int64_t>(latest)) {
     double walked = before;
@@ -291,8 +296,8 @@ __device__ int64_t choose(const Sample& p,
   return draw(p, logits, range, kept, top_key, settings, static_cast<double>(number), s);
 }
 
-// Mapping: a block for kBlockLogits of a slot (x) and a slot (y). Bound: L2, the logits once where
-// a slot is greedy; else its last block reads them up to a dozen times.
+// Mapping: one block per kBlockLogits of a slot (x) and per slot (y). Bound: L2, the logits once if
+// a slot is greedy; otherwise its last block reads them up to a dozen times.
 __global__ void __launch_bounds__(kThreads)
     sample_kernel(const __grid_constant__ Ticketed<Sample> p) {
   extern __shared__ uint32_t marks[];

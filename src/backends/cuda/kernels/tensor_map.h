@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's function that describes a tensor to the
-// copy engine, found at run time. Not the descriptions.
+// The driver's function that encodes a tensor map for the copy engine (TMA), found at run time.
+// Callers fill in the maps.
 #pragma once
 
 #include <cuda.h>
@@ -8,7 +8,7 @@
 
 namespace ridge::backends::cuda {
 
-// Null where the driver has none.
+// Null if the driver does not have it.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
   static const auto encoder = [] {
     void* function = nullptr;

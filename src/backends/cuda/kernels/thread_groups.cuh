@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What differs between CUDA and HIP where threads wait for each other or agree on something: beside
-// gpu_dialect.cuh, which more kernels need.
+// Synchronization and reductions among threads that differ between CUDA and HIP. gpu_dialect.cuh
+// has what more kernels need.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -18,13 +18,14 @@ __device__ __forceinline__ int max_of_lanes(int value) {
   return value;
 }
 #else
-// A barrier of part of a block: `threads` in whole warps, `part` in [0, 15) names them. All parts
-// must come equally often, since elsewhere it is the block's.
+// A barrier for part of a block: `threads` must be a multiple of the warp size, and `part` in [0,
+// 15) identifies the part. All parts must call it equally often, because on HIP it is the block's
+// barrier.
 __device__ __forceinline__ void sync_threads_of(int part, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(part + 1), "r"(threads) : "memory");
 }
-// What this thread wrote, and saw written, comes before what it writes from here on.
-// __threadfence() is in order with all other fences of the GPU as well, and slower.
+// Orders this thread's earlier writes, and the writes that it has observed, before its later ones.
+// __threadfence() is also ordered with all other fences of the GPU, and slower.
 __device__ __forceinline__ void fence_device() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 __device__ __forceinline__ int max_of_lanes(int value) {
   return __reduce_max_sync(0xffffffffu, value);

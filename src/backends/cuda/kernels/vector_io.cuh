@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vectors of elements as memory holds them, and as floats: loads and stores of up to 16 bytes an
-// instruction. Which vectors an operand's address allows is asked on the host.
+// Vectors of elements as stored in memory, and as floats: loads and stores of up to 16 bytes per
+// instruction. The host checks which vectors an operand's alignment allows.
 #pragma once
 
 #include <type_traits>
@@ -14,8 +14,8 @@ namespace ridge::backends::cuda {
 template <typename T>
 inline constexpr int kVectorOf = 16 / static_cast<int>(sizeof(T));
 
-// kCount neighbours of type T (float, uint16_t as bf16):
-// loaded and stored in words of 16 bytes, or fewer.
+// kCount consecutive elements of type T (float, uint16_t as bf16), loaded and stored in words of 16
+// bytes or fewer.
 template <typename T, int kCount>
 struct Packed {
   static constexpr int kBytes = kCount * static_cast<int>(sizeof(T));
@@ -86,7 +86,7 @@ __device__ __forceinline__ void unpack(const Packed<T, kCount>& vector, float (&
   }
 }
 
-// NaN is left out.
+// NaN is ignored.
 template <typename T, int kCount, int kVectors>
 __device__ __forceinline__ float max_element(const Packed<T, kCount> (&vectors)[kVectors]) {
   constexpr int kBits = Packed<T, kCount>::kBytes / 4;
@@ -147,14 +147,14 @@ __device__ __forceinline__ void store_floats(T* p, const float (&values)[kCount]
   store_packed(p, pack<T, kCount>(values));
 }
 
-// True where vectors of kCount elements (of at most 16
-// bytes an access) may start at every multiple of kCount.
+// Whether vectors of kCount elements (with at most 16 bytes per access) may start at every multiple
+// of kCount.
 template <int kCount, typename T>
 bool takes_vectors(const T* data) {
   constexpr uintptr_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;
   return reinterpret_cast<uintptr_t>(data) % kBytes == 0;
 }
-// Of each row. An absent operand takes any.
+// The same for each row. An absent operand supports any vectors.
 template <int kCount, typename T>
 bool takes_vectors(const StridedRows<T>& rows) {
   constexpr int64_t kBytes = kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16;

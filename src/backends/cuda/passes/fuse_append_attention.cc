@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // fuse_append_attention: a rope_append and the attention over the cache that it appends to become
-// one kernel, where nothing else reads what passes between them. Where the target has it.
+// one kernel, if nothing else reads the values between them and the target has that kernel.
 #include <array>
 
 #include "backends/cuda/passes/passes.h"
@@ -39,22 +39,14 @@ void replace_both(Rewriter& rewriter, const Match& match) {
                        passes::append(rewriter, append_attention_of(match)));
 }
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_fuse_append_attention(const Graph& graph, passes::PassContext& context) {
   auto runs = [&](const Match& match) {
     return passes::runs_on_target(context, graph, append_attention_of(match));
   };
   return rewrite(graph, context.ops,
                  std::array{RewriteRule{attention_behind_append(), runs, replace_both, "q"}});
 }
-
-}  // namespace
-
-constinit const passes::Pass fuse_append_attention_pass{
-    "fuse_append_attention",
-    passes::Stage::kStep,
-    passes::Serves::kInference,
-    "rotate heads, append to the KV cache and attend in one kernel",
-    "",
-    run};
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_rope_append: between a merged projection and an attention over a cache one kernel norms and
-// rotates heads, lays out q, and writes keys and values into their cells. Where the target has it.
+// fuse_rope_append: between a merged projection and an attention over a KV cache, one kernel norms
+// and rotates heads, lays out q, and writes keys and values into their cells. It applies only if
+// the target has that kernel.
 #include <array>
 #include <string>
 
@@ -15,7 +16,7 @@ namespace {
 
 Pattern past_reshapes(Pattern behind) { return past({&ops::reshape_op()}, std::move(behind)); }
 
-// Heads of the merged projection that are rotated by a rope of their own, perhaps normed before.
+// Heads of the merged projection that a separate rope rotates, perhaps after a norm.
 Pattern rotated_alone(const std::string& name) {
   Pattern columns = past_reshapes(passes::columns_of(any("merged"), name));
   Pattern normed = node_of(ops::rms_norm_op(), {columns, any(name + "_weight")});
@@ -24,13 +25,13 @@ Pattern rotated_alone(const std::string& name) {
   return past_reshapes(std::move(rope).as(name + "_rope"));
 }
 
-// q, k and v of a merged projection, q and k rotated one by one.
+// q, k and v of a merged projection, where q and k are rotated separately.
 Pattern attention_on_rotated() {
   return passes::cached_attention_of(rotated_alone("q").as("q"), rotated_alone("k"),
                                      past_reshapes(passes::columns_of(any("merged"), "v")));
 }
 
-// All of the merged projection rotated by one kernel.
+// q, k and v of a merged projection that one kernel rotates.
 Pattern attention_on_rotated_together() {
   Pattern rope = node_of(ops::rope_qkv_op(), {any("merged"), any("cos"), any("sin")});
   auto part = [&](const std::string& name) {
@@ -73,7 +74,9 @@ void replace_append(Rewriter& rewriter, const Match& match) {
                        passes::append(rewriter, rope_append_of(match)));
 }
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_fuse_rope_append(const Graph& graph, passes::PassContext& context) {
   auto holds = [&](const Match& match) {
     return are_alike(match) && passes::runs_on_target(context, graph, rope_append_of(match));
   };
@@ -82,15 +85,5 @@ Graph run(const Graph& graph, passes::PassContext& context) {
       RewriteRule{attention_on_rotated_together(), holds, replace_append, "append"}};
   return rewrite(graph, context.ops, rules);
 }
-
-}  // namespace
-
-constinit const passes::Pass fuse_rope_append_pass{
-    "fuse_rope_append",
-    passes::Stage::kStep,
-    passes::Serves::kInference,
-    "norm and rotate heads and append them to the KV cache in one kernel",
-    "",
-    run};
 
 }  // namespace ridge::backends::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// fuse_row_products: GEMMs of a few rows take in the norm before them, with the sum that it norms,
-// and the gated activation or the residual sum behind them, so that a step of a few tokens is few
-// kernels. Where the target has it. What is left without readers falls away.
+// fuse_row_products: a GEMM of a few rows takes in the norm before it, with the sum that it norms,
+// and the gated activation or the residual sum after it, so that a step of a few tokens needs few
+// kernels. It applies only if the target has that kernel. Nodes that lose all their readers are
+// removed.
 #include <array>
 
 #include "backends/cuda/passes/passes.h"
@@ -14,7 +15,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// --- What is looked for. ---
+// --- Patterns. ---
 
 // The kernel reads activations and weights of one type.
 bool is_row_product(const Graph& graph, const Node& matmul) {
@@ -28,8 +29,8 @@ Pattern product_of(Pattern x) {
       .as("product");
 }
 
-// A norm that the product alone reads, and as much before it as goes with it: a sum of which one
-// part is normed, any sum, none.
+// A norm that only the product reads, together with what comes before it: a sum of which one part
+// is normed, any other sum, or no sum.
 Pattern normed_product() {
   auto normed = [](Pattern norm) { return product_of(std::move(norm).as("normed").once()); };
   auto normed_sum = [&](Pattern x, Pattern y) {
@@ -45,14 +46,14 @@ Pattern normed_product() {
 
 Pattern product() { return either({normed_product(), product_of(any("x"))}); }
 
-// Gate and up are the halves of one product.
+// A gated activation whose gate and up are the halves of one product.
 Pattern gated() {
   return node_of(ops::glu_op(), {node_of(ops::slice_op(), {product()}).as("gate"),
                                  node_of(ops::slice_op(), {any("product")}).as("up")});
 }
 
-// A sum of a product that nothing else reads and of something that was there before it, perhaps
-// normed after it: by the next product, or alone.
+// The sum of a product that nothing else reads and an earlier value. A norm may follow, fused with
+// the sum.
 Pattern residual_sum() {
   Pattern added = product().once(), residual = any("residual");
   return either({node_of(ops::pointwise_op(Pointwise::kAdd), {residual, added}),
@@ -60,12 +61,13 @@ Pattern residual_sum() {
                  node_of(ops::add_rms_norm_op(), {added, residual, any("next_norm")})});
 }
 
-// --- What it becomes. ---
+// --- Replacements. ---
 
 passes::NewNode row_product_of(const Match& match) {
   passes::NewNode made{"row_product", {}};
   made.attrs.set("dtype", match.node("product").attrs.text("dtype"));
-  // Of a sum that is only normed here the product reads what it left.
+  // If the pattern captured only the norm of a sum, the product reads the sum that add_rms_norm
+  // stores.
   made.inputs = {match.has("x") ? match.value("x") : match.node("normed").outputs[0],
                  match.value("weight")};
   if (match.has("normed")) {
@@ -87,7 +89,7 @@ passes::NewNode row_product_of(const Match& match) {
   return made;
 }
 
-// One kernel norms twice with the same constants.
+// The kernel norms twice with the same constants.
 bool are_normed_alike(const Match& match) {
   if (!match.has("delta")) return true;
   const Attrs &sum = match.node("normed").attrs, &delta = match.node("delta_normed").attrs;
@@ -109,7 +111,8 @@ bool is_residual(const Match& match) {
          graph.type(match.value("residual")) == graph.type(match.root().outputs[0]);
 }
 
-// The root's first output is the product; a sum that was made on the way has its readers too.
+// The first output replaces the root. A sum that the kernel makes on the way replaces the old sum
+// for its other readers.
 ValueId replace_root(Rewriter& rewriter, const Match& match) {
   auto derive = rewriter.builder().derive(match.from(), match.root().scope, match.root().phase);
   std::vector<ValueId> made = passes::append(rewriter, row_product_of(match));
@@ -129,7 +132,9 @@ void replace_residual_sum(Rewriter& rewriter, const Match& match) {
   rewriter.replace_all(std::array{sum.outputs[1], sum.outputs[2]}, normed);
 }
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_fuse_row_products(const Graph& graph, passes::PassContext& context) {
   auto where = [&](bool (*also)(const Match&)) {
     return [&, also](const Match& match) {
       if (!are_normed_alike(match) || (also != nullptr && !also(match))) return false;
@@ -143,15 +148,5 @@ Graph run(const Graph& graph, passes::PassContext& context) {
   };
   return rewrite(graph, context.ops, rules);
 }
-
-}  // namespace
-
-constinit const passes::Pass fuse_row_products_pass{
-    "fuse_row_products",
-    passes::Stage::kStep,
-    passes::Serves::kInference,
-    "fuse norms, gates and residual adds into GEMMs of a few rows",
-    "",
-    run};
 
 }  // namespace ridge::backends::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What passes on GEMMs ask of a GPU beyond plan::Target: the backend answers, which knows its
-// device. A target that does not, such as a plan's, has neither.
+// Queries of the passes on GEMMs that go beyond plan::Target. The CUDA backend implements them,
+// since it knows its device. Other targets, such as a plan's, do not implement them.
 #pragma once
 
 #include "plan/target.h"
@@ -10,14 +10,14 @@ namespace ridge::backends::cuda {
 class GemmChoices {
  public:
   virtual ~GemmChoices() = default;
-  // Whether a native kernel computes the matmul, where one of a library would too.
+  // Whether a native kernel can compute the matmul instead of the library's.
   virtual bool has_native_gemm(const Call& matmul) const = 0;
-  // The operand, a matrix, that the matmul reads across the depth and that is worth transposing;
-  // -1: neither.
+  // The operand, 0 or 1, that is a matrix, is strided along the depth (K) and is worth transposing;
+  // -1 if neither is.
   virtual int transposed_operand(const Call& matmul) const = 0;
 };
 
-// The target's answers, or null.
+// The target's GemmChoices, or null.
 inline const GemmChoices* gemm_choices(const plan::Target& target) {
   return dynamic_cast<const GemmChoices*>(&target);
 }

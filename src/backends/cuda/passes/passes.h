@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes that only GPUs need. They are there without CUDA too: a plan for a GPU runs them.
+// The passes that only GPUs need. They are compiled without CUDA too, since a plan for a GPU runs
+// them.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transpose_operands: a GEMM that reads both operands across the depth, as a weight's gradient does,
-// gets one of them transposed, where the GPU gains more by that than it takes.
+// transpose_operands: if both operands of a GEMM are strided along the depth (K), as in a weight's
+// gradient, one of them is transposed first, where that saves the GPU more time than it costs.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -50,8 +50,9 @@ class OperandTransposer {
     int operand;
   };
 
-  // The operand of the next product, and in the same launch that of the one after it if it is
-  // there: not more, since what is transposed is kept until its product.
+  // Transposes the operand of the next product and, in the same launch, that of the product after
+  // it if it is already computed. Not more than two, since a transposed matrix is kept until its
+  // product.
   void transpose(Rewriter& rewriter, NodeId id) {
     constexpr size_t kTogether = 2;
     std::vector<ValueId> matrices;
@@ -75,19 +76,11 @@ class OperandTransposer {
   std::map<ValueId, ValueId> transposed_;
 };
 
-Graph run(const Graph& graph, passes::PassContext& context) {
+}  // namespace
+
+Graph run_transpose_operands(const Graph& graph, passes::PassContext& context) {
   OperandTransposer transposer(graph, gemm_choices(context.target));
   return Rewriter(graph, context.ops).run(std::ref(transposer));
 }
-
-}  // namespace
-
-constinit const passes::Pass transpose_operands_pass{
-    "transpose_operands",
-    passes::Stage::kStep,
-    passes::Serves::kTraining,
-    "transpose an operand of a GEMM if that saves more time than it costs",
-    "more bytes and one more launch for less time",
-    run};
 
 }  // namespace ridge::backends::cuda

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// One token and one KV head at a time (a prompt's tokens go to cached_attention_chunk.cc): the G
-// query heads of a KV head share each key and value that is loaded. A token's keys are walked in
-// parts of 256, whose results join in order: so threads may share a token's keys, and the bits are
-// the same whether they do or not.
+// Attention over a KV cache, one token and one KV head at a time (a prompt's tokens go to
+// cached_attention_chunk.cc). The G query heads of a KV head share each key and value that is
+// loaded. A token's keys are processed in parts of 256, whose results are joined in order. Threads
+// may therefore share a token's keys, and the bits are the same whether they do or not.
 #include "backends/cpu/kernels/cache/cached_attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,15 +20,15 @@
 #include "backends/cpu/kernels/vector_math-inl.h"
 #include "base/bf16.h"
 
-// Not per target, so behind a guard of its own.
+// Compiled once, not per target, so it has its own guard.
 #ifndef RIDGE_CPU_CACHED_ATTENTION_PART_
 #define RIDGE_CPU_CACHED_ATTENTION_PART_
 namespace ridge::backends::cpu {
 
-// Query heads that go through the keys together: their accumulators stay in registers.
+// Query heads that read the keys together: their accumulators stay in registers.
 inline constexpr int64_t kHeads = 4;
-// What a part leaves of a head: the sum of p v [E], its
-// largest score, and the sum of p relative to that.
+// The result of a part for one head: the sum of p v [E], the largest score, and the sum of p
+// relative to that score.
 inline int64_t part_floats(int64_t head_size) { return head_size + 2; }
 
 inline constexpr int64_t kFetchingTokens = 16;
@@ -42,7 +42,7 @@ struct AttentionTask {
   float* made = nullptr;    // [parts, G, part_floats]
 };
 
-// One row of the matrix of scores. `scratch` has room for it and for the sums of one head.
+// One row of the matrix of scores. `scratch` holds the row and the sums of one head.
 struct ScoresRow {
   int64_t token;
   int64_t head;
@@ -61,9 +61,9 @@ HWY_INLINE void fetch_row(const T* row, int64_t size) {
     prefetch_to_l2(reinterpret_cast<const char*>(row) + line);
 }
 
-// scores[g][index + j] = q[g] . k[j] for the keys of a run; scores are `stride` apart. With
-// `values`, memory is asked for later keys and for the values that follow: heads lie too far apart
-// for the hardware to see it.
+// scores[g][index + j] = q[g] . k[j] for the keys of a run; rows of scores are `stride` apart. If
+// `values` is given, later keys and the values that follow are prefetched: the hardware prefetcher
+// does not detect the pattern, since heads lie too far apart.
 template <int kCount, typename T>
 HWY_INLINE void score_run(const T* const* q,
                           const Cache<const T>& keys,
@@ -116,7 +116,7 @@ HWY_INLINE void mix_run(const float* p,
   });
 }
 
-// Turns scores x into e^(scale (x - top)), top the largest; returns their sum.
+// Replaces scores x by e^(scale (x - top)), where top is the largest score. Returns their sum.
 HWY_INLINE float weigh_row(float* x, int64_t count, float scale, float* top) {
   const F32 d;
   const V32 none = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -144,8 +144,8 @@ HWY_INLINE void zero_row(int64_t count, T* to) {
   for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, hn::Zero(F32()), to + i); });
 }
 
-// kCount query heads from `head` on, all of one KV head,
-// over a part of the keys; `made` is [kCount, part_floats].
+// kCount query heads from `head` on, all of one KV head, over one part of the keys; `made` is
+// [kCount, part_floats].
 template <int kCount, typename T>
 HWY_INLINE void attend(const CachedAttention<T>& call,
                        int64_t token,
@@ -157,7 +157,7 @@ HWY_INLINE void attend(const CachedAttention<T>& call,
   const int64_t kv_head = head / (call.heads / call.keys.kv_heads);
   const T* q[kCount];
   for (int g = 0; g < kCount; ++g) q[g] = call.q.head(token, head + g);
-  // Where many tokens see the same keys, they are in a cache.
+  // If many tokens attend to the same keys, the keys are in cache already.
   const Cache<const T>* fetched = call.cells.tokens <= kFetchingTokens ? &call.values : nullptr;
   for_each_run(call.cells, slot, seen.first, seen.count, [&](const CellRun& run) HWY_ATTR {
     score_run<kCount>(q, call.keys, fetched, kv_head, run, scores, kPartKeys);
@@ -172,7 +172,7 @@ HWY_INLINE void attend(const CachedAttention<T>& call,
   });
 }
 
-// All query heads of a KV head: `made` is [G, part_floats].
+// All query heads of a KV head; `made` is [G, part_floats].
 template <typename T>
 HWY_INLINE void attend_part(const CachedAttention<T>& call,
                             int64_t token,
@@ -200,7 +200,7 @@ HWY_INLINE void attend_part(const CachedAttention<T>& call,
   }
 }
 
-// Joins what the next part left to what those before it did.
+// Joins the result of the next part to the result of the parts before it.
 template <typename T>
 HWY_INLINE void join_part(const CachedAttention<T>& call, const float* next, float* made) {
   const F32 d;
@@ -232,7 +232,7 @@ HWY_INLINE void finish_group(const CachedAttention<T>& call,
   }
 }
 
-// One token by one thread; `made` has room for two parts.
+// Computes one token on one thread; `made` has room for two parts.
 template <typename T>
 HWY_INLINE void attend_group(const CachedAttention<T>& call,
                              int64_t token,
@@ -291,8 +291,7 @@ HWY_INLINE void mix_columns(const CachedMix<T>& call, const ScoresRow& row) {
 }
 RIDGE_TYPED_TARGETS(mix_columns, CachedMix, const ScoresRow&)
 
-// What a thread does for one token and KV head: all
-// parts, one part, or the joining of parts done before.
+// A thread's work for one token and KV head: all parts, one part, or joining parts computed before.
 template <typename T>
 HWY_INLINE void run_task(const CachedAttention<T>& call, const AttentionTask& task) {
   const int64_t floats = call.heads / call.keys.kv_heads * part_floats(call.keys.head_size);
@@ -322,12 +321,12 @@ RIDGE_TYPED_DISPATCH(run_row, mix_columns, CachedMix, const ScoresRow&)
 
 namespace {
 
-// Scratch of one thread, in whole cache lines: a row of scores, and the sums of one head.
+// Scratch of one thread, in whole cache lines: a row of scores and the sums of one head.
 int64_t scratch_floats(int64_t columns, int64_t head_size) {
   return (columns + head_size + 15) / 16 * 16;
 }
 
-// A step of attention over all tokens and heads, on the keys or the values of `cache`.
+// One step of attention over all tokens and heads, on the keys or the values of `cache`.
 template <typename T, template <typename> typename Step>
 void run_rows(const Step<T>& call, const Cache<const T>& cache) {
   const int64_t tasks = call.cells.tokens * call.heads;
@@ -339,8 +338,8 @@ void run_rows(const Step<T>& call, const Cache<const T>& cache) {
   });
 }
 
-// The workspace of cached_attention. Each thread has scores and the sums of two parts; where there
-// are so few tokens that threads share one's keys, the sums of all parts follow.
+// The workspace of cached_attention. Each thread has scores and the sums of two parts. If there are
+// so few tokens that threads share a token's keys, the sums of all parts follow.
 struct AttentionWorkspace {
   AttentionWorkspace(int64_t tokens,
                      int64_t heads,
@@ -359,9 +358,9 @@ struct AttentionWorkspace {
 
   int64_t tasks;  // tokens and KV heads
   int64_t threads;
-  int64_t part;    // floats of a part's sums
-  int64_t thread;  // floats of a thread
-  int64_t parts;   // of a task at most
+  int64_t part;    // floats of one part's sums
+  int64_t thread;  // floats of one thread
+  int64_t parts;   // at most, per task
 };
 
 template <typename T>
@@ -369,7 +368,7 @@ AttentionWorkspace workspace_of(const CachedAttention<T>& c) {
   return {c.cells.tokens, c.heads, c.keys.kv_heads, c.keys.head_size, c.most_keys()};
 }
 
-// Of the keys that there are, not of those that there may be.
+// Bytes of the keys and values that are attended to, not of all that the cache can hold.
 template <typename T>
 int64_t bytes_read(const CachedAttention<T>& call) {
   int64_t keys = 0;
@@ -377,8 +376,8 @@ int64_t bytes_read(const CachedAttention<T>& call) {
   return bytes_of<T>(2 * keys * call.keys.kv_heads * call.keys.head_size);
 }
 
-// Keys and values come from memory, 7 GB/s of it to a thread by itself (two cores of an AMD EPYC):
-// a team shares them from 16 KiB on, which take 2 us.
+// Keys and values come from memory at 7 GB/s for one thread by itself (two cores of an AMD EPYC). A
+// team shares them from 16 KiB on, which take 2 us.
 template <typename T>
 int64_t threads_for(const CachedAttention<T>& call, const AttentionWorkspace& w) {
   constexpr int64_t kSharedBytes = 16 << 10;
@@ -388,7 +387,7 @@ int64_t threads_for(const CachedAttention<T>& call, const AttentionWorkspace& w)
                                                           : parts_for(bytes);
 }
 
-// Neighbours go to different threads: later tokens see more keys.
+// Neighboring tasks go to different threads, since later tokens attend to more keys.
 template <typename T>
 void attend_by_tokens(const CachedAttention<T>& call, const AttentionWorkspace& w) {
   const int64_t threads = threads_for(call, w), heads = call.keys.kv_heads;
@@ -445,7 +444,7 @@ void attend_alone(const CachedAttention<T>& call) {
     attend_by_tokens(call, w);
 }
 
-// Tokens from n on that continue each other: a part of a prompt.
+// The number of tokens from n on that are consecutive in one sequence: a part of a prompt.
 int64_t chunk_at(const CacheCells& cells, int64_t n) {
   if (cells.positions[n] < 0) return 1;
   int64_t count = 1;
@@ -458,7 +457,7 @@ int64_t chunk_at(const CacheCells& cells, int64_t n) {
 template <typename T>
 void cached_attention(const CachedAttention<T>& call) {
   if (!takes_chunks(call.cells.tokens, call.keys.head_size)) return attend_alone(call);
-  int64_t alone = 0;  // the first token not yet attended
+  int64_t alone = 0;  // the first token not yet computed
   for (int64_t n = 0; n < call.cells.tokens;) {
     const int64_t count = chunk_at(call.cells, n);
     if (count >= kChunkTokens) {
@@ -485,7 +484,7 @@ void cached_mix(const CachedMix<T>& call) {
 }
 RIDGE_TYPED_INSTANCES(void, cached_mix, CachedMix)
 
-// Which cells a token sees: those of the last `seen` positions, around the ring.
+// Masks all cells but those of the last `seen` positions, around the ring.
 template <typename T>
 void cached_mask(const CachedMask<T>& call) {
   T none;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of N tokens, of any mix of sequences, over the cells of
-// their slots' caches: in one kernel, or as the separate steps of
-// an eager framework. T is float or uint16_t (bf16); sums are fp32.
+// Attention of N tokens, of any mix of sequences, over the cells of their slots' caches: in one
+// kernel, or as the separate steps of an eager framework. T is float or uint16_t (bf16); sums are
+// fp32.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace ridge::backends::cpu {
 
-// A part of the keys that a token sees: positions first .. first + count - 1.
+// A part of the keys that a token attends to: positions first .. first + count - 1.
 struct PartKeys {
   int64_t first = 0;
   int64_t count = 0;
 };
-// 256 keys and values of 64 columns in fp32 take 128
-// KiB: longer to read than a thread takes to begin.
+// 256 keys and values of 64 columns in fp32 are 128 KiB, which take longer to read than a thread
+// takes to start.
 inline constexpr int64_t kPartKeys = 256;
 
 template <typename T>
@@ -25,7 +25,7 @@ struct CachedAttention {
   CacheCells cells;
   int64_t heads = 0;    // H, a multiple of K
   int64_t window = 0;   // 0: none
-  int64_t columns = 0;  // C: cells that may hold anything
+  int64_t columns = 0;  // C: cells that may be in use
   float scale = 1;
   TokenHeads<const T> q;  // [N, H, E]
   Cache<const T> keys;
@@ -33,7 +33,7 @@ struct CachedAttention {
   TokenHeads<T> o;  // [N, H, E]
   float* workspace = nullptr;
 
-  // The same for `count` tokens from `first` on.
+  // The same call for `count` tokens from `first` on.
   CachedAttention part_of_tokens(int64_t first, int64_t count) const {
     CachedAttention part = *this;
     part.cells.tokens = count;
@@ -43,9 +43,9 @@ struct CachedAttention {
     part.o.data += first * o.token_stride;
     return part;
   }
-  // Keys that a token sees at most.
+  // The most keys that a token attends to.
   int64_t most_keys() const { return window > 0 && window < columns ? window : columns; }
-  // Keys that token n sees; none for padding.
+  // The number of keys that token n attends to; 0 for padding.
   int64_t seen(int64_t n) const {
     const int64_t reach = window > 0 && window < cells.ring() ? window : cells.ring();
     return cells.positions[n] + 1 < reach ? cells.positions[n] + 1 : reach;
@@ -62,13 +62,13 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t kv_heads,
                                          int64_t head_size,
                                          int64_t most_keys);
-int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // and of cached_mix
+int64_t cached_scores_workspace_bytes(int64_t head_size, int64_t columns);  // also for cached_mix
 
 // o[n] = softmax(scale q[n] k^T) v over the keys at n's position and before, or within the window;
-// 0 for padding. The same bits for any thread count and whatever else is in the call, but for a
-// token among at least kChunkTokens of its sequence that continue each other, which go through
-// tiles of keys: it has the same bits in any such chunk. Bound: in decode memory, the keys and
-// values seen once; of a prompt FMA.
+// 0 for padding. The bits do not depend on the thread count or on the other tokens of the call,
+// with one exception: at least kChunkTokens consecutive tokens of a sequence are computed in tiles
+// of keys. A token has the same bits in any such chunk. Bound: in decode memory, each key and value
+// read once; for a prompt FMA.
 template <typename T>
 void cached_attention(const CachedAttention<T>& call);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention over a cache: queries of a prompt stay, tiles of 64 keys and values pass by.
+// Flash attention over a KV cache: the queries of a prompt stay in cache while tiles of 64 keys and
+// values are streamed.
 //
-// Mapping: a unit is one KV head with up to 4 of its query heads and at most 64 tokens; tiles of
-// keys begin at multiples of 64 positions, so that a token's sums have one order in whatever chunk
-// it comes. Bound: FMA, at E = 64 two thirds of it (flash_attention/forward.cc).
+// Mapping: a unit is one KV head with up to 4 of its query heads and at most 64 tokens. Tiles of
+// keys begin at multiples of 64 positions, so that a token's sums have the same order in every
+// chunk that contains it. Bound: FMA, at E = 64 two thirds of it (flash_attention/forward.cc).
 #include "backends/cpu/kernels/cache/cached_attention_chunk.h"
 
 #include <omp.h>
@@ -16,7 +17,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/cache/cached_attention_chunk.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h:
+// These must follow foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -30,7 +31,7 @@ namespace {
 struct ChunkShape : HeadPasses {
   ChunkShape(int64_t heads, int64_t kv_heads, int64_t tokens, int64_t threads)
       : HeadPasses(heads, kv_heads), groups(kv_heads * passes) {
-    // Units for every thread: each packs the keys and values that it sees once more.
+    // Enough units for all threads; each unit packs again the keys and values that it attends to.
     while (query_tile > kScoreBlock && groups * ceil_div(tokens, query_tile) < 4 * threads)
       query_tile /= 2;
   }
@@ -39,7 +40,7 @@ struct ChunkShape : HeadPasses {
   int64_t query_tile = kQueryTile;
 };
 
-// What a thread does at once: some tokens' queries for heads of one KV head.
+// A thread's unit of work: the queries of some tokens for heads of one KV head.
 struct ChunkUnit {
   TileRange tokens;
   int64_t kv_head;
@@ -55,8 +56,9 @@ struct ChunkUnit {
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// One head's queries against a tile of `keys` keys and values from position `key` on. Where all
-// see all of it, at once; else in strips of 16, each with the blocks that any of its rows sees.
+// One head's queries against a tile of `keys` keys and values from position `key` on. If all
+// queries attend to the whole tile, it is computed at once; else in strips of 16 queries, each with
+// the blocks that any of its rows attends to.
 template <typename T>
 HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
                               TileRange tokens,
@@ -81,7 +83,8 @@ HWY_NOINLINE void attend_keys(const CachedAttention<T>& call,
   }
 }
 
-// Keys and values of positions key .. key + keys - 1 into scratch, zeros up to whole blocks.
+// Packs keys and values of positions key .. key + keys - 1 into scratch, with zeros up to whole
+// blocks.
 template <typename T>
 HWY_INLINE void pack_keys(const CachedAttention<T>& call,
                           int64_t kv_head,
@@ -148,7 +151,8 @@ int64_t chunk_workspace_floats(int64_t heads, int64_t kv_heads, int64_t head_siz
 }
 
 RIDGE_TYPED_DISPATCH(run_unit, attend_unit, CachedAttention, const ChunkUnit&)
-// Threads go there and back in rounds, since later tokens see more keys.
+// Threads take units in alternating order from round to round, since later tokens attend to more
+// keys.
 template <typename T>
 void attend_chunk(const CachedAttention<T>& call) {
   const int64_t threads = omp_get_max_threads(), tokens = call.cells.tokens;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies of whole heads. Heads are split over threads, so that tokens that share a cell are written
-// in their order.
+// Copies whole heads into the cache. Heads are split over threads, so that tokens that share a cell
+// are written in order.
 #include "backends/cpu/kernels/cache/kv_cache.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cells of a KV cache on CPUs, and writing tokens there; backends/kernels/kv_cache.h says where
-// positions lie. Not attention: that is cached_attention.h.
+// The cells of a KV cache on CPUs, and writing tokens to them. backends/kernels/kv_cache.h defines
+// where positions lie; cached_attention.h has attention.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace ridge::backends::cpu {
 
-// Cells of one slot that lie one after the other in one block.
+// Consecutive cells of one slot in one block.
 struct CellRun {
   int64_t row;    // of the cache
-  int64_t index;  // of the first, among all cells walked
+  int64_t index;  // index of the first cell among all cells walked
   int64_t count;
 };
 
@@ -34,16 +34,16 @@ inline void for_each_run(const CacheCells& cells,
   }
 }
 
-// What is out of range, before anything is written.
+// The first index that is out of range. It is found before anything is written.
 struct CacheFault {
   enum Kind { kNone, kPosition, kSlot, kBlock } kind = kNone;
-  int64_t index = 0;  // the token, or the entry of the table
+  int64_t index = 0;  // the token, or the entry of the block table
 };
-// Positions from -1 to the most; slots of tokens
-// that are not padding; every entry of the table.
+// Checks that positions are from -1 to most_position, the slots of tokens that are not padding, and
+// every entry of the block table.
 CacheFault check_cells(const CacheCells& cells);
 
-// In the order of the tokens; the cells must be checked. Bound: memory, 4 N K E sizeof(T).
+// Writes tokens in their order; check_cells must have passed. Bound: memory, 4 N K E sizeof(T).
 template <typename T>
 void kv_append(const KvAppend<T>& call);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided copies: runs, repeated elements, transpositions in tiles, and a scalar loop for the rest.
+// Strided copies: runs, repeated elements, transpositions in tiles, and a scalar loop for other
+// layouts.
 #include "backends/cpu/kernels/copy/copy.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -22,15 +23,15 @@
 #define RIDGE_CPU_COPY_UNITS_
 namespace ridge::backends::cpu {
 
-// Elements of a run that one unit of work copies: 16 Ki, so a long run is cut for the threads.
+// Elements of a run in one unit of work: 16 Ki, so that a long run is split among threads.
 inline constexpr int64_t kRunPiece = 16 << 10;
 // Rows and columns of a transposed tile: two whole cache lines on the source's side, and a buffer
-// of 8 KiB at most.
+// of at most 8 KiB.
 template <typename From>
 inline constexpr int64_t kTile = 128 / static_cast<int64_t>(sizeof(From));
 inline constexpr int64_t kBand = 8;  // tiles; see TileOrder
-// Short runs from all over the source are fetched this many ahead: 8 of 512 bytes take the 100 ns
-// of a miss.
+// Short runs that are scattered over the source are prefetched this many runs ahead: 8 runs of 512
+// bytes take as long as the 100 ns of a miss.
 inline constexpr int64_t kRunsAhead = 8;
 inline constexpr int64_t kShortRunBytes = 2048;
 
@@ -42,7 +43,7 @@ struct PlannedCopy {
   const From* source;
   To* target;
   bool accumulate;
-  bool large;  // the target is streamed past the caches
+  bool large;  // stores to the target bypass the caches
 };
 
 }  // namespace ridge::backends::cpu
@@ -63,7 +64,7 @@ HWY_INLINE void copy_run(const From* from, To* to, int64_t count, bool accumulat
                        HWY_ATTR { store(part, load(part, from + i), to + i, streamed); });
 }
 
-// bf16 to bf16 moves bits: widening and rounding would keep every value but not a NaN's last bits.
+// bf16 to bf16 moves bits: widening and rounding would keep every number but not a NaN's last bits.
 HWY_INLINE void copy_run(const uint16_t* from,
                          uint16_t* to,
                          int64_t count,
@@ -87,7 +88,7 @@ HWY_INLINE void copy_run(const uint16_t* from,
   std::memcpy(to + i, from + i, static_cast<size_t>(count - i) * sizeof(uint16_t));
 }
 
-// Mapping: pieces of runs in static ranges over threads. Bound: memory, the source read and the
+// Mapping: pieces of runs in static ranges over threads. Bound: memory; the source is read and the
 // target written once (and read, if accumulating).
 template <typename From, typename To>
 HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
@@ -112,7 +113,7 @@ HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
     if (plan.path == CopyPath::kRuns) {
       copy_run(from + first, to, count, call.accumulate, streamed);
     } else if (std::is_same_v<From, uint16_t> && std::is_same_v<To, uint16_t> && !call.accumulate) {
-      std::fill_n(to, count, static_cast<To>(*from));  // bits, as in copy_run
+      std::fill_n(to, count, static_cast<To>(*from));  // moves bits, as copy_run does
     } else {
       const V32 v = hn::Set(F32(), hn::GetLane(load(Partial{1}, from)));
       for_lanes(count, [&](auto part, int64_t i) HWY_ATTR {
@@ -129,7 +130,7 @@ HWY_INLINE void copy_runs(const PlannedCopy<From, To>& call, Range units) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// buffer[i][j] = rows[j][i] for a square of as many elements as 128 bits hold: 4 of float ...
+// buffer[i][j] = rows[j][i] for a square with rows of 128 bits: 4 x 4 of float ...
 HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* buffer) {
   const hn::Full128<float> d;
   const hn::Full128<double> dd;
@@ -147,7 +148,7 @@ HWY_INLINE void transpose_square(const float* rows, int64_t stride, float* buffe
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(dd, high01, high23)), d, buffer + 3 * kTile<float>);
 }
 
-// ... and 8 of bf16: three rounds that interleave 16, 32 and 64 bits.
+// ... and 8 x 8 of bf16: three steps that interleave 16, 32 and 64 bits.
 HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t* buffer) {
   const hn::Full128<uint16_t> d16;
   const hn::Full128<uint32_t> d32;
@@ -177,8 +178,8 @@ HWY_INLINE void transpose_square(const uint16_t* rows, int64_t stride, uint16_t*
 #endif
 
 // buffer[i][j] = from[i + j stride] for i below `across`, j below `inner`, both at most kTile.
-// Fetches the tile at `next` meanwhile, into L2: its strided rows are too many for the hardware to
-// follow, and where the stride is a power of two they share a few sets of L1.
+// Meanwhile the tile at `next` is prefetched into L2: its strided rows are too many for the
+// hardware prefetcher to follow, and if the stride is a power of two they share a few sets of L1.
 template <typename From>
 HWY_INLINE void transpose_tile(const From* from,
                                [[maybe_unused]] const From* next,
@@ -207,16 +208,16 @@ HWY_INLINE void transpose_tile(const From* from,
   }
 }
 
-// Two lines of a target row that will be written through the caches, which read it first.
+// Prefetches two lines of a target row for writing: stores through the caches read the lines first.
 template <typename To>
 HWY_INLINE void prefetch_to_write(const To* row) {
   __builtin_prefetch(row, 1, 2);
   __builtin_prefetch(row + 64 / sizeof(To), 1, 2);
 }
 
-// Where a tile begins: tiles are counted within bands of kBand tiles
-// across, along the band's strips, so that the pages of a band's
-// target rows are still in the TLB when the next strip writes on.
+// The position of each tile. Tiles are counted within bands of kBand tiles across, along the band's
+// strips, so that the pages of a band's target rows are still in the TLB when the next strip writes
+// to them.
 template <typename From>
 struct TileOrder {
   int64_t across_tiles;
@@ -236,7 +237,7 @@ struct TileOrder {
   }
 };
 
-// Mapping: tiles in static ranges over threads; a tile passes through a buffer in L1, so that both
+// Mapping: tiles in static ranges over threads. A tile passes through a buffer in L1, so that both
 // sides move whole cache lines. Bound: memory, as for runs.
 template <typename From, typename To>
 HWY_INLINE void copy_tiles(const PlannedCopy<From, To>& call, Range units) {
@@ -292,8 +293,8 @@ HWY_INLINE void copy_element(From from, To& to, bool accumulate) {
   }
 }
 
-// Mapping: outer indices in static ranges over threads.
-// Bound: one cache line an element in the worst case.
+// Mapping: outer indices in static ranges over threads. Bound: one cache line per element in the
+// worst case.
 template <typename From, typename To>
 HWY_INLINE void copy_elements(const PlannedCopy<From, To>& call, Range units) {
   const CopyPlan& plan = call.plan;

@@ -15,8 +15,8 @@ struct Dimension {
   int64_t target;
 };
 
-// The dimensions of more than one element, by falling target stride, joined where an outer one
-// continues the inner one in both layouts. Returns their number.
+// Collects the dimensions of more than one element by falling target stride, and joins an outer one
+// to the inner one where it continues it in both layouts. Returns their number.
 int simplify(const CopyLayout& layout, Dimension* dims) {
   int count = 0;
   for (int d = 0; d < layout.rank; ++d) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a strided copy comes down to once dimensions of one element are dropped, the others ordered
-// by target stride and joined where both layouts run on. Not the copying itself.
+// The simplest form of a strided copy: dimensions of one element are dropped, the others are
+// ordered by target stride, and dimensions that are contiguous with each other in both layouts are
+// joined. copy.cc does the copying.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@ namespace ridge::backends::cpu {
 enum class CopyPath : uint8_t {
   kRuns,       // source and target contiguous along the inner dimension
   kRepeat,     // one source element along a contiguous target run
-  kTranspose,  // target contiguous along the inner dimension, source along the one before it
-  kScalar,     // whatever is left
+  kTranspose,  // target contiguous along the inner dimension, source along `across`
+  kScalar,     // any other layout
 };
 
-// outer dimensions, outermost first, then `across` and `inner`: element (o..., i, j) is at
+// Outer dimensions, outermost first, then `across` and `inner`. Element (o..., i, j) is at
 // source[.. + i across_source + j inner_source] and target[.. + i across_target + j inner_target].
 struct CopyPlan {
   CopyPath path = CopyPath::kRuns;
-  int64_t elements = 0;  // in all
+  int64_t elements = 0;  // total
   int64_t inner = 1;
   int64_t inner_source = 1;
   int64_t inner_target = 1;
@@ -36,7 +37,7 @@ struct CopyPlan {
 
 CopyPlan plan_copy(const CopyLayout& layout);
 
-// Walks the outer dimensions in order, the innermost fastest, keeping both offsets.
+// Walks the outer dimensions in order, the innermost fastest, and keeps both offsets.
 class OuterWalk {
  public:
   OuterWalk(const CopyPlan& plan, int64_t start) : plan_(plan) {

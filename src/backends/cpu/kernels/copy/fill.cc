@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fill with a constant.
+// Fills strided rows with a constant.
 #include "backends/cpu/kernels/copy/fill.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Mapping: rows, or one contiguous range, in static
-// ranges over threads. Bound: memory, the bytes written.
+// Mapping: rows, or one contiguous range, in static ranges over threads. Bound: memory, the bytes
+// written.
 template <typename T>
 HWY_INLINE void fill_run(T* y, int64_t count, float value, bool large) {
   const bool streamed = large && is_aligned(y);
@@ -53,7 +53,7 @@ void run(uint16_t* y, int64_t count, float value, bool large) {
   HWY_DYNAMIC_DISPATCH(fill_bf16)(y, count, value, large);
 }
 
-constexpr int64_t kLine = 32;  // parts of one range are cut at whole cache lines of either type
+constexpr int64_t kLine = 32;  // parts of one range are cut at whole cache lines for both types
 
 }  // namespace
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward: a tile of keys and values stays with its dK and dV, the query tiles
-// that see it pass by, and dQ adds up in scratch. Weights come again from the scores and the
-// forward pass's lse: P = exp(S - lse), dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)), dQ =
-// scale dS K, dK = scale dS^T Q.
+// Flash attention backward: a tile of keys and values stays in cache with its dK and dV, the query
+// tiles that attend to it are streamed, and dQ accumulates in scratch. Weights are recomputed from
+// the scores and the forward pass's lse:
+//   P = exp(S - lse), dV = P^T dO, dP = dO V^T, dS = P (dP - rowsum(dO O)),
+//   dQ = scale dS K, dK = scale dS^T Q.
 //
 // Mapping: a group is one KV head of one sequence with all of its query heads, so that dK and dV
-// need no other thread; a unit of work is a key tile. A group cut between threads leaves a partial
-// dQ per thread, which a second sweep adds up. Expected bound: FMA; five GEMMs over the scores,
+// need no other thread; a unit of work is a key tile. If threads share a group, each has a partial
+// dQ, and a second sweep adds them up. Expected bound: FMA; five GEMMs over the scores,
 // exponentials about 4% of them at E = 64.
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention/backward.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h:
+// These must follow foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -57,9 +58,10 @@ struct BackwardLayout {
     return workspace + tiles + thread * tile_floats;
   }
 
-  // Where `thread` adds up dQ of `group`, [H / K, T, padded E]. The group that it shares with
-  // earlier threads is its first and must survive those that follow, so it has slot 1; all others
-  // use slot 0 one after the other, the one shared with later threads last.
+  // Where `thread` accumulates dQ of `group`, [H / K, T, padded E]. A group that it shares with
+  // earlier threads is its first group. Its sums must survive the groups that follow, so they are
+  // in slot 1. All other groups use slot 0 one after the other; a group shared with later threads
+  // comes last.
   float* d_queries_sum(float* workspace,
                        const Schedule& schedule,
                        int64_t group,
@@ -126,8 +128,8 @@ HWY_INLINE void compute_delta(const BackwardCall<T>& call, int thread) {
 }
 RIDGE_TYPED_TARGETS(compute_delta, BackwardCall, int)
 
-// Scores to weights, in place, and their gradients to gradients of the scores, for one row's
-// `range` of columns. Columns outside `visible` become 0 in both.
+// Computes weights from scores and gradients of the scores from gradients of the weights, both in
+// place, for one row's `range` of columns. Columns outside `visible` become 0 in both.
 HWY_INLINE void weigh_row(float* scores,
                           float* d_weights,
                           TileRange range,
@@ -155,7 +157,8 @@ HWY_INLINE void weigh_row(float* scores,
   }
 }
 
-// A tile's queries of one head against its packed keys. `d_queries` is the first of the queries' rows of sums.
+// A tile's queries of one head against its packed keys. `d_queries` is the first row of sums of
+// these queries.
 template <typename T>
 HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
                                      float* tiles,
@@ -209,7 +212,7 @@ HWY_NOINLINE void differentiate_tile(const BackwardCall<T>& call,
   }
 }
 
-// dK and dV of one tile of keys, and its part of dQ.
+// dK and dV of one tile of keys, and its contribution to dQ.
 template <typename T>
 HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
                                          float* tiles,
@@ -247,7 +250,7 @@ HWY_NOINLINE void differentiate_key_tile(const BackwardCall<T>& call,
                          d_queries + (h * e.sequence + query) * at.padded);
     }
   }
-  // The packed queries carry scale * log2(e); dK needs scale alone.
+  // The packed queries are scaled by scale * log2(e); dK needs only scale.
   unpack_rows(tiles + at.d_keys, keys, e.head_size, static_cast<float>(kLn2),
               call.d_k.head(token, kv_head), call.d_k.token_stride);
   unpack_rows(tiles + at.d_values, keys, e.head_size, 1.0f, call.d_v.head(token, kv_head),
@@ -294,7 +297,7 @@ HWY_INLINE void differentiate(const BackwardCall<T>& call, int thread) {
 }
 RIDGE_TYPED_TARGETS(differentiate, BackwardCall, int)
 
-// Adds up the partial dQ of the groups that threads share, in the order of the threads.
+// Adds up the partial dQ of groups that threads share, in the order of the threads.
 template <typename T>
 HWY_INLINE void add_partial_d_queries(const BackwardCall<T>& call, int thread) {
   const Wide d;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Causal, windowed or full attention for CPUs that never stores the
-// score matrix: forward and backward on plain pointers, with native
-// grouped queries. Not here: rotary embedding, KV caches, decode.
+// Causal, windowed or full attention for CPUs that never stores the score matrix: forward and
+// backward on plain pointers, with native grouped queries. It has no rotary embedding, KV cache or
+// decode.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct AttentionExtents {
   int64_t kv_heads = 1;   // K
   int64_t head_size = 8;  // E, a multiple of 8, at most kMaxHeadSize
   bool causal = true;
-  // 0: none; else (causal only) query i sees the keys j with i - window < j <= i
+  // 0: no window; else (causal only) query i attends to the keys j with i - window < j <= i
   int64_t window = 0;
   float scale = 1.0f;  // of the scores
 };
@@ -28,25 +28,25 @@ struct AttentionExtents {
 
 inline constexpr int64_t kMaxHeadSize = 256;
 
-// Scores exist in blocks of 16 x 16: a block with no visible pair is skipped, any other is computed
-// whole. 16 is one AVX-512 vector and the two AVX2 vectors of the GEMM kernel, so all ISAs
+// Scores are computed in blocks of 16 x 16: a block with no visible pair is skipped, any other is
+// computed whole. 16 is one AVX-512 vector and the two AVX2 vectors of the GEMM kernel, so all ISAs
 // compute the same set.
 inline constexpr int64_t kScoreBlock = 16;
-// One tile of scores. 64 keys x 64 columns of fp32 are 16 KiB: the operand that a GEMM reads
-// again for each block of rows stays in half of a 32 KiB L1, while rows of the two others stream
-// past it. The ten tiles of the backward pass at E = 64 (160 KiB) stay in L2.
+// One tile of scores. 64 keys x 64 columns of fp32 are 16 KiB: the operand that a GEMM reads again
+// for each block of rows takes half of a 32 KiB L1, while rows of the other two operands stream
+// through. The ten tiles of the backward pass at E = 64 (160 KiB) stay in L2.
 inline constexpr int64_t kKeyTile = 64;
 inline constexpr int64_t kQueryTile = 64;
 
-// Scores computed per head of one sequence, masked parts of visited blocks and
-// the padding of the last key block to 16 included. The forward pass executes
-// 4 E FLOPs of products per score (q k^T, p v), the backward pass 10 E (q k^T
-// again, dO v^T, p^T dO, dS^T q, dS k). Both passes visit the same blocks.
+// Scores computed per head of one sequence, including masked parts of visited blocks and the
+// padding of the last key block to 16. Per score, the GEMMs of the forward pass execute 4 E FLOPs
+// (q k^T, p v) and those of the backward pass 10 E (q k^T again, dO v^T, p^T dO, dS^T q, dS k).
+// Both passes visit the same blocks.
 int64_t flash_attention_visited_scores(const AttentionExtents& extents);
 int64_t flash_attention_backward_visited_scores(const AttentionExtents& extents);
 
-// Bytes that the caller provides, aligned to
-// kAlignmentBytes, contents ignored. Throw like the passes.
+// Bytes that the caller provides, aligned to kAlignmentBytes; their contents are ignored. Both
+// functions throw the same errors as the passes.
 int64_t flash_attention_forward_workspace_bytes(const AttentionExtents& extents, int threads);
 int64_t flash_attention_backward_workspace_bytes(const AttentionExtents& extents, int threads);
 
@@ -55,8 +55,8 @@ struct FlashAttention {
   AttentionExtents extents;
   TokenHeads<const T> q, k, v;
   TokenHeads<T> o;
-  // [N, H], the natural logarithm of the sum of the exponentials of a row's scaled scores, which
-  // the backward pass needs; null: not written.
+  // [N, H], the natural logarithm of the sum of the exponentials of a row's scaled scores, for the
+  // backward pass; not written if null.
   float* lse = nullptr;
   float* workspace = nullptr;
   int threads = 1;
@@ -72,17 +72,17 @@ template <typename T>
 struct FlashAttentionBackward {
   AttentionExtents extents;
   TokenHeads<const T> q, k, v;
-  TokenHeads<const T> o;       // the forward pass's
-  const float* lse = nullptr;  // and its row sums
+  TokenHeads<const T> o;       // from the forward pass
+  const float* lse = nullptr;  // from the forward pass
   TokenHeads<const T> d_o;
-  TokenHeads<T> d_q, d_k, d_v;  // overwritten; they overlap no input
+  TokenHeads<T> d_q, d_k, d_v;  // overwritten; may not overlap the inputs
   float* workspace = nullptr;
   int threads = 1;
 };
 
-// Sums have a fixed order for a given `threads`: dK and dV add up query heads, then query tiles, in
-// ascending order; dQ adds key tiles in ascending order, where threads share one KV head as one
-// partial sum each.
+// Sums have a fixed order for a given `threads`. dK and dV add up query heads, then query tiles, in
+// ascending order. dQ adds key tiles in ascending order; threads that share a KV head each
+// contribute one partial sum.
 template <typename T>
 void flash_attention_backward(const FlashAttentionBackward<T>& call);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward: query rows stay, tiles of keys and values pass by, and each row keeps a
-// running maximum and sum (online softmax), so that no score leaves the cache.
+// Flash attention forward: query rows stay in cache, tiles of keys and values are streamed, and
+// each row keeps a running maximum and sum (online softmax), so that no score leaves the cache.
 //
 // Mapping: a group is one KV head of one sequence with up to 4 of its query heads; a unit of work
-// is a group's query tile, at most 256 rows in all. Expected bound: FMA; exponentials are about a
+// is a group's query tile, at most 256 rows in total. Expected bound: FMA; exponentials are about a
 // tenth of the GEMMs' time at E = 64, packing keys and values under a twentieth.
 #include <cmath>
 #include <limits>
@@ -15,7 +15,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/flash_attention/forward.cc"
 #include "hwy/foreach_target.h"
-// After foreach_target.h:
+// These must follow foreach_target.h:
 #include "backends/cpu/kernels/flash_attention/tiles-inl.h"
 #include "backends/cpu/kernels/partition.h"
 #include "backends/cpu/kernels/typed_dispatch.h"
@@ -36,7 +36,7 @@ struct ForwardShape : HeadPasses {
       : HeadPasses(e.heads, e.kv_heads),
         groups(e.batch * e.kv_heads * passes),
         query_tile(kRowsPerPass / heads_per_pass / kQueryTile * kQueryTile) {
-    // With few groups smaller tiles even out what the threads get; packing then weighs more.
+    // With few groups, smaller tiles balance the threads better; packing then takes a larger share.
     while (query_tile > kScoreBlock && groups % threads != 0 &&
            groups * ceil_div(e.sequence, query_tile) < 4 * threads) {
       query_tile /= 2;
@@ -46,7 +46,7 @@ struct ForwardShape : HeadPasses {
   int64_t query_tile;
 };
 
-// Of one thread.
+// Scratch of one thread.
 inline int64_t scratch_floats(const AttentionExtents& e) {
   return AttentionScratch(e.head_size, kRowsPerPass).floats;
 }
@@ -79,7 +79,7 @@ HWY_NOINLINE void attend_tile(const AttentionExtents& extents,
     attend_strip(tiles, *strip, seen, state);
 }
 
-// Divides by the sums and writes outputs and lse of `queries` rows from `token` on of one head.
+// Divides by the sums and writes outputs and lse of `queries` rows of one head, from `token` on.
 template <typename T>
 HWY_NOINLINE void finish_rows(const ForwardCall<T>& call,
                               const SoftmaxRows& state,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The block counts of flash attention in closed form, and the partition of its tiles among threads.
+// The block counts of flash attention in closed form, and the distribution of its tiles to threads.
 #include "backends/cpu/kernels/flash_attention/plan.h"
 
 #include <cmath>
@@ -9,7 +9,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// Bounds that keep sizes in 63 bits: the largest, dQ sums for all threads, is at most
+// Bounds that keep sizes in 63 bits. The largest size, the dQ sums of all threads, is at most
 // 2 slots x 2^12 threads x 2^39 rows x 256 columns x 4 bytes = 2^62.
 constexpr int64_t kMaxTokens = int64_t{1} << 31;
 constexpr int64_t kMaxHeads = int64_t{1} << 16;
@@ -22,7 +22,8 @@ int64_t causal_blocks(int64_t blocks, int64_t reach) {
   return ramp * (ramp + 1) / 2 + (blocks - ramp) * (reach + 1);
 }
 
-// Appends rows that see `columns` to the last strip or as a new one; returns the number of strips.
+// Appends rows that attend to `columns`, to the last strip or as a new one; returns the number of
+// strips.
 int append_strip(ScoreStrip* strips, int count, TileRange rows, TileRange columns) {
   if (columns.empty()) return count;
   if (count > 0 && strips[count - 1].columns == columns &&
@@ -34,7 +35,7 @@ int append_strip(ScoreStrip* strips, int count, TileRange rows, TileRange column
   return count + 1;
 }
 
-// Blocks as positions relative to `origin`, cut to [0, limit).
+// Converts blocks to positions relative to `origin`, cut to [0, limit).
 TileRange relative_positions(TileRange blocks, int64_t origin, int64_t limit) {
   return intersect({blocks.first * kScoreBlock - origin, blocks.last * kScoreBlock - origin},
                    {0, limit});
@@ -126,14 +127,14 @@ int64_t Schedule::cost_before(int64_t tile) const {
   if (!extents_.causal) return blocks * all;
   const int64_t reach = block_reach(extents_);
   if (axis_ == Axis::kQueries) return causal_blocks(blocks, reach);
-  // Key block b is seen by min(blocks - b, reach + 1)
-  // query blocks: the query side's ramp, read backwards.
+  // min(blocks - b, reach + 1) query blocks attend to key block b: the ramp of the query side,
+  // backwards.
   return causal_blocks(all, reach) - causal_blocks(all - blocks, reach);
 }
 
 int Schedule::owner(int64_t group, int64_t tile) const {
-  // The thread whose share of the total cost holds the tile's middle. In double: exact up to 2^53,
-  // and the same value for the same arguments beyond.
+  // The thread whose share of the total cost contains the tile's middle. Doubles are exact up to
+  // 2^53; beyond, equal arguments still yield equal values.
   const double group_cost = static_cast<double>(cost_before(tiles_));
   const double middle = 0.5 * static_cast<double>(cost_before(tile) + cost_before(tile + 1));
   const double share =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which blocks of scores exist and which thread computes which tile: integer arithmetic shared by
-// both passes of flash attention and by their cost. No floating point here.
+// Which blocks of scores are computed, and by which thread: index arithmetic shared by both passes
+// of flash attention and by their cost.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ridge::backends::cpu {
 
-// Throws a usage Error that names the rule that `extents` or `threads` breaks.
+// Throws a usage Error that names the rule that `extents` or `threads` violates.
 void check_attention(const AttentionExtents& extents, int threads);
 
 struct TileRange {
@@ -26,8 +26,8 @@ inline TileRange intersect(TileRange a, TileRange b) {
   return {std::max(a.first, b.first), std::min(a.last, b.last)};
 }
 
-// The query heads of a KV head, cut into passes of at
-// most 4 that share each packing of its keys and values.
+// The query heads of a KV head, split into passes of at most 4 heads, which share each packing of
+// its keys and values.
 struct HeadPasses {
   HeadPasses(int64_t heads, int64_t kv_heads)
       : heads_per_kv(heads / kv_heads),
@@ -39,8 +39,8 @@ struct HeadPasses {
   int64_t heads_per_pass;
 };
 
-// Scratch of a thread that attends `rows` query rows, in floats; each part a multiple of a cache
-// line.
+// Scratch of a thread that computes `rows` query rows, in floats. Each part is a multiple of a
+// cache line.
 struct AttentionScratch {
   AttentionScratch(int64_t head_size, int64_t query_rows)
       : columns(round_up(head_size, kScoreBlock)),
@@ -68,8 +68,9 @@ inline int64_t score_blocks(const AttentionExtents& extents) {
   return ceil_div(extents.sequence, kScoreBlock);
 }
 
-// How many key blocks before its own a query block reaches. Query block b starts at query 16 b,
-// which sees keys from 16 b - window + 1, so blocks from b - ceil((window - 1) / 16).
+// How many key blocks before its own a query block attends to. Query block b starts at query 16 b,
+// which attends to keys from 16 b - window + 1 on, so to blocks from b - ceil((window - 1) / 16)
+// on.
 inline int64_t block_reach(const AttentionExtents& extents) {
   if (extents.window == 0) return score_blocks(extents) - 1;
   return ceil_div(std::min(extents.window, extents.sequence) - 1, kScoreBlock);
@@ -80,20 +81,21 @@ inline TileRange visible_key_blocks(const AttentionExtents& extents, int64_t que
   return {std::max<int64_t>(0, query_block - block_reach(extents)), query_block + 1};
 }
 
-// The same relation seen from a block of keys.
+// The query blocks that attend to a key block.
 inline TileRange visible_query_blocks(const AttentionExtents& extents, int64_t key_block) {
   if (!extents.causal) return {0, score_blocks(extents)};
   return {key_block, std::min(score_blocks(extents), key_block + block_reach(extents) + 1)};
 }
 
-// Keys that one query sees.
+// The keys that one query attends to.
 inline TileRange visible_keys(const AttentionExtents& extents, int64_t query) {
   if (!extents.causal) return {0, extents.sequence};
   if (extents.window == 0) return {0, query + 1};
   return {std::max<int64_t>(0, query - std::min(extents.window, extents.sequence) + 1), query + 1};
 }
 
-// Part of a tile of scores whose rows see the same columns; positions relative to the tile.
+// Part of a tile of scores whose rows attend to the same columns; positions are relative to the
+// tile.
 struct ScoreStrip {
   TileRange rows;
   TileRange columns;
@@ -101,23 +103,23 @@ struct ScoreStrip {
 inline constexpr int kMaxStrips = 4;
 static_assert(kKeyTile == kMaxStrips * kScoreBlock && kQueryTile == kMaxStrips * kScoreBlock);
 
-// `queries` (at most kQueryTile) from `query` on and kKeyTile keys from `key` on, both multiples of
-// kScoreBlock.
+// A tile of `queries` queries (at most kQueryTile) from `query` on and kKeyTile keys from `key` on,
+// both multiples of kScoreBlock.
 struct ScoreTile {
   int64_t query;
   int64_t queries;
   int64_t key;
 };
 
-// The visited blocks of a tile as strips of queries; returns how many. Keys come in whole blocks,
-// those past the sequence included; queries end at the sequence.
+// The visited blocks of a tile as strips of queries; returns the number of strips. Keys come in
+// whole blocks, also past the end of the sequence; queries end at the sequence.
 int query_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
 // The same blocks as strips of keys: rows are keys, columns are queries.
 int key_strips(const AttentionExtents& extents, const ScoreTile& tile, ScoreStrip* strips);
 
-// Work is a list of groups (a KV head of a sequence, with some of its query heads) that have the
-// same tiles. Each thread owns one contiguous stretch of it, cut so that costs (in score blocks)
-// differ by about a tile.
+// The work is a list of groups (a KV head of a sequence, with some of its query heads) that have
+// the same tiles. Each thread owns one contiguous stretch of the list, cut so that costs (in score
+// blocks) differ by about one tile.
 class Schedule {
  public:
   enum class Axis { kQueries, kKeys };
@@ -128,11 +130,11 @@ class Schedule {
   int64_t groups() const { return groups_; }
   int64_t tiles() const { return tiles_; }
   int threads() const { return threads_; }
-  // Which thread computes a tile; ascends with (group, tile).
+  // The thread that computes a tile; ascends with (group, tile).
   int owner(int64_t group, int64_t tile) const;
-  // Tiles of `group` that `thread` owns.
+  // The tiles of `group` that `thread` owns.
   TileRange owned_tiles(int64_t group, int thread) const;
-  // True where several threads work on `group`.
+  // Whether several threads work on `group`.
   bool shared(int64_t group) const { return owner(group, 0) != owner(group, tiles_ - 1); }
 
  private:

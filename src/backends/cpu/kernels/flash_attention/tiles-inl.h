@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flash attention, forward, backward and over a cache, does to tiles, once per ISA: pack
-// operands, multiply, exponentiate. The order of tiles is each one's. Included again for
-// each target of Highway's foreach_target.h.
+// Tile operations of flash attention (forward, backward and over a KV cache), compiled per ISA:
+// packing operands, GEMMs, exponentials. Each caller chooses the order of its tiles. Included again
+// for each target of Highway's foreach_target.h.
 //
 // Tiles in scratch are fp32. "Panels" hold a tile of at most 64 rows as column panels of 64 (the
 // last one narrower): panel p is [rows, width] with its own row stride, so that a GEMM reads
-// consecutive cache lines. The operands themselves are never multiplied in place: their token
-// stride, often a power of two of 4 KiB and more, maps all rows of a tile to the same few L1 sets.
+// consecutive cache lines. Operands are always packed before a GEMM: their token stride, often a
+// power of two of 4 KiB and more, maps all rows of a tile to the same few L1 sets.
 #if defined(RIDGE_FLASH_ATTENTION_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGE_FLASH_ATTENTION_INL_H_
 #undef RIDGE_FLASH_ATTENTION_INL_H_
@@ -25,17 +25,17 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Score blocks are 16 wide, so that longer vectors would gain nothing.
+// Score blocks are 16 wide, so longer vectors would not help.
 using Wide = HWY_CAPPED(float, 16);
-// Head sizes are multiples of 8: loads and stores of
-// operands need no mask and touch no neighbour's bytes.
+// Head sizes are multiples of 8, so loads and stores of operands need no mask and touch no
+// neighboring bytes.
 using Octet = HWY_CAPPED(float, 8);
 using Quad = HWY_CAPPED(float, 4);
 
 inline constexpr double kLog2E = 1.4426950408889634;
 inline constexpr double kLn2 = 0.6931471805599453;
-// A row's maximum before any visible score. Finite, so that masked scores (minus infinity) still
-// weigh 0 against it.
+// A row's maximum before any visible score. It is finite, so that masked scores (minus infinity)
+// still have weight 0 relative to it.
 inline constexpr float kNoMaximum = std::numeric_limits<float>::lowest();
 
 inline constexpr int64_t kPanelColumns = 64;
@@ -74,15 +74,15 @@ HWY_INLINE void store(hn::Vec<D> value, D, uint16_t* to) {
   hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, half)), d16, to);
 }
 
-// 2^x for x <= 127 with an error of at most 1.5 ulp; 0 below -126.5; NaN stays NaN, but for the
+// 2^x for x <= 127 with an error of at most 1.5 ulp; 0 below -126.5; NaN stays NaN, except in the
 // scalar fallback. x = n + f with |f| <= 1/2; adding 1.5 * 2^23 leaves n in the low bits, biased to
-// be 2^n's exponent field. 2^f is a polynomial, minimax in relative error with its constant fixed
-// to 1 (3.5e-9), so that 2^0 is exact.
+// be the exponent field of 2^n. 2^f is a polynomial, minimax in relative error with its constant
+// fixed to 1 (3.5e-9), so that 2^0 is exact.
 template <class D>
 HWY_INLINE hn::Vec<D> exp2_vector(D d, hn::Vec<D> x) {
   const hn::Rebind<uint32_t, D> d32;
   const auto magic = hn::Set(d, 12582912.0f + 127.0f);
-  // Max of x86 returns its second argument when one is NaN.
+  // x86's max returns its second argument if one is NaN.
   const auto clamped = hn::Max(hn::Set(d, -127.0f), x);
   const auto shifted = hn::Add(clamped, magic);
   const auto f = hn::Sub(clamped, hn::Sub(shifted, magic));
@@ -99,13 +99,13 @@ HWY_INLINE hn::Vec<D> exp2_vector(D d, hn::Vec<D> x) {
 
 HWY_INLINE int64_t padded_head_size(int64_t head_size) { return round_up(head_size, kScoreBlock); }
 
-// Columns of panel `panel` of a tile with `columns` columns in all, and where it starts.
+// The width of panel `panel` of a tile with `columns` columns, and the offset where it starts.
 HWY_INLINE int64_t panel_width(int64_t columns, int64_t panel) {
   return std::min(kPanelColumns, columns - panel * kPanelColumns);
 }
 HWY_INLINE int64_t panel_offset(int64_t panel) { return panel * kPanelColumns * kTileRows; }
 
-// Rows of a head of an operand that are packed, with zeros up to `padded_rows`.
+// Rows of one head of an operand to pack, with zeros up to `padded_rows`.
 template <typename T>
 struct HeadRows {
   const T* data;
@@ -115,7 +115,8 @@ struct HeadRows {
   int64_t head_size;
 };
 
-// `from`, times `factor`, into panels from row `first_row` on, padded to padded_head_size columns.
+// Packs `from`, times `factor`, into panels from row `first_row` on, padded to padded_head_size
+// columns.
 template <typename T>
 HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
                               float factor,
@@ -139,7 +140,7 @@ HWY_NOINLINE void pack_panels(const HeadRows<T>& from,
   }
 }
 
-// `from`'s rows as columns: to[e, row] with row stride kPanelColumns.
+// Packs the rows of `from` as columns: to[e, row] with row stride kPanelColumns.
 template <typename T>
 HWY_NOINLINE void pack_transposed(const HeadRows<T>& from, float* to) {
   const int64_t stride = from.stride, head_size = from.head_size;
@@ -186,9 +187,9 @@ struct Left {
   int64_t stride;
 };
 
-// Registers: 6 rows x 4 vectors are 24 accumulators, 4 vectors of b and a broadcast of the 32 of
-// AVX-512; 6 x 2 are 15 of the 16 of older sets. Both have more independent chains than FMA latency
-// x pipes (8) and fewer loads than FMAs.
+// Registers: 6 rows x 4 vectors are 24 accumulators, which with 4 vectors of b and a broadcast fit
+// the 32 registers of AVX-512; 6 x 2 take 15 of the 16 of older ISAs. Both have more independent
+// chains than FMA latency x pipes (8) and fewer loads than FMAs.
 inline constexpr int kRegisterRows = 6;
 #if HWY_TARGET <= HWY_AVX3
 inline constexpr int kRegisterVectors = 4;
@@ -196,8 +197,8 @@ inline constexpr int kRegisterVectors = 4;
 inline constexpr int kRegisterVectors = 2;
 #endif
 
-// c[kRows, kVectors] = (accumulate ? c : 0) + a[kRows,
-// depth] b[depth, kVectors], in registers; k ascends.
+// c[kRows, kVectors] = (accumulate ? c : 0) + a[kRows, depth] b[depth, kVectors], in registers; k
+// ascends.
 template <int kRows, int kVectors, bool kTransposed>
 HWY_INLINE void product_in_registers(Left<kTransposed> a,
                                      StridedRows<const float> b,
@@ -233,7 +234,7 @@ HWY_INLINE void product_in_registers(Left<kTransposed> a,
   }
 }
 
-// All rows of kVectors columns of vectors.
+// All rows of kVectors vectors of columns.
 template <int kVectors, bool kTransposed>
 HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
                                      StridedRows<const float> b,
@@ -263,8 +264,8 @@ HWY_NOINLINE void product_of_columns(Left<kTransposed> a,
   }
 }
 
-// c[rows, columns] = (accumulate ? c : 0) + a[rows,
-// depth] b[depth, columns]; columns a multiple of 16.
+// c[rows, columns] = (accumulate ? c : 0) + a[rows, depth] b[depth, columns]; columns is a multiple
+// of 16.
 template <bool kTransposed>
 HWY_INLINE void product(Left<kTransposed> a,
                         StridedRows<const float> b,
@@ -292,8 +293,9 @@ HWY_INLINE void product(Left<kTransposed> a,
   }
 }
 
-// Scores: c[rows, columns] = a b over the head size, a in panels from row `row` on, b transposed
-// from column `column` on. The depth is cut at panels, so that 64 x 64 of b are in use at a time.
+// Scores: c[rows, columns] = a b over the head size, with a in panels from row `row` on and b
+// transposed from column `column` on. The depth is cut at panels, so that 64 x 64 of b are in use
+// at a time.
 HWY_INLINE void product_of_panels(const float* panels,
                                   int64_t head_size,
                                   const float* transposed,
@@ -310,9 +312,8 @@ HWY_INLINE void product_of_panels(const float* panels,
   }
 }
 
-// c[rows, head size] += a b with a the (transposed) tile of weights and b
-// in panels; c has row stride padded_head_size. `a` starts at the first
-// row of c and the first row of b that count; b's is `depth.first`.
+// c[rows, head size] += a b, where a is the (transposed) tile of weights and b is in panels; c has
+// row stride padded_head_size. `a` starts at the first row of c and at row depth.first of b.
 template <bool kTransposed>
 HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
                                         const float* panels,
@@ -328,7 +329,7 @@ HWY_INLINE void add_product_with_panels(Left<kTransposed> a,
   }
 }
 
-// `rows` rows of `from` (row stride padded_head_size), times `factor`, to an operand.
+// Writes `rows` rows of `from` (row stride padded_head_size), times `factor`, to an operand.
 template <typename T>
 HWY_NOINLINE void unpack_rows(const float* from,
                               int64_t rows,
@@ -348,7 +349,7 @@ HWY_NOINLINE void unpack_rows(const float* from,
   }
 }
 
-// State of some rows of one head while keys pass by.
+// The state of some rows of one head while keys are streamed.
 struct SoftmaxRows {
   float* scores;   // row stride kKeyTile
   float* maxima;   // of the scores in base-2 units
@@ -357,8 +358,8 @@ struct SoftmaxRows {
   int64_t columns;
 };
 
-// Masks one row's `range` of scores, raises its running
-// maximum and scales earlier sums and outputs to it.
+// Masks one row's `range` of scores, raises its running maximum and rescales earlier sums and
+// outputs to it.
 HWY_INLINE void raise_maximum(const SoftmaxRows& state,
                               int64_t row,
                               TileRange range,
@@ -397,7 +398,7 @@ HWY_INLINE void raise_maximum(const SoftmaxRows& state,
   }
 }
 
-// Turns one row's `range` of scores into weights 2^(score - maximum) and adds them to its sum.
+// Converts one row's `range` of scores to weights 2^(score - maximum) and adds them to its sum.
 HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, TileRange range) {
   const Wide d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -413,13 +414,13 @@ HWY_INLINE void weigh_scores(const SoftmaxRows& state, int64_t row, TileRange ra
   hn::StoreU(sum, d, sums);
 }
 
-// The state of a scratch's rows from `row` on.
+// The state of the scratch's rows from `row` on.
 HWY_INLINE SoftmaxRows softmax_rows(const AttentionScratch& at, float* scratch, int64_t row) {
   return {scratch + at.scores, scratch + at.maxima + row, scratch + at.sums + row * kScoreBlock,
           scratch + at.outputs + row * at.columns, at.columns};
 }
 
-// As rows are before any key.
+// Sets the state of rows before any key.
 HWY_INLINE void clear_rows(const SoftmaxRows& state, int64_t rows) {
   std::fill_n(state.outputs, rows * state.columns, 0.0f);
   std::fill_n(state.sums, rows * kScoreBlock, 0.0f);
@@ -443,7 +444,7 @@ struct PackedTiles {
   int64_t head_size;
 };
 
-// A strip's queries attend to its keys, of which row r sees seen(r).
+// A strip's queries attend to its keys; row r attends to seen(r).
 template <typename Seen>
 HWY_INLINE void attend_strip(const PackedTiles& tiles,
                              const ScoreStrip& strip,
@@ -451,8 +452,8 @@ HWY_INLINE void attend_strip(const PackedTiles& tiles,
                              const SoftmaxRows& state) {
   const TileRange rows = strip.rows, columns = strip.columns;
   product_of_panels(tiles.queries, tiles.head_size, tiles.keys, rows, columns, state.scores);
-  // Two sweeps: each is a run of independent rows,
-  // where one would chain maximum, exponential and sum.
+  // Two sweeps, each over independent rows; a single sweep would chain maximum, exponential and
+  // sum.
   for (int64_t row = rows.first; row < rows.last; ++row)
     raise_maximum(state, row, columns, intersect(seen(row), columns));
   for (int64_t row = rows.first; row < rows.last; ++row) weigh_scores(state, row, columns);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Negative log-likelihood: a gather of N elements forward, a fill of N V elements backward.
-#include "backends/cpu/kernels/losses/nll_loss.h"
+// Negative log-likelihood: the forward gathers N elements, the backward fills N V elements.
+#include "backends/cpu/kernels/losses/losses.h"
 
 #include <type_traits>
 
@@ -26,7 +26,7 @@ T from_float(float value) {
 
 }  // namespace
 
-// Mapping: one thread, in row order. Bound: latency, one cache line a row.
+// Mapping: one thread, in row order. Bound: latency, one cache line per row.
 template <typename T>
 int64_t nll_loss(const NllLoss<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);
@@ -44,7 +44,7 @@ int64_t nll_loss(const NllLoss<T>& call) {
 }
 RIDGE_TYPED_INSTANCES(int64_t, nll_loss, NllLoss)
 
-// Mapping: the fill's, then one thread for the labels. Bound: memory, N V sizeof(T) written.
+// Mapping: as fill, then one thread for the labels. Bound: memory, N V sizeof(T) written.
 template <typename T>
 int64_t nll_loss_backward(const NllLossBackward<T>& call) {
   const int64_t bad = first_bad_row(call.labels, call.tokens, call.vocabulary);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy: the forward reads the logits once, the backward once.
-#include "backends/cpu/kernels/losses/softmax_cross_entropy.h"
+// Softmax cross-entropy: forward and backward each read the logits once.
+#include "backends/cpu/kernels/losses/losses.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/losses/softmax_cross_entropy.cc"
@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Mapping: rows in static ranges over threads. Bound: memory, N V sizeof(T) read, once however long
-// a row is.
+// Mapping: rows in static ranges over threads. Bound: memory, N V sizeof(T) read, once for rows of
+// any length.
 template <typename T>
 HWY_INLINE void loss_rows(const SoftmaxCrossEntropy<T>& call, Range range) {
   for (int64_t n = range.begin; n < range.end; ++n) {
@@ -56,13 +56,13 @@ HWY_INLINE void gradient_rows(const SoftmaxCrossEntropyBackward<T>& call, Range 
       continue;
     }
     const V32 lse = hn::Set(d, call.lse[n]);
-    // Before the pass, which may overwrite it.
+    // Computed before the pass, which may overwrite the logit.
     const V32 chosen = exp2_of_negative(hn::Mul(hn::Sub(load(Partial{1}, x + label), lse), log2_e));
     for_lanes(call.vocabulary, [&](auto part, int64_t i) HWY_ATTR {
       V32 p = exp2_of_negative(hn::Mul(hn::Sub(load(part, x + i), lse), log2_e));
       store(part, hn::Mul(p, factor), dx + i, streamed);
     });
-    if (streamed) hwy::FlushStream();  // the label's element is stored again
+    if (streamed) hwy::FlushStream();  // the label's element is stored again below
     store(Partial{1}, hn::Mul(hn::Sub(chosen, hn::Set(d, 1.0f)), factor), dx + label);
   }
   if (large) hwy::FlushStream();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gated activations. Both are x sigmoid(u): SiLU with u = x, the tanh form of GELU with
+// Gated activations. Both are x sigmoid(u): SiLU with u = x, and the tanh form of GELU with
 // u = 2 sqrt(2/pi) (x + 0.044715 x^3), since (1 + tanh(u / 2)) / 2 = sigmoid(u).
 #include "backends/cpu/kernels/pointwise/glu.h"
 
@@ -42,9 +42,9 @@ struct GeluTanh {
   }
 };
 
-// Mapping: rows in static ranges over threads, one pass. Bound: memory,
-// 3 N F sizeof(T); the exp and the division take about as long as one
-// thread's traffic of fp32, so two threads are needed to reach it.
+// Mapping: rows in static ranges over threads, one pass. Bound: memory, 3 N F sizeof(T). The exp
+// and the division take about as long as one thread's traffic of fp32, so it takes two threads to
+// reach the bound.
 template <typename Activation, typename T>
 HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
   const bool large = bytes_of<T>(call.tokens * call.width) >= kStreamBytes;
@@ -64,8 +64,8 @@ HWY_INLINE void glu_rows(const Glu<T>& call, Range range) {
   if (large) hwy::FlushStream();
 }
 
-// With s = sigmoid(u): act = x s, act' = s + x s (1 - s) du/dx. Mapping as above. Bound: memory, 5
-// N F sizeof(T).
+// With s = sigmoid(u): act = x s, act' = s + x s (1 - s) du/dx. Mapping: as glu_rows. Bound:
+// memory, 5 N F sizeof(T).
 template <typename Activation, typename T>
 HWY_INLINE void glu_backward_rows(const GluBackward<T>& call, Range range) {
   const V32 one = hn::Set(F32(), 1.0f);
@@ -126,21 +126,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_TYPED_DISPATCH(run_range, glu_any, Glu, Range)
-template <typename T>
-void glu(const Glu<T>& call) {
-  const int64_t bytes = bytes_of<T>(3 * call.tokens * call.width);
-  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
-}
-RIDGE_TYPED_INSTANCES(void, glu, Glu)
-
-RIDGE_TYPED_DISPATCH(run_range, glu_backward_any, GluBackward, Range)
-template <typename T>
-void glu_backward(const GluBackward<T>& call) {
-  const int64_t bytes = bytes_of<T>(5 * call.tokens * call.width);
-  for_each_range(call.tokens, parts_for(bytes), [&](Range range) { run_range(call, range); });
-}
-RIDGE_TYPED_INSTANCES(void, glu_backward, GluBackward)
+RIDGE_TYPED_ROWS(glu, glu_any, Glu, tokens, 3 * call.width)
+RIDGE_TYPED_ROWS(glu_backward, glu_backward_any, GluBackward, tokens, 5 * call.width)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

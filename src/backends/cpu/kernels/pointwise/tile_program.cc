@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tile interpreter: gathers strided or 16-bit inputs into registers, applies one instruction at
-// a time to a whole tile, scatters outputs. Dense float operands are used where they lie.
+// a time to a whole tile, and scatters outputs. Dense float operands are used in place.
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -34,7 +34,7 @@ HWY_INLINE void map_binary(const float* a, const float* b, float* y, int64_t n, 
 
 HWY_INLINE V32 set(double value) { return hn::Set(F32(), static_cast<float>(value)); }
 
-// tanh's argument in gelu_tanh.
+// The argument of tanh in gelu_tanh.
 HWY_INLINE V32 gelu_argument(V32 x) {
   V32 x2 = hn::Mul(x, x);
   return hn::Mul(hn::Mul(set(kGeluTanhScale), x), hn::MulAdd(set(kGeluTanhCubic), x2, set(1)));
@@ -54,13 +54,13 @@ HWY_INLINE V32 silu_slope(V32 x) {
   return hn::Mul(s, hn::MulAdd(x, hn::Sub(set(1), s), set(1)));
 }
 
-// Logarithms go through the C library: no forward or
-// backward pass of a model takes them over many elements.
+// Logarithms use the C library: no forward or backward pass of a model takes them over many
+// elements.
 void map_log(const float* a, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = std::log(a[i]);
 }
 
-// What a store to bf16 and a load of it would leave.
+// Rounds as a store to bf16 and a load would.
 void round_to_bf16(float* y, int64_t n) {
   for_lanes(n, [&](auto part, int64_t i) HWY_ATTR {
     auto bits = hn::And(round_to_bf16_bits(load(part, y + i)), hn::Set(U32(), 0xffff0000u));
@@ -121,7 +121,7 @@ void apply(const TileInstruction& in, const float* a, const float* b, float* y, 
   if (in.rounds) round_to_bf16(y, n);
 }
 
-// n elements `step` apart as floats.
+// Converts n elements, `step` apart, to floats.
 template <typename T>
 void gather(const T* from, int64_t step, int64_t n, float* to) {
   if (step == 1) {
@@ -149,9 +149,9 @@ void scatter(const float* from, int64_t n, T* to, int64_t step) {
   }
 }
 
-// Calls body(domain offset in the tile, element offset of the operand, length) for each innermost
-// run of the elements [begin, end) of the domain. Divisions find the first run alone: short runs
-// would take longer to find than to pass over.
+// Calls body(offset in the tile, element offset of the operand, length) for each innermost run of
+// the elements [begin, end) of the domain. Only the first run is found with divisions: for short
+// runs they would take longer than the work.
 template <typename Body>
 void for_each_run(const Shape& domain,
                   const Strides& strides,
@@ -206,7 +206,7 @@ void scatter_elements(const TileOperand& operand,
   });
 }
 
-// The elements [begin, end) of the domain, between where an operand lies and a register.
+// Copies the elements [begin, end) of the domain between an operand and a register.
 void gather_tile(const TileOperand& operand,
                  const Shape& domain,
                  int64_t begin,
@@ -238,7 +238,7 @@ namespace ridge::backends::cpu {
 
 namespace {
 
-// All registers of a tile together: half of a 32 KiB L1.
+// The bytes of all registers of a tile: half of a 32 KiB L1.
 constexpr int64_t kTileBytes = 16 << 10;
 constexpr int64_t kLargestTile = 2048;
 constexpr int64_t kSmallestTile = 256;
@@ -265,8 +265,8 @@ TileKernel::TileKernel(const TileProgram& program,
       bytes_ += storage_bytes(operand.dtype, domain_.elements());
 }
 
-// Joins neighbouring axes that every operand steps through
-// evenly, so that runs are as long as they can be.
+// Joins neighboring axes that are contiguous with each other in every operand, so that runs are as
+// long as possible.
 void TileKernel::collapse() {
   std::vector<int64_t> dims;
   std::vector<std::vector<int64_t>> strides(inputs_.size() + outputs_.size());
@@ -298,8 +298,8 @@ void TileKernel::collapse() {
     operand(i).strides = Strides(std::span<const int64_t>(strides[i]));
 }
 
-// A register that only leaves is computed where it goes, unless a later instruction still reads an
-// input that lies there (an update in place).
+// Whether an output's register can be computed directly in the output's memory: yes, unless a later
+// instruction still reads an input that lies there (an update in place).
 bool TileKernel::may_compute_in_place(size_t output) const {
   int reg = program_.outputs[output];
   if (reg < static_cast<int>(inputs_.size()) || !lies_densely(outputs_[output], domain_))
@@ -326,7 +326,7 @@ void TileKernel::run() const {
   auto* gather = &HWY_DYNAMIC_DISPATCH(gather_tile);
   auto* scatter = &HWY_DYNAMIC_DISPATCH(scatter_tile);
   for_each_range(domain_.elements(), parts_for(bytes_), [&](Range range) {
-    // A thread's registers stay from run to run, so that a run allocates nothing.
+    // A thread keeps its registers from run to run, so that a run allocates nothing.
     static thread_local std::vector<float> storage;
     static thread_local std::vector<float*> registers;
     if (storage.size() < static_cast<size_t>(tile_ * program_.registers))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pointwise work as a register program run over tiles that stay in L1. Operands are strided (a stride of 0 repeats), float or
-// bf16; registers are float.
+// Pointwise work as a register program that runs over tiles in L1. Operands are strided (a stride
+// of 0 repeats), float or bf16; registers are float.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ using TileInstruction = PointwiseInstruction;
 using TileProgram = PointwiseProgram;
 
 struct TileOperand {
-  void* data = nullptr;  // null where absent
+  void* data = nullptr;  // null if absent
   DType dtype = DType::kF32;
   Strides strides;  // over the domain's axes, in elements
 };
 
-// A program bound to operands of one shape. An output
-// may be an input's own bytes in the same layout.
+// A program bound to operands of one shape. An output may share the bytes of an input in the same
+// layout.
 class TileKernel {
  public:
   TileKernel(const TileProgram& program,
@@ -32,7 +32,7 @@ class TileKernel {
              std::vector<TileOperand> outputs);
 
   // Mapping: the domain in row-major order in static ranges over threads, each in tiles. Bound:
-  // memory, each operand once; with transcendental functions about 1 to 2 ns a vector each.
+  // memory, each operand once; transcendental functions take about 1 to 2 ns per vector each.
   void run() const;
 
  private:

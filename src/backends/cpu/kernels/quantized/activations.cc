@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rounds activations, block by block.
+// Rounds activations to integers, block by block.
 #include "backends/cpu/kernels/quantized/activations.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -27,19 +27,18 @@ constexpr size_t kLanes = hn::MaxLanes(kFloats);
 constexpr size_t kBlock = kActivationBlock;
 static_assert(kBlock / 2 % kLanes == 0);
 
-// A block's codes, or those of a part.
+// The codes of a block, or of one part of it.
 struct BlockCodes {
   alignas(64) int32_t codes[kBlock];
 };
 
-// Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low 16 bits, whatever it
-// is added to.
+// Adding 1.5 * 2^23 rounds to nearest even and leaves the integer in the low 16 bits.
 HWY_INLINE IntVector nearest(hn::Vec<Floats> values) {
   const auto bits = hn::BitCast(kInts, hn::Add(values, hn::Set(kFloats, 12582912.0f)));
   return hn::ShiftRight<16>(hn::ShiftLeft<16>(bits));
 }
 
-// On the bits as integers, where an infinity exceeds every number and a NaN an infinity.
+// Compares bits as integers, where an infinity exceeds every number and a NaN exceeds an infinity.
 HWY_INLINE float largest_magnitude(const float* x) {
   IntVector largest = hn::Zero(kInts);
   for (size_t i = 0; i < kBlock; i += kLanes) {
@@ -55,7 +54,7 @@ HWY_INLINE int32_t sum_of(const int32_t* codes, size_t count) {
   return hn::GetLane(hn::SumOfLanes(kInts, sum));
 }
 
-// Each four codes as 0, 2, 1, 3.
+// Stores each group of four codes in the order 0, 2, 1, 3.
 HWY_INLINE void store_words(const BlockCodes& block, int16_t* to) {
   const hn::Rebind<int16_t, Floats> words;
   if constexpr (kLanes >= 4) {
@@ -78,7 +77,7 @@ HWY_INLINE void store_bytes(const BlockCodes& block, int8_t* to) {
     hn::StoreU(hn::DemoteTo(bytes, hn::Load(kInts, block.codes + i)), bytes, to + i);
 }
 
-// A block's codes of one part, in units of `unit`.
+// Stores a block's codes of one part, in units of `unit`.
 HWY_INLINE void store_part(const BlockCodes& block,
                            float unit,
                            const QuantizedActivations& x,
@@ -96,7 +95,7 @@ HWY_INLINE void store_part(const BlockCodes& block,
     store_bytes(block, x.codes(n) + at * kActivationBlock);
 }
 
-// Takes the codes' first part out of them.
+// Returns the first part of the codes and leaves the second part in `block`.
 HWY_INLINE BlockCodes take_first_part(BlockCodes& block) {
   BlockCodes first;
   for (size_t i = 0; i < kBlock; i += kLanes) {
@@ -115,7 +114,7 @@ HWY_INLINE void quantize_block(const float* x,
                                int64_t at) {
   const float top = largest_magnitude(x);
   const float steps = out.form == Codes::kByte ? 127 : 127 * kPartRatio;
-  // A block of numbers below 2^-110 is as good as zero, and its inverse would overflow.
+  // A block of numbers below 2^-110 is treated as zero, since its inverse would overflow.
   const float inverse = top > 0x1p-110f ? steps / top : 0.0f;
   const float unit = top / steps;
   BlockCodes block;

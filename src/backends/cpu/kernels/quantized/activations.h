@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Activations rounded to 16 or 8 bits for GEMMs with quantized weights: their layout and the
-// rounding. Not the GEMMs: matmul.h.
+// rounding. matmul.h has the GEMMs.
 //
 // Each row is cut into blocks of 32: x_i is about unit * q_i with unit = max |x| / 32258 and q_i
-// the nearest integer. Products of many tokens read q as words. Those of few tokens, which multiply
-// bytes, read it in two parts: q_i = 254 c_i + d_i, with c_i and d_i from -127 to 127. Or in one:
-// unit = max |x| / 127 and q_i from -127 to 127. Beside the codes of a part lie its unit as
-// `scale`, and scale * (sum of codes) of each block and each half block, which weights with an
-// offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum q_i. A block that holds an
-// infinity or a NaN has scale infinity or NaN, and so makes every product with it NaN.
+// the nearest integer. GEMMs of many tokens read q as 16-bit words. GEMMs of few tokens multiply
+// bytes and read q in two parts, q_i = 254 c_i + d_i with c_i and d_i from -127 to 127, or in one
+// part, where unit = max |x| / 127 and q_i is from -127 to 127. Each part stores, after its codes,
+// its unit as `scale`, and scale * (sum of codes) of each block and each half block, which weights
+// with an offset need: sum (s w_i + m) x_i = s scale sum w_i q_i + m scale sum q_i. A block with an
+// infinity or a NaN has scale infinity or NaN, so every GEMM with it yields NaN.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,16 @@ namespace ridge::backends::cpu {
 
 inline constexpr int64_t kActivationBlock = 32;
 
-// An element's code: 8 bits, 16 in two parts, or 16.
+// The code of an element: 8 bits, 16 bits in two parts of 8, or 16 bits.
 enum class Codes { kByte, kTwoBytes, kWord };
 
-// How much finer the second part's scale is than the first one's.
+// The ratio of the first part's scale to the second part's.
 inline constexpr int kPartRatio = 254;
 
-// Rows of one buffer, each token's parts on their own and filled up to whole cache lines: codes
-// int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16]. Or words, int16
-// [in] in place of the codes, each four columns as 0, 2, 1, 3. `in` is a multiple of 32.
+// The rows of one buffer. Each part of a token is stored separately and padded to whole cache
+// lines: codes int8 [in], then float scales [in / 32], sums [in / 32] and half_sums [in / 16].
+// Words are int16 [in] in place of the codes, with each four columns in the order 0, 2, 1, 3. `in`
+// is a multiple of 32.
 struct QuantizedActivations {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
@@ -50,16 +51,16 @@ struct QuantizedActivations {
   float* sums(int64_t n) const { return scales(n) + blocks(); }
   float* half_sums(int64_t n) const { return scales(n) + 2 * blocks(); }
 
-  // The same rows at part p: what codes(n) and the others give is that part's.
+  // The same rows for part p: codes(n) and the other accessors return that part's data.
   QuantizedActivations part(int p) const { return {tokens, in, data + p * part_bytes(), form}; }
 
-  // Vectors of 8-bit codes: the tokens' parts, one token's after the other's.
+  // Vectors of 8-bit codes: all parts of all tokens, token by token.
   int64_t vectors() const { return tokens * parts(); }
   int64_t token_of(int64_t vector) const { return vector / parts(); }
   int part_of(int64_t vector) const { return static_cast<int>(vector % parts()); }
 };
 
-// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.5 bytes an element
+// Fills `out` from x [out.tokens, out.in]. Bound: memory, one read of x and 2.5 bytes per element
 // written, 3 in two parts.
 void quantize_activations(StridedRows<const float> x, const QuantizedActivations& out);
 

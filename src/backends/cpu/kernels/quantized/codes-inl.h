@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: a block of any GGUF format as unsigned 8-bit codes with a scale and an offset per
-// group, x_i = scale[g] * code_i + offset[g] (exactly dequantize's value, but for the last
-// rounding), and as floats. Plain loops that the compiler vectorizes for each target; the GEMMs'
-// inner loops have other forms.
+// Per-target: unpacks a block of any GGUF format to floats, or to unsigned 8-bit codes with a scale
+// and an offset per group, x_i = scale[g] * code_i + offset[g] (dequantize's value, except for the
+// last rounding). These are plain loops that the compiler vectorizes for each target; the inner
+// loops of the GEMMs unpack in other ways.
 #include <hwy/highway.h>
 
 #include <bit>
@@ -24,8 +24,8 @@ namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// A half's exponent is rebiased by a multiplication, which makes subnormals right as well; infinity
-// and NaN get the float's largest exponent.
+// A multiplication rebiases a half's exponent, which is also right for subnormals; infinity and NaN
+// get the float's largest exponent.
 HWY_INLINE float half_to_float(uint16_t bits) {
   const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fff) << 13;
   const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
@@ -45,8 +45,8 @@ HWY_INLINE void split_nibbles(const uint8_t* packed, int count, uint8_t* low, ui
   }
 }
 
-// Adds 16 where the element's bit is set, eight at once: the multiplication copies eight bits to
-// each of eight bytes, of which byte i keeps bit i; adding 127 carries it to the top.
+// Adds 16 where the element's bit is set, eight elements at once: the multiplication copies eight
+// bits to each of eight bytes, of which byte i keeps bit i; adding 127 carries it to the top bit.
 HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* codes) {
   for (int i = 0; i < 4; ++i) {
     uint64_t eight;
@@ -57,7 +57,7 @@ HWY_INLINE void add_fifth_bits(const uint8_t* high_bits, uint8_t* codes) {
   }
 }
 
-// The code that stands for 0 in formats without mins.
+// The code of the value 0 in formats without mins.
 template <typename Block>
 constexpr float kZeroCode = 0;
 template <>
@@ -65,7 +65,7 @@ inline constexpr float kZeroCode<BlockQ4_0> = 8;
 template <>
 inline constexpr float kZeroCode<BlockQ5_0> = 16;
 
-// Of the formats of 32 elements in nibbles: Q4_0, Q4_1, Q5_0 and Q5_1.
+// For the formats of 32 elements in nibbles: Q4_0, Q4_1, Q5_0 and Q5_1.
 template <typename Block>
 HWY_INLINE void unpack_codes(const Block& block, const UnpackedCodes& to) {
   split_nibbles(block.quants, 16, to.codes, to.codes + 16);
@@ -101,7 +101,7 @@ HWY_INLINE void unpack_codes(const BlockQ2_K& block, const UnpackedCodes& to) {
   }
 }
 
-// Sets bit `shift` of 256 codes: the g-th 32 of them have bit g of each of 32 bytes.
+// Sets bit `shift` of 256 codes: the g-th 32 codes take bit g of each of 32 bytes.
 HWY_INLINE void add_high_bits(const uint8_t* high_bits, int shift, uint8_t* codes) {
   for (int g = 0; g < 8; ++g) {
     for (int i = 0; i < 32; ++i) {
@@ -121,7 +121,7 @@ HWY_INLINE void unpack_codes(const BlockQ3_K& block, const UnpackedCodes& to) {
   }
 }
 
-// Of Q4_K and Q5_K.
+// For Q4_K and Q5_K.
 template <typename Block>
 HWY_INLINE void unpack_k_nibbles(const Block& block, const UnpackedCodes& to) {
   for (int pair = 0; pair < 4; ++pair) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of quantized weights with fp32 activations: blocks become
-// floats in L1 and are multiplied there. No rounding of activations:
-// for that see gemv.cc and gemm.cc.
+// GEMMs of quantized weights and fp32 activations: blocks are unpacked to floats in L1 and
+// multiplied there. Activations are not rounded; gemv.cc and gemm.cc have the GEMMs that round
+// them.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/exact.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -17,14 +17,14 @@
 #include "backends/cpu/kernels/vector_io-inl.h"
 #include "base/error.h"
 
-// Not per target, so behind a guard of its own.
+// Compiled once, not per target, so it has its own guard.
 #ifndef RIDGE_CPU_QUANTIZED_EXACT_TASK_
 #define RIDGE_CPU_QUANTIZED_EXACT_TASK_
 namespace ridge::backends::cpu {
 
-// 4 KiB of a row as floats; a multiple of 256, so blocks are not cut.
+// 4 KiB of a row as floats; a multiple of 256, so that no block is cut.
 inline constexpr int64_t kExactRowDepth = 1024;
-// 16 rows of this many columns are 16 KiB: half of L1, the tokens' rows stream past.
+// 16 rows of this many columns are 16 KiB: half of L1; the tokens' rows stream through.
 inline constexpr int64_t kExactPanelDepth = 256;
 
 }  // namespace ridge::backends::cpu
@@ -34,7 +34,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
 // Mapping: rows in static ranges over threads, each unpacked once for all tokens. Bound: memory,
-// the bytes of W; unpacking takes about as long for formats of 4 and 5 bits.
+// the bytes of W; for formats of 4 and 5 bits, unpacking takes about as long.
 void gemv_exact_rows(const QuantizedProduct& product,
                      Range rows,
                      StridedRows<const float> x,
@@ -59,7 +59,7 @@ void gemv_exact_rows(const QuantizedProduct& product,
 
 using Sixteen = HWY_CAPPED(float, 16);
 
-// y of `rows` <= 16 rows and kTokens tokens; panel [depth, 16].
+// y of `rows` <= 16 rows and kTokens tokens; panel is [depth, 16].
 template <int kTokens>
 HWY_INLINE void multiply_panel(const float* panel,
                                int64_t depth,
@@ -108,13 +108,13 @@ HWY_INLINE void unpack_float_panel(const QuantizedMatrix& weight,
   }
 }
 
-// Mapping: a task is 16 rows of W and a range of tokens; the panel is unpacked once for all of
-// them. Bound: fp32 multiply-adds.
+// Mapping: a task is 16 rows of W and a range of tokens; the panel is unpacked once for all of the
+// tokens. Bound: fp32 multiply-adds.
 void gemm_exact_task(const QuantizedProduct& product,
                      int64_t row,
                      StridedRows<const float> x,
                      Range tokens) {
-  constexpr int kTokens = hn::MaxLanes(Sixteen()) == 8 ? 6 : 12;  // 12 accumulators, of 16 or 32
+  constexpr int kTokens = hn::MaxLanes(Sixteen()) == 8 ? 6 : 12;  // 12 sums in 16 or 32 registers
   const QuantizedMatrix& weight = product.weight;
   const int64_t rows = std::min(kPanelRows, weight.out - row);
   alignas(64) float panel[kPanelRows * kExactPanelDepth];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and
-// its portable form. The fast inner loops lie in files named for their ISA.
+// 16-bit GEMMs of many tokens: the split into tasks, the choice of the inner loop, and its portable
+// form. The fast inner loops are in files named after their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemm.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -36,8 +36,8 @@ namespace ridge::backends::cpu {
 
 HWY_EXPORT(gemm_panel_of_target);
 
-// One group's exact integer sum, scaled: the reference for the fast forms, and what machines
-// without AVX2 run.
+// Scales the exact integer sum of each group. It is the reference for the fast forms, and the form
+// that machines without AVX2 run.
 void gemm_panel_portable(const PanelProduct& call) {
   const int64_t group = call.format.group;
   for (int64_t n = call.tokens.begin; n < call.tokens.end; ++n) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bf16 tiles for AMX: rounding activations and unpacking weights into tiles. The order of the
-// product is tiles-inl.h.
+// bf16 tiles for AMX: rounds activations and unpacks weights into tiles. tiles-inl.h defines the
+// order of the multiplications.
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 #include "backends/cpu/kernels/quantized/tiles-inl.h"
 #include "backends/cpu/kernels/tile_gemm/amx_tiles-inl.h"
@@ -10,7 +10,7 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -55,7 +55,8 @@ void round_token(const float* x, const ActivationTiles& out, int64_t token) {
   }
 }
 
-// Tiles past the last token, so that no register holds what nobody wrote.
+// Fills the rows of the last tile past the last token with zeros, so that every value of a tile is
+// initialized.
 void fill_up(const ActivationTiles& out) {
   for (int64_t token = out.tokens; token < out.token_tiles() * kTileRows; ++token)
     for (int64_t k = 0; k < out.depth_tiles(); ++k)
@@ -72,7 +73,7 @@ void round_activations(StridedRows<const float> x, const ActivationTiles& out) {
   fill_up(out);
 }
 
-// Bound: two shuffles' ports, about 7 cycles per 32 columns of a row.
+// Bound: the two shuffle ports, about 7 cycles per 32 columns of a row.
 void unpack_tiles(const WeightPart& part, WeightTiles& tiles) {
   auto [weight, row, column, depth] = part;
   if (is_panels(weight.dtype)) return unpack_panel_tiles(part, tiles);

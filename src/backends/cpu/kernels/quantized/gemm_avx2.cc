@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit panel product for AVX2: pairs of words straight
-// into 32 bits. VNNI's form is gemm_avx512.cc.
+// The 16-bit panel product for AVX2: pairs of words are multiplied and added in 32 bits.
+// gemm_avx512.cc has the form for VNNI.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
@@ -16,14 +16,14 @@ inline __m256i load(const int16_t* from) {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
 }
 
-// The sum as written: GCC would reassociate a chain of vector additions into a tree, which takes
-// more registers than there are.
+// Keeps the sum as written: GCC would reassociate a chain of vector additions into a tree, which
+// takes more registers than there are.
 inline __m256i in_order(__m256i sum) {
   asm("" : "+x"(sum));
   return sum;
 }
 
-// One group's integer sums of 16 rows and kTokens tokens.
+// The integer sums of one group for 16 rows and kTokens tokens.
 template <int kGroup, int kTokens>
 inline void group_dots(const int16_t* panel,
                        const TokenRows& x,
@@ -80,8 +80,7 @@ void multiply(const PanelProduct& call, const TokenRows& x, int64_t token) {
 
 template <int kGroup, bool kHasMin>
 void multiply_tokens(const PanelProduct& call) {
-  // Their 6 + 6 accumulators, two vectors of words,
-  // an activation and a product are the 16 registers.
+  // 6 + 6 accumulators, two vectors of words, an activation and a product fill the 16 registers.
   constexpr int kTokens = 3;
   int64_t n = call.tokens.begin;
   for (; n + kTokens <= call.tokens.end; n += kTokens)
@@ -91,9 +90,9 @@ void multiply_tokens(const PanelProduct& call) {
 
 }  // namespace
 
-// Mapping: 16 rows x 3 tokens in registers; per 32 columns of 8 rows and one token 16 products, 15
-// additions and 3 instructions that scale (4 with a min). Bound: four vector instructions a cycle,
-// 30 multiply-adds a cycle on a core that has so many ports.
+// Mapping: 16 rows x 3 tokens in registers. Per 32 columns of 8 rows and one token: 16
+// multiplications, 15 additions and 3 instructions to scale (4 with a min). Bound: four vector
+// instructions per cycle, which is 30 multiply-adds per cycle on a core with that many ports.
 void gemm_panel_avx2(const PanelProduct& call) {
   if (call.format.group == 16)
     return call.format.has_min ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The 16-bit panel product for AVX-512 with VNNI: pairs of words added to 32 bits at once. Without
-// VNNI AVX2's form is as good.
+// The 16-bit panel product for AVX-512 with VNNI: one instruction multiplies pairs of words and
+// accumulates in 32 bits. Without VNNI, the AVX2 form is as fast.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized/inner_loops.h"
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
@@ -65,8 +65,9 @@ void multiply_tokens(const PanelProduct& call) {
 
 bool has_vnni() { return __builtin_cpu_supports("avx512vnni") != 0; }
 
-// Mapping: 16 rows x 8 tokens in registers; per 32 columns and token 16 products and 3 instructions
-// that scale, 4 with a min. Bound: one product (of 32 multiply-adds) a cycle and port.
+// Mapping: 16 rows x 8 tokens in registers. Per 32 columns and token: 16 multiplications and 3
+// instructions to scale, 4 with a min. Bound: one multiplication (32 multiply-adds) per cycle and
+// port.
 void gemm_panel_avx512(const PanelProduct& call) {
   if (call.format.group == 16)
     return call.format.has_min ? multiply_tokens<16, true>(call) : multiply_tokens<16, false>(call);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// 8- and 16-bit GEMMs of few tokens: the split of rows over threads, the choice of the inner
-// loop, and its portable form. The fast inner loops lie in files named for their ISA.
+// 8- and 16-bit GEMMs of few tokens: the split of rows over threads, the choice of the inner loop,
+// and its portable form. The fast inner loops are in files named after their ISA.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/quantized/gemv.cc"
 #include "backends/cpu/kernels/simd_targets.h"
@@ -19,8 +19,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridge::backends::cpu::HWY_NAMESPACE {
 
-// Chosen by target, because asking the processor what
-// it has takes microseconds in a virtual machine.
+// Chosen by Highway's target, because querying the processor's features takes microseconds in a
+// virtual machine.
 RowsTimesVectors gemv_of_target() {
 #if HWY_TARGET == HWY_SCALAR
   return gemv_portable;
@@ -88,15 +88,15 @@ void gemv_portable(const RowsProduct& call) {
 
 namespace {
 
-// Of a weight that streams from memory the last eighth is dealt out in pieces to whichever thread
-// is done: neighbours on the machine slow its threads unevenly.
+// For a weight that streams from memory, the last eighth of its rows is handed out in pieces to
+// threads that are done: other work on the machine slows its threads unevenly.
 constexpr int64_t kDealtBytes = 16 << 20, kPieceBytes = 512 << 10;
 
 int64_t weight_bytes(const QuantizedMatrix& weight) {
   return storage_bytes(weight.dtype, weight.out * weight.in);
 }
 
-// The split of a weight's rows.
+// The split of a weight's rows among threads.
 struct Shares {
   Shares(const QuantizedMatrix& weight, int64_t parts)
       : granule(is_panels(weight.dtype) ? kPanelRows : kGranule), even(weight.out) {
@@ -106,13 +106,13 @@ struct Shares {
     piece = (kPieceBytes * weight.out / bytes + granule - 1) / granule * granule;
     pieces = (weight.out - even + piece - 1) / piece;
   }
-  static constexpr int64_t kGranule = 4;  // rows of blocks that inner loops take at once
+  static constexpr int64_t kGranule = 4;  // rows of blocks that the inner loops process at once
   int64_t granule;
-  int64_t even;                   // rows [0, even) are shared out
-  int64_t piece = 0, pieces = 0;  // the others come in so many pieces of so many rows
+  int64_t even;                   // rows [0, even) are split evenly
+  int64_t piece = 0, pieces = 0;  // the rest is `pieces` pieces of `piece` rows
 };
 
-// Where a part begins to read.
+// The address where a part begins to read.
 const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64_t index) {
   const Shares shares(weight, parts);
   const Range rows = part_of(shares.even, parts, index, shares.granule);
@@ -121,8 +121,8 @@ const std::byte* share_begin(const QuantizedMatrix& weight, int64_t parts, int64
 
 }  // namespace
 
-// Each thread takes its share of every product's
-// rows, so that GEMMs of several dtypes stay even.
+// Each thread takes its share of the rows of every product, so that GEMMs of several dtypes stay
+// balanced.
 void quantized_gemv(std::span<const QuantizedProduct> products,
                     const QuantizedActivations& x,
                     const QuantizedMatrix& next) {
@@ -143,7 +143,7 @@ void quantized_gemv(std::span<const QuantizedProduct> products,
       (is_panels(product.weight.dtype) ? of_panels : of_rows)(
           {product.weight, stream, x, product.y, product.accumulate});
   };
-  std::atomic<int64_t> dealt = 0;  // pieces, of all products
+  std::atomic<int64_t> dealt = 0;  // pieces handed out, over all products
   for_each_part(parts, [&](int64_t index) {
     for (size_t p = 0; p < products.size(); ++p) {
       const Shares shares(products[p].weight, parts);

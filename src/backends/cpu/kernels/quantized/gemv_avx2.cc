@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens for AVX2: rows of W one after another, as memory
-// brings them, each block unpacked in registers. Not for many tokens:
-// gemm_avx2.cc; not for panels: gemv_panels_avx2.cc.
+// GEMMs of few tokens for AVX2: rows of W are read one after another, and each block is unpacked in
+// registers. gemm_avx2.cc has the form for many tokens, gemv_panels_avx2.cc that for panels.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -19,7 +18,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// All halves as floats, 256 KiB, of which scales touch a few: a load instead of a move between
+// All halves as floats, 256 KiB, of which scales touch few: one load instead of a move between
 // register files, a conversion and a shuffle for each block.
 const float* half_table() {
   static const std::vector<float> table = [] {
@@ -34,12 +33,12 @@ inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
 
-// How far ahead of its reads a row's bytes are asked for, into L2: L1 has too few misses under way
-// to hide memory's latency. On one core, Q8_0 rows of 680 bytes: into L1 1 to 4 KiB ahead 10 to 11
-// GB/s, into L2 2 KiB ahead 11, 4 KiB 22, 8 KiB 27.
+// How far ahead of its reads a row is prefetched, into L2: L1 allows too few outstanding misses to
+// hide memory latency. On one core with Q8_0 rows of 680 bytes: into L1, 1 to 4 KiB ahead, 10 to 11
+// GB/s; into L2, 2 KiB ahead 11, 4 KiB 22, 8 KiB 27.
 inline constexpr int64_t kFetchBytes = 8192;
 
-// What one vector of codes brings to a block.
+// One vector of codes of the activations.
 struct Token {
   const int8_t* codes;
   const float* scales;     // per 32
@@ -62,7 +61,7 @@ inline __m256i nibbles(const uint8_t* quants) {
   return _mm256_and_si256(shifted, _mm256_set1_epi8(15));
 }
 
-// 16 in each byte whose bit is set: byte i / 8 of the word goes to byte i, where bit i % 8 is kept.
+// 16 in each byte whose bit is set: byte i / 8 of the word goes to byte i, which tests bit i % 8.
 inline __m256i fifth_bits(const uint8_t* high_bits) {
   int32_t word;
   std::memcpy(&word, high_bits, 4);
@@ -84,7 +83,7 @@ inline __m256i codes_of(const BlockQ5_1& block) {
 }
 inline __m256i codes_of(const BlockQ8_0& block) { return load(block.quants); }
 
-// What x_i = scale (code - offset) subtracts; Q8_0's codes are signed themselves.
+// The offset in x_i = scale (code - offset); Q8_0's codes are signed.
 template <typename Block>
 constexpr float kOffset = std::is_same_v<Block, BlockQ4_0>   ? 8
                           : std::is_same_v<Block, BlockQ5_0> ? 16
@@ -92,7 +91,7 @@ constexpr float kOffset = std::is_same_v<Block, BlockQ4_0>   ? 8
 template <typename Block>
 constexpr bool kHasMin = std::is_same_v<Block, BlockQ4_1> || std::is_same_v<Block, BlockQ5_1>;
 
-// One block of 32 in one row, added to each token's total.
+// Adds one block of 32 elements of one row to each token's total.
 template <typename Block, int kTokens>
 requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
                                                     const float* halves,
@@ -106,7 +105,7 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
     const __m256i x = tokens[t].block(b);
     __m256i pairs;
     if constexpr (std::is_same_v<Block, BlockQ8_0>) {
-      // Magnitudes as the unsigned operand, x with the weights' signs: at most 2 * 128 * 127.
+      // Magnitudes are the unsigned operand, and x gets the weights' signs: at most 2 * 128 * 127.
       pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(x, codes));
     } else {
       pairs = _mm256_maddubs_epi16(codes, x);
@@ -124,7 +123,7 @@ requires(sizeof(Block) <= 34) inline void add_block(const Block& block,
   }
 }
 
-// Eight sub-blocks' scales (first) and mins (second), 6 bits each, as bytes.
+// The scales and mins of eight sub-blocks, 6 bits each, as bytes.
 struct EightScales {
   uint64_t scales, mins;
 };
@@ -140,7 +139,7 @@ inline __m256 bytes_to_floats(uint64_t bytes) {
   return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))));
 }
 
-// Bit 2 kPair + kSecond of each byte moved to bit 4.
+// Moves bit kBit of each byte to bit 4.
 template <int kBit>
 inline __m256i bit_to_16(__m256i bits) {
   const __m256i moved = kBit < 4 ? _mm256_slli_epi16(bits, kBit < 4 ? 4 - kBit : 0)
@@ -148,7 +147,7 @@ inline __m256i bit_to_16(__m256i bits) {
   return _mm256_and_si256(moved, _mm256_set1_epi8(16));
 }
 
-// 64 elements of Q4_K or Q5_K; scales [8] hold the sub-blocks' scale times the token's.
+// 64 elements of Q4_K or Q5_K; `scales` [8] holds each sub-block's scale times the token's.
 template <int kPair, typename Block, int kTokens>
 inline void add_pair(const Block& block,
                      const Token* tokens,
@@ -197,7 +196,7 @@ requires(std::is_same_v<Block, BlockQ4_K> ||
   add_pair<3, Block, kTokens>(block, tokens, b, scales, totals);
 }
 // Group kGroup (32 elements) of half kHalf of a Q6_K block. The 16-bit sums are multiplied by the
-// two sub-blocks' 8-bit scales where other formats multiply by 1.
+// 8-bit scales of the two sub-blocks, where other formats multiply by 1.
 template <int kHalf, int kGroup, int kTokens>
 inline void add_group(const BlockQ6_K& block,
                       __m128i sub_scales,
@@ -271,8 +270,8 @@ inline float sum_of_lanes(__m256 v) {
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
-// kRows rows from `row`. Even and odd blocks have totals of their own, so that an addition need not
-// wait for the one before it.
+// kRows rows. Even and odd blocks have separate totals, so that an addition need not wait for the
+// one before it.
 template <typename Block, int kRows, int kTokens>
 inline void multiply_rows(const Block* blocks,
                           int64_t blocks_per_row,
@@ -308,7 +307,7 @@ inline void multiply_rows(const Block* blocks,
   }
 }
 
-// What all rows of a call share. Products of a token's parts add up.
+// Shared by all rows of a call. The products of a token's parts are summed.
 struct RowsCall : RowsProduct {
   const float* halves;  // half_table()
   ReadPath path;
@@ -318,14 +317,14 @@ struct RowsCall : RowsProduct {
     const int64_t n = x.token_of(v);
     return {part.codes(n), part.scales(n), part.sums(n), part.half_sums(n)};
   }
-  // Sums of a row's columns, or of some columns behind others.
+  // Stores or adds the sum of a row. `behind`: the sum is of later columns, so it is added.
   void add(int64_t v, int64_t row, float dot, bool behind = false) const {
     float& to = y[x.token_of(v)][row];
     to = accumulate || behind || x.part_of(v) != 0 ? to + dot : dot;
   }
 };
 
-// kRows rows from `row`, kVectors vectors from `first`.
+// kRows rows from `row` on, kVectors vectors from `first` on.
 template <typename Block, int kRows, int kVectors>
 inline void multiply_store(const RowsCall& call, int64_t row, const Token* vectors, int64_t first) {
   constexpr int64_t kElements = sizeof(Block) <= 34 ? kBlockElements : kSuperBlockElements;
@@ -339,8 +338,8 @@ inline void multiply_store(const RowsCall& call, int64_t row, const Token* vecto
     for (int v = 0; v < kVectors; ++v) call.add(first + v, row + r, dots[r][v]);
 }
 
-// Some rows and up to four vectors, which share a block's unpacking; one vector alone takes two
-// rows, so that enough additions are under way.
+// Some rows and up to four vectors, which share the unpacking of a block. A single vector takes two
+// rows at once, so that enough additions are in flight.
 template <typename Block>
 void multiply_vectors(const RowsCall& call, Range rows, int64_t first) {
   const int64_t count = std::min<int64_t>(call.x.vectors() - first, 4);
@@ -367,7 +366,7 @@ void multiply_vectors(const RowsCall& call, Range rows, int64_t first) {
   }
 }
 
-// More than four vectors come back to rows that are in L1 still.
+// With more than four vectors, rows are read again while they are still in L1.
 template <typename Block>
 void multiply_all(const RowsCall& call, Range rows) {
   constexpr int64_t kRowsAtOnce = 16;
@@ -385,7 +384,7 @@ void multiply_range(const RowsProduct& call) {
   multiply_all<Block>({call, half_table(), path}, rows);
 }
 
-// Formats without a form of their own (Q2_K, Q3_K), through codes in L1, 16 a group.
+// Formats without a specialized form (Q2_K, Q3_K): unpacked to codes in L1, in groups of 16.
 void multiply_unpacked(const RowsCall& call, Range rows) {
   const QuantizedMatrix& weight = call.weight;
   alignas(32) uint8_t codes[kSuperBlockElements];
@@ -415,8 +414,8 @@ void multiply_unpacked(const RowsCall& call, Range rows) {
 
 }  // namespace
 
-// Bound: memory for one token. Per block of 32 and vector about 7 vector instructions (Q8_0) to 13
-// (Q5_0), at four a cycle 1.8 to 3.3 cycles for 34 and 22 bytes.
+// Bound: memory for one token. Per block of 32 and vector, about 7 vector instructions (Q8_0) to 13
+// (Q5_0); at four per cycle that is 1.8 to 3.3 cycles for 34 and 22 bytes.
 void gemv_avx2(const RowsProduct& call) {
   switch (call.weight.dtype) {
     case DType::kQ4_0:

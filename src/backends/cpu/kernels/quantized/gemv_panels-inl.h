@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the GEMMs of few tokens with panels of 16 rows share: the walk over the
-// strips of panels and the vectors that are multiplied at once. The inner loops
-// are gemv_panels_avx2.cc's and gemv_panels_avx512.cc's.
+// Shared by the GEMMs of few tokens with panels of 16 rows: the walk over strips of panels, and the
+// vectors that are multiplied at once. The inner loops are in gemv_panels_avx2.cc and
+// gemv_panels_avx512.cc.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace {
 
 static_assert(kPanelRows == kPanelRowCount);
 
-// Asks for what a stream of panels reads kDistance bytes after the part of `panel` that four scales
-// are for, from scale `s` on, into L2.
+// Prefetches into L2 the bytes of a stream of panels that are read kDistance bytes after the part
+// of `panel` that belongs to the four scales from `s` on.
 template <int64_t kDistance, typename Panel>
 inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
   constexpr size_t kParts = (kScaleCount<Panel> + 3) / 4, kBytes = sizeof(Panel) / kParts;
@@ -28,7 +28,7 @@ inline void fetch_after(const Panel& panel, int s, const ReadPath& path) {
   for (size_t line = 0; line < kBytes; line += 64) __builtin_prefetch(ahead + line, 0, 2);
 }
 
-// Up to four of x's vectors of codes, from `first` on, and where the tokens' products go.
+// Up to four of x's vectors of codes, from `first` on, and the outputs of their tokens.
 struct Vectors {
   Vectors() = default;
   Vectors(const QuantizedActivations& x, int64_t first, StridedRows<float> to)
@@ -44,7 +44,7 @@ struct Vectors {
     for (int64_t t = 0; t < count / x.parts(); ++t) y[t] = to[x.token_of(first) + t];
   }
 
-  // Of `columns` columns each.
+  // The sums over groups of `columns` columns.
   const float* sums_of(int64_t columns, int v) const {
     return columns == kActivationBlock ? sums[v] : half_sums[v];
   }
@@ -53,11 +53,11 @@ struct Vectors {
   const int8_t* codes[4] = {};
   const float* scales[4] = {};
   const float* sums[4] = {};       // scale times the sum of a block's codes
-  const float* half_sums[4] = {};  // or half a block's
+  const float* half_sums[4] = {};  // the same of half a block
   float* y[4] = {};
 };
 
-// 16 rows of W from `row`, all columns.
+// 16 rows of W from `row` on, all columns.
 template <typename Panel>
 struct Strip {
   const Panel* panels;
@@ -78,11 +78,12 @@ auto strip_product(int64_t tokens, int parts) {
                        : Form::template multiply<4, 1>;
 }
 
-// Strip after strip, as memory brings them; a strip is in L1 when further vectors come to it.
+// Reads strip after strip, in the order of memory; a strip is in L1 when further vectors are
+// multiplied with it.
 template <typename Form>
 void multiply_strips(const RowsProduct& call) {
   using Panel = typename Form::Panel;
-  constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens in two parts
+  constexpr int64_t kAtOnce = 2;  // groups of vectors: kGemvTokens tokens in two parts
   const QuantizedActivations& x = call.x;
   const Range rows = call.stream.rows;
   RIDGE_CHECK(rows.begin % kPanelRows == 0 && rows.end % kPanelRows == 0,
@@ -106,7 +107,7 @@ void multiply_strips(const RowsProduct& call) {
   }
 }
 
-// Form<Panel> with the panel of the weight's format.
+// Calls multiply_strips with Form<Panel> for the panel type of the weight's format.
 template <template <typename> typename Form>
 void multiply_panels(const RowsProduct& call) {
   with_panel(call.weight.dtype,

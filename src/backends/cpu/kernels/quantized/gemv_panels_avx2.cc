@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens with weights in panels of 16 rows for AVX2: a row of W in each lane of two
-// vectors, so that a block's sums need no shuffle and its rows share every load of x. Weights as a
-// file has them: gemv_avx2.cc.
+// GEMMs of few tokens for AVX2 with weights in panels of 16 rows: each lane of two vectors holds a
+// row of W, so that a block's sums need no shuffle and its rows share every load of x. gemv_avx2.cc
+// reads weights in the file's layout.
 #include <cstdint>
 #include <type_traits>
 
@@ -17,13 +17,13 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// As gemv_avx2.cc's, measured there.
+// The same as in gemv_avx2.cc, where it was measured.
 inline constexpr int64_t kFetchBytes = 8192;
 
 inline __m256i load(const void* from) {
   return _mm256_loadu_si256(static_cast<const __m256i*>(from));
 }
-// Rows 0..7 or 8..15 of a panel.
+// Loads rows 0..7 or 8..15 of a panel.
 inline __m256i load(const uint8_t (&group)[16][4], int rows) { return load(group[8 * rows]); }
 inline __m256 floats_of_halves(const uint16_t* halves, int rows) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves) + rows));
@@ -35,8 +35,8 @@ inline __m256 floats_of_bytes(const int8_t* bytes, int rows) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadu_si64(bytes + 8 * rows)));
 }
 
-// Bytes of Q4_K's scales (base/block_formats.h): the
-// low six bits, or four and the top two of another.
+// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four bits and the top two of
+// another byte.
 inline __m256i low_six(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(0x3f)); }
 inline __m256i joined(__m256i low_four, __m256i top_two) {
   return _mm256_or_si256(_mm256_and_si256(low_four, _mm256_set1_epi8(0x0f)),
@@ -48,8 +48,8 @@ inline __m256i four_codes(const int8_t* x, int group) {
 }
 inline __m256 broadcast(const float* from) { return _mm256_broadcast_ss(from); }
 
-// The sum as written: GCC would reassociate a chain of vector additions into a tree, which takes
-// more registers than there are.
+// Keeps the sum as written: GCC would reassociate a chain of vector additions into a tree, which
+// takes more registers than there are.
 inline __m256i in_order(__m256i sum) {
   asm("" : "+x"(sum));
   return sum;
@@ -60,13 +60,13 @@ inline __m256i pair_sums(__m256i pairs) { return _mm256_madd_epi16(pairs, _mm256
 inline __m256i low_nibbles(__m256i bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
 inline __m256i high_nibbles(__m256i bytes) { return low_nibbles(_mm256_srli_epi16(bytes, 4)); }
 
-// What codes have in `mask`: bits moved to the left, or to the right where that is negative.
+// The bits of codes in `mask`: moved to the left, or to the right if `left` is negative.
 inline __m256i moved_bits(__m256i bits, int left, int mask) {
   const __m256i moved = left >= 0 ? _mm256_slli_epi16(bits, left) : _mm256_srli_epi16(bits, -left);
   return _mm256_and_si256(moved, _mm256_set1_epi8(static_cast<char>(mask)));
 }
 
-// The group-th four columns of those that scale s is for.
+// The codes of the group-th four columns of those that scale s applies to.
 template <typename Panel>
 inline __m256i codes(const Panel& panel, int s, int group, int rows) {
   const __m256i both = load(panel.quants[s][group % 4], rows);
@@ -85,8 +85,8 @@ inline __m256i codes(const PanelQ6_K& panel, int s, int group, int rows) {
   return _mm256_or_si256(low, moved_bits(load(panel.high_bits[s], rows), 4 - 2 * group, 48));
 }
 
-// How many pairs of products add up in 16 bits: of codes of b bits each is at most 2 * 127 * (2^b -
-// 1). None of 8 bits does.
+// How many sums of a pair of products can be added in 16 bits: with codes of b bits, each is at
+// most 2 * 127 * (2^b - 1). With 8 bits, none can.
 template <typename Panel>
 constexpr int kChain = 8;
 template <>
@@ -96,8 +96,9 @@ constexpr int kChain<PanelQ6_K> = 2;
 template <>
 constexpr int kChain<PanelQ8_0> = 0;
 
-// Of all rows, the sums of the codes that scale s is for times each vector's. Both halves of the
-// rows share a load of x: with one each, a seventh more instructions took a quarter more time.
+// For all rows and each vector: the sum of codes times activations over the columns of scale s.
+// Both halves of the rows share a load of x: with separate loads, a seventh more instructions took
+// a quarter more time.
 template <int kVectors, typename Panel>
 requires(kChain<Panel> > 0) inline void set_dots(const Panel& panel,
                                                  int s,
@@ -124,8 +125,8 @@ requires(kChain<Panel> > 0) inline void set_dots(const Panel& panel,
   }
 }
 
-// Codes of 8 bits would overflow 16: |w| times x with w's sign, widened at once, at most 2 * 128 *
-// 127. Flipping the top bit undoes what codes are above their numbers.
+// Codes of 8 bits would overflow 16 bits. Instead |w| is multiplied with x that has w's sign, at
+// most 2 * 128 * 127, and widened at once. Flipping the top bit removes the offset of the codes.
 template <int kVectors>
 inline void set_dots(const PanelQ8_0& panel,
                      int s,
@@ -150,7 +151,7 @@ inline void set_dots(const PanelQ8_0& panel,
   }
 }
 
-// What the codes of a panel are multiplied by, and what is added then.
+// The scales that the codes of a panel are multiplied by, and the mins that are added.
 template <typename Panel>
 struct Scales {
   explicit Scales(const Panel& of) : panel(of) {}
@@ -159,7 +160,7 @@ struct Scales {
   const Panel& panel;
 };
 
-// The sub-blocks' six bits are unpacked for all of them at once, as bytes.
+// The six-bit scales of all sub-blocks are unpacked at once, as bytes.
 template <>
 struct Scales<PanelQ4_K> {
   explicit Scales(const PanelQ4_K& panel) {
@@ -201,7 +202,7 @@ struct Scales<PanelQ6_K> {
 };
 
 // Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the columns that share a scale,
-// o what codes are above their numbers.
+// where o is the offset of the codes.
 template <typename P>
 struct PanelForm {
   using Panel = P;
@@ -211,7 +212,8 @@ struct PanelForm {
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
   static constexpr int64_t kColumns = Panel::kScaleColumns;
 
-  // Of kParts vectors of one token, from v on; `part` is which of the row's kColumns columns.
+  // Adds the products of kParts vectors of one token, from v on, to `total`; `part` is the index of
+  // the kColumns columns in the row.
   template <int kParts>
   static __m256 added(const Scales<Panel>& scales,
                       int s,
@@ -281,7 +283,8 @@ struct PanelForm {
 
 // Bound: memory for one token. 16 rows of 64 columns take 170 vector instructions for 576 bytes
 // (Q4_0), 172 for 640 (Q4_1), 268 for 704 (Q5_0), 162 for 1088 (Q8_0), 194 for 576 (Q4_K) and 320
-// for 840 (Q6_K), in two parts 262, 276, 377, 383, 292 and 446, some three a cycle.
+// for 840 (Q6_K); in two parts they take 262, 276, 377, 383, 292 and 446. About three run per
+// cycle.
 void gemv_panels_avx2(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of few tokens with weights in panels of 16 rows for AVX-512 with VNNI, straight from the
-// panels: a row of W in each lane. Weights as a file has them: gemv_avx2.cc.
+// GEMMs of few tokens for AVX-512 with VNNI, with weights in panels of 16 rows: each lane holds a
+// row of W. gemv_avx2.cc reads weights in the file's layout.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized/gemv_panels-inl.h"
@@ -9,7 +9,7 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
 
@@ -18,15 +18,15 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// How far ahead of its reads a stream of panels is asked for, into L2. Two cores of an Intel Xeon,
-// 178 MB of Q8_0: not at all 24 GB/s, 4 KiB 35, 8 KiB 41, 16 KiB 44.
+// How far ahead of its reads a stream of panels is prefetched, into L2. Two cores of an Intel Xeon
+// with 178 MB of Q8_0: without prefetching 24 GB/s, 4 KiB ahead 35, 8 KiB 41, 16 KiB 44.
 inline constexpr int64_t kFetchBytes = 16384;
 
 inline __m512i four_codes(const int8_t* x, int group) {
   return _mm512_set1_epi32(reinterpret_cast<const int32_t*>(x)[group]);
 }
 
-// Sums of the codes that scale s is for times each vector's.
+// For each vector: the sum of codes times activations over the columns of scale s.
 template <int kVectors, typename Panel>
 inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i* dots) {
   for (int v = 0; v < kVectors; ++v) dots[v] = _mm512_setzero_si512();
@@ -40,8 +40,8 @@ inline void set_dots(const Panel& panel, int s, const int8_t* const* x, __m512i*
 }
 
 // Sum s_w (s_x sum (c c_x) - o s_x sum c_x) + m_w s_x sum c_x over the columns that share a scale,
-// o what codes are above their numbers. Even and odd ones have totals of their own, so that an
-// addition need not wait for the one before.
+// where o is the offset of the codes. Even and odd scales have separate totals, so that an addition
+// need not wait for the one before it.
 template <typename P>
 struct PanelForm {
   using Panel = P;
@@ -50,8 +50,8 @@ struct PanelForm {
   static constexpr bool kHasMins = requires(const Panel& panel) { panel.mins; };
   static constexpr int64_t kColumns = Panel::kScaleColumns;
 
-  // Of kParts vectors of one token, from v on: s_x sum (c c_x) - o s_x sum c_x, added up; `part` is
-  // which of the row's kColumns columns.
+  // The sum of s_x sum (c c_x) - o s_x sum c_x over kParts vectors of one token, from v on; `part`
+  // is the index of the kColumns columns in the row.
   template <int kParts>
   static __m512 unscaled(const __m512i* dots, const Vectors& x, int v, int64_t part) {
     const auto dot = [&](int p) { return _mm512_cvtepi32_ps(dots[v + p]); };
@@ -115,9 +115,9 @@ struct PanelForm {
 
 }  // namespace
 
-// Bound: memory for one token. 16 rows of 64 columns take 70 instructions of 512 bits for 576 bytes
+// Bound: memory for one token. 16 rows of 64 columns take 70 512-bit instructions for 576 bytes
 // (Q4_0) or 640 (Q4_1), 108 for 704 (Q5_0), 62 for 1088 (Q8_0), 80 for 576 (Q4_K) and 128 for 840
-// (Q6_K), in two parts 110, 148, 102, 120 and 176, two a cycle.
+// (Q6_K); in two parts they take 110, 148, 102, 120 and 176. Two run per cycle.
 void gemv_panels_avx512(const RowsProduct& call) { multiply_panels<PanelForm>(call); }
 
 }  // namespace ridge::backends::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The inner loops that quantized_gemv and quantized_gemm choose among by
-// instruction set. Private to those two; each ISA's file defines its own.
-// All but gemv_panels_* take any format of rows that supports_fast() names.
+// The inner loops that quantized_gemv and quantized_gemm choose from by instruction set. Private to
+// those two; each ISA's file defines its own. All but gemv_panels_* accept any row format for which
+// supports_fast() holds.
 #pragma once
 
 #include <algorithm>
@@ -13,9 +13,10 @@
 
 namespace ridge::backends::cpu {
 
-// Calls body(product, first row, tokens) for each task, in parallel: one panel of rows and a range
-// of tokens, all of about the same cost. Tokens are cut only where the panels alone would leave
-// threads idle, since each cut unpacks the panel once more, and at multiples of kTokenCut.
+// Calls body(product, first row, tokens) for each task, in parallel. A task is one panel of rows
+// and a range of tokens; all tasks have about the same cost. Tokens are cut, at multiples of
+// kTokenCut, only if the panels alone would leave threads idle, since each cut unpacks the panel
+// once more.
 inline constexpr int64_t kTokenCut = 32;
 template <typename Body>
 void for_each_panel_task(std::span<const QuantizedProduct> products,
@@ -34,7 +35,7 @@ void for_each_panel_task(std::span<const QuantizedProduct> products,
   const int64_t most = (tokens + kTokenCut - 1) / kTokenCut;
   const int64_t cuts = std::clamp<int64_t>(even, 1, most);
   for_each_range(panels * cuts, parts, [&](Range range) {
-    int64_t first = 0;  // task of the present product
+    int64_t first = 0;  // first task of the current product
     for (const QuantizedProduct& product : products) {
       const int64_t tasks = panels_of(product.weight) * cuts;
       const int64_t from = std::max(range.begin - first, int64_t{0});
@@ -47,25 +48,25 @@ void for_each_panel_task(std::span<const QuantizedProduct> products,
   });
 }
 
-// Rows of W that a thread reads, and where it reads on after them: memory is asked for ahead of its
-// use. Null: nothing is known.
+// The rows of W that a thread reads, and the address that it reads after them, for prefetching.
+// Null if unknown.
 struct RowStream {
   Range rows;
   const std::byte* then = nullptr;
 };
 
-// The bytes of a stream's rows end at `end`.
+// The path of a stream's reads: its rows up to `end`, then `then`.
 struct ReadPath {
   const std::byte* end = nullptr;
   const std::byte* then = nullptr;
-  // What is read `distance` bytes after `at`.
+  // The address that is read `distance` bytes after `from`.
   const std::byte* ahead_of(const void* from, int64_t distance) const {
     const auto* at = static_cast<const std::byte*>(from);
     return distance < end - at || then == nullptr ? at + distance : then + (distance - (end - at));
   }
 };
 
-// y [N, out] of some of W's rows and all tokens of x.
+// Computes y [N, out] for some of W's rows and all tokens of x.
 struct RowsProduct {
   const QuantizedMatrix& weight;
   RowStream stream;
@@ -75,8 +76,8 @@ struct RowsProduct {
 };
 using RowsTimesVectors = void (*)(const RowsProduct& call);
 
-// One panel times a range of tokens: y[n, 0..rows) = or += the sum over columns column .. column +
-// depth - 1, which the panel holds.
+// One panel times a range of tokens: y[n, 0..rows) = or += the sum over the columns of the panel,
+// which begin at `column`.
 struct PanelProduct {
   const WordPanel* panel = nullptr;
   CodeFormat format;
@@ -90,9 +91,10 @@ struct PanelProduct {
 };
 using PanelTimesVectors = void (*)(const PanelProduct& call);
 
-// Where the tokens' parts begin for a panel's first column; all tokens have the same stride.
+// The addresses of the tokens' words, scales and sums for a panel's first column; all tokens have
+// the same stride.
 struct TokenRows {
-  // Of tokens from n on; `group` is the format's.
+  // For tokens from n on; `group` is the format's.
   TokenRows(const PanelProduct& call, int64_t group, int64_t n)
       : words(reinterpret_cast<const std::byte*>(call.x->words(n) + call.column)),
         scales(
@@ -101,7 +103,7 @@ struct TokenRows {
             (group == 16 ? call.x->half_sums(n) : call.x->sums(n)) + call.column / group)),
         stride(call.x->row_bytes()) {}
 
-  // Two columns' words in one.
+  // The words of two columns, in one 32-bit word.
   int32_t two_words(int64_t token, int64_t k) const {
     return *reinterpret_cast<const int32_t*>(words + token * stride + 2 * k);
   }
@@ -117,16 +119,17 @@ struct TokenRows {
   const std::byte* sums;
   int64_t stride;
 };
-inline constexpr int64_t kPairWords = 2 * kPanelRows;  // of the panel, per two columns
+inline constexpr int64_t kPairWords = 2 * kPanelRows;  // words of the panel per two columns
 
-// Plain loops: the exact integer sums that the fast forms must give, for machines without AVX2.
+// Plain loops for machines without AVX2. They compute the exact integer sums that the fast forms
+// must match.
 void gemv_portable(const RowsProduct& call);
 void gemm_panel_portable(const PanelProduct& call);
 
 void gemv_avx2(const RowsProduct& call);
 void gemm_panel_avx2(const PanelProduct& call);
 
-// AVX-512 with VNNI.
+// For AVX-512 with VNNI.
 bool has_vnni();
 void gemm_panel_avx512(const PanelProduct& call);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Panels of 16 rows in vectors of 512 bits, a row of W in each lane: their scales and codes.
-// Private to the kernels that read panels with AVX-512.
+// Scales and codes of panels of 16 rows in 512-bit vectors, with a row of W in each lane. Private
+// to the kernels that read panels with AVX-512.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx2,fma")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -31,15 +31,15 @@ inline __m512 floats_of_bytes(const int8_t* bytes) {
       _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
 }
 
-// Bytes of Q4_K's scales (base/block_formats.h): the
-// low six bits, or four and the top two of another.
+// Bytes of Q4_K's scales (base/block_formats.h): the low six bits, or four bits and the top two of
+// another byte.
 inline __m512i low_six(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(0x3f)); }
 inline __m512i joined(__m512i low_four, __m512i top_two) {
   return _mm512_or_si512(_mm512_and_si512(low_four, _mm512_set1_epi8(0x0f)),
                          _mm512_and_si512(_mm512_srli_epi16(top_two, 2), _mm512_set1_epi8(0x30)));
 }
 
-// What the codes of a panel are multiplied by, and what is added then.
+// The scales that the codes of a panel are multiplied by, and the mins that are added.
 template <typename Panel>
 struct Scales {
   explicit Scales(const Panel& of) : panel(of) {}
@@ -48,7 +48,7 @@ struct Scales {
   const Panel& panel;
 };
 
-// The sub-blocks' six bits are unpacked for all of them at once, as bytes.
+// The six-bit scales of all sub-blocks are unpacked at once, as bytes.
 template <>
 struct Scales<PanelQ4_K> {
   explicit Scales(const PanelQ4_K& panel)
@@ -80,13 +80,13 @@ struct Scales<PanelQ6_K> {
 inline __m512i low_nibbles(__m512i bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(15)); }
 inline __m512i high_nibbles(__m512i bytes) { return low_nibbles(_mm512_srli_epi16(bytes, 4)); }
 
-// What codes have in `mask`: bits moved to the left, or to the right where that is negative.
+// The bits of codes in `mask`: moved to the left, or to the right if `left` is negative.
 inline __m512i moved_bits(__m512i bits, int left, int mask) {
   const __m512i moved = left >= 0 ? _mm512_slli_epi16(bits, left) : _mm512_srli_epi16(bits, -left);
   return _mm512_and_si512(moved, _mm512_set1_epi8(static_cast<char>(mask)));
 }
 
-// The group-th four columns of those that scale s is for.
+// The codes of the group-th four columns of those that scale s applies to.
 template <typename Panel>
 inline __m512i codes(const Panel& panel, int s, int group) {
   const __m512i both = load(panel.quants[s][group % 4]);

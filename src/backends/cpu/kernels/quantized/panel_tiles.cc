@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Weights in panels of 16 rows to tiles of bf16, with AVX-512 and its BF16: a panel's lanes are a
-// tile's rows already, so nothing is transposed. Rows of blocks: gemm_amx.cc.
+// Unpacks weights in panels of 16 rows to bf16 tiles, with AVX-512 and AVX-512 BF16: the lanes of a
+// panel are the rows of a tile already, so nothing is transposed. gemm_amx.cc unpacks rows of
+// blocks.
 #include <cstdint>
 
 #include "backends/cpu/kernels/quantized/panel_codes_avx512-inl.h"
@@ -10,7 +11,7 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma,f16c")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
@@ -18,8 +19,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-// A column's codes of 16 rows with their blocks' scales
-// and offsets, as gemm_amx.cc computes them.
+// The scale and offset of a column's codes in 16 rows, applied as gemm_amx.cc does.
 struct Scaling {
   __m512 scale;
   __m512 offset;
@@ -35,7 +35,7 @@ inline Scaling scaling(const Scales<Panel>& scales, int s) {
   return {scale, _mm512_mul_ps(scale, _mm512_set1_ps(-static_cast<float>(Panel::kOffset)))};
 }
 
-// Four columns, a byte of each lane: two pairs of columns of a tile.
+// Four columns, one byte of each lane: two pairs of columns of a tile.
 inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
   const __m512i byte = _mm512_set1_epi32(255);
   const __m512i interleave =
@@ -51,7 +51,7 @@ inline void store_pairs(__m512i codes, const Scaling& by, uint16_t* to) {
   }
 }
 
-// A tile of a panel's, from its scale `first` on.
+// Makes one tile of a panel, from its scale `first` on.
 template <typename Panel>
 inline void make_tile(const Panel& panel, const Scales<Panel>& scales, int first, uint16_t* to) {
   constexpr int kGroups = Panel::kScaleColumns / 4;

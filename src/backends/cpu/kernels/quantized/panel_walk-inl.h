@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The walk along a strip of panels for one instruction set. Included where that set is the target,
-// after gemv_panels-inl.h: compiled for it, and so without includes.
+// The walk along a strip of panels, compiled for the instruction set of the file that includes it.
+// Include it after gemv_panels-inl.h, where that set is the target; it has no includes for that
+// reason.
 #pragma once
 
 namespace ridge::backends::cpu {
 namespace {
 
-// Calls add(panel, scales, s, odd, part) for each scale of a strip's panels: its index in its panel
-// and whether that is odd, and its index in the row. An even scale and the odd one after it are
-// unrolled, so that each may have a total of its own. Form names the panel, what its scales are
-// (PanelScales), and how many bytes ahead they are asked for (kFetchedAhead).
+// Calls add(panel, scales, s, odd, part) for each scale of a strip's panels: s is its index in its
+// panel, `odd` whether that is odd, and `part` its index in the row. An even scale and the odd one
+// after it are unrolled, so that each may have a separate total. Form defines the type of the panel
+// and of its scales (PanelScales), and how many bytes ahead to prefetch (kFetchedAhead).
 template <typename Form, typename Add>
 inline void for_each_scale(const Strip<typename Form::Panel>& strip, const Add& add) {
   using Panel = typename Form::Panel;

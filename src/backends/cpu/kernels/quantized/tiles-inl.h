@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which tiles are multiplied, for any unit that has
-// tile registers: AMX's (gemm_amx.cc), or arithmetic that
-// says what a tile instruction does, in tests. Private to those.
+// The order in which tiles are multiplied, for any unit with tile registers: AMX (gemm_amx.cc), or
+// in tests plain arithmetic that defines what a tile instruction computes. Private to those.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +15,8 @@ namespace ridge::backends::cpu {
 
 // Two tiles of rows by two of tokens fill the eight registers: four of sums, two of each operand.
 inline constexpr int64_t kTilePanelRows = 2 * kTileRows;
-// 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48, past which the activations stream: a
-// matrix is cut into as few parts of whole blocks as have about that.
+// 32 rows of 640 columns are 40 KiB of bf16 in an L1 of 48 KiB, through which the activations
+// stream. A matrix is cut into the fewest parts of whole blocks of about that size.
 inline constexpr int64_t kTilePanelDepth = 768;
 inline int64_t tile_panel_depth(int64_t in) {
   constexpr int64_t kUsual = 640;
@@ -26,7 +25,7 @@ inline int64_t tile_panel_depth(int64_t in) {
   return parts == 1 ? in : blocks * kSuperBlockElements;
 }
 
-// Columns of 32 rows of W, unpacked: [2, depth / 32, 16 pairs of columns, 16 rows, 2].
+// Some columns of 32 rows of W, unpacked: [2, depth / 32, 16 pairs of columns, 16 rows, 2].
 struct WeightTiles {
   int64_t depth_tiles = 0;
   alignas(64) uint16_t values[kTilePanelRows * kTilePanelDepth];
@@ -39,23 +38,23 @@ struct WeightTiles {
   }
 };
 
-// kTilePanelRows rows; those past the last are zeros. depth <= kTilePanelDepth.
+// Unpacks kTilePanelRows rows; those past the last are zeros. depth <= kTilePanelDepth.
 void unpack_tiles(const WeightPart& part, WeightTiles& tiles);
 
-// The same of weights in panels of rows, which need AVX-512 with BF16.
+// The same for weights in panels of rows; needs AVX-512 BF16.
 void unpack_panel_tiles(const WeightPart& part, WeightTiles& tiles);
 
 struct TileProduct {
   const WeightTiles* weights = nullptr;
   const ActivationTiles* x = nullptr;
-  int64_t first_depth_tile = 0;  // of x, where the weights' columns begin
+  int64_t first_depth_tile = 0;  // of x, at the weights' first column
   int64_t rows = 0;              // 1..kTilePanelRows
   StridedRows<float> y;          // at the panel's first row
   bool accumulate = false;
 };
 
-// Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7. Loads in a
-// row and products in a row: tile_gemm-inl.h says why.
+// Registers: sums 0..3 ([token tile][row tile]), activations 4 and 5, weights 6 and 7. Loads are
+// grouped and so are multiplications; tile_gemm-inl.h gives the reason.
 template <typename Unit, int kTokenTiles, int kRowTiles>
 inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
   constexpr int64_t kStep = 2 * kTileDepth;
@@ -73,8 +72,8 @@ inline void multiply_tiles(const TileProduct& call, int64_t token_tile) {
   }
 }
 
-// One tile of y. Where it is cut off, a copy that is whole goes through the registers, so that an
-// output's sum has one order whatever N is.
+// One tile of y. If the tile is cut off at an edge, a whole copy goes through the registers, so
+// that the sum of an output has one order for every N.
 struct OutputTile {
   float* y;
   int64_t stride;  // elements
@@ -89,8 +88,8 @@ inline OutputTile output_tile(const TileProduct& call, int64_t token_tile, int64
           std::min(call.rows - row, kTileRows)};
 }
 
-// Outputs lie in L3 or farther, a line of each token: asked for while the product runs, they are
-// there when it is stored.
+// Outputs are in L3 or farther, one line per token. They are prefetched while the GEMM runs, so
+// that they are in cache when it stores them.
 inline void fetch_outputs(const TileProduct& call, int64_t token_tile, int64_t token_tiles) {
   const int64_t end = std::min((token_tile + token_tiles) * kTileRows, call.x->tokens);
   for (int64_t n = token_tile * kTileRows; n < end; ++n) {
@@ -133,7 +132,7 @@ inline void multiply_block(const TileProduct& call, int64_t token_tile) {
   if constexpr (kTokenTiles * kRowTiles == 4) store_sums<Unit, 3>(at(1, 1));
 }
 
-// A panel of W with a range of tokens' tiles.
+// Multiplies a panel of W with the tiles of a range of tokens.
 template <typename Unit>
 void multiply_panel(const TileProduct& call, Range token_tiles) {
   const bool both = call.rows > kTileRows;
@@ -151,7 +150,7 @@ void multiply_panel(const TileProduct& call, Range token_tiles) {
   }
 }
 
-// 32 rows of W from `row` on, over all columns; tokens begin at a whole tile.
+// 32 rows of W from `row` on, over all columns; `tokens` begins at a whole tile.
 template <typename Unit>
 void multiply_rows(const QuantizedProduct& product,
                    int64_t row,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of weights in blocks by tiles of bf16 (AMX): the layouts of both operands and the form
-// of the product. Which GEMMs there are and what else multiplies them: matmul.h.
+// GEMMs of quantized weights with bf16 tiles (AMX): the layout of the activations, and the GEMM.
+// matmul.h describes all quantized GEMMs.
 //
 // Activations and unpacked weights are rounded to bf16 and summed in fp32 inside a tile. Tiles of
-// 8-bit numbers, twice as fast in themselves, lose to that here: formats scale 16 or 32 columns at
-// a time, which fill a quarter or a half of such a tile's depth, and the integers have to leave the
-// tile after each group to be scaled (about 40 cycles more than the product's 16). And bf16 keeps
-// eight bits of each activation, not of the largest in a block.
+// 8-bit integers, twice as fast in themselves, are slower here: formats scale 16 or 32 columns at a
+// time, which fill a quarter or a half of such a tile's depth, and the integers have to leave the
+// tile after each group to be scaled (about 40 cycles in addition to the multiplication's 16).
+// Also, bf16 keeps eight bits of each activation, not of the largest one in a block.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@
 
 namespace ridge::backends::cpu {
 
-// x in bf16, a tile after the other: [N / 16, D / 32, 16, 32]; the last tokens' tiles are filled
-// up with zeros. `in` is a multiple of 32.
+// x in bf16, tile by tile: [N / 16, D / 32, 16, 32]; the last tokens' tiles are padded with zeros.
+// `in` is a multiple of 32.
 struct ActivationTiles {
   int64_t tokens = 0;         // N
   int64_t in = 0;             // D
@@ -34,11 +34,11 @@ struct ActivationTiles {
   }
 };
 
-// Both need AVX-512 with BF16, the product also AMX's bf16 tiles.
+// Both functions need AVX-512 BF16; the GEMM also needs AMX's bf16 tiles.
 void round_activations(StridedRows<const float> x, const ActivationTiles& out);
 
-// Bound: multiply-adds, 512 a cycle and core; W is unpacked once for all tokens, at about a quarter
-// of the cost of multiplying it with 512 of them.
+// Bound: multiply-adds, 512 per cycle and core; W is unpacked once for all tokens, at about a
+// quarter of the cost of multiplying it with 512 tokens.
 void quantized_gemm_tiles(std::span<const QuantizedProduct> products, const ActivationTiles& x);
 
 }  // namespace ridge::backends::cpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Blocks to codes and floats, for every format; no GEMM.
+// Unpacks blocks of every format to codes and floats.
 #include "backends/cpu/kernels/quantized/unpack.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -44,7 +44,8 @@ void unpack_row_codes(const WeightPart& part, const UnpackedCodes& to) {
   });
 }
 
-// 64 bytes of codes, four columns of 16 rows, as words less `zero`: even columns, then odd ones.
+// Widens 64 bytes of codes, four columns of 16 rows, to words minus `zero`: even columns, then odd
+// ones.
 HWY_INLINE void widen_four_columns(const uint8_t* codes, int zero, int16_t* words) {
   const HWY_CAPPED(uint16_t, 32) d;
   const hn::RebindToSigned<decltype(d)> signed_d;
@@ -64,7 +65,7 @@ HWY_INLINE void widen_columns(const uint8_t* codes, int64_t columns, int zero, i
     widen_four_columns(codes + at, zero, words + at);
 }
 
-// Row by row through a linear copy that stays in L1.
+// Row by row, through a linear copy that stays in L1.
 void unpack_word_panel(const WeightPart& part, WordPanel& panel) {
   const auto& [weight, row, column, depth] = part;
   const CodeFormat format = code_format(weight.dtype);
@@ -93,7 +94,7 @@ HWY_INLINE void floats_of_halves(const uint16_t* halves, float* to) {
   for (int64_t r = 0; r < kPanelRows; ++r) to[r] = half_to_float(halves[r]);
 }
 
-// What scale s of a panel is for: the codes, [kScaleColumns / 4, 16 rows, 4 columns].
+// The codes that scale s of a panel applies to, [kScaleColumns / 4, 16 rows, 4 columns].
 template <typename Panel>
 HWY_INLINE void panel_codes(const Panel& panel, int s, uint8_t* to) {
   const HWY_CAPPED(uint8_t, 64) d;
@@ -140,7 +141,7 @@ HWY_INLINE void panel_codes(const PanelQ6_K& panel, int s, uint8_t* to) {
   }
 }
 
-// And the scale and, where there are mins, the offset of each row.
+// The scale of each row and, if the format has mins, the offset.
 template <typename Panel>
 HWY_INLINE void panel_scales(const Panel& panel, int s, float* scales, float* offsets) {
   floats_of_halves(panel.scales[s], scales);
@@ -166,7 +167,7 @@ template <typename Panel>
 HWY_INLINE void panels_to_words(const Panel* panel, int64_t depth, WordPanel& to) {
   constexpr int64_t kCodes = Panel::kScaleColumns * kPanelRows;
   alignas(64) uint8_t codes[kCodes];
-  int64_t at = 0;  // scales
+  int64_t at = 0;  // index of the scale
   for (int64_t column = 0; column < depth; column += Panel::kColumns, ++panel)
     for (int s = 0; s < kScaleCount<Panel>; ++s, ++at) {
       panel_codes(*panel, s, codes);

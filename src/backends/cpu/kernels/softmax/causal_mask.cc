@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// causal_mask: three runs a row, hidden, copied, hidden. Copies and fills need no intrinsics.
+// causal_mask: each row is three runs, masked, copied and masked. Copies and fills need no
+// intrinsics.
 #include "backends/cpu/kernels/softmax/causal_mask.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 
 namespace ridge::backends::cpu {
 
-// Mapping: rows in static ranges over threads. Bound: memory, 2 sizeof(T) bytes a score.
+// Mapping: rows in static ranges over threads. Bound: memory, 2 sizeof(T) bytes per score.
 template <typename T>
 void causal_mask(const CausalMask<T>& call) {
   T hidden{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal or window mask on CPUs; backends/kernels/causal_mask.h says what it computes.
+// The causal or window mask on CPUs; backends/kernels/causal_mask.h defines it.
 #pragma once
 
 #include "backends/kernels/causal_mask.h"

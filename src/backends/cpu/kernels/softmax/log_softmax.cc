@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // log_softmax and its gradient, row by row.
-#include "backends/cpu/kernels/softmax/log_softmax.h"
+#include "backends/cpu/kernels/softmax/softmax.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/softmax/log_softmax.cc"
@@ -40,7 +40,7 @@ HWY_INLINE void log_rows(const LogSoftmax<T>& call, Range range) {
 }
 RIDGE_TYPED_TARGETS(log_rows, LogSoftmax, Range)
 
-// Mapping: as above. Bound: memory, 3 R C sizeof(T) while a row fits L2, 4 beyond.
+// Mapping: as log_rows. Bound: memory, 3 R C sizeof(T) while a row fits L2, 4 beyond.
 template <typename T>
 HWY_INLINE void log_backward_rows(const LogSoftmaxBackward<T>& call, Range range) {
   const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
@@ -70,21 +70,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridge::backends::cpu {
 
-RIDGE_TYPED_DISPATCH(run_range, log_rows, LogSoftmax, Range)
-template <typename T>
-void log_softmax(const LogSoftmax<T>& call) {
-  const int64_t bytes = bytes_of<T>(2 * call.rows * call.columns);
-  for_each_range(call.rows, parts_for(bytes), [&](Range range) { run_range(call, range); });
-}
-RIDGE_TYPED_INSTANCES(void, log_softmax, LogSoftmax)
-
-RIDGE_TYPED_DISPATCH(run_range, log_backward_rows, LogSoftmaxBackward, Range)
-template <typename T>
-void log_softmax_backward(const LogSoftmaxBackward<T>& call) {
-  const int64_t bytes = bytes_of<T>(3 * call.rows * call.columns);
-  for_each_range(call.rows, parts_for(bytes), [&](Range range) { run_range(call, range); });
-}
-RIDGE_TYPED_INSTANCES(void, log_softmax_backward, LogSoftmaxBackward)
+RIDGE_TYPED_ROWS(log_softmax, log_rows, LogSoftmax, rows, 2 * call.columns)
+RIDGE_TYPED_ROWS(log_softmax_backward,
+                 log_backward_rows,
+                 LogSoftmaxBackward,
+                 rows,
+                 3 * call.columns)
 
 }  // namespace ridge::backends::cpu
 #endif  // HWY_ONCE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Per-target: the sum of a row's exponentials in one pass over it, for softmax and the losses on
-// top of it.
+// Per-target: the sum of a row's exponentials in one pass over it, for softmax, log_softmax and the
+// losses.
 #include <hwy/highway.h>
 
 #include <cmath>
@@ -30,7 +30,7 @@ struct ExpSum {
   }
 };
 
-// The greatest of n elements, NaN left out; -infinity if there is none.
+// The greatest of n elements, ignoring NaN; -infinity if there is none.
 template <typename T>
 HWY_INLINE float row_max(const T* x, int64_t n) {
   const V32 none = hn::Set(F32(), -std::numeric_limits<float>::infinity());
@@ -43,8 +43,8 @@ HWY_INLINE float row_max(const T* x, int64_t n) {
   return hn::GetLane(hn::MaxOfLanes(F32(), highest));
 }
 
-// The row is taken in blocks that stay in L1 between their maximum and their sum; when the maximum
-// rises, what was summed so far is scaled down (Milakov and Gimelshein 2018). scale > 0.
+// The row is processed in blocks that stay in L1 between their maximum and their sum. When the
+// maximum rises, the sum so far is scaled down (Milakov and Gimelshein 2018). scale > 0.
 template <typename T>
 HWY_INLINE ExpSum exp_sum(const T* x, int64_t n, float scale) {
   constexpr int64_t kBlock = 2048;  // 8 KiB of fp32

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and its gradient, row by row; the mask cuts each row to one range of columns.
+// Softmax and its gradient, row by row; the mask limits each row to one range of columns.
 #include "backends/cpu/kernels/softmax/softmax.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,7 +28,7 @@ HWY_INLINE Range seen_columns(const SoftmaxMask& mask, int64_t row, int64_t colu
   return {HWY_MIN(begin, end), end};
 }
 
-// The columns that are not seen; from the first whole cache line on past the caches.
+// Zeroes masked columns; if streamed, stores bypass the caches from the first whole cache line on.
 template <typename T>
 HWY_INLINE void zero_columns(T* y, Range columns, bool streamed) {
   T* from = y + columns.begin;
@@ -44,12 +44,12 @@ HWY_INLINE void zero_columns(T* y, Range columns, bool streamed) {
   for_lanes(count, [&](auto part, int64_t i) HWY_ATTR { store(part, zero, from + i, streamed); });
 }
 
-// Rows up to this keep their exponentials in a buffer of 16 KiB between the sum and the division by
-// it: one exp an element instead of two (0.30 against 0.46 ns). Longer ones are computed twice,
-// from L2 or L3.
+// Rows of up to this many columns keep their exponentials in a buffer of 16 KiB between the sum and
+// the division by it: one exp per element instead of two (0.30 against 0.46 ns). Longer rows
+// compute them twice, from L2 or L3.
 constexpr int64_t kBufferedColumns = 4096;
 
-// y = exp(scale x) / sum for a row of at most kBufferedColumns.
+// y = exp(scale x) / sum for a row of at most kBufferedColumns columns.
 template <typename T>
 HWY_INLINE void short_row(const T* x,
                           int64_t width,
@@ -92,7 +92,7 @@ HWY_INLINE void long_row(const T* x, int64_t width, float scale, T* y, bool alig
 }
 
 // Mapping: rows in static ranges over threads, one pass from memory and the others from cache.
-// Bound: memory, 2 R C sizeof(T) without a mask while a row fits L2; causal rows read half.
+// Bound: memory, 2 R C sizeof(T) without a mask while a row fits L2; causal rows read half of that.
 template <typename T>
 HWY_INLINE void softmax_rows(const Softmax<T>& call, Range range) {
   const bool large = bytes_of<T>(call.rows * call.columns) >= kStreamBytes;
@@ -160,8 +160,8 @@ RIDGE_TYPED_DISPATCH(run_range, softmax_backward_rows, SoftmaxBackward, Range)
 
 namespace {
 
-// Causal rows grow with their position, so they go to the threads in rounds: one contiguous range
-// each would give the last thread most of the work.
+// Causal rows grow with their position, so they are dealt to the threads in rounds: with one
+// contiguous range each, the last thread would have most of the work.
 template <typename Call>
 void run_rows(const Call& call, int64_t bytes) {
   constexpr int64_t kRound = 16;

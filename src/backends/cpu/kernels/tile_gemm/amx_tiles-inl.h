@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMX's registers: setting them up, loads, stores and products of bf16. Private to the kernels that
+// AMX's registers: setup, loads, stores and bf16 multiplications. Private to the kernels that
 // multiply by tiles.
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace ridge::backends::cpu {
 
-// AMX's registers, in words of the assembler: the intrinsics of GCC 12 take no template's constant,
-// and functions for another instruction set are not inlined into the loops.
+// AMX's registers, in inline assembly: the intrinsics of GCC 12 do not accept a template's
+// constant, and functions for another instruction set are not inlined into the loops.
 struct AmxTiles {
-  // All eight tiles of 16 rows of 64 bytes, for as long as it lives.
+  // Configures all eight tiles as 16 rows of 64 bytes, for the object's lifetime.
   class Shapes {
    public:
     Shapes() { asm volatile("ldtilecfg %0" ::"m"(configuration_)); }
@@ -24,7 +24,7 @@ struct AmxTiles {
     Shapes(const Shapes&) = delete;
 
    private:
-    struct alignas(64) Configuration {  // what LDTILECFG reads
+    struct alignas(64) Configuration {  // the operand of LDTILECFG
       uint8_t palette = 1, start_row = 0, reserved[14] = {};
       uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
       uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
@@ -33,9 +33,9 @@ struct AmxTiles {
     Configuration configuration_;
   };
 
-  // Linux keeps no tile registers for a process that has not asked.
+  // Linux provides tile registers only to a process that has requested them.
   static void ask() {
-    constexpr int kTileData = 18;  // the state's number in XCR0
+    constexpr int kTileData = 18;  // the number of the state in XCR0
     static const long refused = syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, kTileData);
     RIDGE_CHECK(refused == 0, "the system gives no tile registers");
   }
@@ -49,7 +49,7 @@ struct AmxTiles {
     asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)
                  : "memory");
   }
-  // Into L2 and no farther.
+  // Loads through L2, with a hint that keeps the data out of L1.
   template <int kTile>
   static void load_passing(const void* from, int64_t stride_bytes) {
     asm volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride_bytes), "i"(kTile)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Filling tiles from vectors: rounding, the transposition between the two operands' forms, storing.
-// Private to the kernels that fill tiles; for AVX-512.
+// Fills tiles from vectors: rounding, transposing between the forms of the two operands, and
+// storing. Private to the kernels that fill tiles; for AVX-512.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512bf16,avx2,fma")
-// GCC 12 takes the header's deliberately undefined operands for mistakes.
+// GCC 12 warns about operands that the header leaves undefined on purpose.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #include <immintrin.h>
 
 namespace ridge::backends::cpu {
 
-// 32 columns in a register of bf16.
+// 32 columns in one register of bf16.
 inline __m512i rounded(__m512 first, __m512 second) {
   return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(second, first));
 }
@@ -26,8 +26,8 @@ inline void store_tile(const __m512i (&v)[16], uint16_t* to) {
   for (int r = 0; r < 16; ++r) _mm512_store_si512(to + r * kTileDepth, v[r]);
 }
 
-// 16 x 16 words of 32 bits (pairs of bf16), a row in each
-// register: within 128-bit lanes and then among them.
+// Transposes 16 x 16 words of 32 bits (pairs of bf16), with a row in each register: first within
+// 128-bit lanes, then across them.
 inline void transpose_words(__m512i (&v)[16]) {
   __m512i w[16];
 #pragma GCC unroll 8

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order in which a GEMM goes through tiles, for any unit that
-// has tile registers: AMX's (tile_gemm_amx.cc), or arithmetic that
-// says what a tile instruction does, in tests. Private to those.
+// The order in which a GEMM multiplies tiles, for any unit with tile registers: AMX
+// (tile_gemm_amx.cc), or in tests plain arithmetic that defines what a tile instruction computes.
+// Private to those.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace ridge::backends::cpu {
 
 // Two tiles of rows by two of columns fill the eight registers: four of sums, two of each operand.
-// Operands are filled up to such pairs.
+// Operands are padded to such pairs.
 inline constexpr int64_t kPairRows = 2 * kTileRows;
 inline constexpr int64_t kPairElements = 2 * kTileElements;
 inline constexpr int64_t kBlockSums = kPairRows * kPairRows;
 
 inline int64_t pairs(int64_t rows) { return (rows + kPairRows - 1) / kPairRows; }
 
-// An operand in tiles: [pairs, depth tiles, 2, a tile].
+// An operand in tiles: [pairs, depth tiles, 2, one tile].
 struct TileOperand {
   uint16_t* data = nullptr;
   int64_t pair_elements = 0;
@@ -30,15 +30,16 @@ struct TileOperand {
   }
 };
 
-// How a GEMM is cut. The larger operand goes through in stripes, each brought into tiles by the
-// thread that multiplies it and left in its L2; the other one is shared. Reading what another core
-// has just written is slower than anything else here, so the less of that the better.
+// How a GEMM is cut. The larger operand is processed in stripes: the thread that multiplies a
+// stripe also converts it to tiles, which stay in its L2. The other operand is shared. Reading what
+// another core has just written is slower than anything else here, so the smaller operand is the
+// shared one.
 struct TileGemmPlan {
-  static constexpr int64_t kMostStripe = 8;        // pairs: 256 KiB of 512 deep
-  static constexpr int64_t kStripesPerThread = 4;  // where there are as many pairs
-  static constexpr int64_t kMostShared = 16;       // pairs whose sums wait: 512 KiB
+  static constexpr int64_t kMostStripe = 8;        // pairs: 256 KiB at depth 512
+  static constexpr int64_t kStripesPerThread = 4;  // if there are that many pairs
+  static constexpr int64_t kMostShared = 16;       // pairs whose sums are kept: 512 KiB
   static constexpr int64_t kMostPart = 16;         // depth tiles: a pair's 32 KiB stay in L1
-  static constexpr int64_t kAlone = 256;           // tile products of 2 us: a team meets no faster
+  static constexpr int64_t kAlone = 256;           // 2 us of products: a team starts no faster
 
   TileGemmPlan(int64_t m, int64_t n, int64_t k, int threads)
       : stripes_a(m >= n),
@@ -51,7 +52,8 @@ struct TileGemmPlan {
     stripe = std::clamp<int64_t>(striped_pairs / (kStripesPerThread * team), 1, kMostStripe);
   }
 
-  // Sums that wait between parts of the depth; one part has a block's and those of the one before.
+  // Whether sums are kept between parts of the depth. With one part, only the sums of the current
+  // block and the one before it are kept.
   bool keeps_sums() const { return part < depth_tiles; }
   int64_t kept_sums() const {
     return (keeps_sums() ? stripe * std::min(shared_pairs, kMostShared) : 2) * kBlockSums;
@@ -63,20 +65,20 @@ struct TileGemmPlan {
   int64_t thread_bytes() const { return stripe_bytes() + 4 * kept_sums(); }
   int64_t bytes() const { return shared_bytes() + team * thread_bytes(); }
 
-  bool stripes_a;  // else B
+  bool stripes_a;  // else B is striped
   int64_t striped_pairs, shared_pairs, depth_tiles;
   int team = 1;        // threads
   int64_t part = 0;    // depth tiles at a time
   int64_t stripe = 0;  // pairs
 };
 
-// A pair of rows' tiles of an operand over its whole depth, zeros past its last row and its depth:
-// of A as rows lie, of B with pairs of the depth as rows.
+// Converts a pair of an operand's rows to tiles over the whole depth, with zeros past its last row
+// and depth: A in rows as stored, B with pairs of the depth as rows.
 void fill_rows(const TileMatrix& from, int64_t rows, int64_t depth, int64_t pair, uint16_t* to);
 void fill_pairs(const TileMatrix& from, int64_t rows, int64_t depth, int64_t pair, uint16_t* to);
 
-// Rows row .. row + count - 1 of a block's sums [2, 2, 16, 16] into C, where the block begins at
-// (block_row, block_column) and may be cut off.
+// Writes rows row .. row + count - 1 of a block's sums [2, 2, 16, 16] to C, where the block begins
+// at (block_row, block_column) and may be cut off at an edge.
 void write_rows(const float* sums,
                 const TileGemm& call,
                 int64_t block_row,
@@ -84,15 +86,16 @@ void write_rows(const float* sums,
                 int64_t row,
                 int64_t count);
 
-// A block of C. Its rows are written, and asked for before that (they lie in L3 or farther), a few
-// at a time between the next products: the tile unit and the others do not wait for one another.
+// A block of C. Its rows are prefetched (they are in L3 or farther) and later written a few at a
+// time between the next multiplications, since the tile unit and the other units do not wait for
+// each other.
 struct TileBlock {
   static constexpr int64_t kRowsAStep = 2;
 
   const TileGemm* call = nullptr;
   int64_t row = 0, column = 0;
   const float* sums = nullptr;
-  int64_t next = kPairRows;  // its first row that is not written; past them all: nothing to write
+  int64_t next = kPairRows;  // its first row not yet written; kPairRows: nothing to write
 
   int64_t rows() const { return std::min(kPairRows, call->m - row); }
   void fetch(int64_t from) const {
@@ -111,11 +114,11 @@ struct TileBlock {
   void finish() { write(kPairRows - next); }
 };
 
-// Registers: sums 0..3 ([row tile][column tile]), A's tiles 4 and 5, B's 6 and 7. Loads in a row
-// and multiplications in a row: a core whose tiles are throttled
-// (docs/runs/2026-11-22-training-amx-native-gemm.md) overlaps them little, 24.5 ns a multiplication
-// so and 27.4 interleaved; else both take 5.8. The striped operand passes L1, where the shared one
-// stays.
+// Registers: sums 0..3 ([row tile][column tile]), A's tiles 4 and 5, B's 6 and 7. Loads are grouped
+// and so are multiplications: a core whose tiles are throttled
+// (docs/runs/2026-11-22-training-amx-native-gemm.md) overlaps them little, with 24.5 ns per
+// multiplication in this order and 27.4 interleaved; otherwise both take 5.8. The striped operand
+// bypasses L1, where the shared one stays.
 template <typename Unit, bool kStripesA>
 inline void multiply_pairs(const uint16_t* a,
                            const uint16_t* b,
@@ -169,7 +172,7 @@ inline void end_block(float* sums) {
   Unit::template store<3>(sums + 3 * kTile, kStep);
 }
 
-// A stripe, whose first pair is `first`, with all of the shared operand.
+// Multiplies a stripe, the pairs `striped`, with all of the shared operand.
 template <typename Unit, bool kStripesA>
 void multiply_stripe(const TileGemm& call,
                      const TileGemmPlan& plan,

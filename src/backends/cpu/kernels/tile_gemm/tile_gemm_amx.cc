@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products by AMX's tiles: bringing operands into tiles, and sums out of them. The order of the
-// product is tile_gemm-inl.h.
+// GEMMs with AMX's tiles: converts operands to tiles and writes sums to C. tile_gemm-inl.h defines
+// the order of the multiplications.
 #include "backends/cpu/kernels/tile_gemm/amx_tiles-inl.h"
 #include "backends/cpu/kernels/tile_gemm/tile_filling-inl.h"
 #include "backends/cpu/kernels/tile_gemm/tile_gemm-inl.h"
@@ -17,14 +17,14 @@ inline uint32_t mask_of(int64_t count, int64_t most) {
   return static_cast<uint32_t>((uint64_t{1} << kept) - 1);
 }
 
-// What of a matrix a tile takes: from `at` on, so many rows and so much depth at most.
+// The part of a matrix that a tile takes: from `at` on, at most this many rows and this much depth.
 struct Corner {
   const uint16_t* at;
   int64_t rows, depth;
 };
 
-// A register a row, of 32 of the depth side by side. Whole: nothing is cut off.
-// The lines of four tiles on are asked for: 16 rows are more streams than a core finds by itself.
+// Loads one row per register, with 32 elements of the depth side by side. kWhole: nothing is cut
+// off.
 template <bool kWhole>
 inline void load_rows(const Corner& from, int64_t row_step, __m512i (&v)[16]) {
   const __mmask32 columns = mask_of(from.depth, kTileDepth);
@@ -36,7 +36,8 @@ inline void load_rows(const Corner& from, int64_t row_step, __m512i (&v)[16]) {
   }
 }
 
-// A register for two of the depth, of 16 rows side by side: their pairs.
+// Loads two elements of the depth per register, as pairs of 16 rows side by side. The lines of the
+// tile four tiles later are prefetched: a tile has more streams than a core's prefetcher detects.
 template <bool kWhole>
 inline void load_pairs(const Corner& from, int64_t depth_step, __m512i (&v)[16]) {
   const auto rows = static_cast<__mmask16>(mask_of(from.rows, kTileRows));
@@ -51,7 +52,7 @@ inline void load_pairs(const Corner& from, int64_t depth_step, __m512i (&v)[16])
     v[p] = _mm512_or_si512(load(2 * p), _mm512_slli_epi32(load(2 * p + 1), 16));
 }
 
-// kPairs: the form of the right operand. A matrix that lies the other way is transposed.
+// kPairs: fill the form of the right operand. A matrix that is stored the other way is transposed.
 template <bool kPairs, bool kLiesInPairs, bool kWhole>
 void fill_tile(const Corner& from, int64_t step, uint16_t* to) {
   __m512i v[16];

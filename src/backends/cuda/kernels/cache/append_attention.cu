@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The blocks of a cluster share the keys of one KV head. What the cache holds already comes into
-// their shared memory before the kernel's turn; then each rotates the heads of q for itself, and what
-// they make of their keys meets in the shared memory of the block that puts those elements
-// together. CUDA's own (clusters, mma.sync).
+// The blocks of a cluster split the keys of one KV head. They load the keys and values that the
+// cache already holds into shared memory before the previous kernel ends. Then each block rotates
+// the heads of q, and the partial results are sent to the shared memory of the block that combines
+// those elements. CUDA only (clusters, mma.sync).
 #include "backends/cuda/kernels/cache/append_attention.h"
 
 #include <algorithm>
@@ -19,22 +19,22 @@ namespace {
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * kLanes;
-constexpr int kHeads = 8;       // heads of q that share keys: columns of a step of the tensor cores
-constexpr int kRows = 16;       // keys of such a step, or elements of a head
-constexpr int kMostTile = 176;  // keys in shared memory at a time: 182 KiB of the widest heads
-constexpr int kMostRanks = 16;  // blocks of a cluster
-constexpr int kVector = 8;      // elements of 16 bytes
+constexpr int kHeads = 8;       // heads of q that share keys: columns of an mma
+constexpr int kRows = 16;       // keys of an mma, or elements of a head
+constexpr int kMostTile = 176;  // keys in shared memory at a time: 182 KiB for the widest heads
+constexpr int kMostRanks = 16;  // blocks per cluster
+constexpr int kVector = 8;      // elements in 16 bytes
 
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// What a block of a cluster is sent by the others, counted in bytes: no block waits for another's
-// turn, only for what it needs.
+// Receives data from the other blocks of a cluster, counted in bytes: a block waits only for the
+// data that it needs, not for other blocks.
 struct Inbox {
   uint64_t barrier;
 
-  // By one thread, before the cluster's blocks have begun.
+  // Called by one thread, before the cluster's barrier.
   __device__ __forceinline__ void open() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier))
@@ -42,8 +42,8 @@ struct Inbox {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
   }
-  // By one thread, once, before it waits: what has come by then counts. Not where it is opened:
-  // between the two a barrier is needed, and later there is one.
+  // Called by one thread, once, before it waits. Bytes that arrived before count, too. This is not
+  // part of open(), because a barrier is needed between the two, and there is one later.
   __device__ __forceinline__ void expect(uint32_t bytes) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(
@@ -52,7 +52,7 @@ struct Inbox {
         : "memory");
 #endif
   }
-  // To the same place of another block, whose inbox counts it.
+  // Writes to the same place in another block, whose inbox counts the bytes.
   __device__ __forceinline__ void send(float2* place, int rank, float2 value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile(
@@ -98,7 +98,7 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-// Four tiles of 8 by 8; `row` is this lane's row of them all.
+// Loads four 8 x 8 tiles; `row` is this lane's row of all of them.
 template <bool kTransposed>
 __device__ __forceinline__ void load_tiles(uint32_t (&a)[4], const uint16_t* row) {
   if constexpr (kTransposed)
@@ -114,7 +114,8 @@ __device__ __forceinline__ uint32_t pair_at(const uint16_t* p) {
   return *reinterpret_cast<const uint32_t*>(p);
 }
 
-// Rows 16 bytes off a multiple of 128 bytes: eight of them, 16 bytes each, are all banks.
+// The stride of a row is 16 bytes more than a multiple of 128 bytes: eight rows, 16 bytes each,
+// then cover all banks.
 template <int kHeadSize>
 inline constexpr int kStride = kHeadSize + kVector;
 constexpr int kWeightStride = kMostTile + kVector;
@@ -123,11 +124,11 @@ constexpr int kScoreStride = kMostTile + 4;
 template <int kHeadSize>
 struct Room {
   __align__(16) uint16_t q[kHeads * kStride<kHeadSize>];   // normed and rotated
-  __align__(16) uint16_t weights[kHeads * kWeightStride];  // of a tile's keys in the mix
+  __align__(16) uint16_t weights[kHeads * kWeightStride];  // softmax weights of a tile's keys
   float scores[kHeads * kScoreStride];
-  float kept[kHeads];  // of the mix so far, where a tile's keys have a higher top
-  // Sent by the cluster's blocks: each one's tops and sums, and its mix of the elements that this
-  // block puts together.
+  float kept[kHeads];  // factor that rescales earlier sums to a new maximum
+  // Sent by the cluster's blocks: the maximum and the sum of each block, and its weighted values
+  // for the elements that this block combines.
   float2 totals[kMostRanks][kHeads];
   float2 mix[kHeadSize * kHeads / 2];
   Inbox inbox;
@@ -138,7 +139,7 @@ struct Room {
   }
 };
 
-// A block's keys: positions [begin, end) of those that the token sees.
+// A block's keys: positions [begin, end) among those that the token attends to.
 struct Part {
   int begin, end;
 
@@ -155,10 +156,10 @@ template <int kHeadSize>
 struct Tiles {
   uint16_t *keys, *values;  // [tile, kStride]
   const uint16_t *cached_keys, *cached_values;
-  int64_t row_stride, column;  // of the cache, in elements
+  int64_t row_stride, column;  // in the cache, in elements
 
-  // Keys from position `first` on, but for `fresh`, which the cache does not hold yet. Values up to
-  // a multiple of kRows are zero: their weights are, too.
+  // Loads keys and values from position `first` on, except position `fresh`, which the cache does
+  // not hold yet. Values up to a multiple of kRows are set to zero, and so are their weights.
   __device__ __forceinline__ void fetch(const SlotCells& cells,
                                         int first,
                                         int count,
@@ -183,8 +184,9 @@ struct Tiles {
   }
 };
 
-// Heads of the merged projection: those of q into the room; of the block that has the token itself
-// also its key and value, into their cells and into the tile, where they are in it.
+// Rotates heads of the merged projection. Heads of q go to `room`. The block that owns the token
+// itself also writes the token's key and value to their cells, and to the tile if they belong to
+// it.
 template <int kHeadSize, int kTogether>
 __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
                                              Room<kHeadSize>& room,
@@ -213,7 +215,7 @@ __device__ __forceinline__ void rotate_heads(const AppendAttention& p,
   }
 }
 
-// Scores of a tile's keys, a warp 16 keys at a time, in units of log2.
+// Computes the scores of a tile's keys in units of log2; each warp takes 16 keys at a time.
 template <int kHeadSize>
 __device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
                                            const uint16_t* keys,
@@ -242,7 +244,7 @@ __device__ __forceinline__ void score_keys(Room<kHeadSize>& room,
   }
 }
 
-// A warp's head of q: what its scores come to.
+// Maximum and sum of the scores of a warp's head of q.
 struct HeadTotal {
   float top = kMinusInfinity, sum = 0.0f;
 
@@ -276,7 +278,7 @@ struct HeadTotal {
   }
 };
 
-// Elements of a head, 16 at a time, mixed by a warp.
+// The weighted sum of values for a warp's elements of a head, 16 at a time.
 template <int kHeadSize>
 struct Mix {
   static constexpr int kCount = (kHeadSize / kRows + kWarps - 1) / kWarps;
@@ -313,7 +315,7 @@ struct Mix {
     }
   }
 
-  // To the blocks that put these elements together, a slice of each head.
+  // Sends the sums to the blocks that combine these elements, a slice of each head per block.
   template <int kRanks>
   __device__ __forceinline__ void send_out(Room<kHeadSize>& room, int rank) const {
     constexpr int kSlice = kHeadSize / kRanks;
@@ -331,7 +333,7 @@ struct Mix {
   }
 };
 
-// This block's elements of each head, from what all blocks sent.
+// Combines this block's elements of each head from the data that all blocks sent.
 template <int kHeadSize, int kRanks>
 __device__ __forceinline__ void put_together(const Room<kHeadSize>& room,
                                              uint16_t* o,
@@ -356,8 +358,9 @@ __device__ __forceinline__ void put_together(const Room<kHeadSize>& room,
   }
 }
 
-// Mapping: a cluster a KV head, its blocks a run of keys each, `tile` of them at a time. Bound:
-// latency; of many keys the 16 multiprocessors' share of memory's rate.
+// Mapping: one cluster per KV head; each of its blocks takes a range of keys, `tile` of them at a
+// time. Bound: latency; with many keys, the share of the memory bandwidth that 16 multiprocessors
+// can use.
 template <int kHeadSize, int kTogether, int kRanks>
 __global__ void __launch_bounds__(kThreads)
     append_attention_kernel(const __grid_constant__ AppendAttention p, int tile) {
@@ -381,7 +384,7 @@ __global__ void __launch_bounds__(kThreads)
     wait_for_cluster();
     return;
   }
-  const SlotCells cells(p.cells, p.cells.slot_count == 1 ? 0 : p.cells.slots[0]);  // one trip less
+  const SlotCells cells(p.cells, p.cells.slot_count == 1 ? 0 : p.cells.slots[0]);  // saves one trip
   const Part part(position, static_cast<int>(p.reach), rank, kRanks);
   Tiles<kHeadSize> tiles;
   tiles.keys = reinterpret_cast<uint16_t*>(shared);
@@ -401,7 +404,7 @@ __global__ void __launch_bounds__(kThreads)
       p, room, kv_head, group,
       has_token ? cells.row(static_cast<uint32_t>(position) % cells.ring) : -1,
       is_in_tile ? tiles.keys + to : nullptr, is_in_tile ? tiles.values + to : nullptr);
-  // Not before: what the next kernel fetches would stand in these heads' way.
+  // Not earlier: the next kernel's loads would delay the loads of these heads.
   let_next_start();
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
   HeadTotal total;
@@ -420,7 +423,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     mix.add(room, tiles.values, count);
   }
-  wait_for_cluster();  // all blocks have begun: their shared memory may be written
+  wait_for_cluster();  // all blocks have started: their shared memory may be written
   mix.template send_out<kRanks>(room, rank);
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   if (warp < group && lane < kRanks)
@@ -449,7 +452,7 @@ cudaError_t launch_form(const AppendAttention& call, cudaStream_t stream) {
 
 template <int kHeadSize, int kTogether>
 cudaError_t launch_ranks(const AppendAttention& call, cudaStream_t stream) {
-  constexpr int64_t kManyKvHeads = 4;  // clusters of 16 blocks are few at a time
+  constexpr int64_t kManyKvHeads = 4;  // only a few clusters of 16 blocks run at a time
   return call.keys.kv_heads <= kManyKvHeads
              ? launch_form<kHeadSize, kTogether, kMostRanks>(call, stream)
              : launch_form<kHeadSize, kTogether, kMostRanks / 2>(call, stream);
@@ -471,7 +474,8 @@ bool has_clusters() {
 }  // namespace
 
 bool takes_append_attention(int64_t heads, int64_t kv_heads, int64_t head_size, int64_t reach) {
-  // With more KV heads or longer contexts keys are enough work for blocks on all multiprocessors.
+  // With more KV heads or longer contexts the keys are enough work for blocks on all
+  // multiprocessors.
   constexpr int64_t kMostKvHeads = 8, kMostElements = int64_t{2} << 20;
   const bool is_size = head_size == 64 || head_size == 128 || head_size == 256;
   return is_size && heads / kv_heads <= kHeads && kv_heads <= kMostKvHeads &&

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a KV cache for a few tokens: the keys of each token
-// are cut into parts, one a block, and the last block of a token's
-// head puts the parts together. Heads that share keys read them once.
+// Attention over a KV cache for a few tokens: the keys of each token are split into parts, one per
+// block, and the last block of a token's head combines the parts. Heads that share keys read them
+// once.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kElements = 8;  // of a head, a lane's
-constexpr int kUnroll = 4;    // keys on their way for each team
+constexpr int kElements = 8;  // elements of a head per lane
+constexpr int kUnroll = 4;    // keys in flight per team
 constexpr int kMostGroup = 8;
 
-// A team of kLanesOf lanes holds a head; a block's teams walk the keys side by side.
+// A team of kTeam lanes holds a head; a block's teams process different keys in parallel.
 template <int kTeam>
 inline constexpr int kTeams = kThreads / kTeam;
 
@@ -30,8 +30,8 @@ struct Softmax {
 };
 
 struct Part {
-  int64_t begin, end;   // of the keys' positions
-  uint32_t first_cell;  // of `begin`
+  int64_t begin, end;   // positions of the keys
+  uint32_t first_cell;  // cell of `begin`
 
   // A part has no more keys than the ring has cells.
   __device__ __forceinline__ uint32_t cell(int64_t key, uint32_t ring) const {
@@ -40,7 +40,7 @@ struct Part {
   }
 };
 
-// The parts are as even as whole rounds of the block's teams allow.
+// Splits the keys as evenly as possible into multiples of a round of the block's teams.
 __device__ __forceinline__ Part
 part_of(int32_t position, int64_t reach, uint32_t ring, int split, int splits, int round_keys) {
   const int64_t begin = position + 1 > reach ? position + 1 - reach : 0;
@@ -57,7 +57,7 @@ struct Keys {
   Packed<T, kElements> k[kUnroll], v[kUnroll];
 };
 
-// The keys of a round from position `base` on, of a part.
+// Loads a part's keys and values for the round that starts at position `base`.
 template <typename T, int kTeam>
 __device__ __forceinline__ void load_keys(const CachedAttention<T>& p,
                                           const SlotCells& cells,
@@ -131,8 +131,8 @@ __device__ __forceinline__ void add_keys(const Keys<T>& keys,
   }
 }
 
-// A block that walks all keys of its token has the next ones on their way while it uses these: with
-// many tokens memory must never wait.
+// If a block processes all keys of its token, it prefetches the next keys while it uses the current
+// ones: with many tokens the memory must never be idle.
 template <typename T, int kTeam, int kGroup, bool kWhole>
 __device__ __forceinline__ void walk_keys(const CachedAttention<T>& p,
                                           const SlotCells& cells,
@@ -159,8 +159,8 @@ __device__ __forceinline__ void walk_keys(const CachedAttention<T>& p,
   }
 }
 
-// What a part leaves for the block that puts them together: of each head of the group its top, its
-// sum and its mix, which is relative to the top.
+// The results of a part for the block that combines the parts: for each head of the group its
+// maximum, its sum and its weighted values relative to the maximum.
 struct PartLayout {
   float* data;
   int64_t splits, head_size, group;
@@ -176,7 +176,7 @@ struct Merged {
   float mix[kGroup][kTeams<kTeam>][kTeam * kElements];
 };
 
-// What was made of some keys apart counts this much in the whole of a head.
+// The factors with which separately computed parts of a head enter the combined result.
 template <int kGroup>
 struct Shares {
   float of[kGroup][kLanes];
@@ -184,7 +184,8 @@ struct Shares {
   float sum[kGroup];
 };
 
-// A warp a head, a lane each of at most 32 that were made apart; `top` and `sum` give theirs.
+// One warp per head, and one lane per part (at most 32); `top` and `sum` return a part's maximum
+// and sum.
 template <int kGroup, typename Top, typename Total>
 __device__ __forceinline__ void share_out(Shares<kGroup>& shares,
                                           int64_t heads,
@@ -207,8 +208,8 @@ __device__ __forceinline__ void share_out(Shares<kGroup>& shares,
   __syncthreads();
 }
 
-// Four neighbours of a head's mix a thread at a time: sums in the order of the parts, which `load`
-// gives; `store` gets (g, e, sum).
+// Each thread combines four neighbouring elements of a head at a time. It sums in the order of the
+// parts, which `load` returns; `store` receives (g, e, sum).
 template <int kGroup, typename Load, typename Store>
 __device__ __forceinline__ void mix_shares(const Shares<kGroup>& shares,
                                            int64_t heads,
@@ -247,9 +248,9 @@ struct HeadOutput {
   }
 };
 
-// Mapping: a block for a part of the keys (x), the heads that share
-// a KV head, kGroup of them (y), and a token (z). Bound: memory, the
-// keys and values that the tokens see; with few tokens, latency.
+// Mapping: one block per part of the keys (x), per kGroup of the heads that share a KV head (y),
+// and per token (z). Bound: memory, the keys and values that the tokens attend to; with few tokens,
+// latency.
 template <typename T, int kTeam, int kGroup, bool kWhole>
 __global__ void __launch_bounds__(kThreads)
     cached_attention_kernel(const __grid_constant__ CachedAttention<T> p) {
@@ -342,14 +343,14 @@ __global__ void __launch_bounds__(kThreads)
       [&](int g, int e, float4 mix) { o.put(g, e, mix, shares.sum[g]); });
 }
 
-// Lanes that hold a head: few forms are compiled.
+// Lanes that hold a head. Only a few variants are compiled.
 int64_t team_of(int64_t head_size) {
   for (int64_t team : {4, 8, 16})
     if (head_size <= team * kElements) return team;
   return 32;
 }
 
-// Heads of a block: those that share keys, at most kMostGroup; few forms are compiled.
+// Heads per block: those that share keys, at most kMostGroup. Only a few variants are compiled.
 int64_t heads_of_block(int64_t group) {
   if (group <= 4) return group;
   return kMostGroup;
@@ -363,7 +364,7 @@ cudaError_t launch_group(const CachedAttention<T>& call, cudaStream_t stream) {
                       call.cells.tokens, call.keys.kv_heads, call.keys.head_size, call.reach)),
                   static_cast<unsigned>(call.keys.kv_heads * head_groups),
                   static_cast<unsigned>(call.cells.tokens));
-  // With registers to spare, and none that a part would wait for.
+  // The prefetching variant needs spare registers, and only pays off if the keys are not split.
   if constexpr (kGroup <= 2 && sizeof(T) == 2)
     if (grid.x == 1)
       return launch_early(cached_attention_kernel<T, kTeam, kGroup, true>, grid, kThreads, 0,
@@ -394,7 +395,7 @@ int64_t cached_attention_splits(int64_t tokens,
                                 int64_t kv_heads,
                                 int64_t head_size,
                                 int64_t reach) {
-  // Four blocks for each of 132 multiprocessors, and no part shorter than a round of its teams.
+  // Four blocks for each of 132 multiprocessors, but no part shorter than a round of its teams.
   constexpr int64_t kBlocks = 528, kLeastKeys = 32, kMostSplits = kLanes;
   const int64_t round_keys = kThreads / team_of(head_size) * kUnroll;
   const int64_t splits = kBlocks / std::max<int64_t>(tokens * kv_heads, 1);

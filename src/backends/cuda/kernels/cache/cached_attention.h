@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of a run's tokens over a KV cache, on CUDA: whole, and
-// in the steps of its expansion with the matrix of scores in memory.
-// T is float or uint16_t (bf16); sums are fp32 in a fixed order.
+// Attention of a run's tokens over a KV cache, on CUDA: as one kernel, and as the steps of its
+// expansion with the matrix of scores in memory. T is float or uint16_t (bf16); sums are fp32 in a
+// fixed order.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,20 @@ template <typename T>
 struct CachedAttention {
   CacheCells cells;
   int64_t heads = 0;  // H, a multiple of K
-  int64_t reach = 0;  // a token at position p sees the keys of (p - reach, p]
+  int64_t reach = 0;  // a token at position p attends to keys in (p - reach, p]
   float scale = 1;
   TokenHeads<const T> q;  // [N, H, E]
   Cache<const T> keys, values;
   TokenHeads<T> o;             // [N, H, E]
   float* workspace = nullptr;  // cached_attention_workspace_bytes
-  int32_t* tickets = nullptr;  // cached_attention_tickets zeros, which are zeros again afterwards
+  // cached_attention_tickets words that are zero before and after the launch.
+  int32_t* tickets = nullptr;
 };
 
 inline constexpr int64_t kCachedAttentionMostHeadSize = 256;
 
-// Parts that the keys of a token are cut into, so that all
-// of the GPU is busy: a function of the extents alone.
+// The number of parts into which the keys of a token are split so that the whole GPU is busy. It
+// depends only on the extents.
 int64_t cached_attention_splits(int64_t tokens, int64_t kv_heads, int64_t head_size, int64_t reach);
 int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t heads,
@@ -36,15 +37,16 @@ int64_t cached_attention_workspace_bytes(int64_t tokens,
                                          int64_t reach);
 int64_t cached_attention_tickets(int64_t tokens, int64_t heads, int64_t kv_heads);
 
-// o[n] = softmax(scale q[n] k^T) v; of padding 0. E a multiple of 8 up to 256. One launch.
+// o[n] = softmax(scale q[n] k^T) v; 0 for padding. E must be a multiple of 8, up to 256. One
+// launch.
 template <typename T>
 cudaError_t launch_cached_attention(const CachedAttention<T>& call, cudaStream_t stream);
 
 // The same on the tensor cores, 64 tokens of a head at a time; no workspace. Rows of q, o and the
-// caches at multiples of 16 bytes. One launch.
+// caches must be aligned to 16 bytes. One launch.
 cudaError_t launch_flash_attention_cached(const CachedAttention<uint16_t>& call,
                                           cudaStream_t stream);
-inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to which splitting keys is faster
+inline constexpr int64_t kCachedAttentionFewTokens = 32;  // up to here splitting keys is faster
 
 template <typename T>
 cudaError_t launch_cached_scores(const CachedScores<T>& call, cudaStream_t stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention over a KV cache in steps, with the matrix of scores in memory: what an eager framework
-// does, one plain kernel each.
+// Attention over a KV cache in separate steps, with the matrix of scores in memory, as an eager
+// framework computes it: one simple kernel per step.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 
@@ -22,7 +22,8 @@ __device__ __forceinline__ void for_each_element(int64_t elements, const Visit& 
     visit(i);
 }
 
-// Mapping: a score a thread. Bound: L2, each key is read for every token and head that sees it.
+// Mapping: one score per thread. Bound: L2, each key is read for every token and head that attends
+// to it.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     cached_scores_kernel(const __grid_constant__ CachedScores<T> p) {
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Mapping: an element of o a thread. Bound: L2, each value is read for every token and head.
+// Mapping: one element of o per thread. Bound: L2, each value is read for every token and head.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     cached_mix_kernel(const __grid_constant__ CachedMix<T> p) {

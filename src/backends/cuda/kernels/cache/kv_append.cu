@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing the keys and values of a run's tokens into their cells.
+// Writes the keys and values of a run's tokens to their cells.
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/vector_io.cuh"
 
@@ -8,8 +8,8 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Mapping: a block a token, kCount elements a thread. Bound:
-// memory, 4 N K E sizeof(T); of a single token latency.
+// Mapping: one block per token, kCount elements per thread. Bound: memory, 4 N K E sizeof(T);
+// latency for a single token.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     kv_append_kernel(const __grid_constant__ KvAppend<T> p) {

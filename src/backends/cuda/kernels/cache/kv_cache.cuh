@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding a position's row in a cache, and what keeps it from being found.
+// Finds the row of a position in a cache, and checks positions, slots and blocks.
 #pragma once
 
 #include "backends/cuda/kernels/cache/kv_cache.h"
@@ -7,15 +7,15 @@
 
 namespace ridge::backends::cuda {
 
-// One slot's ring of cells. A block out of range counts
-// as the last: what is read is nonsense, but the cache's.
+// The ring of cells of one slot. A block out of range is replaced by the last block: the data read
+// is meaningless, but lies within the cache.
 struct SlotCells {
-  const int32_t* blocks;  // its row of the block table
+  const int32_t* blocks;  // the slot's row of the block table
   uint32_t ring;
   uint32_t block_tokens;
   uint32_t block_count;
   uint32_t last_block;
-  int64_t first_row;  // of its first block: contiguous rings ask the table once
+  int64_t first_row;  // row of its first block: contiguous rings read the table once
 
   __device__ __forceinline__ SlotCells(const CacheCells& cells, int32_t slot)
       : blocks(cells.block_table + slot * cells.blocks_per_slot),
@@ -37,15 +37,15 @@ struct SlotCells {
   }
 };
 
-// The token's position, or -1 where it is padding.
+// The token's position, or -1 if it is padding.
 __device__ __forceinline__ int32_t live_position(const CacheCells& cells, int64_t token) {
-  const int32_t slot = cells.slots[token], position = cells.positions[token];  // side by side
+  const int32_t slot = cells.slots[token], position = cells.positions[token];  // parallel loads
   const bool is_live =
       slot >= 0 && slot < cells.slot_count && position >= 0 && position <= cells.most_position;
   return is_live ? position : -1;
 }
 
-// The row of [blocks * block_tokens] that the token's keys go to, or -1 where it is padding.
+// The row of [blocks * block_tokens] to which the token's keys go, or -1 if it is padding.
 __device__ __forceinline__ int64_t row_of_token(const CacheCells& cells, int64_t token) {
   const int32_t position = live_position(cells, token);
   if (position < 0) return -1;
@@ -53,7 +53,8 @@ __device__ __forceinline__ int64_t row_of_token(const CacheCells& cells, int64_t
   return slot.row(static_cast<uint32_t>(position) % slot.ring);
 }
 
-// What one of `count` threads sees of the question whether a later token goes to the same row.
+// Whether one of this thread's share of later tokens goes to the same row; `count` threads share
+// the search.
 __device__ __forceinline__ bool sees_later(const CacheCells& cells,
                                            int64_t token,
                                            int64_t row,
@@ -66,7 +67,7 @@ __device__ __forceinline__ bool sees_later(const CacheCells& cells,
   return is_later;
 }
 
-// By every thread of one block of a launch.
+// Called by every thread of one block per launch.
 __device__ __forceinline__ void note_bad_blocks(const CacheCells& cells) {
   const int64_t entries = cells.slot_count * cells.blocks_per_slot;
   for (int64_t i = threadIdx.x; i < entries; i += blockDim.x) {

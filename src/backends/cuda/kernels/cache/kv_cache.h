@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing the keys and values of a run's tokens to a KV cache in device memory, on CUDA;
-// backends/kernels/kv_cache.h says where they lie.
+// Writes the keys and values of a run's tokens to a KV cache in device memory, on CUDA.
+// backends/kernels/kv_cache.h describes the layout.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp a head: its pairs in registers between norm and rotation.
+// One warp per head; its pairs stay in registers between norm and rotation.
 #include "backends/cuda/kernels/cache/rope_append.h"
 
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
@@ -13,7 +13,8 @@ constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kLanes;
 static_assert(kRopeAppendMostHeadSize == kRopeHeadMostSize);
 
-// Where a head of a token goes: a row of q, or of the caches' row; null where it goes nowhere.
+// The destination of a token's head: a row of q, or the token's row in the caches; null if it is
+// not written.
 template <typename T>
 __device__ __forceinline__ T* target_of(const RopeAppend<T>& p,
                                         int64_t token,
@@ -28,13 +29,13 @@ __device__ __forceinline__ T* target_of(const RopeAppend<T>& p,
   return cache + (row * kv_heads + kv_head) * head_size;
 }
 
-// Where the keys of a block's tokens go: their rows of the caches, -1 where they go nowhere.
+// The cache rows of a block's tokens; -1 for tokens that are not written.
 template <int kTokens>
 struct TokenRows {
   int64_t of[kTokens];
-  int is_later;  // a bit a token: a later token goes to the same row
+  int is_later;  // one bit per token: a later token goes to the same row
 
-  // By every thread of the block, which looks at all later tokens once for all its own.
+  // Called by every thread of the block, which checks all later tokens once for all its own tokens.
   __device__ __forceinline__ void find(const CacheCells& cells, int64_t first) {
     const int own = static_cast<int>(threadIdx.x);
     if (own == 0) is_later = 0;
@@ -55,8 +56,9 @@ struct TokenRows {
   }
 };
 
-// Mapping: a block for kTokens tokens (y) and a run of their heads (x), as many heads a warp as it
-// has `lanes` for, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T); of a few tokens latency.
+// Mapping: one block per kTokens tokens (y) and range of their heads (x). A warp takes as many
+// heads as fit with `lanes` lanes each, kBatch times. Bound: memory, 2 N (H + 2 K) E sizeof(T);
+// latency for a few tokens.
 template <int kTogether, int kBatch, int kTokens, typename T>
 __global__ void __launch_bounds__(kThreads)
     rope_append_kernel(const __grid_constant__ RopeAppend<T> p, int lanes) {
@@ -105,7 +107,8 @@ cudaError_t launch_form(const RopeAppend<T>& call, int lanes, cudaStream_t strea
                       call, lanes);
 }
 
-// Vectors of kTogether pairs, and a power of two of them in a head.
+// Whether a head consists of a power of two of vectors with kTogether pairs, and all operands are
+// aligned for them.
 template <int kTogether, typename T>
 bool takes_together(const RopeAppend<T>& call) {
   const int64_t vectors = call.keys.head_size / 2 / kTogether;
@@ -116,7 +119,7 @@ bool takes_together(const RopeAppend<T>& call) {
          takes_vectors<kTogether>(call.sin);
 }
 
-// Chunks of a prompt, kTokens a block.
+// For chunks of a prompt, kTokens per block.
 template <int kTokens, typename T>
 cudaError_t launch_chunk(const RopeAppend<T>& call, cudaStream_t stream) {
   constexpr int kTogether = 8;
@@ -137,8 +140,9 @@ cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream) {
   if (call.cells.tokens <= kFewTokens)
     return takes_together<kNarrow>(call) ? launch_form<kNarrow, 1, 1>(call, kLanes, stream)
                                          : launch_form<1, 1, 1>(call, kLanes, stream);
-  // A block's tokens follow one another: one each, until all multiprocessors are full of blocks. Of
-  // more tokens a block takes several: looking for later ones costs as much for all of them.
+  // A block processes its tokens one after the other, so each block takes one token until all
+  // multiprocessors are full. With more tokens a block takes several, because the search for later
+  // tokens costs the same for all of them.
   constexpr int64_t kOneEach = 1024;
   return call.cells.tokens <= kOneEach ? launch_chunk<1>(call, stream)
                                        : launch_chunk<4>(call, stream);

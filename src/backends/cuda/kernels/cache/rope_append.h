@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A merged projection on its way into an attention over a cache, on CUDA: heads of q and k normed
-// and rotated, keys and values written into their cells. The op rope_append (ops/rope_append.cc). T
-// is float or uint16_t (bf16).
+// Prepares a merged projection for attention over a cache, on CUDA: norms and rotates heads of q
+// and k, and writes keys and values to their cells. Implements the op rope_append
+// (ops/rope_append.cc). T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline constexpr int64_t kRopeAppendMostHeadSize = 256;
 template <typename T>
 struct RopeAppend {
   CacheCells cells;
-  bool is_settled = false;      // no kernel before this one writes positions, slots or the table
+  bool is_settled = false;      // no earlier kernel writes positions, slots or the table
   int64_t heads = 0;            // H
   StridedRows<const T> merged;  // [N, (H + 2 K) E]
   const float* cos = nullptr;   // [N, E/2]
@@ -30,8 +30,8 @@ struct RopeAppend {
   T* q = nullptr;  // [N, H, E]
 };
 
-// Of tokens that share a cell the last one stays. One
-// launch, which may begin while the one before it ends.
+// If several tokens share a cell, the last one is written. One launch, which may start while the
+// previous one ends.
 template <typename T>
 cudaError_t launch_rope_append(const RopeAppend<T>& call, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strided copies: runs and repeated elements as vectors, transpositions through a tile in shared
-// memory, whatever is left element by element.
+// Strided copies: runs and repeated elements are copied as vectors, transpositions through a tile
+// in shared memory, and everything else element by element.
 #include "backends/cuda/kernels/copy/copy.h"
 
 #include <type_traits>
@@ -12,7 +12,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Bits where nothing is computed: a round trip through float would change a NaN's.
+// Copies bits if nothing is computed: a round trip through float would change the bits of a NaN.
 template <typename From, typename To, int kCount>
 __device__ __forceinline__ void move(const Packed<From, kCount>& from, To* to, bool accumulate) {
   if constexpr (std::is_same_v<From, To>) {
@@ -32,8 +32,8 @@ __device__ __forceinline__ void move(const Packed<From, kCount>& from, To* to, b
   store_floats(to, v);
 }
 
-// Bound: memory, elements (sizeof(From) + sizeof(To)), and sizeof(To) more to accumulate. A source
-// that repeats along the innermost axis is loaded once a vector.
+// Bound: memory, elements (sizeof(From) + sizeof(To)), plus sizeof(To) per element to accumulate. A
+// source that repeats along the innermost axis is loaded once per vector.
 template <typename From, typename To, int kCount, bool kRepeats>
 struct CopyBody {
   static constexpr int kVector = kCount;
@@ -77,7 +77,7 @@ struct Transpose {
   bool accumulate;
 };
 
-// Mapping: a tile a block. Bound: memory, as above.
+// Mapping: one tile per block. Bound: memory, as for CopyBody.
 template <int kTile, typename From, typename To>
 __global__ void __launch_bounds__(kTransposeThreads)
     transpose_kernel(const __grid_constant__ Transpose<From, To> p) {
@@ -135,8 +135,8 @@ cudaError_t launch_vectors(const Copy<From, To>& call,
   return launch_map_rows<CopyBody<From, To, kCount, kRepeats>>(body, 1, plan.elements(), stream);
 }
 
-// An axis besides the last along which the source is contiguous, moved beside the last; false where
-// there is none long enough for tiles.
+// Moves an axis along which the source is contiguous next to the last axis. Returns false if no
+// such axis is long enough for tiles.
 bool move_across(LayoutPlan<2>& plan) {
   constexpr int64_t kShort = 8;  // a tile of fewer rows is mostly empty
   const int last = plan.rank - 1;
@@ -165,7 +165,7 @@ cudaError_t launch_copy(const Copy<From, To>& call, cudaStream_t stream) {
   if (!plan.is_valid()) return cudaErrorInvalidValue;
   if (plan.elements() == 0) return cudaSuccess;
   plan.simplify();
-  // Whole 16-byte stores side by side; wider loads cost nothing
+  // Adjacent 16-byte stores; wider loads cost nothing.
   constexpr int kCount = kVectorOf<To>;
   if (!fits_walk(plan)) return cudaErrorInvalidValue;
   if (plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(To), call.target) &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fill: one value everywhere.
+// Writes one value to every element.
 #include "backends/cuda/kernels/copy/fill.h"
 
 #include <bit>
@@ -54,7 +54,7 @@ cudaError_t launch_fill(const Fill<T>& call, cudaStream_t stream) {
                        float_to_bf16(static_cast<float>(call.value)), stream);
   } else if constexpr (std::is_same_v<T, float>) {
     return launch_bits(call.y, call.rows, call.columns, static_cast<float>(call.value), stream);
-  } else {  // an integer is to memory a float of its bits
+  } else {  // an integer is written as the float with the same bits
     const StridedRows<float> y{reinterpret_cast<float*>(call.y.data), call.y.stride};
     const auto value = std::bit_cast<float>(static_cast<int32_t>(call.value));
     return launch_bits(y, call.rows, call.columns, value, stream);

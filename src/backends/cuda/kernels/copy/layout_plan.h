@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strided operands come down to once axes of one element are dropped, the others ordered by
-// the target's strides and joined where all operands run on. Host arithmetic; no kernel.
+// Simplifies the layouts of strided operands: drops axes of one element, orders the others by the
+// target's strides, and joins axes that are contiguous to each other in all operands. Host
+// arithmetic, no kernel.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@ namespace ridge::backends::cuda {
 
 inline constexpr int kPlanMaxRank = 6;
 
-// Operand 0 is the target. Axes from the outermost to the innermost.
+// Operand 0 is the target. Axes are ordered from the outermost to the innermost.
 template <int kOperands>
 struct LayoutPlan {
   int rank = 0;
@@ -23,7 +24,7 @@ struct LayoutPlan {
     return product;
   }
   int64_t inner_extent() const { return rank == 0 ? 1 : extents[rank - 1]; }
-  // Of one element: as if contiguous.
+  // A single element counts as contiguous.
   int64_t inner_stride(int operand) const { return rank == 0 ? 1 : strides[operand][rank - 1]; }
 
   void swap_axes(int a, int b) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the number of a vector to its operands' offsets, for layouts that are no matrix of rows.
+// Computes the operands' offsets from the index of a vector, for layouts that are not a matrix of
+// rows.
 #pragma once
 
 #include "backends/cuda/kernels/copy/layout_plan.h"
@@ -11,9 +12,9 @@ template <int kOperands>
 struct StridedWalk {
   int rank = 0;
   FastDivide extents[kPlanMaxRank];               // innermost first, in vectors
-  int64_t strides[kOperands][kPlanMaxRank] = {};  // of a step of one vector
+  int64_t strides[kOperands][kPlanMaxRank] = {};  // strides of one vector step
 
-  // kCount divides the innermost extent.
+  // `count` must divide the innermost extent.
   StridedWalk(const LayoutPlan<kOperands>& plan, int count) : rank(plan.rank) {
     for (int i = 0; i < rank; ++i) {
       const int axis = rank - 1 - i;
@@ -40,7 +41,8 @@ struct StridedWalk {
   }
 };
 
-// A plan's vectors as one row for launch_map_rows: place.column / kVector is a vector's number.
+// Whether a plan's vectors can be treated as one row by launch_map_rows, where place.column /
+// kVector is the index of a vector.
 template <int kOperands>
 bool fits_walk(const LayoutPlan<kOperands>& plan) {
   constexpr int64_t kLimit = int64_t{1} << 31;
@@ -49,9 +51,9 @@ bool fits_walk(const LayoutPlan<kOperands>& plan) {
   return true;
 }
 
-// True where each operand's vectors of kCount elements along the innermost axis are aligned: the
-// axis is whole vectors, and every other stride too. A stride of 0 along the innermost axis asks
-// nothing of that operand.
+// Whether the operand's vectors of kCount elements along the innermost axis are aligned: the axis
+// and every other stride must be whole vectors. With a stride of 0 along the innermost axis there
+// is no requirement.
 template <int kCount, int kOperands>
 bool walk_takes_vectors(const LayoutPlan<kOperands>& plan,
                         int operand,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices transposed, a tile a block, one matrix after the other.
+// Transposes one tile per block, one matrix after the other.
 #include "backends/cuda/kernels/copy/transpose_multi.h"
 
 #include "backends/cuda/kernels/copy/transposed_tile.cuh"
@@ -11,8 +11,8 @@ namespace {
 template <typename T>
 struct TransposeTiles {
   TransposeMulti<T> call;
-  uint32_t first[kMostTransposed];    // the block that has a matrix's first tile
-  uint32_t columns[kMostTransposed];  // tiles across it
+  uint32_t first[kMostTransposed];    // the block of a matrix's first tile
+  uint32_t columns[kMostTransposed];  // tiles across a matrix
 };
 
 // Bound: memory, twice the matrices' bytes.

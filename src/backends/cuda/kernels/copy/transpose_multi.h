@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Transposing matrices, several in one launch. T is float or uint16_t.
+// Transposes several matrices in one launch. T is float or uint16_t.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct TransposeMulti {
   TransposedMatrix<T> matrices[kMostTransposed];
 };
 
-// cudaErrorInvalidValue for 2^31 tiles or more.
+// Returns cudaErrorInvalidValue for 2^31 tiles or more.
 template <typename T>
 cudaError_t launch_transpose_multi(const TransposeMulti<T>& call, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A square tile of a matrix, transposed by a block: what `transpose_multi` and copies across an
-// axis are made of.
+// A block transposes a square tile of a matrix. Used by `transpose_multi` and by copies across an
+// axis.
 #pragma once
 
 #include <type_traits>
@@ -10,15 +10,15 @@
 namespace ridge::backends::cuda {
 
 inline constexpr int kTransposeThreads = 256;
-// Tiles of 64 x 64, or of 32 x 32 where those would be too few to fill a GPU twice.
+// Tiles of 64 x 64, or of 32 x 32 if the large tiles are too few to fill a GPU twice.
 inline constexpr int kLargeTile = 64;
 inline constexpr int kSmallTile = 32;
 inline constexpr int64_t kFewTiles = 264;
 
-// target [columns, rows] = source [rows, columns] from (row, column) on; `source_step` and
-// `target_step` lie between rows of each. Mapping: a warp reads 32 neighbours of the source and
-// writes 32 neighbours of the target, 16 (of small tiles 4) loads of a thread wait at a time. By
-// every thread of a block of kTransposeThreads, once.
+// target [columns, rows] = source [rows, columns]^T from (row, column) on; `source_step` and
+// `target_step` are the row strides. Mapping: a warp reads 32 neighbours of the source and writes
+// 32 neighbours of the target; a thread has 16 loads in flight (4 for small tiles). Called once by
+// every thread of a block of kTransposeThreads.
 template <int kTile, typename From, typename To>
 __device__ __forceinline__ void transpose_tile(const From* source,
                                                int64_t source_step,
@@ -30,8 +30,8 @@ __device__ __forceinline__ void transpose_tile(const From* source,
                                                int64_t column,
                                                bool accumulate) {
   constexpr int kTileRows = kTransposeThreads / kTile;
-  __shared__ From tile[kTile][kTile + 4 / sizeof(From)];  // an odd number of words a row: no two
-                                                          // lanes of a column meet
+  // An odd number of words per row: lanes that read a column do not conflict.
+  __shared__ From tile[kTile][kTile + 4 / sizeof(From)];
   const int across = static_cast<int>(threadIdx.x) % kTile;
   const int first = static_cast<int>(threadIdx.x) / kTile;
   From v[kTile / kTileRows];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding: a gather of rows. Its gradient is embedding_backward.cu.
+// Embedding: gathers rows. Its gradient is in embedding_backward.cu.
 #include "backends/cuda/kernels/embedding/embedding.h"
 
 #include "backends/cuda/kernels/index_check.cuh"
@@ -8,7 +8,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Bound: memory, N D (sizeof(Table) + sizeof(T)), less what tokens that repeat find in L2.
+// Bound: memory, N D (sizeof(Table) + sizeof(T)), less for repeated tokens, whose rows are in L2.
 template <typename Table, typename T, int kCount>
 struct GatherBody {
   static constexpr int kVector = kCount;
@@ -39,7 +39,7 @@ struct GatherBody {
 
 template <typename Table, typename T>
 cudaError_t launch_embedding(const Watched<Embedding<Table, T>>& call, cudaStream_t stream) {
-  constexpr int kCount = kVectorOf<T>;  // whole 16-byte stores side by side
+  constexpr int kCount = kVectorOf<T>;  // adjacent 16-byte stores
   const bool vectors = call.width % kCount == 0 && takes_vectors<kCount>(call.table) &&
                        takes_vectors<kCount>(call.y);
   if (vectors) {

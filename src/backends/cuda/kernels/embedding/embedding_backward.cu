@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Embedding's gradient without atomics: each block owns rows of the table, finds their tokens in
-// order and adds them.
+// Gradient of embedding without atomics on the table: each block owns rows of the table, finds
+// their tokens in order and adds them.
 #include <algorithm>
 
 #include "backends/cuda/kernels/embedding/embedding.h"
@@ -10,24 +10,25 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kOwnedRows = 8;  // of the table, by a block
-constexpr int kAdders = 4;  // token k of a block's list goes to adder k % 4: more loads at a time
-                            // for ids that many tokens share
+constexpr int kOwnedRows = 8;  // rows of the table per block
+// Token k of a block's list goes to adder k % 4: more loads in flight for ids that many tokens
+// share.
+constexpr int kAdders = 4;
 constexpr int kAdderThreads = kThreads / kAdders;
-constexpr int kScanned =
-    2048;                      // tokens looked at before the block agrees on where their matches go
+// Tokens scanned before the block computes where its matches go.
+constexpr int kScanned = 2048;
 constexpr int kListed = 2048;  // matches kept from one tile of columns to the next
 
-// The block's tokens, in order: those whose id is one of its rows.
+// The block's tokens in order: those whose id is one of its rows.
 struct TokenList {
   int32_t token[kListed];
   uint8_t row[kListed];
-  unsigned touched;  // a bit for each row that has a token
+  unsigned touched;  // one bit for each row that has a token
 };
 
-// Appends the matches among tokens [first, first + kScanned) at `size`; returns the new size, to
-// every thread. Where it would pass kListed nothing is written. The block must meet before the list
-// is read or written again.
+// Appends the matches among tokens [first, first + kScanned) at `size` and returns the new size to
+// every thread. Writes nothing if the list would exceed kListed. The block must synchronize before
+// the list is read or written again.
 template <typename T>
 __device__ __forceinline__ int scan_tokens(const EmbeddingBackward<T>& p,
                                            int64_t first_owned,
@@ -47,7 +48,7 @@ __device__ __forceinline__ int scan_tokens(const EmbeddingBackward<T>& p,
     if (row[k] >= kOwnedRows || row[k] + first_owned < 0) row[k] = -1;
     count += row[k] >= 0 ? 1 : 0;
   }
-  int before = count;  // then: matches of this warp up to this thread
+  int before = count;  // after the loop: matches of this warp up to this thread
 #pragma unroll
   for (int step = 1; step < kLanes; step *= 2) {
     const int other = shuffle_up(before, step);
@@ -106,10 +107,10 @@ __device__ __forceinline__ void add_tokens(const EmbeddingBackward<T>& p,
 }
 
 // Mapping: a block owns 8 rows of the table and every gridDim.y-th tile of 64 kCount columns. It
-// looks through all ids once (again for each tile where more than 2048 tokens are its own), then
-// four groups of threads add every fourth of its tokens into shared memory, and the four sums are
-// added in order. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read; and N
-// / 2 V bytes of ids from L2 for each tile column.
+// scans all ids once (again for each tile if more than 2048 tokens are its own). Then each of four
+// groups of threads adds every fourth of the tokens in shared memory, and the four sums are added
+// in order. Bound: memory, V D 4 written unless accumulating, plus N D sizeof(T) read; and N / 2 V
+// bytes of ids from L2 for each tile column.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     embedding_backward_kernel(const __grid_constant__ EmbeddingBackward<T> p) {
@@ -127,7 +128,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int64_t first = 0; first < p.tokens && size <= kListed; first += kScanned)
     size = scan_tokens(p, first_owned, first, size, list, warp_counts);
   const bool listed = size <= kListed;
-  // Rows without a token are zeros, and left alone where the gradient accumulates.
+  // Rows without a token are set to zero, or left unchanged if the gradient accumulates.
   const unsigned touched = listed ? list.touched : ~0u;
   for (int64_t tile = static_cast<int64_t>(blockIdx.y) * kTile; tile < p.width;
        tile += static_cast<int64_t>(gridDim.y) * kTile) {
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     __syncthreads();
-    // Here the groups of threads take rows instead.
+    // For the output, each group of threads takes rows instead of tokens.
     for (int r = adder; r < kOwnedRows; r += kAdders) {
       if (first_owned + r >= p.vocabulary || tile + place >= p.width) continue;
       float* out = p.d_table[first_owned + r] + tile + place;
@@ -175,7 +176,7 @@ template <int kCount, typename T>
 cudaError_t launch(const EmbeddingBackward<T>& call, cudaStream_t stream) {
   constexpr int64_t kTile = kAdderThreads * kCount;
   const int64_t tiles = (call.width + kTile - 1) / kTile;
-  // Columns are shared among blocks while each writes twice what it scans.
+  // Splits the columns among blocks as long as each block writes at least twice what it scans.
   const int64_t shares = kOwnedRows * call.width / (2 * std::max<int64_t>(call.tokens, 1));
   const dim3 grid(
       static_cast<unsigned>((call.vocabulary + kOwnedRows - 1) / kOwnedRows),

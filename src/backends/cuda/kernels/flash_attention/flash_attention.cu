@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention's front: checks operands, chooses the kernels, and holds what the Hopper launches
-// need from the host. No kernel here.
+// Entry points of flash attention: check the operands, select the kernels, and provide the host
+// functions that the Hopper launches need. Contains no kernel.
 #include "backends/cuda/kernels/flash_attention/flash_attention.h"
 
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
@@ -28,7 +28,7 @@ bool are_valid(const AttentionExtents& x, DType dtype) {
          x.window >= 0 && (x.window == 0 || x.causal) && x.scale > 0.0f;
 }
 
-// Rows must start on 16 bytes: the kernels read and copy whole vectors.
+// Rows must be aligned to 16 bytes, because the kernels read and copy whole vectors.
 template <typename Operand>
 bool is_aligned(const Operand& x, DType dtype) {
   const int64_t elements = dtype == DType::kF32 ? 4 : 8;
@@ -143,7 +143,7 @@ int flash_attention_backward_launches(const AttentionExtents& extents,
                                       DType dtype,
                                       AttentionGradient gradient) {
   switch (flash_attention_backward_kernels(extents, dtype)) {
-    case AttentionKernels::kHopper:  // row statistics; keys with dQ's product in one, or apart
+    case AttentionKernels::kHopper:  // row statistics; keys and queries in one launch or two
       return gradient == AttentionGradient::kSpill ? 2 : 3;
     case AttentionKernels::kHopperTf32:
       return 2;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tiles flash attention visits and in which order: integer arithmetic shared by kernels,
-// launches and costs. No kernel and no pointer here.
+// The tiles that flash attention visits, and their order: integer arithmetic shared by kernels,
+// launches and costs. Contains no kernel and no pointer.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ridge::backends::cuda {
 
 RIDGE_BOTH int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-// What a query may see. window 0 is none; a window needs causal.
+// The keys that a query attends to. window 0 means no window; a window needs causal.
 struct Visibility {
   int sequence = 0;
   int causal = 0;
@@ -27,7 +27,7 @@ struct BlockRange {
   int end = 0;  // exclusive
 };
 
-// Blocks of `size` keys that some query of [first, last] sees.
+// Blocks of `size` keys that some query in [first, last] attends to.
 RIDGE_BOTH BlockRange key_blocks(const Visibility& v, int first, int last, int size) {
   BlockRange range;
   const int limit = v.causal && last + 1 < v.sequence ? last + 1 : v.sequence;
@@ -36,7 +36,7 @@ RIDGE_BOTH BlockRange key_blocks(const Visibility& v, int first, int last, int s
   return range;
 }
 
-// Of those, the blocks that every query of [first, last] sees whole.
+// Of those, the blocks that every query in [first, last] attends to completely.
 RIDGE_BOTH BlockRange whole_key_blocks(const Visibility& v, int first, int last, int size) {
   BlockRange range;
   const int limit = v.causal && first + 1 < v.sequence ? first + 1 : v.sequence;
@@ -45,7 +45,7 @@ RIDGE_BOTH BlockRange whole_key_blocks(const Visibility& v, int first, int last,
   return range;
 }
 
-// Blocks of `size` queries that see some key of [first, last].
+// Blocks of `size` queries that attend to some key in [first, last].
 RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int size) {
   BlockRange range;
   range.begin = v.causal ? first / size : 0;
@@ -54,7 +54,7 @@ RIDGE_BOTH BlockRange query_blocks(const Visibility& v, int first, int last, int
   return range;
 }
 
-// Of those, the blocks each of whose queries sees all keys of [first, last]; empty where last is
+// Of those, the blocks in which every query attends to all keys in [first, last]; empty if last is
 // past the end.
 RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int last, int size) {
   BlockRange range;
@@ -62,13 +62,14 @@ RIDGE_BOTH BlockRange whole_query_blocks(const Visibility& v, int first, int las
   range.begin = v.causal ? ceil_div(last, size) : 0;
   const int limit = v.window > 0 && first + v.window < v.sequence ? first + v.window : v.sequence;
   range.end = limit / size;
-  if (v.window == 0) range.end = ceil_div(v.sequence, size);  // queries past the end count nothing
+  if (v.window == 0) range.end = ceil_div(v.sequence, size);  // queries past the end have no effect
   return range;
 }
 
-// Rows by which tiles of `warpgroups` x 64 queries start before the sequence, so that they end with
-// it: where the count does not come out, the first tile is the partial one. In causal attention it
-// is the shortest, and warpgroups without rows idle no longer than it takes.
+// The number of rows by which tiles of `warpgroups` x 64 queries start before the sequence, so that
+// they end with it: if the sequence is not a multiple of the tile, the first tile is the partial
+// one. In causal attention it is the shortest, and warpgroups without rows idle no longer than it
+// takes.
 RIDGE_BOTH int tile_shift(int sequence, int warpgroups) {
   const int rest = ceil_div(sequence, 64) % warpgroups;
   return rest == 0 ? 0 : 64 * (warpgroups - rest);
@@ -78,11 +79,12 @@ RIDGE_BOTH bool contains(const BlockRange& range, int block) {
   return block >= range.begin && block < range.end;
 }
 
-// The launch order of tiles: heads in sections whose keys and values stay in the L2 cache together;
-// inside a section the longest tiles first, so that the last to finish are short.
+// The launch order of tiles: heads are grouped into sections whose keys and values fit the L2 cache
+// together; within a section the longest tiles come first, so that the last tiles to finish are
+// short.
 struct TileOrder {
-  int blocks = 1;  // tiles of a head
-  int heads = 1;   // heads of the launch
+  int blocks = 1;  // tiles per head
+  int heads = 1;   // heads in the launch
   int heads_per_section = 1;
   int descending = 0;  // 1: the last block is the longest
 
@@ -99,8 +101,9 @@ struct TileOrder {
   }
 };
 
-// Where the key tiles leave dS: images of 64 queries x 128 keys, by query block and within it by
-// key block. Causal heads without a window store the triangle alone.
+// The memory layout of dS between key tiles and query tiles: images of 64 queries x 128 keys,
+// ordered by query block, then by key block. For causal heads without a window only the triangle is
+// stored.
 struct SpillLayout {
   static constexpr int kQueries = 64;
   static constexpr int kKeys = 128;
@@ -112,19 +115,19 @@ struct SpillLayout {
     return 2 * ceil_div(visibility.sequence, 2 * kQueries);
   }
   RIDGE_BOTH bool triangular() const { return visibility.causal && visibility.window == 0; }
-  // Key blocks of query block m; none past the end of the sequence.
+  // The key blocks of query block m; none past the end of the sequence.
   RIDGE_BOTH BlockRange keys_of(int m) const {
     if (m * kQueries >= visibility.sequence) return BlockRange{};
     return key_blocks(visibility, m * kQueries, m * kQueries + kQueries - 1, kKeys);
   }
-  RIDGE_BOTH int row_images()
-      const {  // of one query block where not triangular: an upper bound for all
+  // Images of one query block if not triangular: an upper bound for all query blocks.
+  RIDGE_BOTH int row_images() const {
     const int all = ceil_div(visibility.sequence, kKeys);
     if (visibility.window == 0) return all;
     const int band = (visibility.window + kQueries + kKeys - 2) / kKeys + 1;
     return band < all ? band : all;
   }
-  RIDGE_BOTH int images() const {  // of one head
+  RIDGE_BOTH int images() const {  // images of one head
     const int half = query_blocks_padded() / 2;
     return triangular() ? half * (half + 1) : query_blocks_padded() * row_images();
   }
@@ -139,13 +142,13 @@ struct SpillLayout {
 };
 
 // The order of a backward launch that spills: a head's key tiles, and `lag` sections of heads later
-// its query tiles, which multiply what those left. Tiles are taken in this order, and one waits
-// only for earlier ones: a query tile for its head's key tiles, a key tile for the query tiles of
-// the head whose images it overwrites. So no wait is forever, however few blocks run.
+// its query tiles, which use the images that the key tiles stored. Tiles are taken in this order,
+// and a tile waits only for earlier ones: a query tile for its head's key tiles, a key tile for the
+// query tiles of the head whose images it overwrites. So every wait ends, however few blocks run.
 struct SpillOrder {
   int heads = 1;        // key heads
-  int key_tiles = 1;    // of a head
-  int query_tiles = 1;  // of a head, over its group
+  int key_tiles = 1;    // per head
+  int query_tiles = 1;  // per head, over its group
   int section = 1;      // heads whose tiles are mixed, longest first
   int lag = 0;
   int ring = 1;  // heads whose images the workspace holds: at least (lag + 1) section, or all
@@ -162,8 +165,8 @@ struct SpillOrder {
     const int leading = lag < sections ? lag * section : heads;
     if (index < leading * key_tiles) return within(false, 0, index);
     index -= leading * key_tiles;
-    // Then in turn the key tiles of one section and the query tiles of the one `lag` before; all
-    // but the last are full.
+    // Then alternate between the key tiles of one section and the query tiles of the section `lag`
+    // before; all sections but the last are full.
     const int full = sections - 1 > lag ? sections - 1 - lag : 0;
     const int pair = section * (key_tiles + query_tiles);
     if (index < full * pair) {
@@ -182,7 +185,7 @@ struct SpillOrder {
   }
 
  private:
-  // The index-th tile of one kind from head `first` on, a section's tiles mixed.
+  // The index-th tile of one kind from head `first` on; the tiles of a section are interleaved.
   RIDGE_BOTH Tile within(bool is_query, int first, int index) const {
     const int tiles = is_query ? query_tiles : key_tiles;
     const int round = index / (section * tiles);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warp a result, whatever the weight's type.
+// One warp per result, for any type of weight.
 #include "backends/cuda/kernels/gemm/matmul_group.h"
 
 #include <algorithm>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of one fp32 input by weights that lie as their file has
-// them, on CUDA, in plain fp32. Not the products of a model in one
-// type: those are cuBLASLt's, and few_rows.h's where rows are few.
+// Products of one fp32 input and weights in the type in which their file stores them, on CUDA, in
+// plain fp32. Products of operands of one type use cuBLASLt, or row_product.h for a few rows.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product of fp32 matrices on Hopper's bf16 tensor cores: each operand is a sum of bf16 pieces.
-// Launches on pointers and extents; other GPUs have cuBLAS alone.
+// A product of fp32 matrices on Hopper's bf16 tensor cores: each operand is represented as a sum of
+// bf16 pieces. The functions launch on pointers and extents. Other GPUs use cuBLAS only.
 //
 // Three pieces of 8 bits hold the 24 bits of an fp32 number exactly. Of the nine products of pieces
-// six are taken; the three left out are about 2^-25 of |a| |b|. The tensor cores, which truncate,
-// sum 64 of the depth at a time, small products first, and fp32 additions sum what they give: so
-// the error does not grow with the depth as that of a chain of fused multiply-adds does.
+// six are computed; the other three are about 2^-25 of |a| |b|. The tensor cores, which truncate,
+// sum over 64 of the depth at a time, small products first, and fp32 additions accumulate these
+// sums. So the error does not grow with the depth as in a chain of fused multiply-adds.
 //
-// Infinite operands have no pieces, nor have finite ones that bf16 rounds to infinity (from
-// 3.39e38): a result that comes out infinite or NaN is computed again in fp32, term by term.
+// Infinite operands have no pieces, nor do finite ones that bf16 rounds to infinity (from 3.39e38):
+// a result that is infinite or NaN is recomputed in fp32, term by term.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,8 +17,7 @@
 
 namespace ridge::backends::cuda {
 
-// An operand whose elements lie one after the other
-// along one axis, `step` elements apart along the other.
+// An operand that is contiguous along one axis, with a stride of `step` elements along the other.
 struct PieceOperand {
   const float* data = nullptr;
   int64_t step = 0;
@@ -34,11 +33,12 @@ struct PieceProduct {
   bool accumulate = false;  // c += a b
 };
 
-// Whether the current GPU and the copy engine take it: compute capability 9.0, n and all steps
-// multiples of 4, `alignment_bytes` of all addresses a multiple of 16. Addresses are not looked at.
+// Whether the current GPU and the copy engine support the product: compute capability 9.0, n and
+// all steps multiples of 4, and `alignment_bytes` of all addresses a multiple of 16. The addresses
+// themselves are not checked.
 bool takes_piece_product(const PieceProduct& call, int64_t alignment_bytes);
 
-// One launch, no workspace; the same bits each time.
+// One launch, no workspace; deterministic.
 cudaError_t launch_piece_product(const PieceProduct& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel of piece_product.h. Hopper's own; the portable sibling is cuBLAS.
+// The kernel of piece_product.h, for Hopper only. Elsewhere cuBLAS is used.
 //
 // A block computes 128 rows by 128 or 64 columns of C, 64 of the depth at a time. The copy engine
-// brings fp32 tiles; a warpgroup cuts B's into bf16 pieces in shared memory; each of two others
-// cuts 64 rows of A's in registers and multiplies. Where results are few, a cluster of blocks
-// shares the depth and sums through shared memory in the order of the parts. Bound: 12 M N K FLOPs
-// at the bf16 rate, which is also about what shared memory delivers.
+// (TMA) loads fp32 tiles. One warpgroup splits B's tile into bf16 pieces in shared memory; each of
+// two others splits 64 rows of A's tile in registers and multiplies. If there are few results, a
+// cluster of blocks splits the depth and sums through shared memory in the order of the parts.
+// Bound: 12 M N K FLOPs at the bf16 rate, which is also about what shared memory delivers.
 #include <algorithm>
 
 #include "backends/cuda/kernels/gemm/piece_product.h"
@@ -17,15 +17,15 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kRows = 128;    // of a block's result
-constexpr int kDepth = 64;    // of one step
-constexpr int kOwnRows = 64;  // of a multiplying warpgroup
+constexpr int kRows = 128;    // rows of a block's result
+constexpr int kDepth = 64;    // depth of one step
+constexpr int kOwnRows = 64;  // rows of a multiplying warpgroup
 constexpr int kSlots = 2;
 constexpr int kMultiplying = 2 * kWarpgroupThreads;
 constexpr int kThreads = kMultiplying + kWarpgroupThreads;
-constexpr int kLineWords = 32;  // of fp32, of a line of 128 bytes in shared memory
-constexpr int kPieces = 3;      // of an fp32 number
-constexpr int kMostParts = 8;   // blocks of a cluster
+constexpr int kLineWords = 32;  // fp32 words in a line of 128 bytes in shared memory
+constexpr int kPieces = 3;      // pieces of an fp32 number
+constexpr int kMostParts = 8;   // blocks per cluster
 
 struct Arguments {
   CUtensorMap a, b;
@@ -34,7 +34,7 @@ struct Arguments {
   int64_t c_step;
   int m, n, k, steps;  // steps of the whole depth
   int row_tiles, column_tiles;
-  int parts;  // of the depth: blocks of a cluster
+  int parts;  // parts of the depth: blocks per cluster
   int accumulate;
 };
 
@@ -49,7 +49,7 @@ struct Tile {
   static constexpr int kBarrierOffset = kPieceOffset + kSlots * kPieces * kPieceBytes;
   static constexpr int kFlagOffset = kBarrierOffset + 8 * 4 * kSlots;
   static constexpr int kSharedBytes = kFlagOffset + 16;
-  static constexpr int kResultStep = kColumns + 4;  // floats; so that rows lie in other banks
+  static constexpr int kResultStep = kColumns + 4;  // in floats; puts rows on different banks
   static_assert(kSharedBytes <= 232448, "a block's shared memory");
   static_assert(kRows * kResultStep * 4 <= kPieceOffset, "the result lies where operands did");
 
@@ -65,12 +65,12 @@ struct Tile {
   __device__ uint32_t a_full(int slot) const { return barrier(0, slot); }
   __device__ uint32_t b_full(int slot) const { return barrier(1, slot); }
   __device__ uint32_t pieces_full(int slot) const { return barrier(2, slot); }
-  __device__ uint32_t empty(int slot) const { return barrier(3, slot); }  // of A and of pieces
-  // 1 where a sum of the block is infinite or NaN.
+  __device__ uint32_t empty(int slot) const { return barrier(3, slot); }  // slots of A and pieces
+  // The word is 1 if a sum of the block is infinite or NaN.
   __device__ uint32_t flag() const { return base + kFlagOffset; }
 };
 
-// Which tile and which steps of the depth are the block's. Neighbours share eight rows of tiles, so
+// The block's tile and its steps of the depth. Neighbouring blocks share eight rows of tiles, so
 // that operands are still in the L2 cache.
 struct Work {
   int row, column, part, begin, count;
@@ -88,7 +88,7 @@ struct Work {
   }
 };
 
-// `extent` rows of A or columns of B arrive as [contiguous axis / 32][other axis][32] words.
+// Copies kExtent rows of A or columns of B as [contiguous axis / 32][other axis][32] words.
 template <int kExtent, bool kByDepth>
 __device__ __forceinline__ void copy_tile(uint32_t to,
                                           const CUtensorMap* map,
@@ -104,7 +104,7 @@ __device__ __forceinline__ void copy_tile(uint32_t to,
                (kByDepth ? depth : first) + i * kLineWords, kByDepth ? first : depth);
 }
 
-// Two numbers become pairs of bf16, each the rounding of what those before leave.
+// Splits two numbers into pairs of bf16; each pair is the rounded remainder of the previous ones.
 __device__ __forceinline__ void cut(float x, float y, uint32_t (&pieces)[kPieces]) {
 #pragma unroll
   for (int p = 0; p < kPieces; ++p) {
@@ -114,10 +114,10 @@ __device__ __forceinline__ void cut(float x, float y, uint32_t (&pieces)[kPieces
   }
 }
 
-// B's tile in a slot becomes pieces, which lie as the products read them.
+// Splits B's tile in a slot into pieces, in the layout that the products read.
 template <class Tile>
 __device__ __forceinline__ void cut_tile(const Tile& tile, int slot, int thread) {
-  constexpr int kLines = Tile::kBDepth ? Tile::kColumns : kDepth;  // of a chunk of 32 words
+  constexpr int kLines = Tile::kBDepth ? Tile::kColumns : kDepth;  // lines of a chunk of 32 words
   constexpr int kVectors = Tile::kColumns * kDepth / 4 / kWarpgroupThreads, kAtOnce = 8;
   const int row = thread / 16, vector = thread % 16;  // 16 vectors are a row of a piece
   const uint32_t from = tile.b(slot) + static_cast<uint32_t>((vector % 8 ^ row) * 16);
@@ -146,7 +146,7 @@ __device__ __forceinline__ void cut_tile(const Tile& tile, int slot, int thread)
   }
 }
 
-// The warpgroup that feeds the others.
+// The warpgroup that loads the operands for the others.
 template <class Tile>
 __device__ __forceinline__ void feed(const Arguments& p, const Tile& tile) {
   const Work work(p, Tile::kColumns);
@@ -182,7 +182,7 @@ __device__ __forceinline__ void feed(const Arguments& p, const Tile& tile) {
 }
 
 // A thread's place in the warpgroup's 64 rows of A. A fragment's rows g and g + 8 may be any rows,
-// as long as the result goes where they came from: chosen so that reads touch all banks.
+// if the results are stored to the same rows. They are chosen so that reads use all banks.
 template <bool kADepth>
 struct OwnRows {
   int warpgroup, warp, group, place;  // warp of the warpgroup; lane / 4, lane % 4
@@ -193,12 +193,13 @@ struct OwnRows {
         group(static_cast<int>(threadIdx.x) % 32 / 4),
         place(static_cast<int>(threadIdx.x) % 4) {}
 
-  // The row, of the block's, of fragment row g + 8 half.
+  // The row in the block of fragment row g + 8 half.
   __device__ __forceinline__ int row(int half) const {
     return kOwnRows * warpgroup + 16 * warp +
            (kADepth ? 8 * half + 2 * (group % 4) + group / 4 : 2 * group + half);
   }
-  // A fragment's sixteen of the depth from 16 part; x[i] is a pair along the depth, of register i.
+  // Loads a fragment's 16 of the depth from 16 part on; x[i] is a pair along the depth, for
+  // register i.
   __device__ __forceinline__ void load(uint32_t words, int part, float2 (&x)[4]) const {
     const int first = row(0);
     if constexpr (kADepth) {
@@ -228,8 +229,8 @@ struct OwnRows {
   }
 };
 
-// One step of the depth: what is small first, then the products of the largest pieces. `x` is A's
-// first fragment; it becomes that of the step after, which `load_next` gives.
+// One step of the depth: the small products first, then those of the largest pieces. `x` is A's
+// first fragment and becomes that of the next step, which `load_next` loads.
 template <class Tile, typename LoadNext>
 __device__ __forceinline__ void multiply(const Tile& tile,
                                          int slot,
@@ -250,7 +251,7 @@ __device__ __forceinline__ void multiply(const Tile& tile,
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
     uint32_t(&smaller)[kPieces - 1][4] = rest[part % 2];
-    if (part >= 2) {  // the products that read these registers
+    if (part >= 2) {  // wait for the products that read these registers
       product_wait<1>();
 #pragma unroll
       for (int p = 0; p < kPieces - 1; ++p) pin(smaller[p]);
@@ -288,7 +289,7 @@ __device__ __forceinline__ float4 plus(const float4& x, const float4& y) {
   return make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w);
 }
 
-// Whether a sum of the tile is infinite or NaN: then operands may have had no pieces.
+// Whether a sum of the tile is infinite or NaN, because then an operand may have no pieces.
 template <class Tile>
 __device__ __forceinline__ bool lacks_pieces(const Arguments& p, const Tile& tile) {
   if (p.parts == 1) return load_shared_int(tile.flag()) != 0;
@@ -299,7 +300,7 @@ __device__ __forceinline__ bool lacks_pieces(const Arguments& p, const Tile& til
   return any;
 }
 
-// Four results of a row as fp32 units give them.
+// Four results of a row, computed in fp32.
 __device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int column) {
   const auto offset = [](const PieceOperand& x, int64_t along, int64_t depth) {
     return x.by_depth ? along * x.step + depth : depth * x.step + along;
@@ -315,8 +316,8 @@ __device__ __forceinline__ float4 plain_product(const Arguments& p, int row, int
   return sum;
 }
 
-// The result by way of shared memory: each block of
-// a cluster sums and writes its share of the rows.
+// Stores the result through shared memory: each block of a cluster sums and writes its share of the
+// rows.
 template <class Tile>
 __device__ __forceinline__ void store(const Arguments& p,
                                       const Work& work,
@@ -329,7 +330,7 @@ __device__ __forceinline__ void store(const Arguments& p,
 #pragma unroll
   for (int j = 0; j < Tile::kColumns / 2; ++j) zero += total[j];
   zero *= 0;                    // NaN after anything infinite
-  named_sync(2, kMultiplying);  // all have read the operands that lay here
+  named_sync(2, kMultiplying);  // all threads have read the operands in this memory
   if (zero != 0) store_shared_int(tile.flag(), 1);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -358,7 +359,7 @@ __device__ __forceinline__ void store(const Arguments& p,
         write(work.row + line + i, plain_product(p, work.row + line + i, work.column + column));
     return;
   }
-  float4 x[kLoads];  // all parts of a row, then those of the next
+  float4 x[kLoads];  // all parts of a row, then those of the next row
 #pragma unroll
   for (int i = 0; i < kLoads; ++i) {
     const uint32_t from =
@@ -374,7 +375,7 @@ __device__ __forceinline__ void store(const Arguments& p,
     if ((i + 1) % p.parts != 0 || row >= p.m || work.column + column >= p.n) continue;
     write(row, sum);
   }
-  if (p.parts > 1) cluster_sync();  // others may still read what lies here
+  if (p.parts > 1) cluster_sync();  // other blocks may still read this memory
 }
 
 template <class Tile>
@@ -446,8 +447,8 @@ int device_attribute(cudaDeviceAttr attribute) {
   return value;
 }
 
-// A launch whose configuration points to itself. It starts
-// early: its blocks wait for the grids before them.
+// A launch whose configuration points to its own attributes. It starts early: its blocks wait for
+// the grids before them.
 struct Launch {
   cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};
@@ -473,8 +474,8 @@ cudaError_t allow_shared_memory() {
                               cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kSharedBytes);
 }
 
-// How many clusters run at once: a cluster's blocks are of one group of multiprocessors, and groups
-// differ in size.
+// The number of clusters that run at once: a cluster runs within one group of multiprocessors
+// (GPC), and groups differ in size.
 int clusters_at_once(int parts) {
   using Any = Tile<128, true, true>;
   if (parts == 1) return device_attribute(cudaDevAttrMultiProcessorCount);
@@ -488,12 +489,12 @@ int clusters_at_once(int parts) {
 }
 
 struct Cut {
-  int columns = 128;  // of a tile
-  int parts = 1;      // of the depth
+  int columns = 128;  // columns of a tile
+  int parts = 1;      // parts of the depth
 };
 
-// The cut that ends first by what steps were measured to take, in units of one of 128 columns: of
-// 64 columns 0.6; beginning and end of a block 1.3, and 0.3 where a cluster sums.
+// The cut with the shortest predicted time. In units of a measured step of 128 columns: 0.6 for a
+// step of 64 columns, 1.3 for the beginning and end of a block, and 0.3 more if a cluster sums.
 Cut best_cut(int64_t m, int64_t n, int64_t steps) {
   static const auto at_once = [] {
     struct {
@@ -539,7 +540,7 @@ bool encode(CUtensorMap* map, const PieceOperand& x, int64_t extent, int64_t dep
 
 template <class Tile>
 cudaError_t launch(const Arguments& p, cudaStream_t stream) {
-  static const cudaError_t status = allow_shared_memory<Tile>();  // asked once: it takes its time
+  static const cudaError_t status = allow_shared_memory<Tile>();  // called once, because it is slow
   if (status != cudaSuccess) return status;
   const Launch launch(p.row_tiles * p.column_tiles, p.parts, Tile::kSharedBytes, stream);
   return cudaLaunchKernelEx(&launch.config, piece_product_kernel<Tile>, p);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows by a matrix: the matrix goes through the tensor cores once, 16 of its rows by up to 8
-// tokens a step. Matrices that all registers together can hold are row_product_held.cu's. CUDA's
-// own (mma.sync); elsewhere cuBLASLt and the unfused kernels stand for it.
+// Few rows times a matrix: the tensor cores process the matrix once, 16 of its rows by up to 8
+// tokens per step. Matrices that fit the registers of the whole GPU use row_product_held.cu. CUDA
+// only (mma.sync); elsewhere cuBLASLt and the unfused kernels replace it.
 #include <algorithm>
 
 #include "backends/cuda/kernels/gemm/row_product_tile.cuh"
@@ -10,18 +10,17 @@ namespace ridge::backends::cuda {
 namespace row_product {
 namespace {
 
-constexpr int kHeld = 2;   // vectors of a row that a thread holds
-constexpr int kBatch = 4;  // chunks on their way at a time, twice
+constexpr int kHeld = 2;   // vectors of a row per thread
+constexpr int kBatch = 4;  // chunks in flight at a time, double-buffered
 
 struct Fragments {
-  uint4 upper[kBatch], lower[kBatch];  // of the tile's rows 0-7 and 8-15
+  uint4 upper[kBatch], lower[kBatch];  // rows 0-7 and 8-15 of the tile
 };
 
-// A warp's part of the work: tiles of rows, and of each row every kSplit-th chunk. `step` counts
-// batches through all its tiles.
+// A warp's part of the work: tiles of rows, and every kSplit-th chunk of each row.
 template <int kSplit>
 struct Walk {
-  static constexpr int kGroups = kWarps / kSplit;  // tiles of a block at a time
+  static constexpr int kGroups = kWarps / kSplit;  // tiles per block at a time
   int64_t tiles, chunks, batches, rounds;
   int split, group;
 
@@ -62,8 +61,8 @@ __device__ __forceinline__ void fetch(const RowProduct& p,
   }
 }
 
-// Asks for what follows the first batch of the first tile, where the whole weight fits into the
-// last level of cache with room to spare.
+// Prefetches the data after the first batch of the first tile, if the whole weight fits easily into
+// the last-level cache.
 template <int kSplit>
 __device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kSplit>& walk) {
   constexpr int64_t kMostElements = int64_t{8} << 20;
@@ -80,7 +79,7 @@ __device__ __forceinline__ void prefetch_tile(const RowProduct& p, const Walk<kS
     }
 }
 
-// As stage_held_rows, of rows of any length: kTogether vectors on their way at a time.
+// Like stage_held_rows, for rows of any length, with kTogether vectors in flight at a time.
 __device__ __forceinline__ void stage_rows(const RowProduct& p,
                                            const RowTeam& team,
                                            uint16_t* staged,
@@ -140,10 +139,9 @@ __device__ __forceinline__ void stage_rows(const RowProduct& p,
   __syncthreads();
 }
 
-// Mapping: a tile of 16 rows of the weight for kSplit warps, which sum its columns in turn; blocks
-// walk the tiles. The first weights are fetched before the kernel's turn comes,
-// where nobody writes them. Bound: memory, the
-// weight once; of small ones latency.
+// Mapping: kSplit warps share a tile of 16 rows of the weight and each sum a part of its columns;
+// blocks iterate over the tiles. The first weights are loaded before the previous kernel ends, if
+// no earlier kernel writes them. Bound: memory, the weight once; latency for small weights.
 template <int kSplit, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
     row_product_kernel(const __grid_constant__ RowProduct p) {
@@ -241,8 +239,8 @@ cudaError_t launch_form(const RowProduct& call, cudaStream_t stream) {
 
 template <bool kNorms>
 cudaError_t launch_split(const RowProduct& call, cudaStream_t stream) {
-  // As few warps a tile as keep 16 warps of each multiprocessor busy; of long rows all, so that
-  // tiles end together.
+  // As few warps per tile as keep 16 warps of each multiprocessor busy; for long rows all warps, so
+  // that tiles end together.
   constexpr int64_t kWanted = 132 * 16, kLongRow = 2048;
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile;
   if (call.in >= kLongRow || tiles * 4 < kWanted) return launch_form<8, kNorms>(call, stream);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Few rows by a matrix that fits into registers: all of it is on its way before the kernel's turn,
-// so that then only the rows are waited for. CUDA's own (mma.sync).
+// Few rows times a matrix that fits into registers: all of it is loaded before the previous kernel
+// ends, so that afterwards only the rows are waited for. CUDA only (mma.sync).
 #include <algorithm>
 
 #include "backends/cuda/kernels/gemm/row_product_tile.cuh"
@@ -9,14 +9,14 @@ namespace ridge::backends::cuda {
 namespace row_product {
 namespace {
 
-constexpr int kHeld = 1;        // vectors of a row that a thread holds
-constexpr int kMostChunks = 8;  // of a row, a warp's: 64 registers a lane
-constexpr int64_t kMostBlocks =
-    132;  // one for each multiprocessor, beside those of the next kernel
+constexpr int kHeld = 1;        // vectors of a row per thread
+constexpr int kMostChunks = 8;  // chunks of a row per warp: 64 registers per lane
+// One per multiprocessor, which leaves room for the blocks of the next kernel.
+constexpr int64_t kMostBlocks = 132;
 
-// Mapping: a tile of 16 rows of the weight for kSplit warps, every kSplit-th chunk of a row each;
-// one tile a warp. Bound: latency, the rows through the cache, a barrier where they are normed and
-// one where warps sum.
+// Mapping: kSplit warps share a tile of 16 rows of the weight, each with every kSplit-th chunk of a
+// row; one tile per warp. Bound: latency of loading the rows through the cache, a barrier if they
+// are normed, and one if warps sum.
 template <int kSplit, int kChunks, bool kNorms>
 __global__ void __launch_bounds__(kThreads, 2)
     row_product_held_kernel(const __grid_constant__ RowProduct p) {
@@ -91,13 +91,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   results.put(p, scaled, residual);
 }
 
-// How a weight is dealt out to warps; a split of 0 where it does not fit.
+// How a weight is distributed among warps; a split of 0 if it does not fit.
 struct Deal {
   int split = 0;
   int64_t blocks = 0, chunks = 0;
 };
 
-// As many warps a tile as blocks allow: the fewer chunks each has, the sooner they are through.
+// As many warps per tile as the number of blocks allows: the fewer chunks a warp has, the sooner it
+// is done.
 Deal deal_of(const RowProduct& call) {
   const int64_t tiles = (call.weight_rows + kTile - 1) / kTile, all = call.in / kChunk;
   for (int split : {8, 4}) {

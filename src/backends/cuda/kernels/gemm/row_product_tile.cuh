@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of row_product share: a tile of the weight, the block's input rows, and putting
-// results. No kernel here.
+// Shared by the kernels of row_product: a tile of the weight, the block's input rows, and the
+// stores of results. Contains no kernel.
 #pragma once
 
 #include "backends/cuda/kernels/early_start.cuh"
@@ -10,8 +10,8 @@
 
 namespace ridge::backends::cuda {
 
-// Where the weight fits into the registers of blocks on all
-// multiprocessors, and the kernel for it (row_product_held.cu).
+// Whether the weight fits into the registers of blocks on all multiprocessors, and the launch of
+// the kernel for that case (row_product_held.cu).
 bool holds_row_product(const RowProduct& call);
 cudaError_t launch_row_product_held(const RowProduct& call, cudaStream_t stream);
 
@@ -19,22 +19,22 @@ namespace row_product {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / kLanes;
-inline constexpr int kChunk =
-    32;                           // elements of a row that four lanes hold, 8 each: two steps of 16
+// Elements of a row that four lanes hold, 8 each: two steps of 16.
+inline constexpr int kChunk = 32;
 inline constexpr int kTile = 16;  // rows of the weight
 
-// x's rows in shared memory lie 64 bytes off a multiple
-// of 128, so that two rows' 64 bytes are all banks.
+// The stride of x's rows in shared memory is 64 bytes more than a multiple of 128, so that 64 bytes
+// of two rows cover all banks.
 __host__ __device__ constexpr int64_t shared_stride(int64_t in) {
   return in + (in / kChunk % 2 == 0 ? kChunk : 0);
 }
 
 struct TileRows {
-  int64_t upper, lower;  // of this lane
+  int64_t upper, lower;  // rows of this lane
   bool has_upper, has_lower;
 };
 
-// With an activation a tile is 8 rows of the gate and the same 8 of up.
+// With an activation, a tile is 8 rows of the gate and the same 8 rows of up.
 __device__ __forceinline__ TileRows rows_of_tile(const RowProduct& p, int64_t tile) {
   const int64_t quad = static_cast<int>(threadIdx.x) % kLanes / 4;
   if (p.activation == RowActivation::kNone) {
@@ -45,7 +45,7 @@ __device__ __forceinline__ TileRows rows_of_tile(const RowProduct& p, int64_t ti
   return {upper, half + upper, upper < half, upper < half};
 }
 
-// Weights are read once and never again in this step.
+// Weights are read only once in a step.
 __device__ __forceinline__ uint4 load_once(const uint16_t* p) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -54,8 +54,8 @@ __device__ __forceinline__ uint4 load_once(const uint16_t* p) {
   return v;
 }
 
-// c += a b, 16 rows by 16 by 8 tokens. The order of the 16 summed elements is the same in a and b,
-// and otherwise free: a lane's 8 neighbours serve two steps.
+// c += a b, 16 rows by a depth of 16 by 8 tokens. The order of the 16 summed elements must be the
+// same in a and b, but is otherwise free: a lane's 8 consecutive elements serve two steps.
 __device__ __forceinline__ void multiply(float (&c)[4],
                                          uint32_t a0,
                                          uint32_t a1,
@@ -73,7 +73,7 @@ __device__ __forceinline__ void load_weights(const float* weight, float offset, 
   for (int i = 0; i < 8; ++i) w[i] += offset;
 }
 
-// Which threads have which row of the block's input: teams of whole warps, a row each.
+// Assigns threads to the rows of the block's input: teams of whole warps, one row per team.
 struct RowTeam {
   int64_t row, first, step;  // this thread's vectors of its row: every `step` elements from `first`
   int warps;
@@ -91,7 +91,8 @@ struct RowTeam {
   }
 };
 
-// Sums of squares of the block's rows, a number a warp: what the norms' scales come from.
+// Sums of squares of the block's rows, one number per warp, from which the norms' scales are
+// computed.
 struct Squares {
   float of_delta[kWarps], of_row[kWarps];
 };
@@ -102,7 +103,7 @@ __device__ __forceinline__ void note_squares(float (&squares)[kWarps], float own
   if (threadIdx.x % kLanes == 0) squares[threadIdx.x / kLanes] = own;
 }
 
-// Of a row, once all its team's warps have noted theirs.
+// The scale of a row's norm. Call it after all warps of the row's team have stored their sums.
 __device__ __forceinline__ float norm_scale(const RowProduct& p,
                                             const float (&squares)[kWarps],
                                             int64_t row,
@@ -112,8 +113,8 @@ __device__ __forceinline__ float norm_scale(const RowProduct& p,
   return rsqrtf(sum / static_cast<float>(p.in) + p.eps);
 }
 
-// What the products of this lane's two tokens still have to be multiplied by: rows are staged
-// without their norm's scale, which is known only when the whole row is.
+// The factors for the products of this lane's two tokens: rows are staged without the scale of
+// their norm, which is known only after the whole row has been read.
 __device__ __forceinline__ void result_scales(const RowProduct& p,
                                               const Squares& squares,
                                               int warps,
@@ -124,8 +125,8 @@ __device__ __forceinline__ void result_scales(const RowProduct& p,
     scales[i] = token + i < p.tokens ? norm_scale(p, squares.of_row, token + i, warps) : 0.0f;
 }
 
-// What rows are normed with, where a thread holds all its
-// vectors in registers: fetched before the kernel's turn.
+// The norm weights of rows, if a thread holds all its vectors in registers; loaded before the
+// previous kernel ends.
 template <int kHeld>
 struct HeldNorms {
   float norm[kHeld][8], delta[kHeld][8];
@@ -141,8 +142,8 @@ struct HeldNorms {
   }
 };
 
-// The rows of the block's input times their norm's weight, in shared memory. The first block writes
-// the sum. All that is read is on its way at once.
+// Stages the rows of the block's input, multiplied by their norm's weight, in shared memory. The
+// first block writes the sum. All loads are in flight at once.
 template <int kHeld>
 __device__ __forceinline__ void stage_held_rows(const RowProduct& p,
                                                 const RowTeam& team,
@@ -195,7 +196,7 @@ __device__ __forceinline__ float activated(RowActivation activation, float gate)
   return gate * sigmoid_for<uint16_t>(2.0f * inner);
 }
 
-// This lane's part of a tile's results: elements 0 and 1 are its upper row by two tokens, 2 and 3
+// This lane's part of a tile's results: elements 0 and 1 are its upper row for two tokens, 2 and 3
 // its lower row.
 struct TileResults {
   TileRows rows;
@@ -204,7 +205,7 @@ struct TileResults {
   __device__ __forceinline__ TileResults(const RowProduct& p, int64_t tile)
       : rows(rows_of_tile(p, tile)), token(static_cast<int>(threadIdx.x) % 4 * 2) {}
 
-  // With an activation only the upper row's places are there.
+  // With an activation only the upper row has results.
   __device__ __forceinline__ bool has(const RowProduct& p, int i) const {
     const bool is_upper = i < 2;
     return token + i % 2 < p.tokens && (is_upper ? rows.has_upper : rows.has_lower) &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread an element of the result. Bound: latency
-// of strided loads; nothing here is meant to be fast.
+// One thread per element of the result. Bound: latency of strided loads; this kernel is not meant
+// to be fast.
 #include "backends/cuda/kernels/gemm/strided_product.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"

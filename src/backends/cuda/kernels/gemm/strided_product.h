@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix product of any strides, for the few that no library takes: right, not fast.
+// A matrix product with any strides, for the few products that the library does not support.
+// Simple, not fast.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace ridge::backends::cuda {
 
-// Element (i, j) of matrix b at data + b batch + i row + j column, in elements; f32 or bf16.
+// Element (i, j) of matrix b is at data + b batch + i row + j column, in elements; f32 or bf16.
 struct StridedMatrix {
   const void* data = nullptr;
   int64_t row = 0;

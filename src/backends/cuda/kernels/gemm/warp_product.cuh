@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensor cores' product of one warp, bf16 in, fp32 out, from compute capability 8.0 on. Tiles
-// and their loads are the callers'; a warpgroup's products are wgmma_product.cuh's.
+// A warp's tensor core product, bf16 in, fp32 out, from compute capability 8.0 on. Callers define
+// tiles and load them; warpgroup products are in wgmma_product.cuh.
 #pragma once
 
 #include <cuda_runtime.h>

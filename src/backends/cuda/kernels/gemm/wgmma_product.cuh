@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warpgroup matrix products of Hopper (wgmma, bf16 in, fp32 out) and the shared-memory layouts they
-// read here. No scheduling: callers commit and wait. sm_90a only.
+// Warpgroup matrix products of Hopper (wgmma, bf16 in, fp32 out) and the shared-memory layouts that
+// they read here. Contains no scheduling: callers commit and wait. sm_90a only.
 //
 // A 64xN accumulator: thread t of the warpgroup (warp w = t / 32, lane l = t % 32) holds in d[4 j +
 // c] the element of row 16 w + l / 4 + 8 (c / 2) and column 8 j + 2 (l % 4) + c % 2. Packed to bf16
-// in pairs it is the register operand of the next product, four registers for each 16 columns,
-// without any exchange between threads.
+// in pairs, it is the register operand of the next product, four registers per 16 columns, without
+// any exchange between threads.
 //
 // Tiles in shared memory are [columns / 64][rows][64] bf16 with the copy engine's 128-byte swizzle,
-// so a row's 64 columns are 128 bytes, and eight rows an atom of 1024.
+// so 64 columns of a row are 128 bytes, and eight rows form an atom of 1024 bytes.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ __device__ __forceinline__ uint64_t descriptor(uint32_t address,
          (static_cast<uint64_t>(stride_bytes >> 4) << 32) | (static_cast<uint64_t>(swizzle) << 62);
 }
 
-// The product's depth runs along the columns (row-major
-// operand): queries and keys of a score product.
+// The product's depth runs along the columns (row-major operand): queries and keys of a score
+// product.
 __device__ __forceinline__ uint64_t by_columns(uint32_t tile) {
   return descriptor(tile, 16, kAtomBytes, 1);
 }
@@ -41,7 +41,7 @@ __device__ __forceinline__ uint64_t by_rows(uint32_t tile, int rows) {
   return descriptor(tile, static_cast<uint32_t>(rows) * kRowBytes, kAtomBytes, 1);
 }
 
-// Offsets to add to a descriptor: 16 more of the depth.
+// Offsets to add to a descriptor to advance by 16 of the depth.
 template <int kRows>
 __device__ __forceinline__ constexpr uint64_t column_step(int step) {
   return static_cast<uint64_t>(((step / 4) * kRows * kRowBytes + (step % 4) * 32) >> 4);
@@ -50,7 +50,7 @@ __device__ __forceinline__ constexpr uint64_t row_step(int step) {
   return static_cast<uint64_t>((step * 2 * kAtomBytes) >> 4);
 }
 
-// Before a product whose register operands other instructions wrote.
+// Needed before a product whose register operands were written by other instructions.
 __device__ __forceinline__ void product_fence() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
@@ -63,8 +63,8 @@ __device__ __forceinline__ void product_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Pins registers at this point of the program, so that the compiler moves no use of an accumulator
-// over a wait.
+// Pins registers at this point of the program, so that the compiler does not move a use of an
+// accumulator across a wait.
 template <int kCount>
 __device__ __forceinline__ void pin(float (&values)[kCount]) {
 #pragma unroll
@@ -77,7 +77,7 @@ __device__ __forceinline__ void pin(uint32_t (&values)[kCount]) {
 }
 
 // Product<N>: d[64, N] (+)= A[64, 16] B[16, N]. `shared` reads A from shared memory, `registers`
-// from registers; transposed operands (kTranspose 1) are those of `by_rows`. d is overwritten where
+// from registers; transposed operands (kTranspose 1) are those of `by_rows`. d is overwritten if
 // accumulate is 0.
 template <int kColumns>
 struct Product;

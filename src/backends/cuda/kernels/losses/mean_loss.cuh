@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mean of the losses of counted rows: one block, double, a fixed order. Where a row's loss
-// comes from is the caller's.
+// The mean of the losses of counted rows: one block, in double, in a fixed order. The caller
+// supplies a row's loss.
 #pragma once
 
 #include "backends/cuda/kernels/index_check.cuh"
@@ -14,7 +14,7 @@ struct LossSum {
   int32_t count;
 };
 
-// All lanes have the result.
+// All lanes get the result.
 __device__ __forceinline__ LossSum reduce_lanes(LossSum part) {
 #pragma unroll
   for (int mask = kLanes / 2; mask > 0; mask /= 2) {
@@ -24,7 +24,7 @@ __device__ __forceinline__ LossSum reduce_lanes(LossSum part) {
   return part;
 }
 
-// By every thread of a block of kThreads, which all have the result.
+// Called by every thread of a block of kThreads; all get the result.
 template <int kThreads>
 __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
   constexpr int kWarps = kThreads / kLanes;
@@ -40,15 +40,15 @@ __device__ __forceinline__ LossSum reduce_losses(LossSum part) {
   return reduce_lanes(lane < kWarps ? LossSum{sums[lane], counts[lane]} : LossSum{0.0, 0});
 }
 
-// By every thread of a block; what thread 0 has is all of it.
+// Called by every thread of a block; thread 0 must hold the complete sum.
 __device__ __forceinline__ void write_mean_loss(LossSum all, float* loss, int32_t* count) {
   if (threadIdx.x != 0) return;
   *count = all.count;
   *loss = all.count == 0 ? 0.0f : static_cast<float>(all.sum / all.count);
 }
 
-// Mapping: thread t takes rows t, t + 1024, ...; eight of its loads wait at a time. `loss_of(row,
-// label)` is asked for all rows, with -1 for one that is not counted, and then gives 0. Bound:
+// Mapping: thread t takes rows t, t + 1024, ..., with eight loads in flight. `loss_of(row, label)`
+// is called for all rows, with -1 for a row that is not counted, for which it must return 0. Bound:
 // latency, N / 8192 round trips and one reduction.
 template <typename LossOf>
 __device__ __forceinline__ void write_mean_loss(const int32_t* labels,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Negative log-likelihood: a gather of N elements forward, a fill of N V elements backward.
+// Negative log-likelihood: the forward pass gathers N elements, the backward pass writes N V
+// elements.
 #include "backends/cuda/kernels/losses/nll_loss.h"
 
 #include "backends/cuda/kernels/losses/mean_loss.cuh"

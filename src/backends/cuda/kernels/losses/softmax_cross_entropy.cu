@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax cross-entropy: the forward reads the logits once, the backward reads and writes once.
+// Softmax cross-entropy: the forward pass reads the logits once, the backward pass reads and writes
+// once.
 #include "backends/cuda/kernels/losses/softmax_cross_entropy.h"
 
 #include <algorithm>
@@ -12,16 +13,16 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Blocks, and so partial sums, by a block's threads: 1024 threads on each of 132 multiprocessors.
-// While some rows are reduced, others must load. A constant, because the sums' order must not
-// follow the device.
+// The number of blocks, and so of partial sums, by a block's threads: 1024 threads on each of 132
+// multiprocessors. While some rows are reduced, others must load. A constant, because the order of
+// summation must not depend on the device.
 constexpr int64_t most_blocks(int threads) { return int64_t{132} * 1024 / threads; }
 constexpr int64_t kMostPartials = most_blocks(128);
 
-// Vectors of a row that a thread holds at a time.
+// Vectors of a row per thread at a time.
 constexpr int kPieceVectors = 4;
 
-// A piece of a row, a vector of each thread after the other. Columns past the row's end are
+// A piece of a row; consecutive threads hold consecutive vectors. Columns past the row's end are
 // -infinity, which changes neither maximum nor sum.
 template <typename T, int kGroup, int kVector>
 struct RowPiece {
@@ -44,8 +45,8 @@ struct RowPiece {
 template <typename T>
 using CrossEntropyCall = Ticketed<Watched<SoftmaxCrossEntropy<T>>>;
 
-// By every thread, of which the first has its block's sum: all blocks' sums, added up by the last
-// block to come.
+// Called by every thread; the first one holds its block's sum. The last block to arrive adds up the
+// sums of all blocks.
 template <int kThreads>
 __device__ __forceinline__ void write_mean_of_partials(LossSum part,
                                                        LossSum* partials,
@@ -63,7 +64,7 @@ __device__ __forceinline__ void write_mean_of_partials(LossSum part,
   part = {0.0, 0};
 #pragma unroll 8
   for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kThreads) {
-    // Other blocks wrote them: not through a cache of this one.
+    // Written by other blocks, so bypass this block's cache.
     const volatile LossSum* other = partials + i;
     part.sum += other->sum;
     part.count += other->count;
@@ -71,9 +72,9 @@ __device__ __forceinline__ void write_mean_of_partials(LossSum part,
   write_mean_loss(reduce_losses<kThreads>(part), loss, count);
 }
 
-// Mapping: groups walk rows gridDim apart, with the next piece on its way. Bound: memory,
-// N V sizeof(T), read once, however long a row is; in bf16 the exponentials take about two thirds
-// of that time of the special-function units.
+// Mapping: groups iterate over rows gridDim apart and prefetch the next piece. Bound: memory, N V
+// sizeof(T), read once for any length of row; in bf16 the exponentials take about two thirds of
+// that time on the special-function units.
 template <typename T, int kGroup, int kVector>
 __global__ void __launch_bounds__(kGroup, 1024 / kGroup)
     softmax_cross_entropy_kernel(const __grid_constant__ CrossEntropyCall<T> p) {
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kGroup, 1024 / kGroup)
       const Piece held = next;
       const bool is_last = end >= vectors;
       fetch(is_last ? row + stride : row, is_last ? 0 : end);
-      gather_lanes();  // else the compiler puts these loads behind the arithmetic
+      gather_lanes();  // otherwise the compiler moves these loads after the arithmetic
       seen.add(held.raw, kLog2OfE);
       if (is_last) break;
     }
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(kGroup, 1024 / kGroup)
 constexpr int kShortThreads = 512;
 constexpr int kShortWarps = kShortThreads / kLanes;
 
-// A row that 32 lanes hold, kCount vectors each. Columns past its end are -infinity, which changes
+// Loads a row into 32 lanes, kCount vectors each. Columns past its end are -infinity, which changes
 // neither maximum nor sum.
 template <typename T, int kVector, int kCount>
 __device__ __forceinline__ void load_short_row(Packed<T, kVector> (&raw)[kCount],
@@ -143,11 +144,11 @@ __device__ __forceinline__ void load_short_row(Packed<T, kVector> (&raw)[kCount]
   }
 }
 
-// Mapping: a warp a row, no row ahead: the multiprocessor's other warps load meanwhile. A block
-// takes `rows_per_warp` rows a warp that follow each other. Lane t keeps what the warp's row t came to, so
-// that logarithms and labels are seen to for 32 rows at a time. Bound: memory, N V sizeof(T); of
-// 1000 bf16 columns some 190 instructions and 32 exponentials a lane for 2000 bytes, 40% of what
-// the schedulers issue in that time. The blocks' end takes 2 us.
+// Mapping: one warp per row without prefetch: the multiprocessor's other warps load meanwhile. A
+// block takes consecutive rows, `rows_per_warp` for each warp. Lane t keeps the result of the
+// warp's row t, so that logarithms and labels are computed for 32 rows at a time. Bound: memory, N
+// V sizeof(T); for 1000 bf16 columns about 190 instructions and 32 exponentials per lane for 2000
+// bytes, 40% of what the schedulers issue in that time. The end of the blocks takes 2 us.
 template <typename T, int kVector, int kCount>
 __global__ void __launch_bounds__(kShortThreads, 1024 / kShortThreads)
     softmax_cross_entropy_short_kernel(const __grid_constant__ CrossEntropyCall<T> p,
@@ -240,15 +241,15 @@ void launch_short_rows(const CrossEntropyCall<T>& call, cudaStream_t stream) {
   const int64_t rows_at_once = most_blocks(kShortThreads) * kShortWarps;
   const int64_t rows_per_warp =
       std::max<int64_t>((call.tokens + rows_at_once - 1) / rows_at_once, 1);
-  const int64_t rows = rows_per_warp * kShortWarps;  // of a block
+  const int64_t rows = rows_per_warp * kShortWarps;  // rows of a block
   const int64_t blocks = std::max<int64_t>((call.tokens + rows - 1) / rows, 1);
   launch_early(softmax_cross_entropy_short_kernel<T, kVector, kCount>,
                static_cast<unsigned>(blocks), kShortThreads, 0, stream, call,
                static_cast<int>(rows_per_warp));
 }
 
-// A warp for rows that it holds; else groups whose threads take up to 32 vectors, since rows that
-// are reduced and rows that load must be on a multiprocessor together.
+// One warp per row if it can hold the row; otherwise groups whose threads take up to 32 vectors,
+// since a multiprocessor must run rows that are reduced and rows that load at the same time.
 template <int kVector, typename T>
 void launch_forward(const CrossEntropyCall<T>& call, cudaStream_t stream) {
   const int64_t vectors = call.vocabulary / kVector;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gate of a gated feed-forward layer and its gradient
-// on CUDA; backends/kernels/glu.h says what they compute.
+// The gate of a gated feed-forward layer and its gradient on CUDA. backends/kernels/glu.h has the
+// definitions.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"

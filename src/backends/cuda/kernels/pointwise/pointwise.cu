@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pointwise primitives' front: checks the call and plans
-// its layout. The kernels are in pointwise_launch.cuh.
+// Entry point of the pointwise primitives: checks the call and plans its layout. The kernels are in
+// pointwise_launch.cuh.
 #include "backends/cuda/kernels/pointwise/pointwise.h"
 
 #include "backends/cuda/kernels/pointwise/pointwise_launch.cuh"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One function of the pointwise table (base/pointwise.h) over strided operands, on CUDA: what
-// `baseline` runs for each primitive. Clusters are generated elsewhere. Arithmetic is fp32, storage
+// One function of the pointwise table (base/pointwise.h) over strided operands, on CUDA: `baseline`
+// runs it for each primitive. Clusters have generated kernels instead. Arithmetic is fp32, storage
 // f32 or bf16.
 #pragma once
 
@@ -23,17 +23,17 @@ struct PointwiseOperand {
 struct PointwiseCall {
   Pointwise function = Pointwise::kAdd;
   float parameter = 0;
-  int rank = 0;  // of the domain; 0: one element
+  int rank = 0;  // rank of the domain; 0: one element
   int64_t extents[kPointwiseMaxRank] = {};
   PointwiseOperand a;
-  PointwiseOperand b;  // of a's dtype; not read by functions of one operand
-  // Of a's dtype unless the function is kCast; may be a's or b's bytes in the same layout
+  PointwiseOperand b;  // same dtype as a; not read by functions of one operand
+  // Same dtype as a unless the function is kCast; may share the bytes of a or b in the same layout
   PointwiseOperand y;
 };
 
-// Vectors of 16 bytes where the operands run on, or repeat, along the innermost axis; else single
-// elements. cudaErrorInvalidValue for other dtypes, a rank out of range, a negative extent or
-// stride. One launch; none for no elements.
+// Uses vectors of 16 bytes if the operands are contiguous or repeat along the innermost axis;
+// otherwise single elements. Returns cudaErrorInvalidValue for other dtypes, a rank out of range,
+// or a negative extent or stride. One launch; none for no elements.
 cudaError_t launch_pointwise(const PointwiseCall& call, cudaStream_t stream);
 
 }  // namespace ridge::backends::cuda

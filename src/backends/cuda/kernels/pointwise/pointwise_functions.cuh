@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pointwise table's functions (base/pointwise.h) on the device, in fp32.
+// The functions of the pointwise table (base/pointwise.h) on the device, in fp32.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -20,12 +20,12 @@ __device__ __forceinline__ float gelu_argument_slope(float x) {
   return fmaf(x * x, kCubic, kLinear);
 }
 
-// dy times the slope of x sigmoid(u), s being sigmoid(u).
+// dy times the derivative of x sigmoid(u), with s = sigmoid(u).
 __device__ __forceinline__ float gate_gradient(float x, float dy, float s, float argument_slope) {
   return dy * fmaf(x * s, (1.0f - s) * argument_slope, s);
 }
 
-// T is the storage type of the result: bf16 takes the faster exponentials.
+// T is the storage type of the result: bf16 uses the faster exponentials.
 template <Pointwise kFunction, typename T>
 __device__ __forceinline__ float apply(float a, float b, float parameter) {
   if constexpr (kFunction == Pointwise::kAdd)
@@ -76,7 +76,7 @@ constexpr bool takes_two(Pointwise function) {
          function == Pointwise::kSiluBackward || function == Pointwise::kGeluTanhBackward;
 }
 
-// Calls make(constant of the function): a run-time choice becomes a template argument.
+// Calls make(constant of the function), which turns a run-time choice into a template argument.
 template <Pointwise kFunction>
 struct PointwiseConstant {
   static constexpr Pointwise kValue = kFunction;

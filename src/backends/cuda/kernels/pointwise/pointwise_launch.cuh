@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One pointwise function over dense, repeated or strided operands. Instantiated for f32 and bf16 in
-// files of their own, which compile apart.
+// separate files, which compile in parallel.
 #pragma once
 
 #include "backends/cuda/kernels/copy/strided_walk.cuh"
@@ -9,7 +9,7 @@
 
 namespace ridge::backends::cuda {
 
-// Dense operands, the function fixed. Bound: memory, each operand once.
+// Dense operands with the function fixed at compile time. Bound: memory, each operand once.
 template <typename T, typename Y, int kCount, Pointwise kFunction>
 struct DensePointwiseBody {
   static constexpr int kVector = kCount;
@@ -37,9 +37,9 @@ struct DensePointwiseBody {
   }
 };
 
-// Any layout, the function chosen at run time once a vector: one jump that all threads take alike.
-// kCount 1 for operands that are not vectors along the innermost axis; else each is contiguous
-// there or repeats one element.
+// Any layout, with the function chosen at run time once per vector: one jump, which all threads
+// take alike. kCount is 1 for operands that are not vectors along the innermost axis; otherwise
+// each operand is contiguous there or repeats one element.
 template <typename T, typename Y, int kCount>
 struct StridedPointwiseBody {
   static constexpr int kVector = kCount;
@@ -100,13 +100,13 @@ cudaError_t launch_strided(const PointwiseCall& call,
   return launch_map_rows<StridedPointwiseBody<T, Y, kCount>, 2>(body, 1, plan.elements(), stream);
 }
 
-// kCast is the one function whose result is of another
-// type; with kCastOnly the others are not instantiated.
+// kCast is the only function whose result has another type; with kCastOnly the other functions are
+// not instantiated.
 template <typename T, typename Y, bool kCastOnly>
 cudaError_t launch_pointwise_plan(const PointwiseCall& call,
                                   const LayoutPlan<3>& plan,
                                   cudaStream_t stream) {
-  constexpr int kCount = kVectorOf<Y>;  // whole 16-byte stores side by side
+  constexpr int kCount = kVectorOf<Y>;  // adjacent 16-byte stores
   const bool vectors =
       plan.inner_stride(0) == 1 && walk_takes_vectors<kCount>(plan, 0, sizeof(Y), call.y.data) &&
       walk_takes_vectors<kCount>(plan, 1, sizeof(T), call.a.data) &&

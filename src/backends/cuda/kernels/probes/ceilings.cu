@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks and chains. Bound: what each is named for.
+// Memory walks and chains of operations. Bound: what each kernel is named after.
 #include "backends/cuda/kernels/probes/ceilings.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -9,8 +9,8 @@ namespace ridge::backends::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kUnroll = 4;  // loads in flight a thread
-constexpr int kChains = 8;  // independent ones a thread
+constexpr int kUnroll = 4;  // loads in flight per thread
+constexpr int kChains = 8;  // independent chains per thread
 constexpr int kBlocksPerMultiprocessor = 4;
 
 __device__ __forceinline__ void add(float4& sum, const float4& x) {
@@ -20,7 +20,7 @@ __device__ __forceinline__ void add(float4& sum, const float4& x) {
   sum.w += x.w;
 }
 
-// Mapping: all threads side by side along the bytes, kUnroll vectors each at a time.
+// Mapping: consecutive threads read consecutive vectors, kUnroll vectors each at a time.
 __global__ void __launch_bounds__(kThreads) walk_read_kernel(const __grid_constant__ MemoryWalk p) {
   const float4* from = static_cast<const float4*>(p.from);
   const int64_t vectors = p.bytes / 16, step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -72,10 +72,10 @@ __global__ void __launch_bounds__(kThreads) chain_kernel(float* sink, int iterat
   if (sum == 1.2345e33f) *sink = sum;
 }
 
-// Each launch goes on where the last one stopped: no
-// line is met again before all caches have forgotten it.
+// Each launch continues where the previous one stopped: by the time a line is read again, all
+// caches have evicted it.
 __global__ void follow_kernel(const uint32_t* from, uint32_t words, int trips, uint32_t* place) {
-  constexpr uint32_t kStep = 1000003;  // a prime of words
+  constexpr uint32_t kStep = 1000003;  // a prime number of words
   constexpr uint32_t kRare = 0x7fc12345u;
   uint32_t at = *place % words;
   for (int i = 0; i < trips; ++i) at = (at + kStep + (from[at] == kRare ? 1 : 0)) % words;

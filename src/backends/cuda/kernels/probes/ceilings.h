@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels that do one thing as fast as a GPU can, for measuring what it reaches. No op runs them.
+// Kernels that do one thing as fast as a GPU can, to measure its ceilings. No op runs them.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,20 @@
 
 namespace ridge::backends::cuda {
 
-// Walks `bytes` (a multiple of 16) again and again, `passes` times in one launch.
+// Walks `bytes` (a multiple of 16) `passes` times in one launch.
 struct MemoryWalk {
   const void* from = nullptr;
   void* to = nullptr;
   int64_t bytes = 0;
   int passes = 1;
 };
-cudaError_t launch_walk_read(const MemoryWalk& walk,
-                             cudaStream_t stream);  // reads `from`; `to` gets next to nothing
-cudaError_t launch_walk_copy(
-    const MemoryWalk& walk,
-    cudaStream_t stream);  // the first half of the bytes from `from` to `to`
+// Reads `from`; writes almost nothing to `to`.
+cudaError_t launch_walk_read(const MemoryWalk& walk, cudaStream_t stream);
+// Copies the first half of the bytes from `from` to `to`.
+cudaError_t launch_walk_copy(const MemoryWalk& walk, cudaStream_t stream);
 
-// Chains of operations in registers; `sink` is one float that is hardly ever written. The result
-// says how many operations a launch makes.
+// Chains of operations in registers; `sink` is one float that is almost never written.
+// chain_operations returns the number of operations in a launch.
 int64_t chain_operations(int multiprocessors, int iterations);
 cudaError_t launch_multiply_adds(float* sink,
                                  int multiprocessors,
@@ -33,8 +32,9 @@ cudaError_t launch_exponentials(float* sink,
                                 int iterations,
                                 cudaStream_t stream);
 
-// `trips` loads of one thread, each from where the one before sends it, far apart in `bytes` bytes;
-// *place, any number at first, is where it goes on.
+// `trips` dependent loads by one thread: each load's address depends on the previous value, and the
+// addresses are far apart in `bytes` bytes. *place, initially any number, is the position from
+// which the next launch continues.
 cudaError_t launch_follow(const void* from,
                           int64_t bytes,
                           int trips,

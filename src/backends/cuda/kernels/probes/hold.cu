@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waiting for the host.
+// Waits for the host.
 #include "backends/cuda/kernels/probes/hold.h"
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -7,7 +7,7 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Bound: the host's word, a trip over the bus after it was written.
+// Bound: the host's write of the word, and a transfer over the bus after it.
 __global__ void hold_kernel(const volatile int32_t* gate) {
   while (*gate == 0) {
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that holds its stream until the host says otherwise.
+// A kernel that holds its stream until the host releases it.
 #pragma once
 
 #include <cstdint>

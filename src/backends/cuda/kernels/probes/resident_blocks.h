@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many blocks of a kernel the device runs at a time: the grid of kernels whose blocks walk over
-// rows. No result may depend on it.
+// The number of blocks of a kernel that the device runs at a time: the grid size of kernels whose
+// blocks iterate over rows. No result may depend on it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ridge::backends::cuda {
 
-// At least 1, also where the device does not answer (the launch will then say why). All devices of
-// a process are taken to be alike.
+// Returns at least 1, even if a device query fails (the launch then reports why). Assumes that all
+// devices of a process are alike.
 template <typename Kernel>
 int64_t resident_blocks(Kernel* kernel, int threads) {
   int device = 0, multiprocessors = 0, blocks = 0;

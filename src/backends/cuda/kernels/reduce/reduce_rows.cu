@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each row to one value.
+// Reduces each row to one value.
 #include "backends/cuda/kernels/reduce/reduce.h"
 #include "backends/cuda/kernels/row_group.cuh"
 
@@ -18,8 +18,8 @@ struct Step {
   }
 };
 
-// Mapping: a group a row; four vectors of a thread
-// wait at a time. Bound: memory, R C sizeof(In) read.
+// Mapping: one group per row; a thread has four vectors in flight. Bound: memory, R C sizeof(In)
+// read.
 template <typename In, typename Out, int kGroup, int kVector, Reduction kReduction>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     reduce_rows_kernel(const __grid_constant__ ReduceRows<In, Out> p) {
@@ -61,7 +61,7 @@ void launch_group(const ReduceRows<In, Out>& call, cudaStream_t stream) {
 template <Reduction kReduction, typename In, typename Out>
 void launch(const ReduceRows<In, Out>& call, cudaStream_t stream) {
   constexpr int kVector = kVectorOf<In>;
-  constexpr int64_t kLongRow = 2048;  // columns from which a block of 256 pays for its barrier
+  constexpr int64_t kLongRow = 2048;  // from here on a block of 256 is worth its barrier
   const bool vectors = call.columns % kVector == 0 && takes_vectors<kVector>(call.x);
   if (call.columns < kLongRow) {
     vectors ? launch_group<32, kVector, kReduction>(call, stream)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All rows to one row.
+// Sums all rows to one row.
 #include <algorithm>
 
 #include "backends/cuda/kernels/gpu_dialect.cuh"
@@ -10,12 +10,12 @@ namespace {
 
 constexpr int kThreads = 1024;
 constexpr int64_t kOneLaunchRows = 1024;
-constexpr int64_t kChunkRows = 256;  // at least, of a partial sum: 32 threads deep, 8 loads each
-constexpr int64_t kBlocks =
-    1056;  // eight for each of 132 multiprocessors; a constant, as the order of sums
+constexpr int64_t kChunkRows = 256;  // minimum per partial sum: 32 threads deep, 8 loads each
+// Eight for each of 132 multiprocessors; a constant, because it determines the order of summation.
+constexpr int64_t kBlocks = 1056;
 
 struct Chunk {
-  int64_t rows;      // of the block's part
+  int64_t rows;      // rows of the block's part
   int tile_columns;  // 1, 2, ... 32
 };
 
@@ -32,9 +32,9 @@ int64_t partial_sums(int64_t rows, int64_t columns) {
                   std::max<int64_t>(kBlocks / std::max<int64_t>(tiles, 1), 1));
 }
 
-// Mapping: blocks of 32 columns (fewer where the matrix is narrower: then neighbouring threads take
-// neighbouring rows) by a chunk of rows; 1024 / 32 threads share a column, and their sums meet as a
-// tree. Eight loads of a thread wait at a time. Bound: memory, R C sizeof(In) read.
+// Mapping: blocks of 32 columns (fewer if the matrix is narrower; then neighbouring threads take
+// neighbouring rows) by a chunk of rows. 1024 / 32 threads share a column, and their sums are added
+// as a tree. A thread has eight loads in flight. Bound: memory, R C sizeof(In) read.
 template <typename In, typename Out>
 __global__ void __launch_bounds__(kThreads)
     sum_columns_kernel(const __grid_constant__ SumColumns<In, Out> p, const Chunk chunk) {

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kTotalThreads = 1024;
-constexpr int64_t kPiece = 16384;  // elements a block: 64 a thread, in fp32
-constexpr int kMaxTensors = 512;   // a launch
+constexpr int64_t kPiece = 16384;  // elements per block: 64 per thread, in fp32
+constexpr int kMaxTensors = 512;   // per launch
 
 struct Piece {
   const void* data;
@@ -53,7 +53,7 @@ __device__ __forceinline__ float piece_squares(const T* x, int64_t elements) {
   return vectors ? squares_of<kCount>(x, elements) : squares_of<1>(x, elements);
 }
 
-// The result is thread 0's.
+// Thread 0 gets the result.
 template <int kBlock>
 __device__ __forceinline__ double block_sum(double value) {
   __shared__ double sums[kBlock / kLanes];
@@ -68,8 +68,8 @@ __device__ __forceinline__ double block_sum(double value) {
   return value;
 }
 
-// Mapping: a block a piece of 16384 elements, 64 a thread in fp32, then double. Bound: memory, each
-// element read once.
+// Mapping: one block per piece of 16384 elements, 64 per thread in fp32, then double. Bound:
+// memory, each element read once.
 __global__ void __launch_bounds__(kThreads)
     sum_squares_kernel(const __grid_constant__ PieceList list, double* partial) {
   const int index = list.tensor_of(blockIdx.x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMS norm forward: a group of threads holds a row in registers between its reduction and its
-// scaling. The gradient is rms_norm_backward.cu.
+// scaling. The gradient is in rms_norm_backward.cu.
 #include "backends/cuda/kernels/rms_norm/rms_norm.h"
 
 #include "backends/cuda/kernels/early_start.cuh"
@@ -18,10 +18,10 @@ struct NormArguments {
   StridedRows<T> sum;
 };
 
-// Mapping: a group a row, all of its loads on their way at once; while some groups reduce, others
-// load. (Groups that walk rows with the next one on its way reach 87 to 95% of a copy's rate, these
-// 95 to 99%.) Bound: memory, (reads + writes) N D sizeof(T): 1 + 1, with an add before 2 + 2, with
-// one after 2 + 1.
+// Mapping: one group per row with all of its loads in flight at once; while some groups reduce,
+// others load. (Groups that iterate over rows and prefetch the next one reach 87 to 95% of a copy's
+// rate, these 95 to 99%.) Bound: memory, (reads + writes) N D sizeof(T): 1 + 1; with an addition
+// before 2 + 2, with one after 2 + 1.
 template <typename T, int kGroup, int kCount, Residual kResidual>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     rms_norm_kernel(const __grid_constant__ NormArguments<T> p) {
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
       for (int i = 0; i < kVector; ++i) v[i] += added[i];
       x[k] = pack<T>(v);
       store_packed(p.sum[row] + vector * kVector, x[k]);
-      unpack(x[k], v);  // the norm is of the sum as stored
+      unpack(x[k], v);  // the norm uses the sum as stored
     }
 #pragma unroll
     for (int i = 0; i < kVector; ++i) squares = fmaf(v[i], v[i], squares);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   }
 }
 
-// Four vectors a thread where a row has them: more bytes on their way for each that waits.
+// Four vectors per thread if the row is long enough: more bytes in flight per waiting thread.
 template <typename Launch>
 bool with_norm_shape(int64_t vectors, const Launch& launch) {
   if (vectors <= 32)
@@ -109,7 +109,7 @@ bool with_norm_shape(int64_t vectors, const Launch& launch) {
   return true;
 }
 
-// Any width and alignment: a block walks its row twice, element by element.
+// Any width and alignment: a block reads its row twice, element by element.
 template <typename T, Residual kResidual>
 __global__ void __launch_bounds__(256)
     rms_norm_any_kernel(const __grid_constant__ NormArguments<T> p) {
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(256)
   squares = Group::reduce(squares, Sum{}, scratch, 0);
   const float rstd = 1.0f / sqrtf(squares / static_cast<float>(norm.width) + norm.eps);
   if (threadIdx.x == 0 && norm.rstd != nullptr) norm.rstd[row] = rstd;
-  // Each thread reads what it wrote
+  // Each thread reads only its own writes
   const T* from = kResidual == Residual::kBefore ? p.sum[row] : x;
   for (int64_t i = threadIdx.x; i < norm.width; i += 256) {
     float v = to_float(from[i]) * rstd * (norm.weight[i] + norm.weight_offset);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm on CUDA, alone or with the residual add before or after it, and its gradient;
-// backends/kernels/rms_norm.h says what they compute. Arithmetic is fp32 in a fixed order.
+// RMS norm on CUDA, alone or with the residual addition before or after it, and its gradient.
+// backends/kernels/rms_norm.h has the definitions. Arithmetic is fp32 in a fixed order.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"
@@ -13,24 +13,25 @@ namespace ridge::backends::cuda {
 template <typename T>
 cudaError_t launch_rms_norm(const RmsNorm<T>& call, cudaStream_t stream);
 
-// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may be x or residual,
-// and so may y if sum is another. One launch.
+// sum = x + residual, then y = the norm of sum as stored (rounded to T). sum may alias x or
+// residual. So may y, but not the one that sum aliases. One launch.
 template <typename T>
 cudaError_t launch_add_rms_norm(const RmsNorm<T>& call,
                                 StridedRows<const T> residual,
                                 StridedRows<T> sum,
                                 cudaStream_t stream);
 
-// y = residual + the norm of x; y may be x or residual. One launch.
+// y = residual + the norm of x; y may alias x or residual. One launch.
 template <typename T>
 cudaError_t launch_rms_norm_add(const RmsNorm<T>& call,
                                 StridedRows<const T> residual,
                                 cudaStream_t stream);
 
-// A function of the extents alone; the workspace is aligned to 16, its contents are ignored.
+// Depends only on the extents; the workspace is aligned to 16, and its initial contents are
+// ignored.
 int64_t rms_norm_backward_workspace_bytes(int64_t tokens, int64_t width);
 
-// kTicketWords tickets. One launch.
+// Needs kTicketWords tickets. One launch.
 template <typename T>
 cudaError_t launch_rms_norm_backward(const Ticketed<RmsNormBackward<T>>& call, cudaStream_t stream);
 

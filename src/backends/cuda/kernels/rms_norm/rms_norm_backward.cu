@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm's gradient: rows in registers, the weight's gradient as one partial sum a block, added
-// up in block order. Few rows are rms_norm_backward_short.cu's.
+// Gradient of RMS norm: rows are held in registers, and the weight's gradient is one partial sum
+// per block, added up in block order. Few rows use rms_norm_backward_short.cu.
 #include <algorithm>
 
 #include "backends/cuda/kernels/early_start.cuh"
@@ -13,15 +13,16 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Partial sums, and so blocks: one on each of 132 multiprocessors, as large as the registers allow.
-// A constant, because the sums' order must not follow the device. Of smaller blocks the last come
-// late and add up much: 792 of 128 threads took 8 of 26 us for 8192 rows of 1024 columns.
+// The number of partial sums, and so of blocks: one on each of 132 multiprocessors, as large as the
+// registers allow. A constant, because the order of summation must not depend on the device. With
+// smaller blocks the last ones arrive late and have much to add up: 792 blocks of 128 threads took
+// 8 of 26 us for that, for 8192 rows of 1024 columns.
 constexpr int64_t kMostBlocks = 132;
-// Of widths and alignments that vectors do not fit.
+// For widths and alignments that vectors do not fit.
 constexpr int64_t kMostPartials = 264;
 
-// The last blocks add up the partial sums: each takes 16 columns at a time, whose rows the block's
-// threads share in a fixed way. Bound: latency, two or three round trips to L2.
+// The last blocks add up the partial sums: each takes 16 columns at a time, whose rows are split
+// among the block's threads in a fixed way. Bound: latency, two or three round trips to L2.
 constexpr int kSumColumns = 16;
 constexpr int kMostFinishers = 128;
 
@@ -43,7 +44,7 @@ __device__ __forceinline__ void add_partials(const float* workspace,
             deep = static_cast<int>(threadIdx.x) / kSumColumns;
   for (int slice = number; slice < slices; slice += finishers) {
     const int64_t column = static_cast<int64_t>(slice) * kSumColumns + across;
-    // Other blocks wrote them: not through a cache of this one.
+    // Written by other blocks, so bypass this block's cache.
     const volatile float* partial = workspace + column;
     float total = 0.0f;
     for (int first = deep; column < width && first < blocks; first += kRound * kDeep) {
@@ -65,9 +66,9 @@ __device__ __forceinline__ void add_partials(const float* workspace,
 }
 
 // With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)), d_weight =
-// sum dy xhat. Mapping: groups walk rows gridDim apart with the next row on its way; each thread
-// keeps its columns' sums of d_weight. Bound: memory, (2 or 3 reads + 1 write) N D sizeof(T); the
-// partials are at most 132 rows, in L2.
+// sum dy xhat. Mapping: groups iterate over rows gridDim apart and prefetch the next row; each
+// thread keeps the sums of d_weight for its columns. Bound: memory, (2 or 3 reads + 1 write) N D
+// sizeof(T); the partial sums are at most 132 rows, in L2.
 template <typename T, typename Group, int kCount, bool kResidual>
 __global__ void __launch_bounds__(Group::kThreads)
     rms_norm_backward_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p) {
@@ -77,7 +78,7 @@ __global__ void __launch_bounds__(Group::kThreads)
   const int lane = Group::lane();
   const int vectors = static_cast<int>(p.width / kVector);
   const int64_t stride = static_cast<int64_t>(gridDim.x) * Group::kRows;
-  int64_t first = static_cast<int64_t>(blockIdx.x) * Group::kRows;  // of the block's rows
+  int64_t first = static_cast<int64_t>(blockIdx.x) * Group::kRows;  // first of the block's rows
 
   Packed<T, kVector> dy[kCount], x[kCount], more[kCount], next_dy[kCount], next_x[kCount],
       next_more[kCount];
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(Group::kThreads)
       const int vector = lane + k * kGroup;
       if (vector < vectors) store_floats(partial + vector * kVector, d_weight[k]);
     }
-  } else {  // the block's rows in order
+  } else {  // adds the block's rows in order
     __shared__ __align__(16) float sums[Group::kRows][kGroup * kCount * kVector];
 #pragma unroll
     for (int k = 0; k < kCount; ++k)
@@ -173,8 +174,8 @@ __global__ void __launch_bounds__(Group::kThreads)
   add_partials<Group::kThreads>(p.workspace, p.d_weight, p.tickets, p.width);
 }
 
-// Any width and alignment: a block walks each of its rows twice; its partial sums grow in memory,
-// each element always by the same thread.
+// Any width and alignment: a block reads each of its rows twice. Its partial sums are in memory,
+// and each element is always updated by the same thread.
 template <typename T>
 __global__ void __launch_bounds__(256)
     rms_norm_backward_any_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p) {
@@ -205,9 +206,10 @@ __global__ void __launch_bounds__(256)
   add_partials<256>(p.workspace, p.d_weight, p.tickets, p.width);
 }
 
-// Half of with_row_shape's vectors a thread: this kernel keeps three operands and two sets of sums,
-// for which 512 threads of two vectors have registers. Of one vector 768 have, which move no more
-// at a time and wait for each other more often (2048 bf16 columns: 95% of a copy's rate, and 96.5).
+// Half as many vectors per thread as with_row_shape: this kernel keeps three operands and two sets
+// of sums, for which 512 threads with two vectors have enough registers. With one vector, 768
+// threads fit, but they move no more at a time and wait for each other more often (2048 bf16
+// columns: 95% of a copy's rate instead of 96.5%).
 template <typename Launch>
 bool with_backward_shape(int64_t vectors, const Launch& launch) {
   if (vectors <= 32)

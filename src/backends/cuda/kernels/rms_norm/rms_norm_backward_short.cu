@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm's gradient of few rows, which is latency: the weight's gradient does not wait for the
-// rows'. Long ones are rms_norm_backward.cu's.
+// Gradient of RMS norm for few rows, which is bound by latency: the weight's gradient does not wait
+// for that of the rows. More rows use rms_norm_backward.cu.
 //
-// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)) by a warp a
-// row, d_weight = sum dy xhat by a block eight columns, of the same launch; the operands, which
-// both read, are in L2. Bound: a launch, a trip to memory and two reductions.
+// With g = dy (offset + weight) and xhat = x rstd: dx = rstd (g - xhat mean(g xhat)) with one warp
+// per row, d_weight = sum dy xhat with one block per eight columns, in the same launch. The
+// operands, which both read, are in L2. Bound: a launch, a memory round trip and two reductions.
 #include "backends/cuda/kernels/rms_norm/rms_norm_backward_short.h"
 
 #include "backends/cuda/kernels/early_start.cuh"
@@ -17,7 +17,7 @@ constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kLanes;
 constexpr int kSumColumns = 8;
 constexpr int64_t kMostTokens = 2048;
-constexpr int64_t kMostVectors = 4 * kLanes;  // of a row
+constexpr int64_t kMostVectors = 4 * kLanes;  // vectors of a row
 
 template <typename T, int kCount>
 __device__ __forceinline__ void row_gradient(const Ticketed<RmsNormBackward<T>>& p, int64_t row) {
@@ -67,7 +67,8 @@ __device__ __forceinline__ void row_gradient(const Ticketed<RmsNormBackward<T>>&
   }
 }
 
-// Rows are shared by the block's threads in a fixed way, eight of a thread on their way at once.
+// Sums eight columns. The rows are split among the block's threads in a fixed way; a thread has
+// eight rows in flight.
 template <typename T>
 __device__ __forceinline__ void column_sums(const Ticketed<RmsNormBackward<T>>& p, int block) {
   constexpr int kVector = kVectorOf<T>;
@@ -114,7 +115,7 @@ __device__ __forceinline__ void column_sums(const Ticketed<RmsNormBackward<T>>& 
   p.d_weight[own] = total;
 }
 
-// Columns first: they take longer.
+// The blocks for columns come first, because they take longer.
 template <typename T, int kCount>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_backward_short_kernel(const __grid_constant__ Ticketed<RmsNormBackward<T>> p,

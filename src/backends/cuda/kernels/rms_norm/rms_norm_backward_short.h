@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// RMS norm's gradient where rows are few: an entry point for rms_norm_backward.cu. The contract is
-// that of rms_norm.h.
+// Gradient of RMS norm for few rows: an entry point for rms_norm_backward.cu. The contract is that
+// of rms_norm.h.
 #pragma once
 
 #include "backends/cuda/kernels/rms_norm/rms_norm.h"
 
 namespace ridge::backends::cuda {
 
-// Whether the extents are short and the operands lie
-// in vectors. Needs neither workspace nor tickets.
+// Whether the extents are short and the operands are aligned for vectors. Needs neither workspace
+// nor tickets.
 template <typename T>
 bool is_short(const Ticketed<RmsNormBackward<T>>& call);
 

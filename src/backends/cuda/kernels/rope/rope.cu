@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rotary embedding: rotation of pairs, heads that only move, and the table of angles.
+// Rotary embedding: rotates pairs, copies heads that are not rotated, and computes the table of
+// angles.
 #include "backends/cuda/kernels/rope/rope.h"
 
 #include <cmath>
@@ -11,12 +12,12 @@ namespace ridge::backends::cuda {
 namespace {
 
 // A row is a token; its columns are pairs, head after head, kCount of one head at a time. Bound:
-// memory, 2 N heads E sizeof(T), and 4 N E of table, which the heads of a token find in L1.
+// memory, 2 N heads E sizeof(T), and 4 N E of table, which later heads of a token read from L1.
 template <typename T, int kCount, RopePairs kPairs>
 struct RopeBody {
   static constexpr int kVector = kCount;
-  // Neighbours that are moved together: 2 kCount where pairs are interleaved, else the first
-  // elements and then the second. A pair alone may begin anywhere.
+  // Elements that are moved together: 2 kCount if pairs are interleaved, otherwise the first
+  // elements and then the second. A single pair may have any alignment.
   static constexpr int kParts = kPairs == RopePairs::kInterleaved && kCount > 1 ? 1 : 2;
   static constexpr int kPart = 2 * kCount / kParts;
   struct Item {
@@ -29,9 +30,9 @@ struct RopeBody {
   const float* sin;
   FastDivide per_head;  // by E/2
   uint32_t rotated_heads;
-  float sign;  // of the sine
+  float sign;  // sign of the sine
 
-  // From one part to the other.
+  // The distance from one part to the other.
   __device__ __forceinline__ int64_t apart() const {
     return kPairs == RopePairs::kHalves ? per_head.divisor : 1;
   }
@@ -97,7 +98,7 @@ cudaError_t launch(const Rope<T>& call, int64_t heads, cudaStream_t stream) {
                                          FastDivide(call.head_size / 2),
                                          static_cast<uint32_t>(call.rotated_heads),
                                          call.inverse ? -1.0f : 1.0f};
-  // As many bytes of a thread on their way, whether in one part or two.
+  // The same number of bytes in flight per thread, whether in one part or two.
   constexpr int kUnroll = 4 / RopeBody<T, kCount, kPairs>::kParts;
   return launch_map_rows<RopeBody<T, kCount, kPairs>, kUnroll>(
       body, call.tokens, heads * (call.head_size / 2), stream);
@@ -111,7 +112,7 @@ bool heads_take_vectors(const TokenHeads<T>& operand) {
 
 template <typename T, RopePairs kPairs>
 cudaError_t launch_pairs(const Rope<T>& call, cudaStream_t stream) {
-  // In place, what only moves stays where it is.
+  // In place, heads that are not rotated need no copy.
   const int64_t heads = call.x.data == call.y.data ? call.rotated_heads : call.heads;
   constexpr int kCount = kVectorOf<T> / (kPairs == RopePairs::kInterleaved ? 2 : 1);
   constexpr int kPart = RopeBody<T, kCount, kPairs>::kPart;
@@ -122,7 +123,7 @@ cudaError_t launch_pairs(const Rope<T>& call, cudaStream_t stream) {
                  : launch<T, 1, kPairs>(call, heads, stream);
 }
 
-// Radians that pair i rotates by from one position to the next.
+// The angle in radians by which pair i rotates from one position to the next.
 double frequency(const RopeTable& call, int64_t i) {
   const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(call.head_size);
   const double plain = std::pow(call.theta, exponent);
@@ -145,8 +146,8 @@ struct TableArguments {
   double frequencies[kRopeMaxHeadSize / 2];
 };
 
-// Mapping: an entry a thread. Bound: sine and cosine in double, some 100 instructions an entry; the
-// table is made once a step.
+// Mapping: one entry per thread. Bound: sine and cosine in double, about 100 instructions per
+// entry; the table is computed once per step.
 __global__ void __launch_bounds__(128) rope_table_kernel(const __grid_constant__ TableArguments p) {
   const int64_t entry = static_cast<int64_t>(blockIdx.x) * 128 + threadIdx.x;
   if (entry >= p.entries) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A head of a merged projection, normed and rotated by one warp, its pairs in registers. Where the
-// result goes is the caller's.
+// One warp norms and rotates a head of a merged projection, with its pairs in registers. The caller
+// decides where the result goes.
 #pragma once
 
 #include "backends/cuda/kernels/row_group.cuh"
@@ -9,15 +9,15 @@ namespace ridge::backends::cuda {
 
 inline constexpr int64_t kRopeHeadMostSize = 256;
 
-// How a lane holds a head: kTogether pairs at a time, which lie side by side where pairs are
-// halves. A head has `lanes` of a warp, a power of two.
+// How a lane holds a head: kTogether pairs at a time, which are adjacent if pairs are halves. A
+// head uses `lanes` lanes of a warp, a power of two.
 template <int kTogether>
 struct HeadShape {
   static constexpr int kMostPairs = static_cast<int>(kRopeHeadMostSize) / 2;
   static constexpr int kSteps =
       kMostPairs > kLanes* kTogether ? kMostPairs / kLanes / kTogether : 1;
   int pairs;         // E/2
-  bool interleaved;  // pairs are neighbours, else halves
+  bool interleaved;  // pairs are neighbours; otherwise halves
   int lanes;
 
   __device__ __forceinline__ int pair(int step) const {
@@ -29,7 +29,7 @@ struct HeadShape {
   }
 };
 
-// The angles of a token, the same for all its heads.
+// The angles of a token, which all its heads share.
 template <int kTogether>
 struct HeadAngles {
   using Shape = HeadShape<kTogether>;
@@ -60,8 +60,8 @@ struct HeadPairs {
     }
   }
 
-  // By all lanes of the warp; heads that are not `normed`
-  // stay. Weights are `offset` more than what is stored.
+  // Called by all lanes of the warp; leaves heads that are not `normed` unchanged. The weights are
+  // `offset` plus the stored values.
   __device__ __forceinline__ void norm(const float* weight,
                                        float offset,
                                        float eps,

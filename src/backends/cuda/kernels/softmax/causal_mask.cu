@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal mask: hidden scores replaced, the others copied.
+// The causal mask: replaces masked scores and copies the others.
 #include "backends/cuda/kernels/softmax/causal_mask.h"
 
 #include "backends/cuda/kernels/map_rows.cuh"
@@ -7,13 +7,13 @@
 namespace ridge::backends::cuda {
 namespace {
 
-// Bound: memory, 2 R C sizeof(T) at most: a vector that is hidden whole is not read.
+// Bound: memory, at most 2 R C sizeof(T): a vector that is completely masked is not read.
 template <typename T, int kCount>
 struct MaskBody {
   static constexpr int kVector = kCount;
   struct Item {
     Packed<T, kCount> x;
-    int32_t begin, end;  // of the columns seen, from this vector's first
+    int32_t begin, end;  // visible columns, relative to this vector's first
   };
   StridedRows<const T> x;
   StridedRows<T> y;
@@ -43,7 +43,7 @@ struct MaskBody {
 
 template <int kCount, typename T>
 cudaError_t launch(const CausalMask<T>& call, cudaStream_t stream) {
-  const int64_t window = call.window < call.columns ? call.window : 0;  // a wider one hides nothing
+  const int64_t window = call.window < call.columns ? call.window : 0;  // a wider one masks nothing
   const MaskBody<T, kCount> body{call.x, call.y, FastDivide(call.columns),
                                  static_cast<int32_t>(window), call.value};
   return launch_map_rows<MaskBody<T, kCount>>(body, call.rows, call.columns, stream);

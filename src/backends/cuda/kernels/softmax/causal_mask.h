@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The causal or window mask on CUDA; backends/kernels/causal_mask.h says what it computes.
+// The causal or window mask on CUDA. backends/kernels/causal_mask.h has the definition.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"

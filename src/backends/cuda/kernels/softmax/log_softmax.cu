@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax of rows and its gradient: softmax's kernels in their logarithmic form.
+// log_softmax of rows and its gradient: the logarithmic form of softmax's kernels.
 #include "backends/cuda/kernels/softmax/log_softmax.h"
 
 #include "backends/cuda/kernels/softmax/softmax_rows.cuh"

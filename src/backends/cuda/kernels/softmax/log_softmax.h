@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// log_softmax and its gradient on CUDA; backends/kernels/log_softmax.h says what they compute.
+// log_softmax and its gradient on CUDA. backends/kernels/softmax.h has the definitions.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"
-#include "backends/kernels/log_softmax.h"
+#include "backends/kernels/softmax.h"
 
 namespace ridge::backends::cuda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and its gradient on CUDA; backends/kernels/softmax.h says what they compute.
+// Softmax and its gradient on CUDA. backends/kernels/softmax.h has the definitions.
 #pragma once
 
 #include "backends/cuda/kernels/gpu_runtime.h"
@@ -7,7 +7,7 @@
 
 namespace ridge::backends::cuda {
 
-// cudaErrorInvalidValue unless scale > 0. One launch.
+// Returns cudaErrorInvalidValue unless scale > 0. One launch.
 template <typename T>
 cudaError_t launch_softmax(const Softmax<T>& call, cudaStream_t stream);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The maximum of a row and the sum of its exponentials in one pass (Milakov and Gimelshein 2018):
-// what softmax, log_softmax and cross-entropy share.
+// The maximum of a row and the sum of its exponentials in one pass (Milakov and Gimelshein 2018),
+// shared by softmax, log_softmax and cross-entropy.
 #pragma once
 
 #include "backends/cuda/kernels/row_group.cuh"
@@ -10,14 +10,14 @@ namespace ridge::backends::cuda {
 inline constexpr float kLog2OfE = 1.4426950408889634f;
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// Where nothing but -infinity has been seen there is no difference to take.
+// Avoids infinity minus infinity while all values are -infinity.
 __device__ __forceinline__ float exponent_base(float top) {
   return top == kMinusInfinity ? 0.0f : top;
 }
 
-// exp(scale (x - base)), `to_log2` being scale log2(e). In fp32 the difference is taken first: it
-// is exact near the base, so the largest term is exactly 1. For bf16 one fused multiply-add does,
-// whose error is that of rounding base to_log2.
+// exp(scale (x - base)), where `to_log2` is scale log2(e). In fp32 the difference is computed
+// first: it is exact near the base, so the largest term is exactly 1. For bf16 one fused
+// multiply-add is enough; its error is that of rounding base to_log2.
 template <typename T>
 __device__ __forceinline__ float exp_difference(float x, float base, float to_log2) {
   if constexpr (sizeof(T) == 2) {
@@ -27,7 +27,7 @@ __device__ __forceinline__ float exp_difference(float x, float base, float to_lo
   }
 }
 
-// sum is that of exp(scale (x - top)).
+// The maximum `top` so far, and the sum of exp(scale (x - top)).
 struct OnlineSum {
   float top = kMinusInfinity;
   float sum = 0.0f;
@@ -38,8 +38,8 @@ struct OnlineSum {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) next = fmaxf(next, x[i]);
     const float base = exponent_base(next);
-    // Exactly 1 where the maximum stays: the rounding error
-    // of a factor would be applied at every step.
+    // Exactly 1 if the maximum does not change; otherwise the rounding error of the factor would be
+    // applied at every step.
     sum *= exp_difference<float>(top, base, to_log2);
     top = next;
     float terms = 0.0f;
@@ -48,14 +48,15 @@ struct OnlineSum {
     sum += terms;
   }
 
-  // The same of vectors as memory holds them, each widened only when its turn comes: a thread that
-  // has others on their way has no registers to spare.
+  // The same for packed vectors, each unpacked only when it is added, because a thread with loads
+  // in flight has no registers to spare.
   template <typename T, int kCount, int kVectors>
   __device__ __forceinline__ void add(const Packed<T, kCount> (&x)[kVectors], float to_log2) {
     add(x, to_log2, fmaxf(top, max_element(x)));
   }
 
-  // Of vectors none of whose elements is above `next`, nor what was seen before.
+  // Like above, with `next` given: neither an element of the vectors nor the previous maximum may
+  // be above it.
   template <typename T, int kCount, int kVectors>
   __device__ __forceinline__ void add(const Packed<T, kCount> (&x)[kVectors],
                                       float to_log2,
@@ -74,7 +75,7 @@ struct OnlineSum {
     }
   }
 
-  // Over the group, by every thread; two of its reductions.
+  // Reduces over the group; called by every thread. Uses two of the group's reductions.
   template <typename Group>
   __device__ __forceinline__ OnlineSum reduce(float to_log2, ReduceScratch& scratch) const {
     OnlineSum all;
@@ -85,8 +86,8 @@ struct OnlineSum {
   }
 };
 
-// What a thread of the group sees of row x: vectors of kVector columns, four of them on their way
-// at a time. Columns outside [begin, end) are not seen.
+// A thread's part of row x: vectors of kVector columns, four in flight at a time. Columns outside
+// [begin, end) are ignored.
 template <typename Group, int kGroup, int kVector, typename T>
 __device__ __forceinline__ OnlineSum
 online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log2) {
@@ -105,7 +106,7 @@ online_sum(const T* x, int64_t columns, int64_t begin, int64_t end, float to_log
       float one[kVector];
       unpack(raw[k], one);
       const int64_t column = (first + k * kGroup) * kVector;
-      if (column >= begin && column + kVector <= end) {  // nearly all: no question for each element
+      if (column >= begin && column + kVector <= end) {  // the usual case: no check per element
 #pragma unroll
         for (int i = 0; i < kVector; ++i) v[k * kVector + i] = one[i];
         continue;

@@ -10,7 +10,7 @@ namespace ridge::backends::cuda {
 
 enum class SoftmaxForm { kPlain, kLog };
 
-// The columns that a row sees.
+// The visible columns of a row.
 struct SeenColumns {
   int64_t begin;
   int64_t end;
@@ -34,15 +34,15 @@ __device__ __forceinline__ float softmax_of(float x,
   return exp_difference<T>(x, exponent_base(row.top), to_log2) * factor;
 }
 
-// What softmax_of needs of the row's sum, once a row.
+// The factor that softmax_of needs, computed from the row's sum once per row.
 template <SoftmaxForm kForm>
 __device__ __forceinline__ float softmax_factor(float sum) {
   if constexpr (kForm == SoftmaxForm::kLog) return logf(sum);
   return sum > 0.0f ? 1.0f / sum : 0.0f;
 }
 
-// Mapping: a group a row, the row in registers. Bound:
-// memory, 2 R C sizeof(T), less what the mask hides.
+// Mapping: one group per row, with the row in registers. Bound: memory, 2 R C sizeof(T), less for
+// masked columns.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_kernel(const __grid_constant__ Softmax<T> p) {
@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   }
 }
 
-// Any width, kVector 1 for any alignment. Mapping: a block a row, which it reads twice. Bound:
-// memory, 3 R C sizeof(T), 2 where the row stays in L2.
+// Any width; kVector is 1 for any alignment. Mapping: one block per row, which it reads twice.
+// Bound: memory, 3 R C sizeof(T), or 2 if the row stays in L2.
 template <typename T, int kVector, SoftmaxForm kForm>
 __global__ void __launch_bounds__(256) softmax_any_kernel(const __grid_constant__ Softmax<T> p) {
   using Group = RowGroup<256>;
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(256) softmax_any_kernel(const __grid_constant_
   }
 }
 
-// A row's share of the sum, and an element's gradient.
+// An element's term of the row's sum, and an element's gradient.
 template <SoftmaxForm kForm>
 __device__ __forceinline__ float softmax_backward_term(float y, float dy) {
   return kForm == SoftmaxForm::kLog ? dy : y * dy;
@@ -140,8 +140,8 @@ __device__ __forceinline__ float softmax_backward_of(float y, float dy, float su
   return scale * y * (dy - sum);
 }
 
-// Mapping: a group a row, y and dy in registers. Bound:
-// memory, 3 R C sizeof(T), less what the mask hides.
+// Mapping: one group per row, with y and dy in registers. Bound: memory, 3 R C sizeof(T), less for
+// masked columns.
 template <typename T, int kGroup, int kCount, SoftmaxForm kForm>
 __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
     softmax_backward_kernel(const __grid_constant__ SoftmaxBackward<T> p) {
@@ -189,7 +189,7 @@ __global__ void __launch_bounds__(RowGroup<kGroup>::kThreads)
   }
 }
 
-// Any width, as softmax_any_kernel.
+// Any width, like softmax_any_kernel.
 template <typename T, int kVector, SoftmaxForm kForm>
 __global__ void __launch_bounds__(256)
     softmax_backward_any_kernel(const __grid_constant__ SoftmaxBackward<T> p) {

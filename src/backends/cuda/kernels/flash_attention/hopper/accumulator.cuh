@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Hopper attention kernels do with a warpgroup's accumulators and register operands
-// between the products: hide scores, pack, fetch operands, stage results for the copy engine.
+// Operations of the Hopper attention kernels on a warpgroup's accumulators and register operands
+// between products: mask scores, pack, load operands, and stage results for the copy engine (TMA).
 // Layouts are those of wgmma_product.cuh.
 #pragma once
 
@@ -22,15 +22,15 @@ __device__ __forceinline__ void clear(uint32_t (&d)[kCount]) {
   for (int i = 0; i < kCount; ++i) d[i] = 0;
 }
 
-// An accumulator as the left operand of the next product.
+// Packs an accumulator as the left operand of the next product.
 template <int kCount>
 __device__ __forceinline__ void pack(const float (&s)[kCount], uint32_t (&packed)[kCount / 2]) {
 #pragma unroll
   for (int j = 0; j < kCount / 2; ++j) packed[j] = pack_bf16(s[2 * j], s[2 * j + 1]);
 }
 
-// Scores of queries (rows) and keys (columns): -inf where the key is hidden from the query. `row`
-// is this thread's first query, `column` its first key.
+// Masks scores of queries (rows) and keys (columns): sets them to -inf where the query must not
+// attend to the key. `row` is this thread's first query, `column` its first key.
 template <int kCount>
 __device__ __forceinline__ void hide_keys(float (&s)[kCount],
                                           const Visibility& v,
@@ -52,12 +52,12 @@ __device__ __forceinline__ void hide_keys(float (&s)[kCount],
   }
 }
 
-// The row that lane l % 16 of a warp addresses in
-// matrix loads and stores of its warpgroup's 64 rows.
+// The row that this thread's lane (modulo 16) addresses in matrix loads and stores, among the 64
+// rows of its warpgroup.
 __device__ __forceinline__ int own_row(int thread) { return (thread / 32) * 16 + thread % 16; }
 
-// Writes 64 columns of an accumulator (32 registers), times a factor for each of the thread's two
-// rows, as bf16 rows in the layout that the copy engine expects.
+// Writes 64 columns of an accumulator (32 registers), multiplied by a factor for each of the
+// thread's two rows, as bf16 rows in the layout that the copy engine expects.
 __device__ __forceinline__ void stage_chunk(uint32_t rows,
                                             int thread,
                                             const float* d,
@@ -77,7 +77,7 @@ __device__ __forceinline__ void stage_chunk(uint32_t rows,
   }
 }
 
-// The same for all columns: a warpgroup's 64 rows of a tile of kRows rows.
+// The same for all columns: the 64 rows of a warpgroup in a tile of kRows rows.
 template <int kRows, int kCount>
 __device__ __forceinline__ void stage_rows(uint32_t rows,
                                            int thread,
@@ -89,7 +89,7 @@ __device__ __forceinline__ void stage_rows(uint32_t rows,
   }
 }
 
-// One thread: sends 64 staged rows to tokens `first`.. of a head.
+// Called by one thread: copies 64 staged rows to the tokens of a head from `first` on.
 template <int kRows, int kHeadSize>
 __device__ __forceinline__ void send_rows(const CUtensorMap* map,
                                           uint32_t rows,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward for Hopper: the row statistics and the order of the passes. The passes
-// themselves are in backward_{keys,queries}.cu.
+// themselves are in backward_{keys,queries,wide}.cu.
 //
-// dQ wants sums over keys, dK and dV sums over queries. Summing dQ by atomic additions from the key
-// pass is fast but takes any order; a fixed order there makes blocks wait for each other. So dQ is
-// a pass of its own: either it forms the scores again (7 products instead of 5), or the key tiles
-// leave dS in memory as bf16 for it (5 products, and 2 bytes a visited pair written and read).
+// dQ needs sums over keys, dK and dV need sums over queries. Adding to dQ with atomics in the key
+// pass is fast, but the order of additions is arbitrary, and a fixed order makes blocks wait for
+// each other. So dQ has its own pass: either the pass recomputes the scores (7 products instead of
+// 5), or the key tiles store dS in memory as bf16 for it (5 products, and 2 bytes per visited pair
+// written and read).
 #include <cuda_bf16.h>
 
 #include "backends/cuda/kernels/flash_attention/hopper/backward.cuh"
@@ -15,7 +16,7 @@ namespace {
 
 constexpr int kStatisticsPad = 128;
 constexpr int kLeadingCounters = 8;
-constexpr int kStatisticsRows = 64;  // a block's
+constexpr int kStatisticsRows = 64;  // rows per block
 constexpr int kStatisticsThreads = 256;
 
 struct StatisticsArguments {
@@ -23,12 +24,12 @@ struct StatisticsArguments {
   const float* lse;
   float* minus_lse;
   float* minus_delta;
-  int* counters;  // of the launches that follow: set to zero here
+  int* counters;  // counters of the following launches, set to zero here
   int counter_count;
   int sequence, heads, padded;
 };
 
-// A row takes E / 8 lanes with 16 bytes each. Bound: bytes, o and do once.
+// A row takes E / 8 lanes with 16 bytes each. Bound: memory, o and do once.
 template <int kHeadSize>
 __global__ void __launch_bounds__(kStatisticsThreads)
     row_statistics_kernel(const StatisticsArguments p) {
@@ -75,15 +76,15 @@ __global__ void __launch_bounds__(kStatisticsThreads)
   }
 }
 
-// lse and delta; counters (the next tile of two launches,
-// then per key head what is stored and taken); images.
+// The workspace consists of lse and delta, counters (the next tile of two launches, then for each
+// key head how many tiles are stored and taken), and dS images.
 struct Workspace {
   int64_t lse_bytes = 0;
   int64_t delta_bytes = 0;
   int64_t counter_bytes = 0;
   int64_t head_bytes = 0;  // dS of one key head's group
   int padded = 0;
-  int heads = 0;  // key heads of all sequences
+  int heads = 0;  // key heads over all sequences
 
   explicit Workspace(const AttentionExtents& extents) {
     padded = ceil_div(static_cast<int>(extents.sequence), kStatisticsPad) * kStatisticsPad;
@@ -98,7 +99,7 @@ struct Workspace {
   int64_t fixed_bytes() const { return lse_bytes + delta_bytes + counter_bytes; }
 };
 
-// No key pass of head size 256 spills.
+// The key pass for head size 256 does not spill.
 AttentionGradient effective(const AttentionExtents& extents, AttentionGradient gradient) {
   return extents.head_size == 256 ? AttentionGradient::kRecompute : gradient;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the backward kernels for Hopper share: the call on the host and the row statistics. Not a
-// kernel; see backward_keys.cu and backward_queries.cu.
+// Shared by the backward kernels for Hopper: the arguments on the host, and the row statistics. The
+// kernels are in backward_keys.cu, backward_queries.cu and backward_wide.cu.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention/hopper/accumulator.cuh"
@@ -9,9 +9,9 @@
 namespace ridge::backends::cuda {
 
 // Per query head, padded to whole groups of 64 queries: -lse in units of log2 (minus infinity past
-// T, so that a probability there is 0), and -delta, delta = sum_e o do, which dP starts from. The
-// second lies as the thread t of a quad that holds query 8 j + 2 t + i in its transposed
-// accumulators reads it: by j, t, then (i 0, i 1, i 0, i 1).
+// T, so that a probability there is 0), and -delta with delta = sum_e o do, from which dP starts.
+// The -delta values are ordered for a thread t of a quad, which holds query 8 j + 2 t + i in its
+// transposed accumulators: by j, t, then (i 0, i 1, i 0, i 1).
 struct RowStatistics {
   static constexpr int kGroup = 64;
   static constexpr int kLseBytes = 4 * kGroup;
@@ -21,13 +21,13 @@ struct RowStatistics {
   const float* minus_delta;  // [B H, 2 padded]
   int padded;
 
-  __host__ __device__ static int delta_place(
-      int query) {  // of the first copy; the other is 2 further
+  // Index of the first copy; the second copy is 2 further.
+  __host__ __device__ static int delta_place(int query) {
     return kDeltaCopies * (query - query % 2) + query % 2;
   }
 };
 
-// One backward call on the host.
+// The arguments of a backward call on the host.
 struct HopperBackward {
   const AttentionExtents& extents;
   const AttentionBackward& operands;
@@ -35,24 +35,24 @@ struct HopperBackward {
   cudaStream_t stream;
 };
 
-// Where dS goes and what keeps the tiles in order; images
-// is null where the query pass forms the scores again.
+// The memory for dS, and the counters that keep the tiles in order. `images` is null if the query
+// pass recomputes the scores.
 struct SpillMemory {
   uint8_t* images = nullptr;
-  int ring = 0;           // key heads that fit
-  int* stored = nullptr;  // [B K] halves of key tiles done, zero at launch
-  int* taken = nullptr;   // [B K] halves of query tiles done, zero at launch
+  int ring = 0;           // number of key heads that fit
+  int* stored = nullptr;  // [B K] finished halves of key tiles, zero at launch
+  int* taken = nullptr;   // [B K] finished halves of query tiles, zero at launch
 };
 
 cudaError_t launch_backward_keys_hopper(const HopperBackward& call,
                                         const SpillMemory& spill,
                                         int* next_tile);
-cudaError_t launch_backward_wide_hopper(const HopperBackward& call,
-                                        int* next_tile);  // head size 256
+// Head size 256.
+cudaError_t launch_backward_wide_hopper(const HopperBackward& call, int* next_tile);
 cudaError_t launch_backward_queries_hopper(const HopperBackward& call, int* next_tile);
 int64_t backward_keys_hopper_pairs(const AttentionExtents& extents);
 int64_t backward_queries_hopper_pairs(const AttentionExtents& extents);
-int backward_spill_ring(
-    const AttentionExtents& extents);  // key heads that let all tiles run without waiting
+// The number of key heads with which all tiles run without waiting.
+int backward_spill_ring(const AttentionExtents& extents);
 
 }  // namespace ridge::backends::cuda

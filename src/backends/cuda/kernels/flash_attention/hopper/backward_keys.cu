@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper: dK and dV (bf16, head sizes 64 and 128), and where dS is
-// spilled dQ as well, by query tiles of the same launch. Without a spill dQ is backward_queries.cu's.
+// Flash attention backward for Hopper: dK and dV (bf16, head sizes 64 and 128). If dS is spilled,
+// query tiles of the same launch compute dQ, too; without a spill, backward_queries.cu does.
 //
-// A key tile is 128 keys of one key head, 64 a consumer warpgroup. It walks the queries that see
-// them over all query heads of the group, so dK and dV sum in registers in a fixed order, GQA
-// included. Scores are formed transposed (keys x queries): P^T and dS^T are then register operands
-// of dV += P^T dO and dK += dS^T Q and never touch shared memory; dS^T also goes to device memory
-// as bf16 if asked.
+// A key tile is 128 keys of one key head, 64 per consumer warpgroup. It iterates over the queries
+// that attend to them, over all query heads of the group, so dK and dV are summed in registers in a
+// fixed order, including GQA. Scores are computed transposed (keys x queries): P^T and dS^T are
+// then register operands of dV += P^T dO and dK += dS^T Q and never go through shared memory. If
+// requested, dS^T is also written to device memory as bf16.
 //
-// A query tile is 256 queries, 128 a warpgroup, dQ = scale dS K over the images that the key tiles
-// of its head left. It is bound by bytes where a key tile is bound by products, so both kinds share
-// one queue and run side by side.
+// A query tile is 256 queries, 128 per warpgroup: dQ = scale dS K over the images (tiles of dS)
+// that the key tiles of its head stored. It is bound by memory, while a key tile is bound by
+// products, so both kinds share one queue and run concurrently.
 //
-// Bound: key tiles 8 E FLOPs a visited pair at the bf16 rate (their shared-memory reads take 75% of
-// that time, E 64 62%); query tiles 2 E FLOPs; dS 2 bytes a pair written and read.
+// Bound: key tiles 8 E FLOPs per visited pair at the bf16 rate (their shared-memory reads take 75%
+// of that time, 62% for E 64); query tiles 2 E FLOPs; dS 2 bytes per pair written and read.
 #include "backends/cuda/kernels/flash_attention/hopper/backward_keys_tile.cuh"
 
 namespace ridge::backends::cuda {
@@ -34,7 +34,7 @@ struct Consumer {
   Ring<Tile::kSlots> slots{};
   Ring<Tile::kStages> ring{};
 
-  // This warp's 16 rows of this warpgroup's 64, as register operands.
+  // Loads this warp's 16 of the warpgroup's 64 rows as register operands.
   __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
                                             uint32_t rows) const {
     const int lane = thread % 32;
@@ -50,8 +50,8 @@ struct Consumer {
     }
   }
 
-  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times
-  // rows(queries)^T; `held` are those keys in registers.
+  // d[64 keys, 64 queries] (+)= rows(64 of `keys`) times rows(queries)^T; `held` has those keys in
+  // registers.
   __device__ __forceinline__ void transposed_scores(float (&d)[kScores],
                                                     uint32_t keys,
                                                     const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -103,7 +103,7 @@ struct Consumer {
     }
   }
 
-  // P^T in place and packed.
+  // Computes P^T in place and packed.
   __device__ __forceinline__ void probabilities(float (&s)[kScores],
                                                 uint32_t (&packed)[kScores / 2],
                                                 const float2 (&minus_lse)[kScores / 4]) const {
@@ -124,15 +124,15 @@ struct Consumer {
 #pragma unroll
     for (int j = 0; j < kScores; j += 2) {
       const float2 v = Tile::kHoldDeltas ? minus_delta[j / 4]
-                                         : make_float2(0.0f, 0.0f);  // else dp started there
+                                         : make_float2(0.0f, 0.0f);  // else dp has it already
       packed[j / 2] = Tile::kHoldDeltas
                           ? pack_bf16(s[j] * (dp[j] + v.x), s[j + 1] * (dp[j + 1] + v.y))
                           : pack_bf16(s[j] * dp[j], s[j + 1] * dp[j + 1]);
     }
   }
 
-  // What the block in stage `slot` needs of its rows. Loads from shared memory queue behind issued
-  // products, so they come long before their use.
+  // Load the row statistics of the block in stage `slot`. Loads from shared memory queue behind
+  // issued products, so they are issued long before their use.
   __device__ __forceinline__ void load_lse(float2 (&minus_lse)[kScores / 4], int slot) const {
     const uint32_t address = barriers.lse(slot) + (thread % 4) * 8;
 #pragma unroll
@@ -156,9 +156,9 @@ struct Consumer {
     }
   }
 
-  // An image is core matrices of 8 keys x 8 queries, 16 bytes a key:
-  // what the tensor cores take as a transposed left operand. A warp
-  // stores one with each instruction, from the registers as they are.
+  // An image consists of core matrices of 8 keys x 8 queries, 16 bytes per key, the form in which
+  // the tensor cores read a transposed left operand. A warp stores one core matrix per instruction,
+  // directly from its registers.
   __device__ __forceinline__ void spill(const uint32_t (&ds)[kScores / 2], uint8_t* image) const {
     uint8_t* base = image + (warpgroup * 8 + (thread / 32) * 2) * 1024 + (thread % 32) * 4;
 #pragma unroll
@@ -170,7 +170,8 @@ struct Consumer {
     }
   }
 
-  // A query block that sees none of this warpgroup's keys, only others' of the tile.
+  // Skips a query block that attends to none of this warpgroup's keys, only to other keys of the
+  // tile.
   __device__ __forceinline__ void skip_block(uint8_t* image) {
     barrier_wait(barriers.full(ring.slot), ring.parity);
     if (Tile::kTurns) {
@@ -198,9 +199,9 @@ struct Consumer {
                         : nullptr;
   }
 
-  // Query blocks `own` of one head. The tensor cores get, for block i: dK of block i - 1, S_i,
-  // dP_i; then, once P_i is ready, dV of block i. So P_i is formed beside dP_i, and nothing is in
-  // flight across the loop's edge.
+  // Processes the query blocks `own` of one head. For block i the tensor cores compute dK of block
+  // i - 1, S_i and dP_i, and then, once P_i is ready, dV of block i. So P_i and dP_i are computed
+  // concurrently, and nothing is in flight across iterations of the loop.
   __device__ __forceinline__ void walk_blocks(Gradients& g,
                                               const Held& held,
                                               const BlockRange& own,
@@ -222,7 +223,7 @@ struct Consumer {
     } else {
       start_gradients(dp, ring.slot);
     }
-    int before = ring.slot;  // the stage of block i - 1; for the first block its own, with dS zero
+    int before = ring.slot;  // stage of block i - 1; for the first block its own, with dS zero
     for (int m = own.begin; m < own.end; ++m) {
       float s[kScores];
       const uint32_t stage = barriers.stage(ring.slot);
@@ -237,7 +238,7 @@ struct Consumer {
       }
       transposed_scores(dp, values, held.values, stage + Tile::kQueryBytes, !Tile::kHoldDeltas);
       if (Tile::kTurns) named_arrive(1 + (warpgroup ^ 1), 2 * kWarpgroupThreads);
-      // The stores of dS run here, where this warpgroup waits for its scores anyway.
+      // dS is stored here, because this warpgroup waits for its scores anyway.
       if (Tile::kSpill && m > own.begin) spill(ds, block_image(images, m - 1, n));
       Ring<Tile::kStages> next = ring;
       next.advance();
@@ -287,7 +288,7 @@ struct Consumer {
     barrier_arrive(barriers.empty(before));
   }
 
-  // A key tile: over all heads of the group.
+  // Processes a key tile over all heads of the group.
   __device__ __forceinline__ void walk_queries(const Work& work, int batch, int kv_head) {
     const int n = work.block;
     const int first = n * Tile::kKeys + warpgroup * 64;
@@ -312,7 +313,7 @@ struct Consumer {
     }
     for (int member = 0; member < p.group; ++member) {
       uint8_t* images = Tile::kSpill ? head_images(p, work.flat_head, member) : nullptr;
-      // The votes and barriers show the compiler that the warp stays together.
+      // The votes and barriers show the compiler that the warp does not diverge.
       if (__any_sync(0xffffffff, own.begin > queries.begin)) {
 #pragma unroll 1
         for (int m = queries.begin; m < own.begin; ++m) skip_block(block_image(images, m, n));
@@ -331,7 +332,8 @@ struct Consumer {
     send_gradients(work, first, batch, kv_head, key_slot.slot, g.dk, g.dv);
   }
 
-  // Stages both gradients over this warpgroup's own keys and values, which only it reads.
+  // Stages both gradients in the place of this warpgroup's keys and values, which no other
+  // warpgroup reads.
   __device__ __forceinline__ void send_gradients(const Work& work,
                                                  int first,
                                                  int batch,
@@ -341,7 +343,7 @@ struct Consumer {
                                                  const float (&dv)[kGradient]) {
     const uint32_t keys = barriers.slot(key_slot) + warpgroup * 64 * kRowBytes;
     const uint32_t values = barriers.slot(slots.slot) + warpgroup * 64 * kRowBytes;
-    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
+    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last products
     stage_rows<Tile::kKeys>(values, thread, dv, 1.0f);
     stage_rows<Tile::kKeys>(keys, thread, dk, p.scale);
     shared_writes_to_async();
@@ -357,13 +359,13 @@ struct Consumer {
         send_rows<Tile::kKeys, Tile::kHeadSize>(&p.dk, keys, first, kv_head, batch);
         copy_out_wait_read();
       }
-      barrier_arrive(barriers.slot_empty(key_slot), kWarpgroupThreads);  // for all
+      barrier_arrive(barriers.slot_empty(key_slot), kWarpgroupThreads);  // for the whole warpgroup
       barrier_arrive(barriers.slot_empty(slots.slot), kWarpgroupThreads);
     }
     slots.advance();
   }
 
-  // dq[64 queries, E] += image[64 queries, 64 keys] times those keys: half `half` of a tile of 128.
+  // dq[64 queries, E] += image[64 queries, 64 keys] times the keys of half `half` of a tile of 128.
   __device__ __forceinline__ void multiply_image(float (&dq)[kGradient],
                                                  uint32_t image,
                                                  uint32_t keys,
@@ -378,7 +380,7 @@ struct Consumer {
     product_commit();
   }
 
-  // A query tile: this warpgroup's two query blocks over the key blocks of their head.
+  // Processes a query tile: this warpgroup's two query blocks over the key blocks of their head.
   __device__ __forceinline__ void walk_images(const Work& work, int batch, int kv_head) {
     const int m = Tile::kImages * work.block + 2 * warpgroup;
     const BlockRange range = image_range(p.layout, work.block);
@@ -418,8 +420,7 @@ struct Consumer {
     send_queries(work, m * SpillLayout::kQueries, batch, kv_head, slot_before, dq_low, dq_high);
   }
 
-  // Stages dQ over this warpgroup's own images in the
-  // last two slots, a chunk of 64 columns in each.
+  // Stages dQ in the place of this warpgroup's images in the last two slots, 64 columns in each.
   __device__ __forceinline__ void send_queries(const Work& work,
                                                int first,
                                                int batch,
@@ -466,7 +467,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
   grid_wait();
-  // The query pass needs what came before this grid, not this grid itself.
+  // The query pass depends on the grids before this one, not on this one.
   if (threadIdx.x == 0) grid_launch_dependents();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {
@@ -499,9 +500,9 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #endif
 }
 
-// Key tiles of a section: enough to mix their lengths. Tiles between a head's key tiles and its
-// query tiles, and between those and the key tiles that overwrite its images: more than are taken
-// while the longest one runs.
+// kSectionTiles: key tiles of a section, enough to mix their lengths. The other two are the numbers
+// of tiles between a head's key tiles and its query tiles, and between those and the key tiles that
+// overwrite its images: more than are taken while the longest tile runs.
 constexpr int kSectionTiles = 66;
 constexpr int kLagTiles = 300;
 constexpr int kReuseTiles = 150;
@@ -580,7 +581,7 @@ cudaError_t launch_backward_keys_hopper(const HopperBackward& call,
                                  : launch<KeysTile<128, 2, 3, false>>(call, spill, next_tile);
 }
 
-// A warpgroup visits the query blocks that see its own 64 keys.
+// A warpgroup visits the query blocks that attend to its own 64 keys.
 int64_t backward_keys_hopper_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);
   int64_t blocks = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention backward for Hopper, key tiles and the query tiles that share their launch:
-// shapes, shared memory and barriers, what a number in the queue stands for, and the producer. The
+// shapes, shared memory and barriers, the meaning of an index in the queue, and the producer. The
 // consumers and the launch are in backward_keys.cu.
 #pragma once
 
@@ -27,7 +27,7 @@ struct KeysArguments {
   SpillLayout layout;
   int* next_tile;
   TileOrder order;         // without a spill
-  SpillOrder spill_order;  // with
+  SpillOrder spill_order;  // with a spill
   Visibility visibility;
   int kv_heads;
   int group;
@@ -45,10 +45,11 @@ struct KeysTile {
 #define RIDGE_KEYS_TURNS 1
 #endif
   static constexpr bool kTurns = kWarpgroups == 2 && RIDGE_KEYS_TURNS;
-  // dS forms beside dV where registers hold both operands
-  // (at E 128 they do not: ptxas would serialize all).
+  // dS is computed while dV is, if the registers hold both operands. For E 128 they do not: ptxas
+  // would serialize the products.
   static constexpr bool kOverlapValues = kHeadSize == 64;
-  // -delta stays in registers; else dP starts from it, which needs none but comes late.
+  // -delta stays in registers; otherwise dP starts from it, which needs no registers but a late
+  // load.
   static constexpr bool kHoldDeltas = kHeadSize == 64 && RIDGE_HOLD;
   // Keys and values as register operands of the score products: halves their shared-memory reads.
 #ifndef RIDGE_KEYS_REGISTERS
@@ -60,15 +61,15 @@ struct KeysTile {
   static_assert(!kSpill || kKeys == SpillLayout::kKeys);
   static constexpr int kQueries = 64;
   static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
-  static constexpr int kWarps = 4 * kWarpgroups;  // that consume
+  static constexpr int kWarps = 4 * kWarpgroups;  // consumer warps
   static constexpr int kProducerRegisters = kWarpgroups == 2 ? 24 : 32;
   static constexpr int kConsumerRegisters = kWarpgroups == 2 ? 240 : 160;
   static constexpr int kKeyBytes = kKeys * kHeadSize * 2;
   static constexpr int kQueryBytes = kQueries * kHeadSize * 2;
   static constexpr int kStatisticBytes = RowStatistics::kLseBytes + RowStatistics::kDeltaBytes;
-  // A slot holds a tile's keys, or its values, or for 64 keys the images of four query blocks. Four
-  // let the next tile's keys and values land while this one's gradients leave; images come from far
-  // and gain from more.
+  // A slot holds a tile's keys, or its values, or for 64 keys the images of four query blocks. With
+  // four slots the next tile's keys and values can be loaded while this tile's gradients are
+  // stored. Images come from device memory and benefit from more slots.
   static constexpr int kSlots = kSpill && kHeadSize == 64 ? 5 : 4;
   static constexpr int kImages = 4;
   static constexpr int kImageBytes = SpillLayout::kImageBytes;
@@ -136,12 +137,12 @@ struct KeysBarriers {
   }
 };
 
-// What a number in the queue stands for.
+// The tile that an index in the queue stands for.
 struct Work {
   bool is_query;
   int flat_head;  // b K + key head
-  int block;      // of 128 keys, or of 256 queries
-  int member;     // query head within the group, of a query tile
+  int block;      // block of 128 keys, or of 256 queries
+  int member;     // for a query tile, the query head within the group
 };
 
 template <class Tile>
@@ -168,7 +169,8 @@ __device__ __forceinline__ Work locate(const KeysArguments& p, int index) {
   return work;
 }
 
-// Key blocks of a query tile: its query blocks' ranges overlap and only move right.
+// The key blocks of a query tile: the ranges of its query blocks overlap, and their bounds do not
+// decrease.
 __device__ __forceinline__ BlockRange image_range(const SpillLayout& layout, int block) {
   BlockRange range = layout.keys_of(4 * block);
   for (int i = 1; i < 4; ++i) {
@@ -183,8 +185,8 @@ __device__ __forceinline__ uint8_t* head_images(const KeysArguments& p, int flat
   return p.spill.images + head * p.layout.images() * SpillLayout::kImageBytes;
 }
 
-// One warp. Its first lane copies; for images the
-// first four lanes do, each those of one query block.
+// Runs in one warp. Its first lane copies; for images the first four lanes do, each for one query
+// block.
 template <class Tile>
 struct Producer {
   const KeysArguments& p;
@@ -256,7 +258,7 @@ struct Producer {
     const int m = Tile::kImages * work.block + lane;
     BlockRange own{};
     if (lane < Tile::kImages) own = p.layout.keys_of(m);
-    // A query block's images lie one after the other.
+    // The images of a query block are contiguous.
     const uint8_t* next = head_images(p, work.flat_head, work.member);
     if (own.end > own.begin)
       next += static_cast<int64_t>(p.layout.index(m, own.begin)) * Tile::kImageBytes;

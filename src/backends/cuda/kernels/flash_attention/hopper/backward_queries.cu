@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper, the query pass that forms the scores again: dQ (bf16, head
-// sizes 64, 128 and 256). It needs no memory beyond the row statistics; query tiles that read a
+// Flash attention backward for Hopper, the query pass that recomputes the scores: dQ (bf16, head
+// sizes 64, 128 and 256). It needs no memory beyond the row statistics. Query tiles that read a
 // spilled dS are in backward_keys.cu.
 //
-// A block owns 128 queries (E 64: 192), 64 a consumer warpgroup, and walks the keys they see: S = Q
-// K^T, dP = dO V^T, then dS is in registers the left operand of dQ += dS K. Summation follows the
-// key blocks, so the result is fixed.
+// A block owns 128 queries (E 64: 192), 64 per consumer warpgroup, and iterates over the keys that
+// they attend to: S = Q K^T, dP = dO V^T, and then dS, in registers, is the left operand of dQ +=
+// dS K. The order of summation follows the key blocks, so the result is deterministic.
 //
-// Bound: 6 E FLOPs a visited pair at the bf16 rate.
+// Bound: 6 E FLOPs per visited pair at the bf16 rate.
 #include "backends/cuda/kernels/flash_attention/hopper/backward.cuh"
 
 namespace ridge::backends::cuda {
@@ -33,7 +33,7 @@ struct QueriesTile {
   static constexpr int kHeadSize = kHeadSizeT;
   static constexpr int kKeys = kKeysT;
   static constexpr int kWarpgroups = kWarpgroupsT;
-  static constexpr int kKeyStages = kKeyStagesT;  // keys serve two products and stay longer
+  static constexpr int kKeyStages = kKeyStagesT;  // keys are used in two products and stay longer
   static constexpr int kValueStages = kValueStagesT;
   static constexpr bool kTurns = kWarpgroups == 2;
 #ifndef RIDGE_QREG
@@ -170,7 +170,7 @@ struct Consumer {
   Ring<Tile::kValueStages> value_ring{};
   uint32_t q_parity = 0;
 
-  // This warp's 16 rows of this warpgroup's 64, as register operands.
+  // Loads this warp's 16 of the warpgroup's 64 rows as register operands.
   __device__ __forceinline__ void load_rows(uint32_t (&a)[Tile::kHeadSize / 4],
                                             uint32_t rows) const {
     const int lane = thread % 32;
@@ -186,8 +186,8 @@ struct Consumer {
     }
   }
 
-  // d[64 queries, kKeys] = rows(64 of `queries`) times
-  // rows(keys)^T; `held` are those queries in registers.
+  // d[64 queries, kKeys] = rows(64 of `queries`) times rows(keys)^T; `held` has those queries in
+  // registers.
   __device__ __forceinline__ void scores(float (&d)[kScores],
                                          uint32_t queries,
                                          const uint32_t (&held)[Tile::kHeadSize / 4],
@@ -236,7 +236,8 @@ struct Consumer {
     }
   }
 
-  // A key block that none of this warpgroup's queries sees, only others' of the tile.
+  // Skips a key block to which none of this warpgroup's queries attend, only other queries of the
+  // tile.
   __device__ __forceinline__ void skip_block() {
     barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
     barrier_arrive(barriers.k_empty(key_ring.slot));
@@ -250,8 +251,9 @@ struct Consumer {
     value_ring.advance();
   }
 
-  // Key blocks from the last. For block i the tensor cores get dQ of block i - 1, S_i, dP_i; P_i is
-  // formed beside dP_i, and nothing is in flight across the loop's edge.
+  // Processes the key blocks from the last. For block i the tensor cores compute dQ of block i - 1,
+  // S_i and dP_i. P_i and dP_i are computed concurrently, and nothing is in flight across
+  // iterations of the loop.
   __device__ __forceinline__ void walk(int flat_head, int block) {
     const int first = block * Tile::kQueries + warpgroup * 64 - p.shift;
     const int row = first + (thread / 32) * 16 + (thread % 32) / 4;
@@ -261,7 +263,7 @@ struct Consumer {
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     const int64_t rows = static_cast<int64_t>(flat_head) * p.statistics.padded;
     const float* deltas = p.statistics.minus_delta + RowStatistics::kDeltaCopies * rows;
-    float minus_lse[2], minus_delta[2];  // of this thread's two rows
+    float minus_lse[2], minus_delta[2];  // statistics of this thread's two rows
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int padded_row = max(row + 8 * r, 0);
@@ -279,13 +281,13 @@ struct Consumer {
       load_rows(held_queries, barriers.base);
       load_rows(held_gradients, barriers.base + Tile::kGradientOffset);
     }
-    // The vote and the barrier show the compiler that the warp stays together.
+    // The vote and the barrier show the compiler that the warp does not diverge.
     if (__any_sync(0xffffffff, own.end < keys.end)) {
 #pragma unroll 1
       for (int n = keys.end; n > own.end && n > keys.begin; --n) skip_block();
     }
     __syncwarp();
-    int before = key_ring.slot;  // block i - 1's stage; for the first block its own, with dS zero
+    int before = key_ring.slot;  // stage of block i - 1; for the first block its own, with dS zero
     for (int n = own.end - 1; n >= own.begin; --n) {
       float s[kScores], dp[kScores];
       barrier_wait(barriers.k_full(key_ring.slot), key_ring.parity);
@@ -335,12 +337,12 @@ struct Consumer {
     finish(flat_head, first, dq);
   }
 
-  // Stages dQ over this warpgroup's own queries, which only it reads.
+  // Stages dQ in the place of this warpgroup's queries, which no other warpgroup reads.
   __device__ __forceinline__ void finish(int flat_head, int first, const float (&dq)[kGradient]) {
     const int batch = flat_head / p.heads;
     const int head = flat_head - batch * p.heads;
     const uint32_t queries = barriers.base + warpgroup * 64 * kRowBytes;
-    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last product
+    named_sync(4 + warpgroup, kWarpgroupThreads);  // all four warps are past their last products
     stage_rows<Tile::kQueries>(queries, thread, dq, p.scale);
     shared_writes_to_async();
     named_sync(4 + warpgroup, kWarpgroupThreads);
@@ -383,8 +385,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       consumer.walk(flat_head, block);
     }
   }
-  // What this grid reads was there before the key pass let
-  // it start; but it may not end before that pass does.
+  // This grid's inputs were written before the key pass let it start, but it must not end before
+  // the key pass does.
   grid_wait();
 #else
   __trap();
@@ -421,7 +423,7 @@ cudaError_t launch(const HopperBackward& call, int* next_tile) {
                        Tile::kSharedBytes, p, call.stream, kAfterTrigger);
 }
 
-// A warpgroup visits the blocks that its own 64 queries see.
+// A warpgroup visits the blocks that its own 64 queries attend to.
 template <class Tile>
 int64_t tile_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper where sequences are short and few: bf16 and TF32, head sizes
-// 64 and 128, one launch whose blocks all run at once. Others are backward.cu and
-// backward_tf32.cu.
+// Flash attention backward for Hopper for few and short sequences: bf16 (head sizes 64 and 128) and
+// TF32 (head size 64), in one launch whose blocks all run at once. Other cases are in backward.cu
+// and backward_tf32.cu.
 //
-// Such a launch is all latency: so nothing is loaded in turns. A warpgroup keeps 64 rows of two
-// operands, a and b, and all tiles of the two others, c and d, that a block's rows meet are copied
-// at once; meanwhile it forms the row statistics (lse in base 2; delta, the product of each row of
-// dO and O) of the queries that it meets:
+// Such a launch is bound by latency, so all loads are issued at once. A warpgroup keeps 64 rows of
+// two operands, a and b. All tiles of the two other operands, c and d, that a block needs are
+// copied at once. Meanwhile the warpgroup computes the row statistics of the queries that it needs
+// (lse in base 2; delta, the product of each row of dO and O):
 //   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO), of all query heads of the
-//                 group: dV += P^T d, dK += dS^T c. The two warpgroups have the same rows, take the
-//                 tiles in turns, and one adds up dK, the other dV;
+//                 group: dV += P^T d, dK += dS^T c. The two warpgroups have the same rows and
+//                 alternate between the tiles; at the end one adds up dK, the other dV;
 //   query blocks: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V): dQ += dS c, each warpgroup
-//                 for rows of its own.
-// The scores are formed twice and nothing is summed across blocks. Bound: the latency of a launch,
-// of memory, and of four products and an exponential for every second tile that a key block meets.
+//                 for its own rows.
+// The scores are computed twice, and nothing is summed across blocks. Bound: the latency of a
+// launch, of memory, and of four products and an exponential for every second tile of a key block.
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
 #include "backends/cuda/kernels/flash_attention/hopper/resident_tile.cuh"
 #include "backends/cuda/kernels/flash_attention/hopper/score_tile.cuh"
@@ -23,10 +23,10 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kRows = kOwnRows;  // of every tile
-constexpr int kGroups = 2;       // warpgroups of a block
+constexpr int kRows = kOwnRows;  // rows of every tile
+constexpr int kGroups = 2;       // warpgroups per block
 constexpr int kThreads = kGroups * kWarpgroupThreads;
-constexpr int kMostTiles = 8;  // that a block walks
+constexpr int kMostTiles = 8;  // that a block iterates over
 constexpr int kMostBytes = 227 * 1024;
 
 struct BackwardArguments {
@@ -39,7 +39,7 @@ struct BackwardArguments {
   float scale;
 };
 
-// A block's shared memory: statistics of 64 queries for each place, barriers, weights, tiles.
+// A block's shared memory: the statistics of 64 queries per place, barriers, weights, tiles.
 template <class Tiles>
 struct Memory {
   static constexpr int kStatisticsBytes = 4 * kRows * kMostTiles;
@@ -65,13 +65,13 @@ struct Memory {
   __device__ uint32_t walked(int operand, int tile) const { return own(operand, own_tiles + tile); }
 };
 
-// What a block does: its rows, and the tiles it walks, head by head.
+// The work of a block: its rows, and the tiles that it iterates over, head by head.
 template <bool kOwnsKeys>
 struct Work {
   static constexpr int kOwnTiles = kOwnsKeys ? 1 : kGroups;
   int batch, head, first, begin, count, tiles, group;
 
-  // Of each kind of block the longest first where causal: early keys, late queries.
+  // For causal attention the longest blocks of each kind come first: early keys, late queries.
   __device__ __forceinline__ Work(const BackwardArguments& p, int index) {
     const int heads = kOwnsKeys ? p.kv_heads : p.heads, flat = index % (p.batch * heads),
               rank = index / (p.batch * heads);
@@ -114,7 +114,7 @@ __device__ __forceinline__ void copy_all(const BackwardArguments& p,
   }
 }
 
-// Rows of o and dO on their way to the statistics of 64 queries of a head, a row in kLanes threads.
+// Rows of o and dO for the statistics of 64 queries of a head; kLanes threads share a row.
 template <class Tiles, int kE>
 struct StatisticsRows {
   using Element = Tiles::Element;
@@ -163,14 +163,14 @@ struct StatisticsRows {
   }
 };
 
-// The statistics of the queries that this warpgroup meets.
+// Computes the statistics of the queries that this warpgroup needs.
 template <class Tiles, int kE, bool kOwnsKeys>
 __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
                                                const Memory<Tiles>& memory,
                                                const Work<kOwnsKeys>& work,
                                                int group) {
   if constexpr (kOwnsKeys) {
-    // Two tiles at once are all there are in the usual case.
+    // Two tiles at a time usually cover all tiles.
     for (int tile = group; tile < work.tiles; tile += 2 * kGroups) {
       const int next = tile + kGroups;
       StatisticsRows<Tiles, kE> rows, more;
@@ -187,7 +187,7 @@ __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
   }
 }
 
-// The warpgroup's part of the products: into of_a and, in key blocks, of_b.
+// The warpgroup's part of the products: adds to of_a and, in key blocks, to of_b.
 template <class Tiles, bool kOwnsKeys>
 __device__ __forceinline__ void walk(const BackwardArguments& p,
                                      const Memory<Tiles>& memory,
@@ -242,7 +242,7 @@ __device__ __forceinline__ void walk(const BackwardArguments& p,
   }
 }
 
-// What the other warpgroup has of a sum, through shared memory.
+// Passes a warpgroup's part of a sum to the other warpgroup through shared memory.
 template <class Sum>
 __device__ __forceinline__ void leave(uint32_t place, const Sum& sum) {
   constexpr int kCount = sizeof(Sum) / 4;
@@ -276,7 +276,8 @@ __device__ __forceinline__ void run_block(const BackwardArguments& p, uint32_t b
   const int64_t token = static_cast<int64_t>(work.batch) * p.visibility.sequence;
   const int sequence = p.visibility.sequence;
   if constexpr (kOwnsKeys) {
-    // The tiles of a and b have been read, as have the first two of c and d.
+    // The tiles of a and b, and the first two of c and d, have been read, so their memory is
+    // reused.
     __syncthreads();
     const uint32_t place = memory.own(0, 0), other = place + sizeof(of_a) * kWarpgroupThreads;
     if (group == 0)
@@ -313,8 +314,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 struct Blocks {
-  int of_keys, of_queries;  // of a head
-  int walked;               // tiles of c and d that a block meets at most: a key block, its group's
+  int of_keys, of_queries;  // per head
+  int walked;  // most tiles of c and d of a block: those of a key block, over its group
 
   explicit Blocks(const AttentionExtents& extents) {
     of_keys = ceil_div(static_cast<int>(extents.sequence), kRows);

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for fp32 operands in TF32 on Hopper, head sizes
-// 64 and 128. The forward is forward_tf32.cu.
+// Flash attention backward for fp32 operands in TF32 on Hopper, head sizes 64 and 128. The forward
+// pass is in forward_tf32.cu.
 //
-// Two launches of one kernel, the second of which fills the first's
-// tail. A warpgroup keeps 64 rows of two operands, a and b, and walks
-// tiles of two others, c and d, that one more warp copies ahead:
-//   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c; first it forms
-//   the
-//               row statistics, lse in base 2 and delta, the product of each row of dO and O;
+// Two launches of one kernel, the second of which fills the tail of the first. A warpgroup keeps 64
+// rows of two operands, a and b, and iterates over tiles of two others, c and d, which one more
+// warp prefetches:
+//   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c; it first computes
+//               the row statistics, lse in base 2 and delta, the product of each row of dO and O;
 //   key pass:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d, dK += dS^T c,
-//   over
-//               all query heads of the group, with the statistics of the other pass.
-// S comes from a and c, dP from b and d in both: so the scores are formed twice and nothing is
-// summed across blocks. Bound: 14 E FLOPs a visited pair at the TF32 rate; at head size 128 shared
-// memory delivers the operands at two thirds of that.
+//               over all query heads of the group, with the statistics of the query pass.
+// S is computed from a and c, dP from b and d in both passes, so the scores are computed twice and
+// nothing is summed across blocks. Bound: 14 E FLOPs per visited pair at the TF32 rate; at head
+// size 128 shared memory delivers the operands at two thirds of that.
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
 #include "backends/cuda/kernels/flash_attention/hopper/score_tile.cuh"
 #include "backends/cuda/kernels/flash_attention/hopper/tf32.cuh"
@@ -43,7 +41,7 @@ struct BackwardTile {
   static constexpr int kGroups = kWarpgroups;
   static constexpr bool kOwnsKeys = kKeyPass;
   static constexpr int kWalk = kE == 64 ? 64 : 32;
-  // The copying warp is of a whole warpgroup where it must hand registers over.
+  // The copying warp belongs to a whole warpgroup if it must hand registers over.
   static constexpr bool kHandsOver = kGroups == 2;
   static constexpr int kThreads = kGroups * kWarpgroupThreads + (kHandsOver ? 128 : 32);
   static constexpr int kRows = kGroups * kOwnRows;
@@ -52,7 +50,7 @@ struct BackwardTile {
   using Walked = WordTile<kWalk, kE>;
   static constexpr int kWeightBytes = kOwnRows * kWalk * 4;
   static constexpr int kWeightTiles = kOwnsKeys ? 2 : 1;
-  static constexpr int kStatisticsBytes = kOwnsKeys ? 4 * kWalk : 0;  // each of lse and delta
+  static constexpr int kStatisticsBytes = kOwnsKeys ? 4 * kWalk : 0;  // each for lse and delta
 
   static constexpr int kOwnOffset = 0;
   static constexpr int kWalkedOffset = kOwnOffset + 2 * kGroups * Own::kBytes;
@@ -83,7 +81,7 @@ struct BackwardTile {
   __device__ uint32_t delta(int group) const { return base + kDeltaOffset + 4 * kOwnRows * group; }
 };
 
-// What a block does: its rows, and the tiles it walks, head by head.
+// The work of a block: its rows, and the tiles that it iterates over, head by head.
 template <class Tile>
 struct Work {
   int batch, head, first, begin, count, steps, group;
@@ -94,7 +92,7 @@ struct Work {
     const int heads = Tile::kOwnsKeys ? p.kv_heads : p.heads;
     batch = flat / heads;
     head = flat % heads;
-    // The longest first where causal: early keys, late queries.
+    // For causal attention the longest blocks come first: early keys, late queries.
     first = (Tile::kOwnsKeys ? rank : p.blocks - 1 - rank) * Tile::kRows;
     const int last = min(first + Tile::kRows, p.visibility.sequence) - 1;
     const BlockRange range = Tile::kOwnsKeys ? query_blocks(p.visibility, first, last, Tile::kWalk)
@@ -139,8 +137,9 @@ __device__ __forceinline__ void copy_ahead(const BackwardArguments& p, const Til
   }
 }
 
-// The statistics of a warp's sixteen queries: to the other pass, and of rows g and g + 8 to
-// `minus_lse` and `minus_delta`. A row takes kE / 4 lanes with 16 bytes of o each; dO lies in `b`.
+// Computes the statistics of a warp's 16 queries. Writes them to memory for the other pass, and
+// those of rows g and g + 8 to `minus_lse` and `minus_delta`. A row takes kE / 4 lanes with 16
+// bytes of o each; dO is operand b.
 template <class Tile>
 __device__ __forceinline__ void row_statistics(const BackwardArguments& p,
                                                const Tile& tile,
@@ -234,7 +233,7 @@ __device__ __forceinline__ void consume(const BackwardArguments& p, const Tile& 
                                             statistics);
       TransposedProduct<kE, kWalk> to_a, to_b;
       if constexpr (Tile::kOwnsKeys) {
-        // The products of the step before have read the weights, in all warps.
+        // Wait until the products of the previous step have read the weights, in all warps.
         named_sync(1 + group, kWarpgroupThreads);
         store_weights<kWalk>(tile.weights(1, group), s, at);
         shared_writes_to_async();
@@ -315,7 +314,8 @@ cudaError_t launch(BackwardArguments p, const AttentionExtents& extents, cudaStr
                        Tile::kOwnsKeys ? kAfterTrigger : kInTurn);
 }
 
-// Two warpgroups share what they walk; where that leaves multiprocessors idle, one alone.
+// Two warpgroups share the tiles that they iterate over; if that leaves multiprocessors idle, a
+// block has one warpgroup.
 template <int kE, bool kOwnsKeys>
 cudaError_t launch_pass(BackwardArguments p,
                         const AttentionExtents& extents,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for Hopper, head size 256: dK and dV (bf16). Smaller head sizes run in
-// backward_keys.cu; dQ is backward_queries.cu's.
+// Flash attention backward for Hopper, head size 256: dK and dV (bf16). Smaller head sizes are in
+// backward_keys.cu; dQ is in backward_queries.cu.
 //
-// A tile is 64 keys of one key head. One gradient of it fills a warpgroup's registers, so the two
-// consumer warpgroups share the work by gradient, not by keys: the first forms S^T, P^T and dV +=
-// P^T dO, the second dP^T, dS^T and dK += dS^T Q. P^T goes from the first to the second through
-// shared memory as bf16, register for register.
+// A tile is 64 keys of one key head. One of its gradients fills a warpgroup's registers, so the two
+// consumer warpgroups split the work by gradient, not by keys: the first computes S^T, P^T and dV
+// += P^T dO, the second dP^T, dS^T and dK += dS^T Q. The first passes P^T to the second through
+// shared memory as bf16, register by register.
 //
-// Bound: 8 E FLOPs a visited pair at the bf16 rate; the queries' tiles come from L2 once for 64
-// keys, 32 bytes a clock and multiprocessor at that rate.
+// Bound: 8 E FLOPs per visited pair at the bf16 rate; the queries' tiles are read from L2 once per
+// 64 keys, at 32 bytes per clock and multiprocessor at that rate.
 #include "backends/cuda/kernels/flash_attention/hopper/backward.cuh"
 
 namespace ridge::backends::cuda {
@@ -54,9 +54,8 @@ struct Barriers {
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 + slot); }
   __device__ __forceinline__ uint32_t tile(int slot) const { return at(4 + slot); }
-  __device__ __forceinline__ uint32_t operand_full(int role) const {
-    return at(6 + role);
-  }  // keys, values
+  // Role 0: keys, 1: values.
+  __device__ __forceinline__ uint32_t operand_full(int role) const { return at(6 + role); }
   __device__ __forceinline__ uint32_t operand_empty(int role) const { return at(8 + role); }
   __device__ __forceinline__ uint32_t exchange_full(int slot) const { return at(10 + slot); }
   __device__ __forceinline__ uint32_t exchange_empty(int slot) const { return at(12 + slot); }
@@ -161,7 +160,7 @@ __device__ __forceinline__ void produce(const WideArguments& p, const Barriers& 
   }
 }
 
-// What both consumers do alike: one warpgroup's share of a tile.
+// One warpgroup's share of a tile, with the operations that both consumers use.
 struct Consumer {
   const WideArguments& p;
   Barriers barriers;
@@ -209,7 +208,7 @@ struct Consumer {
     load_pairs(values, barriers.delta(ring.slot) + (thread % 4) * 16, 64);
   }
 
-  // Stages a gradient over this warpgroup's operand, which only it reads.
+  // Stages a gradient in the place of this warpgroup's operand, which no other warpgroup reads.
   __device__ __forceinline__ void send(const CUtensorMap* map,
                                        int role,
                                        int first,
@@ -217,7 +216,7 @@ struct Consumer {
                                        int batch,
                                        const float (&d)[kGradient],
                                        float factor) {
-    named_sync(1 + role, kWarpgroupThreads);  // all four warps are past their last product
+    named_sync(1 + role, kWarpgroupThreads);  // all four warps are past their last products
     stage_rows<kKeys>(barriers.operand(role), thread, d, factor);
     shared_writes_to_async();
     named_sync(1 + role, kWarpgroupThreads);
@@ -228,7 +227,7 @@ struct Consumer {
     }
   }
 
-  // S^T, P^T, dV. The tensor cores get dV of block i - 1, then S of block i.
+  // Computes S^T, P^T and dV. The tensor cores compute dV of block i - 1, then S of block i.
   __device__ __forceinline__ void walk_values(int block, int kv_head, int batch) {
     const int first = block * kKeys;
     const int key = first + (thread / 32) * 16 + (thread % 32) / 4;
@@ -245,7 +244,7 @@ struct Consumer {
     barrier_wait(barriers.q_full(ring.slot), ring.parity);
     load_lse(minus_lse);
     barrier_wait(barriers.do_full(ring.slot), ring.parity);
-    int before = ring.slot;  // block i - 1's stage; for the first block its own, with P zero
+    int before = ring.slot;  // stage of block i - 1; for the first block its own, with P zero
     int m = queries.begin;
     for (int i = 0; i < steps; ++i) {
       float s[kScores];
@@ -293,7 +292,7 @@ struct Consumer {
     send(&p.dv, 0, first, kv_head, batch, dv, 1.0f);
   }
 
-  // dP^T, dS^T, dK. The tensor cores get dK of block i - 1, then dP of block i.
+  // Computes dP^T, dS^T and dK. The tensor cores compute dK of block i - 1, then dP of block i.
   __device__ __forceinline__ void walk_keys(int block, int kv_head, int batch) {
     const BlockRange queries = tile_queries(p, block);
     const int steps = p.group * (queries.end - queries.begin);
@@ -307,7 +306,7 @@ struct Consumer {
     barrier_wait(barriers.do_full(ring.slot), ring.parity);
     load_deltas(minus_delta);
     barrier_wait(barriers.q_full(ring.slot), ring.parity);
-    int before = ring.slot;  // block i - 1's stage; for the first block its own, with dS zero
+    int before = ring.slot;  // stage of block i - 1; for the first block its own, with dS zero
     for (int i = 0; i < steps; ++i) {
       float dp[kScores];
       product_fence();
@@ -380,7 +379,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) barriers.init();
   __syncthreads();
   grid_wait();
-  // The query pass needs what came before this grid, not this grid itself.
+  // The query pass depends on the grids before this one, not on this one.
   if (threadIdx.x == 0) grid_launch_dependents();
   const int role = __shfl_sync(0xffffffff, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (role == 0) {

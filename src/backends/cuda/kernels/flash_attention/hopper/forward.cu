@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention forward for Hopper (sm_90a): bf16, head sizes 64, 128 and 256. Other sizes and
-// chips run in portable/forward.cu.
+// chips run in tensor/forward.cu or portable/forward.cu.
 //
-// One producer warp feeds shared memory through the tensor copy engine; each of 1 to 3 consumer
+// One producer warp loads shared memory with the tensor copy engine (TMA). Each of 1 to 3 consumer
 // warpgroups owns 64 queries, keeps their scores, probabilities and outputs in registers, and runs
-// the softmax of one key block while the tensor cores run the next block's scores and this one's
-// output. Named barriers let the warpgroups take turns at the tensor cores, so that one's softmax
-// falls into another's products. (The scheme is FlashAttention-3's.)
+// the softmax of one key block while the tensor cores compute the next block's scores and this
+// one's output. With named barriers the warpgroups take turns at the tensor cores, so that the
+// softmax of one overlaps the products of another. (The scheme is that of FlashAttention-3.)
 //
-// Bound: 4 E FLOPs a visited pair at the bf16 rate; one exponential a pair at 16 a clock and
-// multiprocessor, which costs as much as the products at E 64, half at E 128.
+// Bound: 4 E FLOPs per visited pair at the bf16 rate; one exponential per pair at 16 per clock and
+// multiprocessor, which takes as long as the products at E 64, half as long at E 128.
 #include "backends/cuda/kernels/flash_attention/hopper/forward_tile.cuh"
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
 #include "backends/cuda/kernels/flash_attention/hopper/softmax.cuh"
@@ -19,8 +19,8 @@ namespace {
 
 using namespace hopper;
 
-// Whose turn it is at the tensor cores: warpgroup w
-// waits on named barrier 1 + w, which w - 1 releases.
+// Orders the warpgroups at the tensor cores: warpgroup w waits on named barrier 1 + w, which w - 1
+// releases.
 template <class Tile>
 struct Turns {
   int own, next;
@@ -75,7 +75,7 @@ struct Consumer {
     arrive(barriers.v_empty(value_ring.slot));
     value_ring.advance();
   }
-  // Lets go of a block that other warpgroups of the tile need and this one does not.
+  // Releases a block that other warpgroups of the tile need and this one does not.
   __device__ __forceinline__ void skip() {
     wait_keys();
     release_keys();
@@ -105,8 +105,8 @@ struct Consumer {
     product_commit();
   }
 
-  // One key block: its scores are formed while the block before finishes its outputs. Its keys are
-  // there: the step before waited for them.
+  // Processes one key block: its scores are computed while the previous block finishes its outputs.
+  // Its keys are already loaded, because the previous step waited for them.
   template <bool kHide>
   __device__ __forceinline__ void step(int n,
                                        int first_key_block,
@@ -143,7 +143,7 @@ struct Consumer {
     if (!Tile::kEarlyWait) {
       pin(s);
       // A branch here keeps the compiler from moving the exponentials behind the wait: they must
-      // run beside the output product.
+      // run concurrently with the output product.
       if (n > first_key_block) wait_keys();
       product_wait<0>();
       pin(o);
@@ -168,8 +168,8 @@ struct Consumer {
     const BlockRange whole = whole_key_blocks(p.visibility, first, first + 63, Tile::kKeys);
     if (Tile::kWarpgroups > 1) {
       const int hidden = tile.end - own.end;
-      // The vote and the barrier show the compiler that the warp stays together: without them it
-      // gives up uniform registers for all that follows.
+      // The vote and the barrier show the compiler that the warp does not diverge: without them it
+      // stops using uniform registers for the code that follows.
       if (__any_sync(0xffffffff, hidden > 0)) {
         const int turns_hidden = own.end > own.begin ? hidden : hidden - 1;
 #pragma unroll 1
@@ -232,13 +232,14 @@ struct Consumer {
     finish(flat_head, first, row, o, rows);
   }
 
-  // After the last score product; where the output is staged over the queries, `finish` does it.
+  // Called after the last score product; if the output is staged in the place of the queries,
+  // `finish` releases them.
   __device__ __forceinline__ void release_queries() const {
     if (!Tile::kOutputOverQuery) arrive(barriers.q_empty(warpgroup));
   }
 
-  // Divides by the sums, writes lse, and sends the
-  // outputs through shared memory to the copy engine.
+  // Divides by the sums, writes lse, and sends the outputs through shared memory to the copy
+  // engine.
   __device__ __forceinline__ void finish(int flat_head,
                                          int first,
                                          int row,
@@ -330,7 +331,7 @@ using Forward64 = ForwardTile<64, 128, 3, 4, 1>;
 using Forward128 = ForwardTile<128, 128, 2, 2, 2>;
 using Forward256 = ForwardTile<256, 64, 2, 2, 2>;
 constexpr int kTilesWithoutQueue = 4;
-// Short sequences: more, smaller tiles, two blocks a multiprocessor.
+// For short sequences: more and smaller tiles, two blocks per multiprocessor.
 using Forward64Short = ForwardTile<64, 128, 1, 2, 0>;
 using Forward128Short = ForwardTile<128, 64, 1, 2, 0>;
 
@@ -339,7 +340,7 @@ int query_tiles(const AttentionExtents& extents) {
   return ceil_div(static_cast<int>(extents.sequence), Tile::kQueries);
 }
 
-// A warpgroup visits the blocks that its own 64 queries see.
+// A warpgroup visits the blocks that its own 64 queries attend to.
 template <class Tile>
 int64_t tile_pairs(const AttentionExtents& extents) {
   const Visibility visibility = visibility_of(extents);
@@ -382,7 +383,8 @@ cudaError_t launch(const ForwardCall& call) {
   p.order.descending = extents.causal;
   const int places = multiprocessors() * Tile::kBlocksPerSm;
   const int blocks = p.order.tiles() < places ? p.order.tiles() : places;
-  // Few tiles a block come out even without a queue, and a queue's counter takes a launch to clear.
+  // With few tiles per block the load is balanced without a queue, and clearing a queue's counter
+  // takes a launch.
   const bool has_queue = p.order.tiles() > kTilesWithoutQueue * blocks;
   if (has_queue) {
     p.next_tile = call.next_tile;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for fp32 operands in TF32 on Hopper, head sizes
-// 64 and 128. Its gradient is backward_tf32.cu.
+// Flash attention forward for fp32 operands in TF32 on Hopper, head sizes 64 and 128. The gradient
+// is in backward_tf32.cu.
 //
-// A warpgroup keeps 64 queries and walks keys and values 64 at a time, which one more warp copies
-// ahead, with the online softmax; the output is summed transposed, O^T += V^T P^T. Bound: 4 E FLOPs
-// a visited pair at the TF32 rate, which is also what shared memory delivers.
+// A warpgroup keeps 64 queries and iterates over keys and values with the online softmax, 64 at a
+// time, which one more warp prefetches. The output is summed transposed, O^T += V^T P^T. Bound: 4 E
+// FLOPs per visited pair at the TF32 rate, which is also the rate at which shared memory delivers
+// the operands.
 #include "backends/cuda/kernels/flash_attention/hopper/launch.h"
 #include "backends/cuda/kernels/flash_attention/hopper/score_tile.cuh"
 #include "backends/cuda/kernels/flash_attention/hopper/tf32.cuh"
@@ -30,7 +31,7 @@ template <int kHeadSize, int kWarpgroups>
 struct ForwardTile {
   static constexpr int kE = kHeadSize;
   static constexpr int kGroups = kWarpgroups;
-  // The copying warp is of a whole warpgroup where it must hand registers over.
+  // The copying warp belongs to a whole warpgroup if it must hand registers over.
   static constexpr bool kHandsOver = kGroups == 2;
   static constexpr int kThreads = kGroups * kWarpgroupThreads + (kHandsOver ? 128 : 32);
   static constexpr int kRows = kGroups * kOwnRows;
@@ -61,7 +62,8 @@ struct ForwardTile {
   __device__ uint32_t empty(int slot) const { return base + kBarrierOffset + 16 + 16 * slot; }
 };
 
-// A block's queries, the longest first where causal, and the blocks of keys that they see.
+// The queries of a block and the blocks of keys that they attend to. Late queries, which are the
+// longest blocks in causal attention, come first.
 template <class Tile>
 struct Work {
   int batch, head, first;
@@ -98,9 +100,10 @@ __device__ __forceinline__ void copy_ahead(const ForwardArguments& p, const Tile
 // A row's statistics; the four threads of a quad hold its scores.
 struct RowState {
   float top[2] = {kNoScore, kNoScore};
-  float sum[2] = {0.0f, 0.0f};  // of this thread's scores
+  float sum[2] = {0.0f, 0.0f};  // sum over this thread's scores
 
-  // Scores become weights of rows g and g + 8; returns by what the sums so far shrink.
+  // Converts the scores of rows g and g + 8 to weights. Returns the factors by which the earlier
+  // sums shrink.
   __device__ __forceinline__ float2 weigh(float (&s)[kWalk / 2], float scale_log2) {
     float factor[2];
 #pragma unroll
@@ -146,7 +149,7 @@ __device__ __forceinline__ void hide(float (&s)[kWalk / 2],
   }
 }
 
-// Each column of x^T times its factor in shared memory.
+// Multiplies each column of x^T by its factor in shared memory.
 template <int kE>
 __device__ __forceinline__ void scale_columns(float (&x)[kE / 64][32],
                                               uint32_t factors,
@@ -171,7 +174,7 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
   const int group = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
   const int own = work.first + group * kOwnRows, sequence = p.visibility.sequence;
-  // Of rows g and g + 8; the quad's first thread writes them.
+  // The factors of rows g and g + 8; the quad's first thread writes them.
   const uint32_t factors = tile.factors(group) + 4 * (16 * at.warp + at.group);
   RowState rows;
   float out[kE / 64][32] = {};
@@ -191,7 +194,8 @@ __device__ __forceinline__ void consume(const ForwardArguments& p, const Tile& t
       pin(s);
       if (!sight.whole) hide(s, p.visibility, own, n * kWalk, at);
       const float2 factor = rows.weigh(s, p.scale * kLog2E);
-      // The products of the step before have read the weights, and all the factors.
+      // Wait until the products of the previous step have read the weights, and all warps the
+      // factors.
       named_sync(1 + group, kWarpgroupThreads);
       store_weights<kWalk>(tile.weights(group), s, at);
       if (at.place == 0) {
@@ -263,7 +267,8 @@ cudaError_t launch(ForwardArguments p, cudaStream_t stream) {
                        Tile::kThreads, Tile::kSharedBytes, p, stream, kAfterTrigger);
 }
 
-// Two warpgroups share what they walk; where that leaves multiprocessors idle, one alone.
+// Two warpgroups share the tiles that they iterate over; if that leaves multiprocessors idle, a
+// block has one warpgroup.
 template <int kE>
 cudaError_t launch_sized(const ForwardArguments& p, cudaStream_t stream) {
   const int pairs = p.flat_heads * ceil_div(p.visibility.sequence, 2 * kOwnRows);

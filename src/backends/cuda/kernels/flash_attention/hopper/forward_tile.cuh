@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention forward for Hopper: a tile's shape, its shared memory and barriers, and the
-// producers that fill it. The consumers and the launch are in forward.cu.
+// Flash attention forward for Hopper: the shape of a tile, its shared memory and barriers, and the
+// producers that load it. The consumers and the launch are in forward.cu.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention/hopper/accumulator.cuh"
@@ -10,11 +10,11 @@ namespace ridge::backends::cuda::hopper {
 struct ForwardArguments {
   CUtensorMap q, k, v, o;
   float* lse;      // [N, H]
-  int* next_tile;  // zero at launch; null where the grid holds every tile
+  int* next_tile;  // zero at launch; null if tiles are assigned without a queue
   TileOrder order;
   Visibility visibility;
   int heads;
-  int group;  // query heads a key head
+  int group;  // query heads per key head
   int shift;  // tile_shift
   float scale_log2;
 };
@@ -25,14 +25,14 @@ struct ForwardTile {
   static constexpr int kKeys = kKeysT;
   static constexpr int kWarpgroups = kWarpgroupsT;
   static constexpr int kStages = kStagesT;
-  // The output is staged so many chunks of 64 columns at a time; 0: over the queries, where shared
-  // memory has no other room for it.
+  // The number of chunks of 64 columns of the output that are staged at a time; 0: the output is
+  // staged in the place of the queries, if shared memory has no other room for it.
   static constexpr bool kOutputOverQuery = kOutputChunksT == 0;
   static constexpr int kOutputChunks = kOutputOverQuery ? kHeadSize / 64 : kOutputChunksT;
   static constexpr int kQueries = 64 * kWarpgroups;
   static constexpr int kThreads = kWarpgroupThreads * (1 + kWarpgroups);
   static constexpr int kBlocksPerSm = kWarpgroups == 1 ? 2 : 1;
-  // 128 x (producer + consumers) registers, of 64 Ki by the blocks of a multiprocessor.
+  // 128 x (producer + consumers) registers per block; the blocks of a multiprocessor share 64 Ki.
   static constexpr int kProducerRegisters = kWarpgroups == 3 ? 32 : (kHeadSize == 256 ? 24 : 40);
   static constexpr int kConsumerRegisters =
       kWarpgroups == 3 ? 160 : (kHeadSize == 256 ? 240 : (kWarpgroups == 2 ? 232 : 216));
@@ -47,10 +47,11 @@ struct ForwardTile {
       kValueOffset + kStages * kKeyBytes + (kOutputOverQuery ? 0 : kWarpgroups * kOwnOutputBytes);
   static constexpr int kBarrierBytes = 256;
   static constexpr int kSharedBytes = kBarrierOffset + kBarrierBytes;
-  // Two warpgroups take turns at the tensor cores; three fill each other's gaps without.
+  // Two warpgroups take turns at the tensor cores; three fill each other's gaps without that.
   static constexpr bool kTurns = kWarpgroups == 2;
-  // The output product ends before the exponentials begin: these then mix with packing. At E 64 the
-  // products are as short as the exponentials, and running beside them pays more.
+  // Whether to wait for the output product before the exponentials, which then interleave with
+  // packing. At E 64 the products are as short as the exponentials, and running them concurrently
+  // is faster.
   static constexpr bool kEarlyWait = kHeadSize != 64;
   static_assert(kSharedBytes <= 232448);
 };
@@ -68,9 +69,8 @@ struct ForwardBarriers {
   __device__ __forceinline__ uint32_t q_empty(int warpgroup) const { return at(kQ + warpgroup); }
   __device__ __forceinline__ uint32_t tile_full(int slot) const { return at(2 * kQ + slot); }
   __device__ __forceinline__ uint32_t tile_empty(int slot) const { return at(2 * kQ + 2 + slot); }
-  __device__ __forceinline__ uint32_t tile(int slot) const {
-    return at(2 * kQ + 4 + slot);
-  }  // the tile's number
+  // A word with the index of the tile.
+  __device__ __forceinline__ uint32_t tile(int slot) const { return at(2 * kQ + 4 + slot); }
   __device__ __forceinline__ uint32_t k_full(int slot) const { return at(kK + slot); }
   __device__ __forceinline__ uint32_t k_empty(int slot) const {
     return at(kK + Tile::kStages + slot);
@@ -91,7 +91,7 @@ struct ForwardBarriers {
     }
     for (int i = 0; i < 2; ++i) {
       barrier_init(tile_full(i), 1);
-      barrier_init(tile_empty(i), kWarps + 1);  // and the queries' producer
+      barrier_init(tile_empty(i), kWarps + 1);  // consumers and the queries' producer
     }
     for (int i = 0; i < Tile::kStages; ++i) {
       barrier_init(k_full(i), 1);
@@ -109,7 +109,8 @@ __device__ __forceinline__ BlockRange tile_keys(const ForwardArguments& p, int b
   return key_blocks(p.visibility, first < 0 ? 0 : first, first + Tile::kQueries - 1, Tile::kKeys);
 }
 
-// One thread: names the tiles, fetches keys and values block by block from the last.
+// Run by one thread: publishes the tile indices, and loads keys and values block by block from the
+// last.
 template <class Tile>
 __device__ __forceinline__ void produce(const ForwardArguments& p,
                                         const ForwardBarriers<Tile>& barriers) {
@@ -159,14 +160,14 @@ __device__ __forceinline__ void produce(const ForwardArguments& p,
   }
 }
 
-// One thread of another warp: each warpgroup's 64 queries as soon as that warpgroup is done with
-// those before, so that none waits for the slowest.
+// Run by one thread of another warp: loads each warpgroup's 64 queries as soon as that warpgroup
+// has finished the previous ones, so that none waits for the slowest.
 template <class Tile>
 __device__ __forceinline__ void produce_queries(const ForwardArguments& p,
                                                 const ForwardBarriers<Tile>& barriers) {
   prefetch_map(&p.q);
   Ring<2> tile_ring;
-  uint32_t parities = 0;  // a bit a warpgroup
+  uint32_t parities = 0;  // one bit per warpgroup
   while (true) {
     barrier_wait(barriers.tile_full(tile_ring.slot), tile_ring.parity);
     const int index = load_shared_int(barriers.tile(tile_ring.slot));

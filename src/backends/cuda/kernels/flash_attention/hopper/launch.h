@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the Hopper launches share on the host: tensor maps, the device's size, the L2 sections,
-// kernel attributes. Not part of the interface (that is flash_attention.h).
+// Shared by the Hopper launches on the host: tensor maps, the number of multiprocessors, the L2
+// sections, and kernel attributes. Not part of the interface (flash_attention.h).
 #pragma once
 
 #include <cuda.h>
@@ -17,19 +17,19 @@ Visibility visibility_of(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 
-// Heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill at most half
-// the L2 cache; at least 1, at most `heads`.
+// The number of heads whose streamed operands (two of [T, E] bf16 for each of `streams` heads) fill
+// at most half the L2 cache; at least 1, at most `heads`.
 int section_heads(const AttentionExtents& extents, int heads, int streams);
 
-// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
-// query pass, and tiles of keys walk queries in the key pass.
+// The pairs that `heads` heads visit if tiles of `own` queries iterate over `walked` keys at a time
+// in the query pass, and tiles of keys iterate over queries in the key pass.
 AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
-enum MapChunks { kOneChunk, kAllChunks };  // 128-byte chunks of a row that a copy moves
+enum MapChunks { kOneChunk, kAllChunks };  // the 128-byte chunks of a row that a copy moves
 
-// A map of an operand as (C columns, T, E / C, heads, B), C columns of `dtype` being 128 bytes,
-// boxes of `rows` tokens, 128-byte swizzle. Tokens past T read as zero and are not written. False
-// where the driver refuses (alignment).
+// Encodes a tensor map of an operand as (C columns, T, E / C, heads, B), where C columns of `dtype`
+// are 128 bytes, with boxes of `rows` tokens and a 128-byte swizzle. Tokens past T read as zero and
+// are not written. Returns false if the driver rejects the map (alignment).
 bool encode_tokens(CUtensorMap* map,
                    const AttentionInput& operand,
                    const AttentionExtents& extents,
@@ -47,11 +47,12 @@ inline bool encode_tokens(CUtensorMap* map,
                        extents, heads, rows, chunks);
 }
 
-// When a grid may start: in its turn, or once the grid before has called grid_launch_dependents (it
-// must then call grid_wait before it uses what that grid writes, and in any case before it ends).
+// When a grid may start: after the previous grid, or once the previous grid has called
+// grid_launch_dependents. In the latter case it must call grid_wait before it uses what that grid
+// writes, and in any case before it ends.
 enum GridStart { kInTurn, kAfterTrigger };
 
-// Launches with dynamic shared memory, whose limit it raises.
+// Launches a kernel with dynamic shared memory and raises its limit.
 template <typename Arguments>
 cudaError_t launch_kernel(void (*kernel)(Arguments),
                           int blocks,
@@ -99,7 +100,8 @@ int64_t flash_attention_backward_hopper_workspace_bytes(const AttentionExtents& 
 AttentionPairs flash_attention_backward_hopper_pairs(const AttentionExtents& extents,
                                                      AttentionGradient gradient);
 
-// The backward of short sequences in one launch, bf16 or TF32: where `fits`, and without workspace.
+// The backward pass of short sequences in one launch without workspace, bf16 or TF32. Use it only
+// if fits_backward_resident returns true.
 bool fits_backward_resident(const AttentionExtents& extents, DType dtype);
 cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& extents,
                                                      DType dtype,
@@ -107,7 +109,8 @@ cudaError_t launch_flash_attention_backward_resident(const AttentionExtents& ext
                                                      cudaStream_t stream);
 AttentionPairs flash_attention_backward_resident_pairs(const AttentionExtents& extents);
 
-// The same for fp32 operands in TF32, head sizes 64 and 128; the backward is two launches.
+// Forward and backward for fp32 operands in TF32, head sizes 64 and 128. The backward pass is two
+// launches.
 cudaError_t launch_flash_attention_forward_tf32(const AttentionExtents& extents,
                                                 const AttentionInput& q,
                                                 const AttentionInput& k,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a warpgroup does with tiles of 64 rows that lie whole in shared memory, for bf16 and for
-// fp32 as TF32: products of scores, sums of weighted rows, and their way to memory. The kernel is
+// Operations of a warpgroup on tiles of 64 rows that lie completely in shared memory, for bf16 and
+// for fp32 as TF32: products that give scores, sums of weighted rows, and stores. The kernel is in
 // backward_resident.cu. sm_90a only.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace ridge::backends::cuda::hopper {
 
-// x[64, kE] of a warpgroup as floats in registers; which element is where differs.
+// Sum holds x[64, kE] of a warpgroup as floats in registers; the order of its elements depends on
+// the type.
 template <int kE>
 struct Bf16Tiles {
   using Element = __nv_bfloat16;
@@ -29,7 +30,7 @@ struct Bf16Tiles {
     product_commit();
   }
 
-  // sum += w times the rows of a tile; the products go on until they are waited for.
+  // sum += w times the rows of a tile. The products run asynchronously until they are waited for.
   struct Weighted {
     uint32_t words[16];
     __device__ __forceinline__ void add(Sum& sum,
@@ -86,7 +87,7 @@ struct Tf32Tiles {
   using Element = float;
   static constexpr DType kDType = DType::kF32;
   static constexpr int kBytes = kOwnRows * kE * 4;
-  static constexpr int kWeightBytes = kOwnRows * kOwnRows * 4;  // of a warpgroup
+  static constexpr int kWeightBytes = kOwnRows * kOwnRows * 4;  // per warpgroup
   struct Sum {
     float x[kE / 2] = {};  // transposed
   };
@@ -104,7 +105,7 @@ struct Tf32Tiles {
                                         uint32_t weights,
                                         int barrier) {
       const DepthOrder at(static_cast<int>(threadIdx.x) % kWarpgroupThreads);
-      // The products before have read the weights.
+      // Wait until the previous products have read the weights.
       product_wait<0>();
       pin(sum.x);
       named_sync(barrier, kWarpgroupThreads);

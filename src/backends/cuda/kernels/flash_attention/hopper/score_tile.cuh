@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A warpgroup's tile of scores in registers, 64 rows of its own by
-// some that it walks: which of them count, and what they become in
-// a backward pass. No product and no memory of tiles. sm_90a only.
+// A warpgroup's tile of scores in registers, its own 64 rows by the rows that it iterates over:
+// masks, and the elementwise steps of a backward pass. Contains no products and no memory layout.
+// sm_90a only.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention/flash_attention.h"
@@ -12,7 +12,7 @@ namespace ridge::backends::cuda::hopper {
 
 constexpr float kNoScore = -__builtin_huge_valf();
 
-// Columns that a row of scores sees: keys where rows are queries, queries where rows are keys.
+// The visible columns of a row of scores: keys if rows are queries, queries if rows are keys.
 struct VisibleColumns {
   int first;
   unsigned count;
@@ -29,7 +29,7 @@ struct VisibleColumns {
   }
 };
 
-// How the queries and keys of two tiles see each other.
+// Whether the queries of one tile attend to none, or to all, of the keys of another.
 struct TileSight {
   bool none, whole;
   __device__ __forceinline__
@@ -42,8 +42,8 @@ struct TileSight {
   }
 };
 
-// Statistics of the queries, -lse in base 2 and -delta, as the functions below ask for them: of its
-// rows g and g + 8 where they are the queries,
+// Statistics of the queries, -lse in base 2 and -delta, for the functions below. OfRows: rows are
+// queries, and the thread's rows are g and g + 8.
 struct OfRows {
   const float (&minus_lse)[2];
   const float (&minus_delta)[2];
@@ -54,7 +54,8 @@ struct OfRows {
   __device__ __forceinline__ Pair lse(int) const { return {minus_lse[0], minus_lse[1]}; }
   __device__ __forceinline__ Pair delta(int) const { return {minus_delta[0], minus_delta[1]}; }
 };
-// and of columns 8 j + 2 t and the next where those are, in shared memory from column 2 t on.
+// OfColumns: columns are queries, and the thread's columns are 8 j + 2 t and the next, in shared
+// memory from column 2 t on.
 struct OfColumns {
   uint32_t minus_lse, minus_delta;
   struct Pair {
@@ -71,8 +72,8 @@ struct OfColumns {
   }
 };
 
-// An accumulator of scores, 64 rows from `own` by
-// kWalk columns from `walked`, becomes probabilities.
+// Converts an accumulator of scores, 64 rows from `own` by kWalk columns from `walked`, to
+// probabilities.
 template <bool kOwnsKeys, int kWalk, typename Statistics>
 __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
                                               float scale_log2,
@@ -98,7 +99,7 @@ __device__ __forceinline__ void probabilities(float (&s)[kWalk / 2],
   }
 }
 
-// dp becomes the scores' gradients before `scale`.
+// Converts dp to the gradients of the scores before `scale`.
 template <int kWalk, typename Statistics>
 __device__ __forceinline__ void score_gradients(float (&dp)[kWalk / 2],
                                                 const float (&weights)[kWalk / 2],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The online softmax of the Hopper forward kernel, on scores in a warpgroup's accumulators. No
-// products but those of the rare repair.
+// The online softmax of the Hopper forward kernel, on scores in a warpgroup's accumulators.
+// Computes no products except on the rare path that recomputes scores.
 #pragma once
 
 #include "backends/cuda/kernels/flash_attention/hopper/accumulator.cuh"
@@ -8,19 +8,20 @@
 
 namespace ridge::backends::cuda::hopper {
 
-// What a thread keeps of its two query rows (l / 4 and 8 further): the reference of the
+// The state that a thread keeps for its two query rows (l / 4 and l / 4 + 8): the reference of the
 // exponentials (log2, scaled) and its share of their sum.
 struct RowState {
-  // Before any key: so low that the first visible score overflows, and so moves the reference.
+  // The initial reference is so low that the first visible score overflows and thereby moves the
+  // reference.
   float reference[2] = {kLowest, kLowest};
   float sum[2] = {0.0f, 0.0f};
   static constexpr float kLowest = -1.0e30f;
 };
 
-// Exponentials of the scores in place, against the reference as it is. A row's reference need not
-// be its maximum: probabilities, sums and outputs scale alike, so any reference gives the same
-// digits until something overflows. Returns whether something came near that; then nothing of the
-// result may be used, and the scores are lost.
+// Replaces the scores by their exponentials relative to the current reference. A row's reference
+// need not be its maximum: probabilities, sums and outputs scale alike, so any reference gives the
+// same digits until something overflows. Returns true if a sum came near overflow; then the results
+// must not be used, and the scores are lost.
 template <int kCount>
 __device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows, float scale_log2) {
   constexpr float kCeiling = 1.0e12f;
@@ -42,8 +43,8 @@ __device__ __forceinline__ bool exponentials(float (&s)[kCount], RowState& rows,
   return false;
 }
 
-// The same with the reference moved to the maximum so
-// far; the output must then be multiplied by factor[row].
+// The same with the reference moved to the maximum so far; the output must then be multiplied by
+// factor[row].
 template <int kCount>
 __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
                                                         RowState& rows,
@@ -72,9 +73,9 @@ __device__ __forceinline__ void exponentials_of_maximum(float (&s)[kCount],
   }
 }
 
-// The scores of one warp's 16 rows once more, without the other warps. `queries` and `keys` are the
-// tiles' rows of this warpgroup and block. A rare path: out of line and through memory, so that it
-// costs the others no registers.
+// Recomputes the scores of one warp's 16 rows without the other warps. `queries` and `keys` are the
+// tiles' rows of this warpgroup and block. This path is rare, so it is a separate function that
+// works through memory, to cost the common path no registers.
 template <class Tile>
 __device__ __forceinline__ void scores_again(float* s,
                                              uint32_t queries,

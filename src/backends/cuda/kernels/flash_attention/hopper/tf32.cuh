@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of flash attention on Hopper's warpgroup products
-// in TF32 (fp32 in shared memory, sums in fp32): the products, tiles,
-// and the ring of walked tiles. No schedule of a pass. sm_90a only.
+// Building blocks of flash attention with Hopper's warpgroup products in TF32 (fp32 in shared
+// memory, sums in fp32): the products, the tiles and their stores. The schedules of the passes are
+// elsewhere. sm_90a only.
 //
-// A TF32 product reads both operands along its depth; it takes no transposed one. So the products
-// over rows (of the outputs and of the gradients) are formed as X^T += C^T W^T: C^T comes through
-// registers, out of the tile as it was copied, and the weights W go back to shared memory, which is
-// where their warpgroup wants them anyway: as columns, each thread's own rows by depth. In every
-// eight of that depth the order is 0 2 4 6 1 3 5 7: so both the words of C that a warp reads and
-// the weights that it writes lie in different banks.
+// A TF32 product reads both operands along its depth; it supports no transposed operand. So the
+// products over rows (of the outputs and of the gradients) are computed as X^T += C^T W^T. C^T is
+// loaded into registers from the tile as it was copied. The weights W are written to shared memory
+// in the form that the product needs: as columns, each thread's own rows by depth. Every eight of
+// that depth are in the order 0 2 4 6 1 3 5 7, so that the words of C that a warp reads, and the
+// weights that it writes, lie in different banks.
 //
 // Tiles are [columns / 32][rows][32] fp32 with the copy engine's 128-byte swizzle.
 #pragma once
@@ -20,10 +20,10 @@
 namespace ridge::backends::cuda::hopper {
 
 constexpr int kWords = 32;    // columns of a chunk
-constexpr int kOwnRows = 64;  // of a warpgroup
+constexpr int kOwnRows = 64;  // rows per warpgroup
 
-// Tf32Product<N>: d[64, N] (+)= A[64, 8] B[8, N], operands
-// by columns; A from shared memory or from registers.
+// Tf32Product<N>: d[64, N] (+)= A[64, 8] B[8, N] with operands by columns; A from shared memory or
+// from registers.
 template <int kColumns>
 struct Tf32Product;
 
@@ -65,7 +65,7 @@ RIDGE_TF32_PRODUCT(64, RIDGE_REGISTERS_32, RIDGE_ACCUMULATORS_32,
 #undef RIDGE_D8
 // clang-format on
 
-// A tile of kRows rows by kE columns in shared memory, named by its address.
+// A tile of kRows rows by kE columns in shared memory, identified by its address.
 template <int kRows, int kE>
 struct WordTile {
   static constexpr int kChunkBytes = kRows * kRowBytes;
@@ -78,7 +78,7 @@ struct WordTile {
   }
 };
 
-// d[64, N] = A C^T over kE columns; a of 64 rows, c of N.
+// d[64, N] = A C^T over kE columns; a has 64 rows, c has N rows.
 template <int kE, int kColumns>
 __device__ __forceinline__ void score_product(float (&d)[kColumns / 2], uint32_t a, uint32_t c) {
   const uint64_t left = by_columns(a), right = by_columns(c);
@@ -88,9 +88,9 @@ __device__ __forceinline__ void score_product(float (&d)[kColumns / 2], uint32_t
                                   right + column_step<kColumns>(step), step > 0);
 }
 
-// Where this thread finds its words of a transposed tile and puts its weights.
+// The offsets of this thread's words in a transposed tile, and of its weights.
 struct DepthOrder {
-  uint32_t words[2][2];  // offset of (even, odd depth), of rows (g, g + 8) of its warp's sixteen
+  uint32_t words[2][2];  // offset for (even, odd) depth and for rows (g, g + 8) of its warp's 16
   int group, place, warp;
 
   __device__ __forceinline__ explicit DepthOrder(int thread) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void store_word(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
 }
 
-// Weights of 64 rows by kWalk of depth, [kWalk / 32][64][32]: w is a score accumulator.
+// Stores weights of 64 rows by a depth of kWalk as [kWalk / 32][64][32]; w is a score accumulator.
 template <int kWalk>
 __device__ __forceinline__ void store_weights(uint32_t weights,
                                               const float (&w)[kWalk / 2],
@@ -139,9 +139,9 @@ __device__ __forceinline__ void store_weights(uint32_t weights,
   }
 }
 
-// x[m] += the transposed columns [64 m, 64 m + 64) of `walked` (kWalk
-// rows) times the weights: x^T of kE rows by the warpgroup's 64. Commits
-// the products; registers hold their operands till they are done.
+// x[m] += the transposed columns [64 m, 64 m + 64) of `walked` (kWalk rows) times the weights: x^T
+// has kE rows by the warpgroup's 64. Commits the products; the registers hold their operands until
+// they are done.
 template <int kE, int kWalk>
 struct TransposedProduct {
   uint32_t a[kE / 64][kWalk / 8][4];
@@ -170,7 +170,7 @@ struct TransposedProduct {
   }
 };
 
-// Writes x^T times `factor(row)`, row of the warpgroup's 64, to rows [first, ...) of a head.
+// Writes x^T times `factor(row)` to rows [first, ...) of a head, for the warpgroup's 64 rows.
 template <int kE, typename Factor>
 __device__ __forceinline__ void store_transposed(const AttentionOutput& to,
                                                  int64_t first_token,

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward for any CUDA GPU, beside forward.cu: fp32 or bf16
-// operands, fp32 arithmetic.
+// Flash attention backward for any CUDA GPU: fp32 or bf16 operands, fp32 arithmetic. The forward
+// pass is in forward.cu.
 //
-// One kernel, whose blocks have two roles: so both fill the GPU together. A block keeps 16 kI rows
-// of two operands, a and b, and walks 16 kJ rows of two others, c and d, at a time:
-//   key pass:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T c,
-//   over all query
-//               heads of the group;
+// One kernel whose blocks have two roles, so that both fill the GPU together. A block keeps 16 kI
+// rows of two operands, a and b, and iterates over 16 kJ rows of two others, c and d, at a time:
+//   key pass:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and
+//               dK += dS^T c, over all query heads of the group;
 //   query pass: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c.
-// S comes from a and c, dP from b and d in both. Bound: 8 E and 6 E FLOPs a visited pair at the
-// fp32 FMA rate.
+// S is computed from a and c, dP from b and d in both passes. Bound: 8 E and 6 E FLOPs per visited
+// pair at the fp32 FMA rate.
 #include "backends/cuda/kernels/flash_attention/portable/launch.h"
 #include "backends/cuda/kernels/flash_attention/portable/tiles.cuh"
 
@@ -49,7 +48,7 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   float* d = c + kColumns * Tile<kE>::kStride;
   float* probability = d + kColumns * Tile<kE>::kStride;
   float* gradient = probability + kRows * kWeightStride;
-  // Of the queries: the block's rows or the columns it walks
+  // Statistics of the queries, which are the block's rows or the columns that it iterates over.
   float* delta = gradient + kRows * kWeightStride;
   const int tx = threadIdx.x % kSide;
   const int ty = threadIdx.x / kSide;
@@ -132,7 +131,8 @@ __device__ __forceinline__ void run_pass(const BackwardArguments& p,
   }
 }
 
-// Key blocks come first, being longer; of each kind the longest first: early keys, late queries.
+// Key blocks come first, because they are longer. Within each kind the longest come first: early
+// keys, late queries.
 template <typename T, int kE, int kI, int kJ>
 __global__ void __launch_bounds__(kThreads)
     flash_attention_backward_portable_kernel(const __grid_constant__ BackwardArguments p) {
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The block's shape by head size: as large as shared
-// memory and registers allow, or of half the rows.
+// The shape of a block for a head size: as large as shared memory and registers allow, or with half
+// the rows.
 template <int kE, bool kHalf>
 struct Shape {
   static constexpr int kI = kE == 256 || kHalf ? 2 : 4;
@@ -161,7 +161,7 @@ struct Shape {
                                       2 * kRows * (kColumns + kRowPad) * 4 + kDeltas * 4;
 };
 
-// Where blocks of 64 rows are few, the longest decides how long a launch takes.
+// If there are few blocks of 64 rows, the longest block determines the time of a launch.
 bool takes_half(const AttentionExtents& extents) {
   constexpr int64_t kFewPerMultiprocessor = 2;
   const int64_t blocks = extents.batch * (extents.heads + extents.kv_heads) *

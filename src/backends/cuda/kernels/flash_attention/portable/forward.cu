@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention forward for any CUDA GPU: fp32 or bf16 operands, fp32 arithmetic, head sizes that
-// are multiples of 8 up to 256. The Hopper kernels take bf16 head sizes 64, 128 and 256 there.
+// are multiples of 8 up to 256. The Hopper and mma.sync kernels take precedence where they support
+// the call (see flash_attention.h).
 //
-// A block owns 16 kI queries, walks the keys they see 16 kJ at a time with the online softmax; each
-// thread holds a kI x kJ piece of the scores and kI rows of E / 16 outputs. Bound: 4 E FLOPs a
-// visited pair at the fp32 FMA rate; shared memory delivers the operands at 1.3 times that rate for
-// kI = kJ = 4.
+// A block owns 16 kI queries and iterates over the keys that they attend to, 16 kJ at a time with
+// the online softmax. Each thread holds a kI x kJ piece of the scores and kI rows of E / 16
+// outputs. Bound: 4 E FLOPs per visited pair at the fp32 FMA rate; shared memory delivers the
+// operands at 1.3 times that rate for kI = kJ = 4.
 #include "backends/cuda/kernels/flash_attention/portable/launch.h"
 #include "backends/cuda/kernels/flash_attention/portable/tiles.cuh"
 
@@ -23,7 +24,7 @@ struct ForwardArguments {
   float scale;
 };
 
-// Row statistics live in the 16 threads of a row's half warp.
+// The 16 threads of a row's half warp hold its statistics.
 __device__ __forceinline__ float row_max(float x) {
 #pragma unroll
   for (int step = kSide / 2; step > 0; step /= 2)
@@ -47,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   float* weights = streamed + kKeys * Tile<kE>::kStride;     // [kQueries, kKeys + kRowPad]
   const int tx = threadIdx.x % kSide;
   const int ty = threadIdx.x / kSide;
-  const int block = p.blocks - 1 - static_cast<int>(blockIdx.x);  // the longest first where causal
+  const int block = p.blocks - 1 - static_cast<int>(blockIdx.x);  // if causal, longest first
   const int batch = static_cast<int>(blockIdx.y) / p.heads;
   const int head = static_cast<int>(blockIdx.y) - batch * p.heads;
   const int sequence = p.visibility.sequence;

@@ -12,8 +12,8 @@ Visibility visibility_of(const AttentionExtents& extents);
 
 int multiprocessors();  // of the current device
 
-// Pairs that `heads` heads visit where tiles of `own` queries walk `walked` keys at a time in the
-// query pass, and tiles of keys walk queries in the key pass.
+// The pairs that `heads` heads visit if tiles of `own` queries iterate over `walked` keys at a time
+// in the query pass, and tiles of keys iterate over queries in the key pass.
 AttentionPairs visited_pairs(const Visibility& visibility, int own, int walked, int64_t heads);
 
 cudaError_t launch_flash_attention_forward_portable(const AttentionExtents& extents,

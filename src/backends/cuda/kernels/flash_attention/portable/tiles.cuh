@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of the portable flash attention: tiles in shared memory as fp32, register-blocked
-// products of them. 256 threads as a 16 x 16 grid; no instruction of one GPU generation. Not for
-// Hopper's tensor cores.
+// Building blocks of the portable flash attention: tiles in shared memory as fp32, and
+// register-blocked products of them, with 256 threads as a 16 x 16 grid. Uses no instruction of a
+// particular GPU generation and no tensor cores.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,8 +16,8 @@ namespace ridge::backends::cuda::portable {
 
 constexpr int kSide = 16;  // threads along each side of a product's grid
 constexpr int kThreads = kSide * kSide;
-constexpr int kRowPad =
-    4;  // floats; keeps 16-byte reads of eight neighbouring rows on different banks
+// In floats. Puts 16-byte reads of eight neighbouring rows on different banks.
+constexpr int kRowPad = 4;
 
 // One head's rows of an operand: row t at data + t stride.
 template <typename T>
@@ -78,8 +78,8 @@ struct Tile {
     }
   }
 
-  // The same of the output's gradient, and delta[row] = its product with the output's row: a row's
-  // vectors lie in the lanes of one warp.
+  // The same for the gradient of the output; also computes delta[row], its product with the
+  // output's row, whose vectors are in the lanes of one warp.
   template <int kRows, typename T>
   static __device__ __forceinline__ void load_with_delta(float* tile,
                                                          float* delta,
@@ -176,7 +176,7 @@ __device__ __forceinline__ void accumulate_rows(const float* w,
   }
 }
 
-// Rows ty + 16 i of an accumulator, times factor[i], to tokens first + row.
+// Stores rows ty + 16 i of an accumulator to tokens first + row, multiplied by factor[i].
 template <int kE, int kI, typename T>
 __device__ __forceinline__ void store_rows(const HeadRows<T>& rows,
                                            int first,

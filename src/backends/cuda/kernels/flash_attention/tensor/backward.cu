@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flash attention backward on mma.sync in one launch, beside forward.cu.
+// Flash attention backward on mma.sync in one launch. The forward pass is in forward.cu.
 //
-// A block keeps 64 rows of two operands, a and b, and
-// walks 32 rows of two others, c and d, at a time:
-//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and dK += dS^T
-//   c, over all query
-//                 heads of the group;
+// A block keeps 64 rows of two operands, a and b, and iterates over 32 rows of two others, c and d,
+// at a time:
+//   key blocks:   rows are keys,    (a, b) = (K, V),  (c, d) = (Q, dO): dV += P^T d and
+//                 dK += dS^T c, over all query heads of the group;
 //   query blocks: rows are queries, (a, b) = (Q, dO), (c, d) = (K, V):  dQ += dS c.
-// S comes from a and c, dP from b and d in both. So the scores are formed twice, nothing is summed
-// across blocks, and the blocks of both kinds fill the GPU together: what counts where a launch is
-// short. delta, the product of each row of dO and O, is formed where dO is loaded. Bound: 14 E
-// FLOPs a visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds
+// S is computed from a and c, dP from b and d in both. So the scores are computed twice, nothing is
+// summed across blocks, and the blocks of both kinds fill the GPU together, which matters for short
+// launches. delta, the product of each row of dO and O, is computed where dO is loaded. Bound: 14 E
+// FLOPs per visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds
 // of that rate (each warp reads all of c and d for 16 rows).
 #include "backends/cuda/kernels/flash_attention/tensor/launch.h"
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
@@ -20,7 +19,7 @@ namespace {
 
 using namespace tensor;
 
-constexpr int kColumns = 32;  // walked at a time
+constexpr int kColumns = 32;  // columns per iteration
 constexpr int kTiles = kColumns / 8;
 
 struct BackwardArguments {
@@ -32,7 +31,8 @@ struct BackwardArguments {
   float scale;
 };
 
-// A block's tiles and its queries' statistics: of its own rows or of the columns it walks.
+// A block's tiles and the statistics of its queries, which are its own rows or the columns that it
+// iterates over.
 template <typename T, int kE>
 struct Shared {
   T a[kRows * Tile<T, kE>::kStride];
@@ -54,16 +54,17 @@ __device__ __forceinline__ void load_lse(float* to,
     to[i] = first + i < sequence ? lse[static_cast<int64_t>(first + i) * heads] * kLog2E : 0.0f;
 }
 
-// Where the walked rows come from. In key blocks d is the output's gradient: then o and lse are its
-// outputs and statistics, else null.
+// The operands that a block iterates over. In key blocks d is the gradient of the output; then o
+// and lse are the output and its statistics, otherwise null.
 template <typename T>
 struct Walked {
   HeadRows<const T> c, d, o;
   const float* lse;
 };
 
-// The rows of one step on their way to shared memory. Where the registers allow it they set out
-// while the step before is computed: a short walk is all latency.
+// The rows of one step, loaded into registers and then stored to shared memory. If there are enough
+// registers, they are loaded while the previous step is computed, because a short loop is all
+// latency.
 template <typename T, int kE, bool kOwnsKeys>
 struct Step {
   using Rows = Tile<T, kE>;
@@ -131,7 +132,7 @@ struct Step {
   }
 };
 
-// s becomes the probabilities, dp the scores' gradients before `scale`.
+// Converts s to the probabilities, and dp to the gradients of the scores before `scale`.
 template <bool kOwnsKeys>
 __device__ __forceinline__ void score_gradients(float (&s)[kTiles][4],
                                                 float (&dp)[kTiles][4],
@@ -240,7 +241,8 @@ __device__ __forceinline__ void query_block(const BackwardArguments& p,
                     p.scale, l);
 }
 
-// Key blocks come first, being longer; of each kind the longest first: early keys, late queries.
+// Key blocks come first, because they are longer. Within each kind the longest come first: early
+// keys, late queries.
 template <typename T, int kE>
 __global__ void __launch_bounds__(kThreads, 2)
     flash_attention_backward_tensor_kernel(const __grid_constant__ BackwardArguments p) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Attention of many tokens over a KV cache in bf16 on mma.sync: prompts in chunks, any mix of
-// sequences. Few tokens are cached_attention.cu's.
+// Attention of many tokens over a KV cache in bf16 on mma.sync: chunks of prompts, any mix of
+// sequences. A few tokens are computed in cached_attention.cu.
 //
-// A block owns 64 tokens of one head. Of each sequence among them it walks the keys that any of
-// them sees 64 at a time with the online softmax; the next keys are on their way meanwhile. Bound:
-// 4 E FLOPs a visited pair at the rate of mma.sync; shared memory delivers the operands at two
-// thirds of that rate.
+// A block owns 64 tokens of one head. For each sequence among them it iterates over the keys that
+// any of its tokens attends to, 64 at a time with the online softmax, and loads the next keys
+// meanwhile. Bound: 4 E FLOPs per visited pair at the rate of mma.sync; shared memory delivers the
+// operands at two thirds of that rate.
 #include "backends/cuda/kernels/cache/cached_attention.h"
 #include "backends/cuda/kernels/cache/kv_cache.cuh"
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
@@ -19,7 +19,7 @@ using Bf16 = __nv_bfloat16;
 constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
 
-// Keys on their way: two tiles where two blocks fit beside each other.
+// Stages of keys and values: two if two blocks then still fit on a multiprocessor.
 template <int kE>
 inline constexpr int kStages = kE > 128 ? 1 : 2;
 
@@ -46,14 +46,15 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kLeft) : "memory");
 }
 
-// The tokens of one sequence among a block's, and the positions of the keys that they see.
+// The tokens of one sequence in a block, and the positions of the keys that they attend to.
 struct Members {
-  uint64_t tokens = 0;  // a bit each
+  uint64_t tokens = 0;  // one bit per token
   int32_t slot = 0;
   int32_t first_key = 0, last_key = 0;
 };
 
-// Takes the next sequence's out of `left`; by whole warps, the same in each.
+// Removes the tokens of the next sequence from `left`. Called by whole warps, with the same result
+// in each.
 template <int kE>
 __device__ __forceinline__ Members take_members(const Shared<kE>& shared,
                                                 int64_t reach,
@@ -87,14 +88,14 @@ __device__ __forceinline__ void fetch_keys(Shared<kE>& shared,
                                            int tile) {
   using KeyTile = Tile<Bf16, kE>;
   constexpr int kEach = kKeys * KeyTile::kVectors / kThreads;
-  static_assert(kThreads % KeyTile::kVectors == 0);  // a thread stays in its column
+  static_assert(kThreads % KeyTile::kVectors == 0);  // a thread keeps its column
   constexpr int kRowsApart = kThreads / KeyTile::kVectors;
   const int stage = tile % kStages<kE>;
   const auto head_size = static_cast<int>(p.keys.head_size);
   const int first_row = static_cast<int>(threadIdx.x) / KeyTile::kVectors,
             column = static_cast<int>(threadIdx.x) % KeyTile::kVectors * KeyTile::kVector;
   const int64_t width = p.keys.kv_heads * head_size, own = kv_head * head_size + column;
-  // One remainder a tile; a ring shorter than a tile takes one a key.
+  // One remainder per tile; a ring that is shorter than a tile needs one per key.
   const uint32_t cell = static_cast<uint32_t>(tile * kKeys) % cells.ring;
   const bool wraps_once = cells.ring >= kKeys;
 #pragma unroll
@@ -119,7 +120,8 @@ __device__ __forceinline__ void load_matrices(uint32_t (&r)[4], const Bf16* at) 
                : "memory");
 }
 
-// s[16 rows of the warp, kKeys] = queries by keys: operands come four matrices a load.
+// s[16 rows of the warp, kKeys] = queries times keys; each load returns four matrices of an
+// operand.
 template <int kE>
 __device__ __forceinline__ void scores(const Bf16* queries,
                                        const Bf16* keys,
@@ -148,7 +150,7 @@ __device__ __forceinline__ void scores(const Bf16* queries,
   }
 }
 
-// A row's statistics live in the four threads that hold its scores.
+// The four threads that hold a row's scores hold its statistics.
 __device__ __forceinline__ float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
@@ -164,7 +166,8 @@ struct State {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0.0f, 0.0f};
 };
 
-// Scores become weights; what was summed so far follows, where a row of the warp has a new top.
+// Converts scores to weights. The previous sums are rescaled if a row of the warp has a new
+// maximum.
 template <int kE>
 __device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
                                                State<kE>& state,
@@ -198,7 +201,7 @@ __device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
   }
 }
 
-// This lane's rows g and g + 8 of its warp: their positions, or -1 where they are not of these.
+// The positions of this lane's rows g and g + 8 of its warp, or -1 for rows of other sequences.
 struct OwnRows {
   int32_t position[2];
 };
@@ -220,7 +223,7 @@ __device__ __forceinline__ void walk_keys(Shared<kE>& shared,
   }
   const auto reach = static_cast<int32_t>(min(p.reach, static_cast<int64_t>(INT32_MAX)));
   const float to_log2 = p.scale * kLog2E;
-  __syncthreads();  // the tiles of the sequence before are read
+  __syncthreads();  // the tiles of the previous sequence have been read
   fetch_keys<kE>(shared, p, cells, m, kv_head, begin);
   for (int tile = begin; tile < end; ++tile) {
     if (kStages<kE> == 2 && tile + 1 < end) {
@@ -233,7 +236,7 @@ __device__ __forceinline__ void walk_keys(Shared<kE>& shared,
     const int stage = tile % kStages<kE>;
     float s[kTiles][4];
     scores<kE>(shared.queries, shared.keys[stage], s, l);
-    // Nearly all tiles are seen whole.
+    // Almost all tiles need no mask.
     const int32_t first_key = tile * kKeys;
     const bool is_whole = first_key + kKeys - 1 <= min(rows.position[0], rows.position[1]) &&
                           first_key > max(rows.position[0], rows.position[1]) - reach;
@@ -264,7 +267,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (blockIdx.x == 0) note_bad_cells(p.cells);
   const auto heads = static_cast<int>(p.heads), tokens = static_cast<int>(p.cells.tokens);
   const int head = static_cast<int>(blockIdx.x) % heads;
-  // A prompt's last tokens see most keys: they begin first.
+  // The last tokens of a prompt attend to the most keys, so they start first.
   const int first =
       (static_cast<int>(gridDim.x) / heads - 1 - static_cast<int>(blockIdx.x) / heads) * kRows;
   const int64_t kv_head = head / (p.heads / p.keys.kv_heads);

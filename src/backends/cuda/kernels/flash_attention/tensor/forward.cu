@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Flash attention forward on mma.sync: fp32 as TF32 and bf16, head sizes that are multiples of 8 up
-// to 128. Its gradient is backward.cu.
+// to 128. The gradient is in backward.cu.
 //
-// A block owns 64 queries and walks the keys they see 64 at a time with the online softmax; the
-// scores stay in registers from one product to the next. Bound: 4 E FLOPs a visited pair at the
-// rate of mma.sync; shared memory delivers the operands at two thirds of that rate.
+// A block owns 64 queries and iterates over the keys that they attend to, 64 at a time with the
+// online softmax. The scores stay in registers between the two products. Bound: 4 E FLOPs per
+// visited pair at the rate of mma.sync; shared memory delivers the operands at two thirds of that
+// rate.
 #include "backends/cuda/kernels/flash_attention/tensor/launch.h"
 #include "backends/cuda/kernels/flash_attention/tensor/tiles.cuh"
 
@@ -32,7 +33,7 @@ struct Shared {
   T values[kKeys * Tile<T, kE>::kStride];
 };
 
-// A row's statistics live in the four threads that hold its scores.
+// The four threads that hold a row's scores hold its statistics.
 __device__ __forceinline__ float row_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
   return fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 2));
@@ -42,8 +43,8 @@ __device__ __forceinline__ float row_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Scores, scaled to base 2, become weights; the statistics of rows g and g + 8 and what was summed
-// so far follow.
+// Converts scores, scaled to base 2, to weights, and updates the statistics of rows g and g + 8 and
+// the sums so far.
 template <int kE>
 __device__ __forceinline__ void online_softmax(float (&s)[kTiles][4],
                                                float (&top)[2],
@@ -83,8 +84,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   auto& shared = *reinterpret_cast<Shared<T, kE>*>(memory);
   const Lane l;
   const int flat_head = static_cast<int>(blockIdx.x) % p.flat_heads;
-  const int block =
-      p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;  // the longest first where causal
+  // For causal attention the longest blocks come first.
+  const int block = p.blocks - 1 - static_cast<int>(blockIdx.x) / p.flat_heads;
   const int batch = flat_head / p.heads, head = flat_head % p.heads;
   const int sequence = p.visibility.sequence, first = block * kRows;
   const int64_t token = static_cast<int64_t>(batch) * sequence;

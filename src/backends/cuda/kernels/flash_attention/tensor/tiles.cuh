@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Building blocks of flash attention on the tensor cores of any NVIDIA GPU since compute
-// capability 8.0: products of a warp (mma.sync) on tiles in shared memory, bf16 or fp32 as TF32,
-// sums in fp32. Not for Hopper's warpgroup products.
+// Building blocks of flash attention on the tensor cores of any NVIDIA GPU since compute capability
+// 8.0: products of a warp (mma.sync) on tiles in shared memory, bf16 or fp32 as TF32, with sums in
+// fp32. Hopper's warpgroup products are elsewhere.
 //
-// A block is four warps; each owns 16 of its 64 rows. Fragments as PTX names them: with g = lane /
-// 4 and t = lane % 4 an accumulator of 16 x 8 holds (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t +
-// 1). In TF32 the depth of a product of weights is taken in the order 0 2 4 6 1 3 5 7, so that an
-// accumulator is the next product's operand as it stands.
+// A block is four warps; each owns 16 of its 64 rows. Fragments are laid out as PTX defines them:
+// with g = lane / 4 and t = lane % 4, an accumulator of 16 x 8 holds (g, 2t), (g, 2t + 1), (g + 8,
+// 2t), (g + 8, 2t + 1). In TF32 the depth of a product of weights is in the order 0 2 4 6 1 3 5 7,
+// so that an accumulator is directly the next product's operand.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -22,13 +22,13 @@ namespace ridge::backends::cuda::tensor {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kRows = 16 * kWarps;  // of a block's own tile
+constexpr int kRows = 16 * kWarps;  // rows of a block's own tile
 constexpr float kLog2E = 1.4426950408889634f;
 
 struct Lane {
   int group = static_cast<int>(threadIdx.x) % 32 / 4;  // g
   int place = static_cast<int>(threadIdx.x) % 4;       // t
-  int row = static_cast<int>(threadIdx.x) / 32 * 16;   // the warp's first
+  int row = static_cast<int>(threadIdx.x) / 32 * 16;   // the warp's first row
 };
 
 __device__ __forceinline__ uint32_t word(const void* shared) {
@@ -42,7 +42,7 @@ struct Product;
 template <>
 struct Product<float> {
   static constexpr int kDepth = 8;
-  // Rows begin four banks apart: fragments of both kinds come without conflicts
+  // Rows start four banks apart, so fragments of both kinds are read without bank conflicts.
   static constexpr int kPad = 4;
 
   static __device__ __forceinline__ void run(float (&c)[4],
@@ -55,7 +55,7 @@ struct Product<float> {
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-  // Rows of a tile as the left operand, columns [kDepth step, ...).
+  // Loads rows of a tile as the left operand, from column kDepth * step on.
   static __device__ __forceinline__ void left(uint32_t (&a)[4],
                                               const float* rows,
                                               int stride,
@@ -67,7 +67,7 @@ struct Product<float> {
     a[2] = word(at + 4);
     a[3] = word(at + 8 * stride + 4);
   }
-  // Eight rows of a tile as the right operand's columns.
+  // Loads eight rows of a tile as the columns of the right operand.
   static __device__ __forceinline__ void right_rows(uint32_t (&b)[2],
                                                     const float* rows,
                                                     int stride,
@@ -77,7 +77,7 @@ struct Product<float> {
     b[0] = word(at);
     b[1] = word(at + 4);
   }
-  // kDepth rows of a tile as the right operand's depth, for sixteen of its columns.
+  // Loads kDepth rows of a tile as the depth of the right operand, for 16 of its columns.
   static __device__ __forceinline__ void right_columns(uint32_t (&b)[4],
                                                        const float* tile,
                                                        int stride,
@@ -102,7 +102,7 @@ struct Product<float> {
   static __device__ __forceinline__ void store(float* to, float x, float y) {
     *reinterpret_cast<float2*>(to) = make_float2(x, y);
   }
-  // The sum of products of the same four elements of two vectors.
+  // The dot product of two vectors of four elements.
   static __device__ __forceinline__ float dot(uint4 x, uint4 y) {
     return __uint_as_float(x.x) * __uint_as_float(y.x) +
            __uint_as_float(x.y) * __uint_as_float(y.y) +
@@ -206,13 +206,13 @@ __device__ __forceinline__ HeadRows<T> head_rows(const AttentionOutput& x,
           x.token_stride};
 }
 
-// Rows [first, first + kRows) of a head, kE elements
-// each, zeros past the sequence and the head size.
+// A tile in shared memory: rows of a head from `first` on, kE elements each, zeros past the
+// sequence and the head size.
 template <typename T, int kE>
 struct Tile {
   static constexpr int kStride = kE + Product<T>::kPad;
   static constexpr int kVector = 16 / static_cast<int>(sizeof(T));
-  static constexpr int kVectors = kE / kVector;  // of a row; they divide a warp
+  static constexpr int kVectors = kE / kVector;  // per row; divides the warp size
   static constexpr int bytes(int rows) { return rows * kStride * static_cast<int>(sizeof(T)); }
 
   static __device__ __forceinline__ uint4 vector(const HeadRows<const T>& rows,
@@ -223,7 +223,7 @@ struct Tile {
     return *reinterpret_cast<const uint4*>(rows.data + row * rows.stride + column);
   }
 
-  // Vectors of a thread that are on their way at a time.
+  // Vectors that a thread has in flight at a time.
   static constexpr int kTurn = 8;
 
   template <int kCount>
@@ -251,7 +251,8 @@ struct Tile {
     }
   }
 
-  // The same of the output's gradient, and delta[row] = its product with the output's row.
+  // The same for the gradient of the output; also computes delta[row], its product with the
+  // output's row.
   template <int kCount>
   static __device__ __forceinline__ void load_with_delta(T* tile,
                                                          float* delta,
@@ -333,8 +334,8 @@ __device__ __forceinline__ void add_weighted(const float (&w)[kTiles][4],
   }
 }
 
-// The warp's rows of an accumulator, times `low` in the upper eight and `high` in the lower, to
-// tokens from `first` on.
+// Stores the warp's rows of an accumulator to tokens from `first` on, multiplied by `low` for the
+// first eight rows and by `high` for the other eight.
 template <typename T, int kE>
 __device__ __forceinline__ void store_rows(const HeadRows<T>& rows,
                                            int first,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a softmax_cross_entropy kernel is given: softmax and cross-entropy in one, the loss from
-// logits without writing probabilities, and its gradient. T is float or uint16_t (bf16).
-// log_softmax and nll_loss are the same in two steps.
+// Arguments of the loss kernels. softmax_cross_entropy computes the loss from logits without
+// writing probabilities; log_softmax (softmax.h) and nll_loss compute it in two steps, as an eager
+// framework does. T is float or uint16_t (bf16).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct SoftmaxCrossEntropy {
   int64_t vocabulary = 0;           // V
   StridedRows<const T> logits;      // [N, V]
   const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
-  float* lse = nullptr;             // [N], log of the sum of exp(logits), of rows not counted too
+  float* lse = nullptr;             // [N], log of the sum of exp(logits), also of rows not counted
   float* loss = nullptr;        // one: mean over counted rows of lse - logits[label]; 0 if none is
   int32_t* count = nullptr;     // one: counted rows
   double* workspace = nullptr;  // the backend's softmax_cross_entropy_workspace_bytes
@@ -33,6 +33,26 @@ struct SoftmaxCrossEntropyBackward {
   const float* d_loss = nullptr;    // one
   const int32_t* count = nullptr;   // one, from the forward
   StridedRows<T> d_logits;          // [N, V]; may be logits
+};
+
+template <typename T>
+struct NllLoss {
+  int64_t tokens = 0;               // N
+  int64_t vocabulary = 0;           // V
+  StridedRows<const T> log_p;       // [N, V]
+  const int32_t* labels = nullptr;  // [N]; -1: the row is not counted
+  float* loss = nullptr;            // one: mean over counted rows of -log_p[label]; 0 if none is
+  int32_t* count = nullptr;         // one: counted rows
+};
+
+template <typename T>
+struct NllLossBackward {
+  int64_t tokens = 0;               // N
+  int64_t vocabulary = 0;           // V
+  const int32_t* labels = nullptr;  // [N]
+  const float* d_loss = nullptr;    // one
+  const int32_t* count = nullptr;   // one, from the forward
+  StridedRows<T> d_log_p;           // [N, V]: -d_loss / count at the label, 0 elsewhere
 };
 
 }  // namespace ridge::backends
