@@ -1,12 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closed forms.
+// Implements the closed forms.
 #include "cost/resource_plan.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 
 namespace ridge::cost {
+namespace {
+
+std::optional<int64_t> bytes_or_nothing(const std::function<int64_t(int64_t)>& bytes, int64_t n) {
+  try {
+    return bytes(n);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
 
 int64_t palm_flops_per_token(const PalmExtents& e) {
   return 6 * e.parameters + 12 * e.layers * e.heads * e.head_size * e.sequence;
@@ -29,22 +41,28 @@ int64_t largest_model(int64_t memory_bytes, const BytesPerParameter& bytes) {
 int64_t largest_fitting(int64_t memory_bytes,
                         int64_t most,
                         const std::function<int64_t(int64_t)>& bytes) {
-  auto fits = [&](int64_t n) {
-    try {
-      return bytes(n) <= memory_bytes;
-    } catch (const Error&) {
-      return false;
+  // Memory is almost linear in n, so the first guesses extend the line through the last two points
+  // that fit. After a guess that does not fit, the next one bisects; after eight guesses, all do.
+  constexpr int kLineGuesses = 8;
+  int64_t low = 0, high = most + 1;  // low fits, high does not
+  double low_bytes = 0, slope = 0;   // slope 0: no line
+  for (int guess = 0; high - low > 1; ++guess) {
+    int64_t step = (high - low) / 2;
+    if (guess == 0) {
+      step = 1;
+    } else if (guess < kLineGuesses && slope > 0) {
+      const double steps = (static_cast<double>(memory_bytes) - low_bytes) / slope;
+      step = static_cast<int64_t>(std::clamp(steps, 1.0, static_cast<double>(high - low - 1)));
     }
-  };
-  int64_t low = 0, high = 1;  // low fits, high is not known to
-  while (high <= most && fits(high)) {
-    low = high;
-    high *= 2;
-  }
-  high = std::min(high, most + 1);
-  while (high - low > 1) {
-    int64_t middle = low + (high - low) / 2;
-    (fits(middle) ? low : high) = middle;
+    std::optional<int64_t> next = bytes_or_nothing(bytes, low + step);
+    if (next && *next <= memory_bytes) {
+      slope = (static_cast<double>(*next) - low_bytes) / static_cast<double>(step);
+      low += step;
+      low_bytes = static_cast<double>(*next);
+    } else {
+      high = low + step;
+      slope = 0;
+    }
   }
   return low;
 }
