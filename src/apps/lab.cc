@@ -169,7 +169,7 @@ class Lab {
       record_.warnings.push_back(fmt::format(
           "the step times of {} vary by +-{:.0f}%; is another program using the machine?", name,
           100 * run.wall().spread()));
-    double mfu = run.mfu(record::peak_flops_per_ns(record_, run.setting));
+    double mfu = run.mfu(record::mfu_reference(record_, run.setting));
     if (mfu > 1)
       record_.warnings.push_back(fmt::format(
           "{} reached {:.0f}% of the measured peak, so that peak is too low; measure it "

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "apps/environment.h"
@@ -24,6 +25,7 @@ namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostSteps = 1'000'000'000;  // at a millisecond each, eleven days
+constexpr int64_t kMostMicroBatches = 65536;   // more would take hours per step
 constexpr int kMostThreads = 1024;             // more must be a typing error
 constexpr const char* kModel = "Model";
 constexpr const char* kLevel = "Level";
@@ -144,6 +146,8 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
     throw usage_error("[threads] expected a number from 1 to {} (or 0: all), got {}", kMostThreads,
                       options.threads);
   const bool on_gpu = chosen_device(options) == "cuda";
+  if (!on_gpu && selection.has("tf32"))
+    throw usage_error("[dtype] expected fp32 or bf16 on a CPU, got tf32, which needs a GPU");
   if (!on_gpu && options.threads > omp_get_num_procs())
     fmt::print(stderr, "warning: {} threads will share {} cores\n", options.threads,
                omp_get_num_procs());
@@ -222,6 +226,15 @@ void add_training_options(Command app, TrainingOptions& o) {
   app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)");
 }
 
+void add_clip_option(Command app, double& clip_norm) {
+  app.add_option("--clip", clip_norm, "maximum gradient norm (0: no clipping)").show_default();
+}
+
+void expect_clip(double clip_norm) {
+  if (!std::isfinite(clip_norm) || clip_norm < 0)
+    throw usage_error("[clip] expected a number >= 0, got {}", clip_norm);
+}
+
 void add_micro_batch_option(Command app, TrainingOptions& o) {
   app.add_option("--micro-batches", o.micro_batches,
                  "micro-batches in a step, whose gradients are summed (gradient accumulation)")
@@ -240,8 +253,9 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
   };
   step.batch_size = size("--batch-size", o.batch_size, model.batch_size);
   step.sequence = size("--seq-len", o.sequence, model.sequence);
-  if (o.micro_batches < 1)
-    throw usage_error("[micro-batches] expected at least 1, got {}", o.micro_batches);
+  if (o.micro_batches < 1 || o.micro_batches > kMostMicroBatches)
+    throw usage_error("[micro-batches] expected 1 to {}, got {}", kMostMicroBatches,
+                      o.micro_batches);
   step.micro_batches = o.micro_batches;
 }
 

@@ -84,6 +84,8 @@ struct TrainingOptions {
 };
 // All except --micro-batches
 void add_training_options(Command app, TrainingOptions& options);
+void add_clip_option(Command app, double& clip_norm);
+void expect_clip(double clip_norm);  // throws a usage Error unless it is a number >= 0
 void add_micro_batch_option(Command app, TrainingOptions& options);
 
 // The result of the options. `app` is used to find which sizes were given; a size below 1 is a

@@ -31,6 +31,7 @@ struct PlanOptions {
   double tokens = 1e9;
   double assumed_mfu = 0.4;
   int64_t devices = 1;
+  double clip_norm = 0;
   bool json = false;
   InferencePlanOptions inference;
 };
@@ -38,9 +39,10 @@ struct PlanOptions {
 struct Plan {
   record::RunRecord record;
   DType dtype = DType::kF32;
-  double theoretical_flops_per_s = 0;  // of GEMMs; the measured peak if no theoretical one is known
-  double days = 0;                     // for the token budget at the predicted rate
-  double assumed_days = 0;             // at the assumed MFU
+  cost::ReferenceRate peak;  // GEMMs in `dtype`
+  double days = 0;           // for the token budget at the predicted rate
+  double assumed_days = 0;   // at the assumed MFU
+  bool fits = true;          // the hardware's memory is unknown or holds the step
   int64_t largest_batch = 0;
   cost::BytesPerParameter bytes_per_parameter;
   int64_t largest_model = 0;
@@ -48,7 +50,8 @@ struct Plan {
   double flops_per_token() const {
     return static_cast<double>(record.palm_flops()) / static_cast<double>(record.setting.tokens());
   }
-  double mfu() const { return record.mfu(theoretical_flops_per_s / 1e9); }
+  double mfu() const { return record.mfu(peak); }
+  double peak_flops_per_s() const { return 1e9 * peak.per_ns; }
 };
 
 void expect_sane(const PlanOptions& o) {
@@ -58,6 +61,7 @@ void expect_sane(const PlanOptions& o) {
     throw usage_error("[mfu] expected a share in (0, 1], got {:g}", o.assumed_mfu);
   if (o.devices < 1 || o.devices > kMostDevices)
     throw usage_error("[devices] expected 1 to {}, got {}", kMostDevices, o.devices);
+  expect_clip(o.clip_norm);
 }
 
 // Bytes that this step takes per parameter, without activations.
@@ -78,13 +82,14 @@ class Planner {
   Plan plan(const PlanOptions& o, const TerminalOptions& terminal) const {
     Plan plan;
     plan.record = record(experiment_.step.batch_size, &place_.ceilings);
-    plan.dtype = experiment_.selection.activations();
-    plan.theoretical_flops_per_s = 1e9 * theoretical_flops_per_ns(place_.ceilings, plan.dtype);
+    plan.dtype = record::product_dtype(plan.record.setting);
+    plan.peak = place_.ceilings.mfu_reference(plan.dtype);
+    plan.fits = place_.memory_bytes <= 0 || plan.record.memory.owned_bytes <= place_.memory_bytes;
     double devices = static_cast<double>(o.devices);
     plan.days = cost::training_days(plan.flops_per_token(), o.tokens, devices,
-                                    plan.theoretical_flops_per_s, plan.mfu());
+                                    plan.peak_flops_per_s(), plan.mfu());
     plan.assumed_days = cost::training_days(plan.flops_per_token(), o.tokens, devices,
-                                            plan.theoretical_flops_per_s, o.assumed_mfu);
+                                            plan.peak_flops_per_s(), o.assumed_mfu);
     Progress progress("largest batch", 0, "batch sizes", terminal);
     plan.largest_batch =
         cost::largest_fitting(place_.memory_bytes, kLargestBatch, [&](int64_t batch) {
@@ -119,36 +124,41 @@ nlohmann::ordered_json memory_json(const record::MemoryRecord& memory) {
 void print_json(const PlanOptions& o, const Place& place, const Plan& plan) {
   const record::RunRecord& r = plan.record;
   Work model = r.model.step();
-  nlohmann::ordered_json json{{"model", r.setting.model},
-                              {"parameters", r.parameters},
-                              {"level", r.setting.level},
-                              {"dtype", r.setting.dtype},
-                              {"batch_size", r.setting.batch_size},
-                              {"sequence", r.setting.sequence},
-                              {"hardware", place.title},
-                              {"hardware_source", place.source},
-                              {"assumptions", place.ceilings.notes},
-                              {"model_flops", model.flops},
-                              {"model_macs", model.macs},
-                              {"executed_flops", r.executed.flops},
-                              {"planned_bytes", r.planned_bytes},
-                              {"compulsory_bytes", r.compulsory_bytes},
-                              {"kernel_calls", r.launches},
-                              {"memory", memory_json(r.memory)},
-                              {"memory_capacity_bytes", place.memory_bytes},
-                              {"predicted_step_ns", r.predicted_ns},
-                              {"predicted_tokens_per_s", plan.record.tokens_per_s()},
-                              {"predicted_mfu", plan.mfu()},
-                              {"mfu_convention", record::kMfuConvention},
-                              {"peak_flops_per_s", plan.theoretical_flops_per_s},
-                              {"tokens", o.tokens},
-                              {"devices", o.devices},
-                              {"predicted_days", plan.days},
-                              {"assumed_mfu", o.assumed_mfu},
-                              {"assumed_mfu_days", plan.assumed_days},
-                              {"largest_batch_size", plan.largest_batch},
-                              {"bytes_per_parameter", plan.bytes_per_parameter.total()},
-                              {"largest_model_parameters", plan.largest_model}};
+  nlohmann::ordered_json json{
+      {"model", r.setting.model},
+      {"parameters", r.parameters},
+      {"level", r.setting.level},
+      {"dtype", r.setting.dtype},
+      {"batch_size", r.setting.batch_size},
+      {"sequence", r.setting.sequence},
+      {"micro_batches", r.setting.micro_batches},
+      {"clip", o.clip_norm},
+      {"hardware", place.title},
+      {"hardware_source", place.source},
+      {"assumptions", place.ceilings.notes},
+      {"model_flops", model.flops},
+      {"model_macs", model.macs},
+      {"executed_flops", r.executed.flops},
+      {"planned_bytes", r.planned_bytes},
+      {"compulsory_bytes", r.compulsory_bytes},
+      {"kernel_calls", r.launches},
+      {"memory", memory_json(r.memory)},
+      {"memory_capacity_bytes", place.memory_bytes},
+      {"fits", plan.fits},
+      {"predicted_step_ns", r.predicted_ns},
+      {"predicted_tokens_per_s", plan.record.tokens_per_s()},
+      {"predicted_mfu", plan.mfu()},
+      {"mfu_convention", record::kMfuConvention},
+      {"mfu_peak", report::to_json(plan.peak)},
+      {"tokens", o.tokens},
+      {"devices", o.devices},
+      {"predicted_days", plan.fits ? nlohmann::ordered_json(plan.days) : nlohmann::ordered_json()},
+      {"assumed_mfu", o.assumed_mfu},
+      {"assumed_mfu_days",
+       plan.fits ? nlohmann::ordered_json(plan.assumed_days) : nlohmann::ordered_json()},
+      {"largest_batch_size", plan.largest_batch},
+      {"bytes_per_parameter", plan.bytes_per_parameter.total()},
+      {"largest_model_parameters", plan.largest_model}};
   fmt::print("{}", report::json_text(json));
 }
 
@@ -184,6 +194,9 @@ void print_text(const PlanOptions& o,
              place.title);
   fmt::print("source: {}\n", place.source);
   for (const std::string& note : place.ceilings.notes) fmt::print("{}\n", note);
+  if (!plan.fits)
+    fmt::print("DOES NOT FIT: the step owns {}, the hardware has {}\n",
+               format_bytes(r.memory.owned_bytes), format_bytes(place.memory_bytes));
   fmt::print("\n");
   Table table({{"per step", Align::kLeft}, {""}, {"", Align::kLeft}});
   table.add({"model FLOPs", flops(model.flops), "forward and backward, the same for all kernels"});
@@ -197,14 +210,15 @@ void print_text(const PlanOptions& o,
   table.add({"predicted time", format_ns(r.predicted_ns),
              format_rate(plan.record.tokens_per_s(), "tokens/s")});
   table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()),
-             fmt::format("of {} {}", format_rate(plan.theoretical_flops_per_s, "FLOP/s"),
-                         name(plan.dtype))});
+             plan.peak.str("FLOP/s", r.setting.dtype)});
   fmt::print("{}\n", table.text(terminal));
   print_memory(place, plan, terminal);
-  fmt::print("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
-             format_count(o.tokens), o.devices, o.devices == 1 ? "device" : "devices",
-             days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
-  fmt::print("largest batch that fits: {} sequences of {}\n", plan.largest_batch,
+  if (plan.fits)
+    fmt::print("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
+               format_count(o.tokens), o.devices, o.devices == 1 ? "device" : "devices",
+               days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
+  fmt::print("largest batch that fits: {}{} sequences of {}\n",
+             plan.largest_batch == kLargestBatch ? "at least " : "", plan.largest_batch,
              r.setting.sequence);
   fmt::print(
       "largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients "
@@ -219,7 +233,8 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
       throw usage_error("[model] expected one of --model, --preset and --config, got two");
-    for (const char* option : {"--batch-size", "--tokens", "--mfu", "--devices", "--dtype"})
+    for (const char* option : {"--batch-size", "--micro-batches", "--clip", "--tokens", "--mfu",
+                               "--devices", "--dtype", "--tf32"})
       if (app.given(option))
         throw usage_error(
             "[{}] is an option of training plans; --inference takes --batch-sizes, --seq-lens, "
@@ -236,6 +251,7 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   Place place = choose_place(o.hardware, o.training.machine, choice.selection, terminal);
   measure::TrainingExperiment experiment = make_experiment(choice, o.training.machine);
   experiment.setting.device = place.target;
+  experiment.step.optimizer.clip_norm = o.clip_norm;
   Plan plan = Planner(std::move(experiment), place).plan(o, terminal);
   if (o.json)
     print_json(o, place, plan);
@@ -250,8 +266,10 @@ void register_plan(Command program, const AppContext& context) {
   Command app = program.add_subcommand(
       "plan", "Predict time and memory of training or inference without a run");
   add_training_options(app, options->training);
+  add_micro_batch_option(app, options->training);
+  add_clip_option(app, options->clip_norm);
   app.add_option("--hardware", options->hardware,
-                 "this, " + cost::hardware_names() + ", or a JSON file")
+                 "this, " + cost::hardware_names() + ", or a JSON file (see below)")
       .show_default();
   app.add_option("--tokens", options->tokens, "token budget").show_default();
   app.add_option("--mfu", options->assumed_mfu, "assumed MFU for a second estimate of the days")
@@ -262,16 +280,18 @@ void register_plan(Command program, const AppContext& context) {
   add_inference_plan_options(app, options->inference);
   app.footer(
       "A training plan predicts the time of a step, the days for a token budget, and what fits.\n"
-      "An inference plan (--inference, or --model FILE) predicts TTFT (time to first token: a\n"
-      "prefill of all prompts) and TPOT (time per output token: one decode step of every "
-      "sequence).\n"
-      "Prefill is compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger "
-      "decode\n"
-      "batch costs little extra time until the KV cache is as large as the weights. ridge "
-      "infer-lab\n"
-      "prints the same predictions next to its measurements. An inference plan refuses "
-      "--batch-size,\n"
-      "--tokens, --mfu, --devices and --dtype; on a GPU it uses bf16, or fp32 with --exact.\n\n"
+      "An inference plan (--inference, or --model FILE) predicts TTFT (time to first token: a prefill\n"
+      "of all prompts) and TPOT (time per output token: one decode step of every sequence). Prefill is\n"
+      "compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger decode batch costs\n"
+      "little extra time until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
+      "predictions next to its measurements. An inference plan refuses the options of a training plan\n"
+      "(--batch-size, --micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
+      "bf16, or fp32 with --exact.\n\n"
+      "--hardware FILE reads what `ridge machine --json` prints, or a data sheet (dense rates in 1e12\n"
+      "per second; name, peaks.f32, memory_tera_bytes and memory_bytes are required):\n"
+      "  {\"name\": \"my-gpu\", \"peaks\": {\"f32\": 19.5, \"bf16\": 312}, \"tf32_tera_flops\": 156,\n"
+      "   \"vector_tera_flops\": 19.5, \"memory_tera_bytes\": 2.0, \"memory_bytes\": 80000000000,\n"
+      "   \"cache_bytes\": 40000000}\n\n"
       "Examples:\n"
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"

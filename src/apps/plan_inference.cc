@@ -43,7 +43,7 @@ class InferencePlanner {
         o_(o),
         terminal_(terminal),
         file_(open()),
-        selection_(inference_selection(request.hardware != "this" || on_gpu(),
+        selection_(inference_selection(is_gpu_plan(request.hardware, request.machine),
                                        o.exact,
                                        request.level.level,
                                        request.level.switches)),
@@ -63,8 +63,6 @@ class InferencePlanner {
   }
 
  private:
-  bool on_gpu() const { return chosen_device(request_.machine) == "cuda"; }
-
   models::ModelFile open() {
     if (!o_.model.empty()) {
       name_ = std::filesystem::path(o_.model).stem().string();
@@ -126,11 +124,12 @@ class InferencePlanner {
            })});
   }
 
-  double mfu(const record::RunRecord& run) const {
-    return run.mfu(theoretical_flops_per_ns(place_.ceilings, record::product_dtype(run.setting)));
+  cost::ReferenceRate peak(const record::RunRecord& run) const {
+    return place_.ceilings.mfu_reference(record::product_dtype(run.setting));
   }
+  double mfu(const record::RunRecord& run) const { return run.mfu(peak(run)); }
   double mbu(const record::RunRecord& run) const {
-    return run.mbu(place_.ceilings.memory_reads_per_ns());
+    return run.mbu(place_.ceilings.mbu_reference());
   }
   // The larger of the class's peaks in prefill and decode, for each class.
   static plan::MemoryMoment class_peaks(const measure::PhasePlan& plan) {
@@ -146,6 +145,7 @@ class InferencePlanner {
             {"tokens_per_s", run.tokens_per_s()},
             {"dtype", run.setting.dtype},
             {"mfu", mfu(run)},
+            {"mfu_peak", report::to_json(peak(run))},
             {"mbu", mbu(run)},
             {"model_flops", run.model.step().flops},
             {"model_macs", run.model.step().macs},
@@ -168,6 +168,7 @@ class InferencePlanner {
                       {"memory_capacity_bytes", place_.memory_bytes},
                       {"mfu_convention", record::kMfuConvention},
                       {"mbu_convention", record::kMbuConvention},
+                      {"mbu_peak", report::to_json(place_.ceilings.mbu_reference())},
                       {"plans", ordered_json::array()},
                       {"largest_batches", ordered_json::array()},
                       {"longest_contexts", ordered_json::array()}};
@@ -209,14 +210,14 @@ class InferencePlanner {
                  format_ns(decode.predicted_ns), format_count(decode.tokens_per_s()),
                  percent(mbu(decode))});
     }
-    fmt::print("{}\n", table.text(terminal_));
-    if (std::any_of(plans_.begin(), plans_.end(), [&](const measure::PhasePlan& each) {
-          return mbu(each.records.decode) > 1 || mfu(each.records.prefill) > 1;
-        }))
-      fmt::print(
-          "warning: MFU or MBU over 100%: predictions use median rates and caches, but the "
-          "ceilings "
-          "are\nlower octiles and memory bandwidth\n\n");
+    const record::RunRecord& first = plans_.front().records.prefill;
+    fmt::print("{}\nMFU of prefill {}.\nMBU of decode {}.\n", table.text(terminal_),
+               peak(first).str("FLOP/s", first.setting.dtype),
+               place_.ceilings.mbu_reference().str("B/s", ""));
+    if (std::any_of(plans_.begin(), plans_.end(),
+                    [&](const measure::PhasePlan& each) { return mbu(each.records.decode) > 1; }))
+      fmt::print("MBU over 100%: caches hold part of the weights and are faster than memory.\n");
+    fmt::print("\n");
   }
 
   void print_memory() const {
@@ -255,8 +256,9 @@ class InferencePlanner {
     print_memory();
     for (const LargestBatch& each : largest_)
       fmt::print(
-          "largest batch at length {} in {}: {}{}\n", each.length,
+          "largest batch at length {} in {}: {}{}{}\n", each.length,
           format_bytes(place_.memory_bytes), each.batch,
+          each.batch == serve::kMostSlots ? " (the most that a session holds)" : "",
           each.batch > 0
               ? fmt::format(", {} per step, {} tokens/s", format_ns(each.tpot_ns),
                             format_count(static_cast<double>(each.batch) * 1e9 / each.tpot_ns))

@@ -2,28 +2,24 @@
 // Finds the hardware of a plan by its name. Not a subcommand.
 #include "apps/plan_place.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/machine_ceilings.h"
 #include "backends/null/null_backend.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "cost/hardware.h"
+#include "files/json.h"
 #include "files/mapped_file.h"
 
 namespace ridge::apps {
 namespace {
 
-constexpr size_t kLargestFile = 1 << 20;
-
-cost::Hardware hardware(const std::string& name) {
-  if (const cost::Hardware* known = cost::find_hardware(name)) return *known;
-  std::error_code error;
-  if (std::filesystem::exists(name, error))
-    return cost::hardware_from_json(files::read_small_file(name, kLargestFile), name);
-  throw usage_error("[hardware] expected this, {}, or a JSON file, got {}", cost::hardware_names(),
-                    printable(name));
-}
+constexpr size_t kLargestFile = 4 << 20;
 
 Place this_place(const MachineOptions& machine,
                  const passes::Selection& selection,
@@ -38,10 +34,10 @@ Place this_place(const MachineOptions& machine,
   return place;
 }
 
-Place data_sheet_place(const cost::Hardware& hardware) {
+Place data_sheet_place(const cost::Hardware& hardware, bool tf32) {
   Place place;
   place.title = hardware.title;
-  place.ceilings = cost::ceilings_of(hardware);
+  place.ceilings = cost::ceilings_of(hardware, tf32);
   place.planned = backends::null::make_null_target();
   place.target = "null";
   place.memory_bytes = hardware.memory_bytes;
@@ -49,20 +45,75 @@ Place data_sheet_place(const cost::Hardware& hardware) {
   return place;
 }
 
+bool is_gpu_record(const cost::Ceilings& ceilings) {
+  return ceilings.machine.isa.starts_with("sm_");
+}
+
+// Ceilings that `ridge machine --json` printed, on this or another machine. A GPU is planned as a data
+// sheet is, a CPU with this machine's kernels.
+Place measured_place(cost::Ceilings ceilings,
+                     const std::string& path,
+                     const passes::Selection& selection) {
+  const bool is_gpu = is_gpu_record(ceilings);
+  const bool is_tf32 = ceilings.machine.isa.find("TF32") != std::string::npos;
+  if (selection.has("tf32") != is_tf32)
+    throw usage_error("[hardware] expected ceilings {} TF32 for this --dtype, got {}",
+                      selection.has("tf32") ? "with" : "without", printable(path));
+  Place place;
+  place.planned = is_gpu ? backends::null::make_null_target()
+                         : std::unique_ptr<passes::PassTarget>(make_backend({"cpu"}, selection));
+  place.title = ceilings.machine.str();
+  place.target = is_gpu ? "null" : "cpu";
+  place.memory_bytes = ceilings.machine.memory_bytes;
+  place.source = fmt::format("{}, measured {}", path, ceilings.measured_at);
+  place.ceilings = std::move(ceilings);
+  return place;
+}
+
+bool is_file(const std::string& name) {
+  std::error_code error;
+  return name != "this" && cost::find_hardware(name) == nullptr &&
+         std::filesystem::exists(name, error);
+}
+
+// Empty if the file is a data sheet.
+std::optional<cost::Ceilings> ceilings_in(const std::string& path) {
+  const std::string text = files::read_small_file(path, kLargestFile);
+  const nlohmann::json json = files::parse_json(text, path);
+  if (!json.is_object() || !json.contains("gemms")) return std::nullopt;
+  return cost::ceilings_from_json(text, path);
+}
+
+Place file_place(const std::string& path, const passes::Selection& selection) {
+  if (std::optional<cost::Ceilings> ceilings = ceilings_in(path))
+    return measured_place(std::move(*ceilings), path, selection);
+  return data_sheet_place(
+      cost::hardware_from_json(files::read_small_file(path, kLargestFile), path),
+      selection.has("tf32"));
+}
+
 }  // namespace
+
+bool is_gpu_plan(const std::string& name, const MachineOptions& machine) {
+  if (name == "this") return chosen_device(machine) == "cuda";
+  if (!is_file(name)) return true;
+  const std::optional<cost::Ceilings> ceilings = ceilings_in(name);
+  return !ceilings || is_gpu_record(*ceilings);
+}
 
 Place choose_place(const std::string& name,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal) {
-  return name == "this" ? this_place(machine, selection, terminal)
-                        : data_sheet_place(hardware(name));
-}
-
-double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype) {
-  const cost::ProductRates& rates = ceilings.product(dtype);
-  return rates.theoretical_flops_per_ns > 0 ? rates.theoretical_flops_per_ns
-                                            : rates.peak_flops_per_ns;
+  if (name == "this") return this_place(machine, selection, terminal);
+  if (!machine.device.empty() || machine.threads != 0 || !machine.isa.empty())
+    throw usage_error("[hardware] {} is planned without --device, --threads and --isa",
+                      printable(name));
+  if (const cost::Hardware* known = cost::find_hardware(name))
+    return data_sheet_place(*known, selection.has("tf32"));
+  if (is_file(name)) return file_place(name, selection);
+  throw usage_error("[hardware] expected this, {}, or a JSON file, got {}", cost::hardware_names(),
+                    printable(name));
 }
 
 }  // namespace ridge::apps

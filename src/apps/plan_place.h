@@ -23,14 +23,13 @@ struct Place {
   std::string source;
 };
 
-// `hardware` is "this", a name in cost/hardware.h's table, or a JSON file; anything else is a usage
-// Error.
+// `hardware` is "this", a name in cost/hardware.h's table, or a JSON file: a data sheet or the output
+// of `ridge machine --json`. Anything else is a usage Error.
 Place choose_place(const std::string& hardware,
                    const MachineOptions& machine,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal);
-
-// The peak for MFU: the theoretical peak, or the measured one if no theoretical peak is known.
-double theoretical_flops_per_ns(const cost::Ceilings& ceilings, DType dtype);
+// Whether that hardware is planned as a GPU: all are, except CPUs that `ridge machine` measured.
+bool is_gpu_plan(const std::string& hardware, const MachineOptions& machine);
 
 }  // namespace ridge::apps

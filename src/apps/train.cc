@@ -25,8 +25,6 @@
 namespace ridge::apps {
 namespace {
 
-constexpr int64_t kMostMicroBatches = 65536;  // more would take hours per step
-
 struct TrainOptions {
   TrainingOptions training;
   int64_t steps = 20;
@@ -102,10 +100,7 @@ class Training {
   void check() const {
     expect_schedule(o_.optimizer);
     expect_number("weight-decay", o_.optimizer.weight_decay, 0);
-    expect_number("clip", o_.optimizer.clip_norm, 0);
-    if (choice_.step.micro_batches > kMostMicroBatches)
-      throw usage_error("[micro-batches] expected at most {}, got {}", kMostMicroBatches,
-                        choice_.step.micro_batches);
+    expect_clip(o_.optimizer.clip_norm);
     expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
   }
 
@@ -196,7 +191,7 @@ void add_optimizer_options(Command app, train::OptimizerOptions& o) {
   app.add_option("--weight-decay", o.weight_decay,
                  "decoupled weight decay, applied to every tensor")
       .show_default();
-  app.add_option("--clip", o.clip_norm, "maximum gradient norm (0: no clipping)").show_default();
+  add_clip_option(app, o.clip_norm);
   app.add_option("--lr-warmup", o.warmup_steps, "steps of linear warm-up from 0").show_default();
   app.add_option("--lr-decay", o.decay_steps,
                  "step at which the cosine decay reaches --min-lr (0: no decay)")

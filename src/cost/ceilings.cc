@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "cost/ceilings_numbers.h"
 
 namespace ridge::cost {
@@ -149,6 +150,27 @@ const ProductRates& Ceilings::product(DType dtype, bool is_native) const {
 
 double Ceilings::peak_flops_per_ns(DType dtype) const {
   return std::max(product(dtype).peak_flops_per_ns, product(dtype, true).peak_flops_per_ns);
+}
+
+std::string ReferenceRate::str(const char* unit, std::string_view type) const {
+  std::string text = fmt::format("of {}{}{}, {}", format_rate(per_ns * 1e9, unit),
+                                 type.empty() ? "" : " ", type, source);
+  if (source == "measured" && data_sheet_per_ns > 0)
+    text += fmt::format(" (data sheet: {})", format_rate(data_sheet_per_ns * 1e9, unit));
+  return text;
+}
+
+ReferenceRate Ceilings::mfu_reference(DType dtype) const {
+  const double sheet = std::max(product(dtype).theoretical_flops_per_ns,
+                                product(dtype, true).theoretical_flops_per_ns);
+  if (is_measured() || sheet <= 0) return {peak_flops_per_ns(dtype), "measured", sheet};
+  return {sheet, "data sheet", sheet};
+}
+
+ReferenceRate Ceilings::mbu_reference() const {
+  const double sheet = levels.empty() ? 0 : levels.back().theoretical_bytes_per_ns;
+  if (is_measured() || sheet <= 0) return {memory_reads_per_ns(), "measured", sheet};
+  return {sheet, "data sheet", sheet};
 }
 
 Ceilings at_launch_rate(Ceilings ceilings, double rate) {

@@ -104,6 +104,18 @@ struct AttentionRates {
   double backward_call_ns = 0;
 };
 
+// The rate that a utilization is a share of: the measured one, or the data sheet's if nothing was
+// measured.
+struct ReferenceRate {
+  double per_ns = 0;
+  std::string_view source = "unknown";  // "measured" or "data sheet"
+  double data_sheet_per_ns = 0;         // 0 = unknown
+
+  // "of 1.02 TFLOP/s bf16 measured (data sheet: 2.00 TFLOP/s)"; `unit` is "FLOP/s" or "B/s", and
+  // `type` may be empty.
+  std::string str(const char* unit, std::string_view type) const;
+};
+
 struct Ceilings {
   Machine machine;
   std::string source;       // "measured", "data sheet: ...", "file: ..."
@@ -149,6 +161,9 @@ struct Ceilings {
   double memory_reads_per_ns() const {
     return levels.empty() ? bandwidth.back().read_bytes_per_ns : levels.back().read_bytes_per_ns;
   }
+  bool is_measured() const { return !measured_at.empty(); }
+  ReferenceRate mfu_reference(DType dtype) const;  // GEMMs of the type
+  ReferenceRate mbu_reference() const;             // reads of memory
   // Whether other programs used so much of the cores that the measurement is not valid.
   bool disturbed() const { return others_share > 0.1; }
 };

@@ -26,6 +26,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"a6000",
                    "NVIDIA RTX A6000",
                    {{kF32, 38.7}, {kBF16, 154.8}, {kF16, 154.8}},
+                   77.4,
                    38.7,
                    0.768,
                    48 * kGigabyte,
@@ -37,6 +38,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"a10",
                    "NVIDIA A10",
                    {{kF32, 31.2}, {kBF16, 125}, {kF16, 125}},
+                   62.5,
                    31.2,
                    0.600,
                    24 * kGigabyte,
@@ -47,6 +49,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"a100-40",
                    "NVIDIA A100 SXM 40 GB",
                    {{kF32, 19.5}, {kBF16, 312}, {kF16, 312}},
+                   156,
                    19.5,
                    1.555,
                    40 * kGigabyte,
@@ -57,6 +60,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"a100",
                    "NVIDIA A100 SXM 80 GB",
                    {{kF32, 19.5}, {kBF16, 312}, {kF16, 312}},
+                   156,
                    19.5,
                    2.039,
                    80 * kGigabyte,
@@ -68,6 +72,7 @@ std::vector<Hardware> make_table() {
       {"h100",
        "NVIDIA H100 SXM 80 GB",
        {{kF32, 67}, {kBF16, 989.5}, {kF16, 989.5}},
+       494.5,
        67,
        3.35,
        80 * kGigabyte,
@@ -79,6 +84,7 @@ std::vector<Hardware> make_table() {
       {"h200",
        "NVIDIA H200 SXM 141 GB",
        {{kF32, 67}, {kBF16, 989.5}, {kF16, 989.5}},
+       494.5,
        67,
        4.8,
        141 * kGigabyte,
@@ -90,6 +96,7 @@ std::vector<Hardware> make_table() {
       {"mi210",
        "AMD Instinct MI210",
        {{kF32, 45.3}, {kBF16, 181}, {kF16, 181}},
+       0,
        22.6,
        1.6,
        64 * kGigabyte,
@@ -100,6 +107,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"mi250",
                    "AMD Instinct MI250",
                    {{kF32, 90.5}, {kBF16, 362.1}, {kF16, 362.1}},
+                   0,
                    45.3,
                    3.2,
                    128 * kGigabyte,
@@ -111,6 +119,7 @@ std::vector<Hardware> make_table() {
   table.push_back({"mi300x",
                    "AMD Instinct MI300X",
                    {{kF32, 163.4}, {kBF16, 1307.4}, {kF16, 1307.4}},
+                   653.7,
                    163.4,
                    5.3,
                    192 * kGigabyte,
@@ -171,6 +180,7 @@ Hardware hardware_from_json(std::string_view text, std::string_view origin) {
   hardware.name = r.at("name").text();
   hardware.title = r.text_or("title", hardware.name.c_str());
   hardware.peaks = read_peaks(r.at("peaks"));
+  if (r.has("tf32_tera_flops")) hardware.tf32_tera_flops = positive(r.at("tf32_tera_flops"));
   hardware.vector_tera_flops = r.has("vector_tera_flops") ? positive(r.at("vector_tera_flops"))
                                                           : hardware.peaks[0].tera_flops;
   hardware.memory_tera_bytes = positive(r.at("memory_tera_bytes"));
@@ -183,7 +193,10 @@ Hardware hardware_from_json(std::string_view text, std::string_view origin) {
   return hardware;
 }
 
-Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed) {
+Ceilings ceilings_of(const Hardware& hardware, bool tf32, const AssumedEfficiency& assumed) {
+  if (tf32 && hardware.tf32_tera_flops <= 0)
+    throw usage_error("[dtype] expected fp32 or bf16, got tf32, which {} does not have",
+                      hardware.title);
   constexpr double kPerNs = 1000;  // 1 T/s = 1000 per ns
   // On a GPU, one transcendental on the special function units takes as long as 4 multiply-adds on
   // the vector units (16 against 64 per clock and quarter of a multiprocessor), that is, 8 FLOPs.
@@ -197,7 +210,8 @@ Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed)
   c.levels = {
       {"memory", hardware.memory_bytes, memory * assumed.memory, memory * assumed.memory, memory}};
   for (const PeakRate& peak : hardware.peaks) {
-    double rate = peak.tera_flops * kPerNs;
+    const bool is_tf32 = tf32 && peak.dtype == DType::kF32;
+    const double rate = (is_tf32 ? hardware.tf32_tera_flops : peak.tera_flops) * kPerNs;
     c.products.push_back({peak.dtype, false, rate * assumed.products, rate, 1, 0, {}});
     // Tiles enter and leave the matrix units through vector code, so assume half the rate of GEMMs.
     double tiles = rate * assumed.products / 2,

@@ -23,6 +23,7 @@ struct Hardware {
   std::string name;                    // "h100"
   std::string title;                   // "NVIDIA H100 SXM 80 GB"
   std::vector<PeakRate> peaks;         // f32 first (without TF32)
+  double tf32_tera_flops = 0;          // GEMMs with fp32 inputs rounded to TF32; 0 = no TF32
   double vector_tera_flops = 0;        // fp32 outside matrix units
   double memory_tera_bytes = 0;        // TB/s
   int64_t memory_bytes = 0;            // in the vendor's units: 80 GB = 80e9
@@ -47,6 +48,9 @@ struct AssumedEfficiency {
   double vector = 0.50;
   double launch_ns = 2500;  // a kernel in a CUDA graph
 };
-Ceilings ceilings_of(const Hardware& hardware, const AssumedEfficiency& assumed = {});
+// With `tf32`, fp32 GEMMs run in TF32; a usage Error if the hardware has none.
+Ceilings ceilings_of(const Hardware& hardware,
+                     bool tf32 = false,
+                     const AssumedEfficiency& assumed = {});
 
 }  // namespace ridge::cost

@@ -2,6 +2,8 @@
 // Comparisons between the runs of a lab.
 #include "record/lab_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace ridge::record {
@@ -40,8 +42,24 @@ DType product_dtype(const Setting& setting) {
   return parse_dtype(setting.dtype).value_or(DType::kF32);
 }
 
-double peak_flops_per_ns(const LabRecord& lab, const Setting& setting) {
-  return lab.ceilings ? lab.ceilings->peak_flops_per_ns(product_dtype(setting)) : 0;
+cost::ReferenceRate mfu_reference(const LabRecord& lab, const Setting& setting) {
+  return lab.ceilings ? lab.ceilings->mfu_reference(product_dtype(setting)) : cost::ReferenceRate();
+}
+
+cost::ReferenceRate mbu_reference(const LabRecord& lab) {
+  return lab.ceilings ? lab.ceilings->mbu_reference() : cost::ReferenceRate();
+}
+
+std::string mfu_convention(const LabRecord& lab) {
+  if (lab.runs.empty() || !lab.ceilings) return kMfuConvention;
+  const Setting& setting = lab.runs.front().setting;
+  return fmt::format("{}, {}", kMfuConvention,
+                     mfu_reference(lab, setting).str("FLOP/s", setting.dtype));
+}
+
+std::string mbu_convention(const LabRecord& lab) {
+  if (!lab.ceilings) return kMbuConvention;
+  return fmt::format("{}, {}", kMbuConvention, mbu_reference(lab).str("B/s", ""));
 }
 
 std::vector<std::vector<size_t>> ladders(const LabRecord& lab) {

@@ -54,8 +54,12 @@ struct LabRecord {
 
 // The dtype of a setting's GEMMs: bf16, i16, or f32 otherwise.
 DType product_dtype(const Setting& setting);
-// The measured peak of GEMMs in that dtype; 0 if no ceilings are known.
-double peak_flops_per_ns(const LabRecord& lab, const Setting& setting);
+// What MFU and MBU of a run are shares of; a rate of 0 if no ceilings are known.
+cost::ReferenceRate mfu_reference(const LabRecord& lab, const Setting& setting);
+cost::ReferenceRate mbu_reference(const LabRecord& lab);
+// The conventions with their reference rates, for the first run: "PaLM (...), of 1.02 TFLOP/s ...".
+std::string mfu_convention(const LabRecord& lab);
+std::string mbu_convention(const LabRecord& lab);
 
 // Indices of the runs, grouped by equal work: same task, model, batch size, length and
 // micro-batches. Groups keep the order of the runs; the first run of a group is its reference.

@@ -37,14 +37,14 @@ double RunRecord::palm_flops_per_s() const {
   return per_second(static_cast<double>(palm_flops()), step_ns());
 }
 
-double RunRecord::mfu(double peak_flops_per_ns) const {
-  return peak_flops_per_ns > 0 ? palm_flops_per_s() / (peak_flops_per_ns * 1e9) : 0;
+double RunRecord::mfu(const cost::ReferenceRate& flops) const {
+  return flops.per_ns > 0 ? palm_flops_per_s() / (flops.per_ns * 1e9) : 0;
 }
 
-double RunRecord::mbu(double read_bytes_per_ns) const {
+double RunRecord::mbu(const cost::ReferenceRate& bytes) const {
   double ns = step_ns();
-  if (!(ns > 0) || !(read_bytes_per_ns > 0)) return 0;
-  return static_cast<double>(weight_bytes + cache_bytes) / ns / read_bytes_per_ns;
+  if (!(ns > 0) || !(bytes.per_ns > 0)) return 0;
+  return static_cast<double>(weight_bytes + cache_bytes) / ns / bytes.per_ns;
 }
 
 double ModuleRecord::intensity() const {

@@ -145,10 +145,10 @@ struct RunRecord {
   // ops are left out. This cannot overflow: the overflow-checked count of all FLOPs includes these.
   int64_t palm_flops() const { return 2 * model.step().macs; }
   double palm_flops_per_s() const;
-  // Model FLOPs utilization, as a share of `peak_flops_per_ns`; 0 if either is unknown.
-  double mfu(double peak_flops_per_ns) const;
-  // Model bandwidth utilization, see kMbuConvention; 0 if either is unknown.
-  double mbu(double read_bytes_per_ns) const;
+  // Model FLOPs utilization, see kMfuConvention; 0 if the time or the rate is unknown.
+  double mfu(const cost::ReferenceRate& flops) const;
+  // Model bandwidth utilization, see kMbuConvention; 0 likewise.
+  double mbu(const cost::ReferenceRate& bytes) const;
   // The measured overhead of instrumentation as a share of a step: each instrumented step over the
   // plain step next to it in time, less 1. Mostly the machine's noise.
   Summary profiling_cost() const;
@@ -167,7 +167,7 @@ inline constexpr const char* kLaunchRateConvention =
 
 inline constexpr const char* kMbuConvention =
     "stored bytes of the weights and of the attended KV entries, each once per step, over the "
-    "measured read bandwidth of memory";
+    "read bandwidth of memory";
 
 // Max abs difference between the logits of two runs; infinite if their numbers of logits differ.
 double logits_difference(const RunRecord& a, const RunRecord& b);

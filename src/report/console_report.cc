@@ -59,7 +59,7 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
     text += ladder_table(lab, group).text(options);
     for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
   }
-  text += fmt::format("\nMFU: {}.\nThe peak is the measured one.\n", record::kMfuConvention);
+  text += fmt::format("\nMFU: {}.\n", mfu_convention(lab));
   if (lab.has_launch_rate())
     text += fmt::format("Launch rate: {}.\n", record::kLaunchRateConvention);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);

@@ -8,7 +8,7 @@ namespace ridge::report {
 namespace {
 
 Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
-  double peak = peak_flops_per_ns(lab, run.setting);
+  const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
   double parameters = static_cast<double>(run.parameters);
   double tokens = static_cast<double>(run.setting.tokens());
   double step_flops = static_cast<double>(run.palm_flops());
@@ -38,10 +38,11 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
             {"convention", record::kMfuConvention},
             {"model_flops", run.palm_flops()},
             {"model_flops_per_s", run.palm_flops_per_s()},
-            {"device_peak_flops_per_s", peak * 1e9},
+            {"device_peak_flops_per_s", peak.per_ns * 1e9},
             {"device_peak_dtype", name(product_dtype(run.setting))},
-            {"device_peak_source", lab.ceilings ? lab.ceilings->source : "unknown"}}},
-          {"hfu", peak > 0 ? executed_per_s / (peak * 1e9) : 0},
+            {"device_peak_source", peak.source},
+            {"data_sheet_flops_per_s", peak.data_sheet_per_ns * 1e9}}},
+          {"hfu", peak.per_ns > 0 ? executed_per_s / (peak.per_ns * 1e9) : 0},
           {"hfu_convention", "executed FLOPs of all kernels over the same peak"}};
 }
 

@@ -60,9 +60,9 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
   };
   add("Prefill and decode",
       fmt::format("TTFT is the time of a prefill. TPOT is the time of a decode step that attends "
-                  "to `length` KV entries. MFU: {}; the peak is the measured one. MBU: {}. "
+                  "to `length` KV entries. MFU: {}. MBU: {}. "
                   "Predictions are those of `ridge plan`.",
-                  record::kMfuConvention, record::kMbuConvention),
+                  mfu_convention(study.lab), mbu_convention(study.lab)),
       phase_table(study));
   add("Resources", "Weights and KV cache are the bytes that a run must read.",
       resource_table(study));

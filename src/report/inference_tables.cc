@@ -69,7 +69,7 @@ std::string form_time(const record::AttentionForm& form) {
 
 Table phase_table(const record::InferenceRecord& study) {
   const record::LabRecord& lab = study.lab;
-  double read_rate = lab.ceilings ? lab.ceilings->memory_reads_per_ns() : 0;
+  const cost::ReferenceRate reads = mbu_reference(lab);
   return run_table(lab,
                    {{"TTFT / TPOT"},
                     {"95% interval"},
@@ -85,8 +85,8 @@ Table phase_table(const record::InferenceRecord& study) {
                          prediction_cell(run.predicted_ns, run.wall().median),
                          &first == &run ? "" : fmt::format("{:.2f}x", record::speed_up(lab, run)),
                          format_count(run.tokens_per_s()),
-                         percent(run.mfu(peak_flops_per_ns(lab, run.setting))),
-                         percent(run.mbu(read_rate))};
+                         percent(run.mfu(mfu_reference(lab, run.setting))),
+                         percent(run.mbu(reads))};
                    });
 }
 

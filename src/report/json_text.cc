@@ -34,6 +34,13 @@ Json to_json(const Work& work) {
   return {{"flops", work.flops}, {"macs", work.macs}, {"transcendentals", work.transcendentals}};
 }
 
+Json to_json(const cost::ReferenceRate& rate) {
+  return {{"per_s", rate.per_ns * 1e9},
+          {"source", rate.source},
+          {"data_sheet_per_s",
+           rate.data_sheet_per_ns > 0 ? Json(rate.data_sheet_per_ns * 1e9) : Json()}};
+}
+
 Json to_json(const record::OperationRow& row) {
   return {{"key", row.key},
           {"nodes", row.nodes},

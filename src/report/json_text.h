@@ -20,6 +20,8 @@ std::string json_text(const Json& json);
 Json to_json(const record::Setting& setting);
 Json to_json(const Summary& summary);  // {median_ns, low_ns, high_ns, samples, coverage}
 Json to_json(const Work& work);
+// {per_s, source, data_sheet_per_s}; the last is null if unknown
+Json to_json(const cost::ReferenceRate& rate);
 Json to_json(const record::OperationRow& row);
 Json memory_classes_json(const int64_t (&bytes)[plan::kMemoryClasses]);  // {parameters: ..., ...}
 

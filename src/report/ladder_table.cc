@@ -26,8 +26,8 @@ std::string prediction(const record::RunRecord& run) {
 }
 
 std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
-  double peak = peak_flops_per_ns(lab, run.setting);
-  return peak > 0 ? share(run.mfu(peak)) : "-";
+  const cost::ReferenceRate peak = mfu_reference(lab, run.setting);
+  return peak.per_ns > 0 ? share(run.mfu(peak)) : "-";
 }
 
 // Exclusive time of the kernels that compute, or of those that only move data.

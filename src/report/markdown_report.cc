@@ -39,7 +39,7 @@ std::string ladder_section(const record::LabRecord& lab) {
       "\nMFU convention: {}.\nIntervals contain the true median with 95% probability (order "
       "statistics), or with the probability in brackets if there are too few samples. Forward, "
       "backward and optimizer are sums of kernel times.\n",
-      plain(record::kMfuConvention));
+      plain(mfu_convention(lab)));
   if (lab.has_launch_rate())
     text += fmt::format("Launch rate: {}.\n", plain(record::kLaunchRateConvention));
   if (groups.size() > 1) text += "\n## The sweep\n\n" + table_text(sweep_table(lab));

@@ -80,8 +80,10 @@ Json module_json(const record::ModuleRecord& m) {
 
 // Adds the fields that only inference has.
 void add_inference(const record::LabRecord& lab, const record::RunRecord& run, Json& json) {
-  json["mbu"] = lab.ceilings ? run.mbu(lab.ceilings->memory_reads_per_ns()) : 0;
+  const cost::ReferenceRate reads = mbu_reference(lab);
+  json["mbu"] = run.mbu(reads);
   json["mbu_convention"] = record::kMbuConvention;
+  json["mbu_peak"] = to_json(reads);
   json["weight_bytes"] = run.weight_bytes;
   json["cache_bytes"] = run.cache_bytes;
   json["logits_difference"] = logits_difference(reference_run(lab, run), run);
@@ -106,8 +108,9 @@ Json run_json(const record::LabRecord& lab, const record::RunRecord& run) {
                {"planned_bytes", run.planned_bytes},
                {"compulsory_bytes", run.compulsory_bytes},
                {"model_flops_per_s", run.palm_flops_per_s()},
-               {"mfu", run.mfu(peak_flops_per_ns(lab, run.setting))},
+               {"mfu", run.mfu(mfu_reference(lab, run.setting))},
                {"mfu_convention", record::kMfuConvention},
+               {"mfu_peak", to_json(mfu_reference(lab, run.setting))},
                {"memory", memory(run.memory)},
                {"profiling_cost",
                 {{"counted", run.clock_cost()},
