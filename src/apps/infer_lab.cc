@@ -61,6 +61,7 @@ class InferLab {
     measure_gains();
     measure_latencies();
     measure_attention();
+    for (const record::RunRecord& run : study_.lab.runs) record::add_doubts(run, study_.lab);
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));

@@ -21,7 +21,8 @@ namespace ridge::apps {
 namespace {
 
 constexpr size_t kAdvice = 3;
-constexpr int64_t kRoundSteps = 4;  // two plain and two instrumented steps
+constexpr int64_t kRoundSteps = 4;       // two plain and two instrumented steps
+constexpr int64_t kLeastTrialSteps = 6;  // with fewer, an interval covers less than 95%
 
 struct LabOptions {
   ModelOptions model;
@@ -53,7 +54,7 @@ class Lab {
         o_.machine, passes::Selection(levels_.back(), switches_).has("tf32"), terminal_);
     climb();
     choose_detailed();
-    for (const record::RunRecord& run : record_.runs) warn_of_doubts(run);
+    for (const record::RunRecord& run : record_.runs) record::add_doubts(run, record_);
     const size_t shown = record_.warnings.size();  // the heading shows these
     say(report::heading_text(record_, terminal_) + report::ladder_text(record_, terminal_));
     for (size_t index : record_.detailed)
@@ -140,44 +141,37 @@ class Lab {
       for (int64_t batch : batches_) climb(batch, length, progress);
   }
 
-  // Interleaves the levels if possible, so that a disturbance of the machine affects all of them.
-  // An instrument serves only one program at a time.
   void climb(int64_t batch, int64_t length, Progress& progress) {
+    std::vector<measure::TrainingExperiment> experiments;
+    for (const std::string& level : levels_)
+      experiments.push_back(experiment(level, batch, length));
+    for (record::RunRecord& run : measure(experiments, fit_together_, progress))
+      record_.runs.push_back(std::move(run));
+  }
+
+  // Interleaves the experiments if they `fit` into memory together, so that a disturbance of the
+  // machine affects all of them. An instrument serves only one program at a time.
+  std::vector<record::RunRecord> measure(std::vector<measure::TrainingExperiment> experiments,
+                                         bool fit,
+                                         Progress& progress) {
+    std::vector<record::RunRecord> records;
     std::vector<Rung> rungs;
     auto finish = [&] {
-      for (const Rung& rung : rungs) record_.runs.push_back(rung.running->record());
+      for (const Rung& rung : rungs) records.push_back(rung.running->record());
       rungs.clear();
     };
-    for (const std::string& level : levels_) {
-      measure::TrainingExperiment e = experiment(level, batch, length);
+    for (measure::TrainingExperiment& e : experiments) {
       if (!rungs.empty()) e.foreign_bytes = rungs.front().running->record().memory.foreign_bytes;
       rungs.push_back(start(e, progress));
-      bool interleaves = fit_together_ && rungs.back().backend->instrument() == nullptr;
-      rungs.back().running->run_round(interleaves ? kRoundSteps : steps_);
+      const bool interleaves =
+          fit && !(e.instrument && rungs.back().backend->instrument() != nullptr);
+      rungs.back().running->run_round(interleaves ? kRoundSteps : e.steps);
       if (!interleaves) finish();
     }
     while (!rungs.empty() && !rungs.back().running->is_done())
       for (Rung& rung : rungs) rung.running->run_round(kRoundSteps);
     finish();
-  }
-
-  // Warns about times that support only weak conclusions.
-  void warn_of_doubts(const record::RunRecord& run) {
-    constexpr double kNoisySpread = 0.10;
-    const std::string name = run.setting.str();
-    if (run.wall().spread() > kNoisySpread)
-      record_.warnings.push_back(fmt::format(
-          "the step times of {} vary by +-{:.0f}%; is another program using the machine?", name,
-          100 * run.wall().spread()));
-    double mfu = run.mfu(record::mfu_reference(record_, run.setting));
-    if (mfu > 1)
-      record_.warnings.push_back(fmt::format(
-          "{} reached {:.0f}% of the measured peak, so that peak is too low; measure it "
-          "again with ridge machine --remeasure",
-          name, 100 * mfu));
-    if (run.step.busy_ns() > run.step.wall_ns)
-      record_.warnings.push_back(
-          fmt::format("the kernels of {} took longer than its wall time", name));
+    return records;
   }
 
   // The profiled levels of the first batch size and length.
@@ -202,13 +196,22 @@ class Lab {
     for (const bench::Advice& each : advice) record_.advice.push_back(each.record());
     say(report::advice_text(record_, terminal_));
     if (advice.empty()) return;
-    Progress trial("first advice", o_.warmup + steps_, "steps", terminal_);
-    Rung changed = start(advice[0].changed, trial);
-    changed.running->run_round(steps_);
-    record_.trial =
-        record::TrialRecord{record_.advice[0], record_.runs[index], changed.running->record()};
-    trial.hide();
+    try_first(present, advice[0].changed, *backend);
     say(report::trial_text(record_, terminal_));
+  }
+
+  // Runs the step before and after the change, interleaved, without instruments.
+  void try_first(measure::TrainingExperiment before,
+                 measure::TrainingExperiment after,
+                 const backends::Backend& backend) {
+    before.instrument = after.instrument = false;
+    before.steps = after.steps = std::max(steps_, kLeastTrialSteps);
+    const int64_t together = expect_fits(before, backend) + expect_fits(after, backend);
+    Progress progress("first advice", 2 * (o_.warmup + before.steps), "steps", terminal_);
+    std::vector<record::RunRecord> runs =
+        measure({before, after}, together <= backend.available_bytes() / 2, progress);
+    record_.trial = record::TrialRecord{record_.advice[0], runs[0], runs[1]};
+    progress.hide();
   }
 
   const LabOptions& o_;

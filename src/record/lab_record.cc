@@ -62,6 +62,30 @@ std::string mbu_convention(const LabRecord& lab) {
   return fmt::format("{}, {}", kMbuConvention, mbu_reference(lab).str("B/s", ""));
 }
 
+void add_doubts(const RunRecord& run, LabRecord& lab) {
+  constexpr double kNoisySpread = 0.10, kOtherSpeed = 1.5;
+  const std::string name = run.setting.str();
+  std::vector<std::string>& found = lab.warnings;
+  if (run.wall().spread() > kNoisySpread)
+    found.push_back(
+        fmt::format("the step times of {} vary by +-{:.0f}%; is another program using the machine?",
+                    name, 100 * run.wall().spread()));
+  const double mfu = run.mfu(mfu_reference(lab, run.setting));
+  if (mfu > 1)
+    found.push_back(fmt::format(
+        "{} reached {:.0f}% of the measured peak, so that peak is too low; measure it again with "
+        "ridge machine --remeasure",
+        name, 100 * mfu));
+  if (run.step.busy_ns() > run.step.wall_ns)
+    found.push_back(fmt::format("the kernels of {} took longer than its wall time", name));
+  const double ratio = run.wall().median > 0 ? run.step.wall_ns / run.wall().median : 0;
+  if (run.step.wall_ns > 0 && (ratio > kOtherSpeed || ratio < 1 / kOtherSpeed))
+    found.push_back(fmt::format(
+        "the instrumented steps of {} took {:.1f} times as long as the plain ones, so its "
+        "operation tables do not describe the plain steps; is another program using the machine?",
+        name, ratio));
+}
+
 std::vector<std::vector<size_t>> ladders(const LabRecord& lab) {
   std::vector<std::vector<size_t>> groups;
   for (size_t i = 0; i < lab.runs.size(); ++i) {

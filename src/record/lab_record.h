@@ -61,6 +61,10 @@ cost::ReferenceRate mbu_reference(const LabRecord& lab);
 std::string mfu_convention(const LabRecord& lab);
 std::string mbu_convention(const LabRecord& lab);
 
+// Adds a warning for each reason to doubt the times of a run: they vary, contradict each other, or
+// exceed a ceiling.
+void add_doubts(const RunRecord& run, LabRecord& lab);
+
 // Indices of the runs, grouped by equal work: same task, model, batch size, length and
 // micro-batches. Groups keep the order of the runs; the first run of a group is its reference.
 std::vector<std::vector<size_t>> ladders(const LabRecord& lab);
