@@ -3,8 +3,10 @@
 #include "serve/session.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
+#include "base/finite.h"
 #include "models/inference_names.h"
 
 namespace ridge::serve {
@@ -241,12 +243,23 @@ void Session::rewind(int64_t slot, int64_t length) {
   held = length;
 }
 
+void Session::expect_finite(std::string_view what, std::span<const float> values) const {
+  if (all_finite(values)) return;
+  const std::string tensor = file_.first_not_finite();
+  throw runtime_error(
+      "[model] expected finite {}, got {}; {}", what,
+      std::ranges::any_of(values, [](float x) { return std::isnan(x); }) ? "nan" : "infinity",
+      tensor.empty() ? "all weights are finite"
+                     : "the first tensor that is not finite is " + tensor);
+}
+
 std::vector<float> Session::logits(int64_t slot) const {
   RIDGE_CHECK(last_ != nullptr && next_positions_[static_cast<size_t>(slot)] >= 0,
               "slot {} was not in the last run", slot);
   std::vector<float> all = last_->output();
   std::ptrdiff_t vocabulary = config().vocabulary;
   auto begin = all.begin() + slot * vocabulary;
+  expect_finite("logits", {begin, begin + vocabulary});
   return {begin, begin + vocabulary};
 }
 
@@ -279,7 +292,9 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     last_->write(models::kSlots, token_slots_);
     last_->write(models::kLabels, labels);
     run(*last_);
-    sum.nll += static_cast<double>(last_->output()[0]) * static_cast<double>(ids_.size());
+    const std::vector<float> mean = last_->output();
+    expect_finite("log-likelihoods", mean);
+    sum.nll += static_cast<double>(mean[0]) * static_cast<double>(ids_.size());
     sum.tokens += static_cast<int64_t>(ids_.size());
   }
   std::fill(next_positions_.begin(), next_positions_.end(), -1);

@@ -72,7 +72,8 @@ class Session {
     return options_.capacity - lengths_[static_cast<size_t>(slot)];
   }
   // The logits [V] from which the slot's last token was sampled. The slot must have been in the
-  // last run.
+  // last run. Throws a run-time Error if one is not finite. The Error names the first tensor of the
+  // file that is not finite.
   std::vector<float> logits(int64_t slot) const;
 
   // Positions that a slot can keep if a new sequence agrees with its last one in the first `length`
@@ -85,7 +86,7 @@ class Session {
   void rewind(int64_t slot, int64_t length);
 
   // The likelihood of ids[1..], each given the ids before it. Uses slot 0. Takes 2 to `capacity`
-  // ids.
+  // ids. Throws as `logits` does.
   Likelihood score(std::span<const int32_t> ids);
 
   // From now on, runs are profiled node by node and appended to `runs`; null turns profiling off.
@@ -97,6 +98,7 @@ class Session {
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  void expect_finite(std::string_view what, std::span<const float> values) const;
   void check_ids(std::span<const int32_t> ids) const;
   void begin_slot(const Prompt& prompt);
   void write_tables();
