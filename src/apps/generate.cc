@@ -245,6 +245,8 @@ void register_generate(Command program, const AppContext&) {
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --seed 1\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat      a conversation\n"
+      "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins "
+      "with -\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
     o->has_prompt = app.given("PROMPT");

@@ -2,6 +2,7 @@
 // ridge train: trains a preset or a configuration and prints one line per step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -80,6 +81,9 @@ class Training {
     experiment_.instrument = instruments();
     experiment_.waits = false;
     expect_fits(experiment_, *backend);
+    // The saved model can read what it was trained on, also if that is longer than the preset's.
+    int64_t& context = experiment_.config.context;
+    context = std::max(context, experiment_.step.sequence);
     if (instruments()) {
       record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
       record_.detailed = {0};
