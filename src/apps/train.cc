@@ -177,12 +177,15 @@ class Training {
     const record::RunRecord& run = record_.runs[0];
     Summary wall = run.wall();
     fmt::print("mean loss {:.4f}\n", run.mean_loss());
-    fmt::print(
-        "{}: {} parameters, step {} (median of {}; {:.0f}% interval {} - {}), {} samples/s, {} "
-        "tokens/s\n",
-        terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
-        wall.count, 100 * std::min(wall.coverage, 0.95), format_ns(wall.low), format_ns(wall.high),
-        format_count(run.samples_per_s()), format_count(run.tokens_per_s()));
+    const std::string spread = wall.count < 2
+                                   ? "one step"
+                                   : fmt::format("median of {}; {:.0f}% interval {} - {}",
+                                                 wall.count, 100 * std::min(wall.coverage, 0.95),
+                                                 format_ns(wall.low), format_ns(wall.high));
+    fmt::print("{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n",
+               terminal_safe(run.setting.str()), format_integer(run.parameters),
+               format_ns(wall.median), spread, format_count(run.samples_per_s()),
+               format_count(run.tokens_per_s()));
     fmt::print(
         "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}\n",
         format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
