@@ -20,9 +20,8 @@ constexpr int64_t kGigabyte = 1000000000;  // capacities on data sheets are deci
 constexpr int64_t kMegabyte = 1000000;
 constexpr double kMostTera = 1e6;
 
-std::vector<Hardware> make_table() {
+void add_nvidia(std::vector<Hardware>& table) {
   using enum DType;
-  std::vector<Hardware> table;
   table.push_back({"a6000",
                    "NVIDIA RTX A6000",
                    {{kF32, 38.7}, {kBF16, 154.8}, {kF16, 154.8}},
@@ -92,6 +91,10 @@ std::vector<Hardware> make_table() {
        900,
        "NVLink 4",
        "NVIDIA H200 data sheet (2024): half of the 1,979 TFLOP/s printed with sparsity"});
+}
+
+void add_amd(std::vector<Hardware>& table) {
+  using enum DType;
   table.push_back(
       {"mi210",
        "AMD Instinct MI210",
@@ -127,7 +130,6 @@ std::vector<Hardware> make_table() {
                    896,
                    "Infinity Fabric, 7 links",
                    "AMD Instinct MI300X data sheet (2023)"});
-  return table;
 }
 
 double positive(const JsonField& field) {
@@ -153,7 +155,12 @@ std::vector<PeakRate> read_peaks(const JsonField& field) {
 }  // namespace
 
 std::span<const Hardware> hardware_table() {
-  static const std::vector<Hardware> table = make_table();
+  static const std::vector<Hardware> table = [] {
+    std::vector<Hardware> all;
+    add_nvidia(all);
+    add_amd(all);
+    return all;
+  }();
   return table;
 }
 

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
+#include "cost/ceilings.h"
+#include "cost/hardware.h"
 
 namespace ridge::apps {
 namespace {
@@ -39,6 +41,80 @@ TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
   for (const char* said :
        {"TTFT", "TPOT", "MBU", "kv_cache", "largest batch at length", "longest context"})
     EXPECT_NE(output.out.find(said), std::string::npos) << said;
+}
+
+json training_plan(const Output& output) {
+  EXPECT_EQ(output.code, 0) << output.err;
+  return json::parse(output.out);
+}
+
+// MFU and MBU are shares of one named rate, the vendor's for a data sheet, and never exceed it.
+TEST_F(PlanAppTest, NamesThePeakOfEachShare) {
+  for (const char* hardware : {"a6000", "h100", "mi300x"})
+    for (const char* preset : {"tiny", "large"})
+      for (const char* dtype : {"fp32", "tf32", "bf16"}) {
+        json got = training_plan(run({"plan", "--preset", preset, "--hardware", hardware, "--dtype",
+                                      dtype, "--batch-size", "1", "--json"}));
+        EXPECT_LE(got["predicted_mfu"], 1) << hardware << preset << dtype;
+        EXPECT_EQ(got["mfu_peak"]["source"], "data sheet");
+        const double mfu = got["model_macs"].get<double>() * 2e9 /
+                           got["predicted_step_ns"].get<double>() /
+                           got["mfu_peak"]["per_s"].get<double>();
+        EXPECT_NEAR(got["predicted_mfu"].get<double>(), mfu, 1e-9);
+      }
+  json infer = training_plan(
+      run({"plan", "--inference", "--preset", "small", "--hardware", "a10", "--json"}));
+  EXPECT_EQ(infer["mbu_peak"]["per_s"], 600e9);
+  EXPECT_EQ(infer["plans"][0]["prefill"]["mfu_peak"]["per_s"], 125e12);
+}
+
+TEST_F(PlanAppTest, PlansTf32AtItsRateOrRefusesIt) {
+  json tf32 =
+      training_plan(run({"plan", "--preset", "small", "--hardware", "h100", "--tf32", "--json"}));
+  EXPECT_EQ(tf32["mfu_peak"]["per_s"], 494.5e12);
+  EXPECT_EQ(tf32["dtype"], "tf32");
+  expect_refused({"plan", "--hardware", "mi210", "--tf32"}, 2, "which AMD Instinct MI210 does not");
+  expect_refused({"train", "--preset", "tiny", "--device", "cpu", "--tf32"}, 2, "needs a GPU");
+}
+
+TEST_F(PlanAppTest, PlansWhatMachinePrints) {
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h100"));
+  ceilings.machine.isa = "sm_90";
+  ceilings.measured_at = "2026-01-02T03:04:05Z";
+  ceilings.products[1].peak_flops_per_ns = 700'000;
+  files::write_plain(folder_ / "gpu.json", cost::to_json(ceilings));
+  json got = training_plan(
+      run({"plan", "--preset", "small", "--hardware", "gpu.json", "--dtype", "bf16", "--json"}));
+  EXPECT_EQ(got["mfu_peak"]["source"], "measured");
+  EXPECT_EQ(got["mfu_peak"]["per_s"], 700e12);
+  EXPECT_EQ(got["mfu_peak"]["data_sheet_per_s"], 989.5e12);
+  expect_refused({"plan", "--hardware", "gpu.json", "--tf32"}, 2, "with TF32");
+  expect_refused({"plan", "--hardware", "gpu.json", "--threads", "2"}, 2, "without --device");
+}
+
+TEST_F(PlanAppTest, SaysFirstThatAStepDoesNotFit) {
+  const std::vector<std::string> command = {
+      "plan", "--preset", "large", "--hardware", "a10", "--batch-size", "512", "--dtype", "bf16"};
+  Output output = run(command);
+  EXPECT_LT(output.out.find("DOES NOT FIT"), output.out.find("per step"));
+  EXPECT_EQ(output.out.find("days as predicted"), std::string::npos);
+  std::vector<std::string> as_json = command;
+  as_json.emplace_back("--json");
+  json got = training_plan(run(as_json));
+  EXPECT_EQ(got["fits"], false);
+  EXPECT_TRUE(got["predicted_days"].is_null());
+}
+
+// The plan of clipping and accumulation is the memory that training then owns.
+TEST_F(PlanAppTest, CountsClippingAndAccumulation) {
+  const std::vector<std::string> common = {
+      "--preset", "tiny", "--device", "cpu", "--clip", "1", "--micro-batches", "2", "--json"};
+  std::vector<std::string> plan = {"plan"}, train = {"train", "--steps", "1", "--warmup", "0"};
+  plan.insert(plan.end(), common.begin(), common.end());
+  train.insert(train.end(), common.begin(), common.end());
+  json planned = training_plan(run(plan)), trained = training_plan(run(train));
+  EXPECT_EQ(planned["memory"]["owned_bytes"], trained["runs"][0]["memory"]["allocated_bytes"]);
+  EXPECT_EQ(planned["micro_batches"], 2);
 }
 
 TEST_F(PlanAppTest, RefusesWhatCannotBe) {

@@ -37,6 +37,16 @@ TEST(Ceilings, AreReadAsWritten) {
   EXPECT_EQ(read.products[0].stream_call_ns, 7500);
 }
 
+TEST(Ceilings, UtilizationIsAShareOfTheMeasuredRate) {
+  Ceilings c = measured();
+  c.products[0].peak_flops_per_ns = 100;
+  c.products[0].theoretical_flops_per_ns = 125;
+  const ReferenceRate flops = c.mfu_reference(DType::kF32);
+  EXPECT_EQ(flops.per_ns, 100);
+  EXPECT_EQ(flops.str("FLOP/s", "fp32"), "of 100 GFLOP/s fp32, measured (data sheet: 125 GFLOP/s)");
+  EXPECT_EQ(c.mbu_reference().source, "measured");
+}
+
 TEST(Ceilings, MissingFieldsAreNamed) {
   const auto json = nlohmann::json::parse(to_json(measured()));
   for (const auto& [key, value] : json.items()) {

@@ -41,6 +41,25 @@ TEST(HardwareFile, IsReadWithItsFallbacks) {
   EXPECT_EQ(hardware.source, "file mine.json");
 }
 
+TEST(Hardware, PlansTf32AtItsOwnRateOrRefusesIt) {
+  for (const Hardware& each : hardware_table()) {
+    if (each.tf32_tera_flops == 0) {
+      EXPECT_THROW(ceilings_of(each, true), Error) << each.name;
+      continue;
+    }
+    const ProductRates rates = ceilings_of(each, true).product(DType::kF32);
+    EXPECT_EQ(rates.theoretical_flops_per_ns, 1000 * each.tf32_tera_flops) << each.name;
+    EXPECT_GT(rates.peak_flops_per_ns, ceilings_of(each).product(DType::kF32).peak_flops_per_ns);
+  }
+}
+
+TEST(Hardware, UtilizationIsAShareOfTheDataSheet) {
+  const Ceilings c = ceilings_of(*find_hardware("a10"));
+  EXPECT_EQ(c.mfu_reference(DType::kBF16).per_ns, 125'000);
+  EXPECT_EQ(c.mfu_reference(DType::kBF16).source, "data sheet");
+  EXPECT_EQ(c.mbu_reference().per_ns, 600);
+}
+
 TEST(HardwareFile, FaultsNameTheField) {
   auto with = [](const char* key, json value) {
     json description = plain();
