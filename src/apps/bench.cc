@@ -36,6 +36,7 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
                {"bytes"},
                {"rate"},
                {"bandwidth"},
+               {"predicted"},
                {"bound", Align::kLeft},
                {"share of limit"}});
   for (const bench::OpTrial& t : trials) {
@@ -51,9 +52,22 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
                    ? "-"
                    : format_rate(static_cast<double>(t.cost.work.flops) / ns * 1e9, "FLOP/s"),
                format_rate(static_cast<double>(t.cost.bytes()) / ns * 1e9, "B/s"),
-               std::string(name(t.bound)), fmt::format("{:.0f}%", 100 * t.limit_share())});
+               format_ns(t.predicted_ns), std::string(t.bound_by()),
+               t.limit_share() ? fmt::format("{:.0f}%", 100 * *t.limit_share()) : "faster"});
   }
   return table.text(options);
+}
+
+// Why an op can be faster than its prediction.
+std::string faster_note(const cost::Ceilings& ceilings) {
+  if (ceilings.disturbed())
+    return fmt::format(
+        "faster: than predicted, because other programs used {:.0f}% of the cores while the "
+        "ceilings were\nmeasured, so they are too low; ridge machine --remeasure measures them "
+        "again.\n",
+        100 * ceilings.others_share);
+  return "faster: than predicted, because a prediction is no exact limit: it adds the mean time of "
+         "a call,\nand it interpolates between the sizes for which rates were measured.\n";
 }
 
 void print_json(const BenchOptions& o,
@@ -65,19 +79,21 @@ void print_json(const BenchOptions& o,
                        {"threads", ceilings.machine.threads},
                        {"cases", report::Json::array()}};
   for (const bench::OpTrial& t : trials)
-    json["cases"].push_back({{"name", t.name},
-                             {"inputs", t.types},
-                             {"refused", t.refused},
-                             {"median_ns", t.time.median},
-                             {"low_ns", t.time.low},
-                             {"high_ns", t.time.high},
-                             {"samples", t.time.count},
-                             {"flops", t.cost.work.flops},
-                             {"macs", t.cost.work.macs},
-                             {"bytes", t.cost.bytes()},
-                             {"predicted_ns", t.predicted_ns},
-                             {"bound", name(t.bound)},
-                             {"share_of_limit", t.limit_share()}});
+    json["cases"].push_back(
+        {{"name", t.name},
+         {"inputs", t.types},
+         {"refused", t.refused},
+         {"median_ns", t.time.median},
+         {"low_ns", t.time.low},
+         {"high_ns", t.time.high},
+         {"samples", t.time.count},
+         {"flops", t.cost.work.flops},
+         {"macs", t.cost.work.macs},
+         {"bytes", t.cost.bytes()},
+         {"predicted_ns", t.predicted_ns},
+         {"bound", name(t.bound)},
+         {"level", t.level},
+         {"share_of_limit", t.limit_share() ? report::Json(*t.limit_share()) : nullptr}});
   fmt::print("{}", report::json_text(json));
 }
 
@@ -110,15 +126,14 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
              op.formula.empty() ? op.name : op.name + ": " + op.formula,
              terminal_safe(ceilings.machine.device), ceilings.machine.threads,
              ceilings.machine.threads == 1 ? "" : "s", o.level.dtype, table_text(trials, terminal));
-  bool is_over = std::any_of(trials.begin(), trials.end(),
-                             [](const bench::OpTrial& t) { return t.limit_share() > 1; });
-  if (is_over)
-    fmt::print(
-        "\nwarning: over 100% means faster than predicted; predictions and ceilings have errors "
-        "too.\n");
   fmt::print(
       "\nThe limit is the time that the measured ceilings predict for these counts. Each run uses "
-      "the\nsame operands, so small ones stay in a cache.\n");
+      "the\nsame operands, so small ones stay in a cache, and the limit is the rate of the cache "
+      "that is the\nbound.\n");
+  const bool is_any_faster = std::any_of(trials.begin(), trials.end(), [](const auto& t) {
+    return t.refused.empty() && !t.limit_share();
+  });
+  if (is_any_faster) fmt::print("{}", faster_note(ceilings));
 }
 
 }  // namespace

@@ -255,8 +255,10 @@ class ModelBench {
           {terminal_safe(text("model")), format_bytes(about["size_bytes"].get<int64_t>()),
            format_count(about["parameters"].get<double>()), text("device") + " " + text("isa"),
            std::to_string(about["threads"].get<int>()), t.name, fmt::format("{:.2f}", s.median),
-           fmt::format("{:.2f} - {:.2f}{}", s.low, s.high,
-                       s.coverage < 0.95 ? fmt::format(" ({:.0f}%)", 100 * s.coverage) : "")});
+           s.count < 2 ? "-"
+                       : fmt::format("{:.2f} - {:.2f}{}", s.low, s.high,
+                                     s.coverage < 0.95 ? fmt::format(" ({:.0f}%)", 100 * s.coverage)
+                                                       : "")});
     }
     fmt::print("{}", table.markdown());
     fmt::print(

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "record/summary_file.h"
 #include "report/json_text.h"
+#include "report/tables.h"
 
 namespace ridge::apps {
 namespace {
@@ -83,11 +84,6 @@ std::vector<RunChange> match(const record::SummaryFile& a, const record::Summary
   return matched;
 }
 
-std::string time(const Summary& s) { return s.count == 0 ? "-" : format_ns(s.median); }
-std::string interval(const Summary& s) {
-  return s.count == 0 ? "-" : fmt::format("{} - {}", format_ns(s.low), format_ns(s.high));
-}
-
 std::string painted(const Change& change, const TerminalOptions& options) {
   std::string verdict = change.verdict();
   if (verdict.starts_with("faster")) return paint(verdict, Colour::kGreen, options);
@@ -104,8 +100,9 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
                {"B / A"},
                {"", Align::kLeft}});
   auto add = [&](const Change& change) {
-    table.add({terminal_safe(change.key), time(change.before), interval(change.before),
-               time(change.after), interval(change.after),
+    table.add({terminal_safe(change.key), report::time_cell(change.before),
+               report::interval_cell(change.before), report::time_cell(change.after),
+               report::interval_cell(change.after),
                change.is_one_sided() ? "-" : fmt::format("{:.3f}", change.ratio()),
                painted(change, options)});
   };

@@ -22,6 +22,7 @@
 #include "ops/registry.h"
 #include "record/summary_file.h"
 #include "report/json_text.h"
+#include "report/tables.h"
 
 namespace ridge::apps {
 namespace {
@@ -254,10 +255,10 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
                {"losses agree", Align::kLeft}});
   for (const record::SummaryRun& run : summary.runs)
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
-               fmt::format("{} - {}", format_ns(run.step.low), format_ns(run.step.high)),
-               format_ns(run.predicted_ns), fmt::format("{:.2f}x", run.speed_up),
-               format_integer(run.kernel_calls), format_count(run.tokens_per_s),
-               fmt::format("{:.1f}%", 100 * run.mfu), format_bytes(run.measured_peak_bytes),
+               report::interval_cell(run.step), format_ns(run.predicted_ns),
+               fmt::format("{:.2f}x", run.speed_up), format_integer(run.kernel_calls),
+               format_count(run.tokens_per_s), fmt::format("{:.1f}%", 100 * run.mfu),
+               format_bytes(run.measured_peak_bytes),
                run.mean_loss ? fmt::format("{:.4f}", *run.mean_loss) : "-",
                !run.mean_loss     ? "-"
                : run.losses_agree ? "yes"

@@ -3,13 +3,17 @@
 #include <fmt/format.h>
 
 #include <fmt/chrono.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/inference_options.h"
+#include "apps/interrupt.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
 #include "base/clock.h"
@@ -17,13 +21,14 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "models/tokenizer_file.h"
-#include "serve/generator.h"
-#include "text/chat_template.h"
+#include "serve/conversation.h"
+#include "serve/stop_text.h"
 
 namespace ridge::apps {
 namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 30;
+constexpr int64_t kChatPositions = 8192;  // a chat's context; the full one may take gigabytes
 
 struct Options {
   InferenceOptions inference;
@@ -36,39 +41,26 @@ struct Options {
   bool no_cache = false;
 };
 
-// The conversation in the model's chat format; special tokens are part of the text.
-std::vector<int32_t> encode_chat(const Options& o,
-                                 const std::string& prompt,
-                                 const std::string& jinja,
-                                 const text::Tokenizer& tokenizer) {
+serve::ChatFormat chat_format(const Options& o, const std::string& jinja) {
   if (jinja.empty() && o.chat_template.empty())
     throw usage_error(
         "[chat] the model file has no chat template; choose one with --chat-template: {}",
         fmt::join(text::ChatTemplate::names(), ", "));
-  text::ChatTemplate chat = o.chat_template.empty() ? text::ChatTemplate::recognise(jinja)
-                                                    : text::ChatTemplate::named(o.chat_template);
-  const text::TokenizerSpec& spec = tokenizer.spec();
-  auto written = [&](int32_t id) {
-    return id == text::kNoToken ? std::string() : spec.tokens[static_cast<size_t>(id)];
-  };
-  std::vector<text::ChatMessage> messages;
-  if (!o.system.empty()) messages.push_back({"system", o.system});
-  messages.push_back({"user", prompt});
-  text::ChatOptions options{.bos = written(spec.bos), .eos = written(spec.eos)};
-  if (chat.uses_date())
-    options.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
-  std::string rendered = chat.render(messages, options);
-  return tokenizer.encode(rendered,
-                          {.parse_special = true, .add_bos = !chat.writes_bos() && spec.add_bos});
+  serve::ChatFormat format{o.chat_template.empty() ? text::ChatTemplate::recognise(jinja)
+                                                   : text::ChatTemplate::named(o.chat_template),
+                           ""};
+  if (format.chat.uses_date())
+    format.date = fmt::format("{:%d %b %Y}", fmt::localtime(std::time(nullptr)));
+  return format;
 }
 
-std::vector<int32_t> encode(const Options& o,
-                            const text::Tokenizer& tokenizer,
-                            const std::string& jinja) {
+// The prompt: the argument, or all of stdin.
+std::string prompt_text(const Options& o) {
+  if (!o.has_prompt && ::isatty(STDIN_FILENO) != 0)
+    fmt::print(stderr, "Type the prompt; Ctrl-D on an empty line ends it.\n");
   std::string prompt = o.has_prompt ? o.prompt : read_text("-");
   if (prompt.empty()) throw usage_error("[prompt] expected a text, got none");
-  if (o.chat) return encode_chat(o, prompt, jinja, tokenizer);
-  return tokenizer.encode(prompt, {.add_bos = tokenizer.spec().add_bos});
+  return prompt;
 }
 
 void show(std::string_view text) {
@@ -96,13 +88,72 @@ nlohmann::ordered_json timings(const serve::Generation& made,
           {"decode_tokens_per_s", per_second(later, made.decode_ns)}};
 }
 
-void print_json(const std::vector<int32_t>& prompt, const serve::Generation& made, double load_ns) {
-  nlohmann::ordered_json json{{"prompt_ids", prompt},
+void print_json(const serve::Turn& turn, double load_ns) {
+  const serve::Generation& made = turn.answer;
+  nlohmann::ordered_json json{{"prompt_ids", turn.prompt},
                               {"ids", made.ids},
                               {"text", made.text},
                               {"finish_reason", made.finish_reason},
-                              {"timings", timings(made, prompt.size(), load_ns)}};
+                              {"timings", timings(made, turn.prompt.size(), load_ns)}};
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void print_summary(const serve::Turn& turn) {
+  const serve::Generation& made = turn.answer;
+  std::string line = fmt::format("{} prompt tokens", turn.prompt.size());
+  if (turn.held > 0) line += fmt::format(" ({} of them in the KV cache)", turn.held);
+  line += fmt::format(", {} generated", made.ids.size());
+  if (!made.ids.empty())
+    line += fmt::format(", TTFT {}, decode {} tokens/s", format_ns(made.prompt_ns),
+                        format_count(per_second(std::ssize(made.ids) - 1, made.decode_ns)));
+  fmt::print(stderr, "{} ({})\n", line, made.finish_reason);
+}
+
+// Explains in a chat why the answer is missing or cut.
+void print_limit(const serve::Turn& turn, const serve::Session& session, int64_t max_tokens) {
+  const int64_t capacity = session.options().capacity;
+  const std::string& reason = turn.answer.finish_reason;
+  if (reason == "context")
+    fmt::print(stderr,
+               "The context is full: with this message, the conversation has {} tokens, and the "
+               "context {}. Send a shorter one, or /clear for a new conversation.\n",
+               turn.prompt.size(), capacity);
+  else if (reason == "length" && std::ssize(turn.answer.ids) < max_tokens)
+    fmt::print(stderr,
+               "The context of {} tokens is full, so the answer is cut. /clear starts a new "
+               "conversation{}.\n",
+               capacity,
+               capacity < session.config().context ? "; --context allocates a longer one" : "");
+  else if (reason == "length")
+    fmt::print(stderr, "The answer is cut after {} tokens (--max-tokens).\n", max_tokens);
+}
+
+// Answers messages from the terminal until /exit or the end of the input. Hints go to stderr, so
+// that stdout has the answers alone.
+void chat(serve::Conversation& conversation,
+          const serve::Session& session,
+          serve::GenerateOptions options) {
+  fmt::print(stderr,
+             "Type a message and press Enter. Ctrl-C stops an answer, /clear starts a new "
+             "conversation,\n/exit or Ctrl-D leaves.\n");
+  for (std::string line;;) {
+    fmt::print(stderr, "> ");
+    if (!std::getline(std::cin, line)) return fmt::print(stderr, "\n");
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    if (line == "/exit") return;
+    if (line == "/clear") {
+      conversation.clear();
+      continue;
+    }
+    const InterruptRequest interrupt;
+    options.is_interrupted = [&] { return interrupt.is_set(); };
+    const serve::Turn turn = conversation.answer(line, options, show);
+    if (turn.answer.finish_reason != "context") {
+      show("\n");
+      print_summary(turn);
+    }
+    print_limit(turn, session, options.max_tokens);
+  }
 }
 
 void run(const Options& o) {
@@ -111,41 +162,57 @@ void run(const Options& o) {
   if (!o.chat && (!o.system.empty() || !o.chat_template.empty()))
     throw usage_error("[chat] --system and --chat-template need --chat");
   serve::validate(o.generate.sampling);
+  const serve::StopText checked(o.generate.stop);
   double begin = now_ns();
   models::ModelFile file = models::ModelFile::open(o.inference.model);
   models::TokenizerFile source = models::read_tokenizer(file.path());
-  std::string jinja = source.chat_template;
+  std::optional<serve::ChatFormat> format;
+  if (o.chat) format = chat_format(o, source.chat_template);
   text::Tokenizer tokenizer = models::make_tokenizer(std::move(source));
   if (tokenizer.vocab_size() > file.config().vocabulary)
     throw file_error("[model] {}: the tokenizer has {} tokens, but the model has {}",
                      o.inference.model, tokenizer.vocab_size(), file.config().vocabulary);
-  double read_ns = now_ns() - begin;
-  std::vector<int32_t> prompt = encode(o, tokenizer, jinja);
+  double load_ns = now_ns() - begin;
+  auto open = [&](int64_t positions) {
+    return open_model(std::move(file), o.inference,
+                      {.positions = positions, .cached = !o.no_cache});
+  };
+  if (o.chat && !o.has_prompt && !o.inference.json && ::isatty(STDIN_FILENO) != 0) {
+    auto model = open(kChatPositions);
+    serve::Conversation conversation(*model->session, tokenizer, *format, o.system);
+    return chat(conversation, *model->session, o.generate);
+  }
+  const std::string prompt = prompt_text(o);
+  serve::Turn turn;
+  if (format) {
+    std::vector<text::ChatMessage> messages = serve::opening(o.system);
+    messages.push_back({"user", prompt});
+    turn.prompt = serve::encode_chat(messages, *format, tokenizer);
+  } else {
+    turn.prompt = tokenizer.encode(prompt, {.add_bos = tokenizer.spec().add_bos});
+  }
   begin = now_ns();
-  int64_t needed = static_cast<int64_t>(prompt.size()) + o.generate.max_tokens;
-  auto model =
-      open_model(std::move(file), o.inference, {.positions = needed, .cached = !o.no_cache});
-  double load_ns = read_ns + now_ns() - begin;
+  auto model = open(std::ssize(turn.prompt) + o.generate.max_tokens);
+  load_ns += now_ns() - begin;
   auto shown = o.inference.json ? std::function<void(std::string_view)>() : show;
-  serve::Generation made = serve::generate(*model->session, tokenizer, prompt, o.generate, shown);
-  if (o.inference.json) return print_json(prompt, made, load_ns);
+  turn.answer =
+      serve::generate(*model->session, tokenizer, turn.prompt, turn.held, o.generate, shown);
+  if (o.inference.json) return print_json(turn, load_ns);
   fmt::print("\n");
-  nlohmann::ordered_json t = timings(made, prompt.size(), load_ns);
-  std::string summary =
-      fmt::format("{} prompt tokens, {} generated", prompt.size(), made.ids.size());
-  if (!made.ids.empty())
-    summary += fmt::format(", TTFT {}, decode {} tokens/s", format_ns(made.prompt_ns),
-                           format_count(t["decode_tokens_per_s"].get<double>()));
-  fmt::print(stderr, "{} ({})\n", summary, made.finish_reason);
+  print_summary(turn);
 }
 
 void add_options(Command app, Options& o) {
   add_inference_options(app, o.inference);
-  app.add_option("PROMPT", o.prompt, "the prompt (default: stdin)");
+  app.add_option("PROMPT", o.prompt,
+                 "the prompt (default: stdin; on a terminal, --chat starts a conversation)");
   app.add_option("--max-tokens", o.generate.max_tokens, "generate at most this many tokens")
       .show_default();
   app.add_option("--stop", o.generate.stop, "stop at this text (repeatable)").one_value();
-  app.add_flag("--chat", o.chat, "format the prompt as a user message with the chat template");
+  app.add_flag(
+      "--chat", o.chat,
+      "format the prompt as a user message with the chat template; without a prompt, chat on "
+      "the terminal");
   app.add_option("--system", o.system, "with --chat: the system message");
   app.add_option("--chat-template", o.chat_template,
                  "with --chat: the name of a template to use instead of the file's");
@@ -177,6 +244,9 @@ void register_generate(Command program, const AppContext&) {
       "Examples:\n"
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --seed 1\n"
+      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat      a conversation\n"
+      "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins "
+      "with -\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
     o->has_prompt = app.given("PROMPT");

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <thread>
 
 #include "base/error.h"
@@ -21,6 +22,18 @@ namespace {
 
 constexpr int kUnreadable = SIGUSR1;            // from the SIGBUS handler to the thread
 std::atomic<const void*> unreadable = nullptr;  // the address whose read failed
+
+enum class Request { kNone, kOpen, kSet };
+std::atomic<Request> request = Request::kNone;
+std::atomic<const char*> request_notice = "";
+
+// Whether a Ctrl-C is taken as a request.
+bool takes_request() {
+  Request open = Request::kOpen;
+  if (!request.compare_exchange_strong(open, Request::kSet)) return false;
+  std::fputs(request_notice, stderr);
+  return true;
+}
 
 void on_bus_error(int, siginfo_t* info, void*) {
   if (!files::is_mapped(info->si_addr)) {
@@ -39,12 +52,31 @@ void on_bus_error(int, siginfo_t* info, void*) {
   ::_exit(static_cast<int>(ExitCode::kBadFile));
 }
 
+// Ends the program by a signal that this thread blocks.
+[[noreturn]] void end_by(int signal) {
+  files::remove_unfinished();
+  std::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  std::raise(signal);
+  std::abort();  // not reached
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 void end_cleanly_on_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int each : {SIGINT, SIGTERM, SIGHUP, kUnreadable}) sigaddset(&signals, each);
+  sigaddset(&signals, kUnreadable);
+  for (int each : {SIGINT, SIGTERM, SIGHUP})
+    if (!is_ignored(each)) sigaddset(&signals, each);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
@@ -52,13 +84,29 @@ void end_cleanly_on_signals() {
   sigaction(SIGBUS, &action, nullptr);
   std::thread([signals] {
     int which = 0;
-    if (sigwait(&signals, &which) != 0) return;
-    files::remove_unfinished();
-    if (which == kUnreadable && unreadable != nullptr) end_unreadable();
-    std::signal(which, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-    std::raise(which);
+    do {
+      if (sigwait(&signals, &which) != 0) return;
+    } while (which == SIGINT && takes_request());
+    if (which == kUnreadable && unreadable != nullptr) {
+      files::remove_unfinished();
+      end_unreadable();
+    }
+    end_by(which);
   }).detach();
+}
+
+InterruptRequest::InterruptRequest(const char* notice) {
+  request_notice = notice;
+  request = Request::kOpen;
+}
+
+InterruptRequest::~InterruptRequest() { request = Request::kNone; }
+
+bool InterruptRequest::is_set() const { return request == Request::kSet; }
+
+void end_by_interrupt() {
+  std::fflush(stdout);
+  end_by(SIGINT);
 }
 
 }  // namespace ridge::apps

@@ -9,6 +9,24 @@ namespace ridge::apps {
 // inherit these signals as blocked. It removes unfinished files (files/unfinished.h) and raises the
 // signal again. SIGBUS at an address of a mapped file prints the name of the file and exits with
 // code 3.
+// A signal that was ignored before, as under nohup, stays ignored.
 void end_cleanly_on_signals();
+
+// While it exists, the first Ctrl-C only sets it; the second one ends the program as usual. At most
+// one exists at a time.
+class InterruptRequest {
+ public:
+  // `notice` is printed to stderr at the first Ctrl-C; it must be a literal.
+  explicit InterruptRequest(const char* notice = "");
+  ~InterruptRequest();
+  InterruptRequest(const InterruptRequest&) = delete;
+  InterruptRequest& operator=(const InterruptRequest&) = delete;
+
+  bool is_set() const;
+};
+
+// Flushes stdout and ends the program by SIGINT, so that a shell sees exit code 130 and a script
+// that runs the program ends too. For work that ended early because of an InterruptRequest.
+[[noreturn]] void end_by_interrupt();
 
 }  // namespace ridge::apps

@@ -84,6 +84,7 @@ class Lab {
                                       : parse_sizes(o_.batch_sizes, "batch-sizes");
     lengths_ =
         o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
+    for (int64_t length : lengths_) expect_context(o_.model, choice_, "seq-lens", length);
     switches_ = switch_text(o_.level);
     int64_t together = 0, available = 0;  // bytes; `together` is for all levels at their largest
     for (const std::string& level : levels_) {

@@ -7,11 +7,14 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "apps/inference_options.h"
 #include "apps/subcommand.h"
 #include "apps/text_io.h"
 #include "base/error.h"
+#include "base/terminal.h"
+#include "models/tokenizer_file.h"
 
 namespace ridge::apps {
 namespace {
@@ -41,6 +44,24 @@ std::vector<size_t> largest(const std::vector<float>& logits, int64_t count) {
   return order;
 }
 
+// The text of each id, to show beside it; none if the model has no tokenizer that Ridge reads.
+std::vector<std::string> texts(const std::vector<size_t>& ids, const models::ModelFile& file) {
+  std::vector<std::string> texts;
+  try {
+    std::optional<models::TokenizerFile> found = models::find_tokenizer(file);
+    if (!found) return {};
+    const text::Tokenizer tokenizer = models::make_tokenizer(std::move(*found));
+    for (size_t id : ids)  // a padded vocabulary has ids without a token
+      texts.emplace_back(id < static_cast<size_t>(tokenizer.vocab_size())
+                             ? tokenizer.token_bytes(static_cast<int32_t>(id))
+                             : "");
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: no texts are shown: {}\n", terminal_safe(error.what()));
+    texts.clear();
+  }
+  return texts;
+}
+
 void run(const LogitsOptions& o) {
   if (o.top < 1) throw usage_error("[top] expected at least 1, got {}", o.top);
   std::vector<int32_t> ids = parse_ids(o.ids, "ids");
@@ -52,18 +73,25 @@ void run(const LogitsOptions& o) {
   std::vector<float> logits = model->session->logits(0);
   double sum = log_sum_exp(logits);
   std::vector<size_t> order = largest(logits, o.top);
+  const std::vector<std::string> names = texts(order, model->file);
   if (!o.inference.json) {
     fmt::print("log-sum-exp {:.5f} after {} token{}\n", sum, ids.size(),
                ids.size() == 1 ? "" : "s");
-    for (size_t id : order)
-      fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%\n", id, logits[id],
-                 100 * std::exp(static_cast<double>(logits[id]) - sum));
+    for (size_t i = 0; i < order.size(); ++i) {
+      const float logit = logits[order[i]];
+      fmt::print("{:>8}  {:>10.5f}  {:>7.3f}%{}\n", order[i], logit,
+                 100 * std::exp(static_cast<double>(logit) - sum),
+                 names.empty() ? "" : fmt::format("  \"{}\"", terminal_safe(names[i])));
+    }
     return;
   }
   nlohmann::ordered_json json{
       {"tokens", ids.size()}, {"logsumexp", sum}, {"top", nlohmann::ordered_json::array()}};
-  for (size_t id : order) json["top"].push_back({id, logits[id]});
-  fmt::print("{}\n", json.dump());
+  for (size_t i = 0; i < order.size(); ++i) {
+    json["top"].push_back({order[i], logits[order[i]]});
+    if (!names.empty()) json["top"].back().push_back(names[i]);
+  }
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 }  // namespace
@@ -75,6 +103,8 @@ void register_logits(Command program, const AppContext&) {
   app.add_option("--top", o->top, "how many logits to show").show_default();
   add_inference_options(app, o->inference);
   app.footer(
+      "Shows the text of each token if the model has a tokenizer. With --json, `top` has [id, logit, "
+      "text].\n"
       "Examples:\n"
       "  ridge logits SmolLM2-135M-Instruct.Q4_1.gguf --ids 504,3575,282,4649,314\n"
       "  ridge logits model/ --ids 1,2,3 --json --exact");

@@ -24,10 +24,10 @@ namespace {
 constexpr size_t kLongestMessage = 2000;  // bytes; the longest of our own messages lists the passes
 
 // CLI11 would read a value that begins with a minus as an option, so --pass -fuse_glu becomes
-// --pass=-fuse_glu.
+// --pass=-fuse_glu. After "--" there are no options.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> all(argv + 1, argv + argc);
-  for (size_t i = 0; i + 1 < all.size(); ++i) {
+  for (size_t i = 0; i + 1 < all.size() && all[i] != "--"; ++i) {
     if (all[i] != "--pass" || !all[i + 1].starts_with("-") || all[i + 1].starts_with("--"))
       continue;
     all[i] += "=" + all[i + 1];
@@ -60,8 +60,12 @@ std::string usage_message(const CLI::App& program, const CLI::ParseError& error)
     std::string word = option->substr(0, option->find('='));
     for (const CLI::Option* each : at->get_options())
       for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
-    return fmt::format("unknown option {}{}; see `{} --help`", printable(word),
-                       did_you_mean(word, known), path);
+    const auto options = at->get_options();
+    const bool takes_arguments = std::any_of(options.begin(), options.end(),
+                                             [](auto* each) { return each->get_positional(); });
+    return fmt::format("unknown option {}{}; see `{} --help`{}", printable(word),
+                       did_you_mean(word, known), path,
+                       takes_arguments ? " (after --, arguments may begin with -)" : "");
   }
   for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(each->get_name());
@@ -82,9 +86,10 @@ int run(int argc, char** argv) {
   program.require_subcommand(1);
   program.set_version_flag("--version", apps::kProgram);
   program.footer(
+      "After --, arguments may begin with -: ridge generate model.gguf -- \"--help means\"\n"
       "Exit codes: 0 success, 1 runtime failure, 2 usage error, 3 bad model or data file, 4 out "
       "of\n"
-      "memory, 5 device error.\n"
+      "memory, 5 device error, 130 ended by Ctrl-C.\n"
       "Start with: ridge lab --preset tiny");
   apps::AppContext context{apps::terminal_options_from_environment(), command_line(argc, argv)};
   for (apps::Register add :

@@ -90,6 +90,15 @@ ModelChoice choose_model(const ModelOptions& options) {
   return {preset.config.name, preset.config, preset.batch_size, preset.sequence};
 }
 
+void expect_context(const ModelOptions& options,
+                    const ModelChoice& model,
+                    const char* option,
+                    int64_t sequence) {
+  if (!options.config_file.empty() && sequence > model.config.context)
+    throw usage_error("[{}] expected at most {} tokens, the context of {}, got {}", option,
+                      model.config.context, printable(model.name), sequence);
+}
+
 void add_level_option(Command app, LevelOptions& options) {
   app.under(kLevel).add_option("--level", options.level, level_names()).show_default();
 }
@@ -253,6 +262,7 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
   };
   step.batch_size = size("--batch-size", o.batch_size, model.batch_size);
   step.sequence = size("--seq-len", o.sequence, model.sequence);
+  expect_context(o.model, model, "seq-len", step.sequence);
   if (o.micro_batches < 1 || o.micro_batches > kMostMicroBatches)
     throw usage_error("[micro-batches] expected 1 to {}, got {}", kMostMicroBatches,
                       o.micro_batches);

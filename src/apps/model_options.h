@@ -30,6 +30,12 @@ struct ModelChoice {
   int64_t sequence = 0;
 };
 ModelChoice choose_model(const ModelOptions& options);
+// Throws a usage Error that names `option` if a sequence is longer than the context of --config. A
+// preset is trained at any length.
+void expect_context(const ModelOptions& options,
+                    const ModelChoice& model,
+                    const char* option,
+                    int64_t sequence);
 
 // --level, --pass, --dtype or --tf32
 struct LevelOptions {

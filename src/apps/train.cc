@@ -2,10 +2,12 @@
 // ridge train: trains a preset or a configuration and prints one line per step.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <optional>
 
+#include "apps/interrupt.h"
 #include "apps/machine_ceilings.h"
 #include "apps/model_options.h"
 #include "apps/output_folder.h"
@@ -64,7 +66,8 @@ class Training {
     check();
   }
 
-  void run() {
+  // Returns false after a Ctrl-C.
+  bool run() {
     std::optional<OutputFolder> folder;
     if (o_.output.folder) folder.emplace(*o_.output.folder, o_.output.overwrite);
     // Fails before hours of training if the folder cannot be written.
@@ -78,24 +81,44 @@ class Training {
     experiment_.instrument = instruments();
     experiment_.waits = false;
     expect_fits(experiment_, *backend);
+    // The saved model can read what it was trained on, also if that is longer than the preset's.
+    int64_t& context = experiment_.config.context;
+    context = std::max(context, experiment_.step.sequence);
     if (instruments()) {
       record_.ceilings = machine_ceilings(machine, choice_.selection.has("tf32"), terminal_);
       record_.detailed = {0};
     }
     Progress progress("train", o_.warmup + o_.steps, "steps", terminal_);
+    const InterruptRequest interrupt(
+        "\nridge: the training ends after this step; Ctrl-C again ends it at once\n");
+    const train::StopCheck is_stopped = [&] { return interrupt.is_set(); };
     if (instruments())
-      measure(*backend, progress);
+      measure(*backend, is_stopped, progress);
     else
-      train(*backend, progress);
+      train(*backend, is_stopped, progress);
     progress.hide();
     record_.finished_at = utc_now();
-    if (!o_.json) summarize();
-    if (folder) write(*folder);
-    if (o_.json) fmt::print("{}", report::performance_summary(record_));
+    if (is_reportable())
+      report_run(folder);
+    else
+      fmt::print(stderr, "Too few steps were measured for a summary.\n");
+    return !interrupt.is_set();
   }
 
  private:
   bool instruments() const { return o_.profile || o_.output.folder; }
+
+  // A training that Ctrl-C ended early may lack steps of one kind.
+  bool is_reportable() const {
+    const record::RunRecord& run = record_.runs[0];
+    return !run.plain_wall_ns.empty() && (!instruments() || !run.step.wall_samples_ns.empty());
+  }
+
+  void report_run(std::optional<OutputFolder>& folder) {
+    if (!o_.json) summarize();
+    if (folder) write(*folder);
+    if (o_.json) fmt::print("{}", report::performance_summary(record_));
+  }
 
   void check() const {
     expect_schedule(o_.optimizer);
@@ -105,19 +128,19 @@ class Training {
   }
 
   // Trains without measuring: read a batch, step, report.
-  void train(backends::Backend& backend, Progress& progress) {
+  void train(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     train::Trainer trainer(experiment_.config, experiment_.step, experiment_.selection, backend);
     train::WorkshopData data(experiment_.config.vocabulary, experiment_.step.sequence,
                              train::kWorkshopSeed);
     record::RunRecord run =
         measure::planned_training(experiment_, trainer.graphs(), backend, nullptr);
-    train::run_loop(trainer, data, -o_.warmup, o_.steps,
-                    [&](int64_t step, const train::StepResult& result) {
-                      show({step, false, result}, progress);
-                      if (step < 0) return;
-                      run.losses.push_back(result.loss);
-                      run.plain_wall_ns.push_back(result.elapsed_ns);
-                    });
+    const train::StepListener report = [&](int64_t step, const train::StepResult& result) {
+      show({step, false, result}, progress);
+      if (step < 0) return;
+      run.losses.push_back(result.loss);
+      run.plain_wall_ns.push_back(result.elapsed_ns);
+    };
+    train::run_loop(trainer, data, -o_.warmup, o_.steps, report, is_stopped);
     run.memory.allocated_bytes = trainer.owned_bytes();
     run.memory.after = backend.taken_memory();
     record_.runs.push_back(std::move(run));
@@ -125,10 +148,10 @@ class Training {
   }
 
   // Trains with some steps instrumented.
-  void measure(backends::Backend& backend, Progress& progress) {
+  void measure(backends::Backend& backend, const train::StopCheck& is_stopped, Progress& progress) {
     measure::TrainingRun run(experiment_, backend, record_.limits(),
                              [&](const measure::StepEvent& event) { show(event, progress); });
-    run.run_round(o_.steps);
+    run.run_round(o_.steps, is_stopped);
     record_.runs.push_back(run.record());
     save(run.trainer());
   }
@@ -154,12 +177,15 @@ class Training {
     const record::RunRecord& run = record_.runs[0];
     Summary wall = run.wall();
     fmt::print("mean loss {:.4f}\n", run.mean_loss());
-    fmt::print(
-        "{}: {} parameters, step {} (median of {}; {:.0f}% interval {} - {}), {} samples/s, {} "
-        "tokens/s\n",
-        terminal_safe(run.setting.str()), format_integer(run.parameters), format_ns(wall.median),
-        wall.count, 100 * std::min(wall.coverage, 0.95), format_ns(wall.low), format_ns(wall.high),
-        format_count(run.samples_per_s()), format_count(run.tokens_per_s()));
+    const std::string spread = wall.count < 2
+                                   ? "one step"
+                                   : fmt::format("median of {}; {:.0f}% interval {} - {}",
+                                                 wall.count, 100 * std::min(wall.coverage, 0.95),
+                                                 format_ns(wall.low), format_ns(wall.high));
+    fmt::print("{}: {} parameters, step {} ({}), {} samples/s, {} tokens/s\n",
+               terminal_safe(run.setting.str()), format_integer(run.parameters),
+               format_ns(wall.median), spread, format_count(run.samples_per_s()),
+               format_count(run.tokens_per_s()));
     fmt::print(
         "model {} (2 FLOPs per MAC); {} kernel calls per step; owned memory {}, peak resident {}\n",
         format_rate(run.palm_flops_per_s(), "FLOP/s"), format_integer(run.launches),
@@ -226,13 +252,18 @@ void register_train(Command program, const AppContext& context) {
       "train", "Train a preset or a configuration and print one line per step");
   add_options(app, *options);
   app.footer(
+      "Ctrl-C ends the training after the current step; the summary, --save, --out and --json are\n"
+      "written as usual, then the program ends by SIGINT (exit code 130 in a shell). A second Ctrl-C\n"
+      "ends it at once and writes nothing.\n"
       "Examples:\n"
       "  ridge train                             the small model in fp32 at level compiled\n"
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
       "  ridge train --preset tiny --steps 200 --save model && ridge logits model --ids 1,2,3");
-  app.callback([options, app, &context] { Training(*options, app, context).run(); });
+  app.callback([options, app, &context] {
+    if (!Training(*options, app, context).run()) end_by_interrupt();
+  });
 }
 
 }  // namespace ridge::apps

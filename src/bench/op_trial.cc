@@ -184,6 +184,13 @@ std::string refusal(const Case& each, const Graph& graph, const plan::Target& ta
   return "";
 }
 
+// The smallest level of memory that holds a working set.
+std::string level_of(int64_t bytes, const std::vector<cost::MemoryLevel>& levels) {
+  for (const cost::MemoryLevel& level : levels)
+    if (bytes <= level.capacity_bytes) return level.name;
+  return levels.empty() ? "" : levels.back().name;
+}
+
 // Adds the nodes of `op` in one training step as cases.
 void collect(const Op& op,
              const models::Preset& preset,
@@ -286,6 +293,7 @@ OpTrial run_trial(const Op& op,
     trial.predicted_ns = cost::total_ns(predictions);
     for (const cost::NodePrediction& each_node : predictions)
       if (each_node.bound != cost::Bound::kNone) trial.bound = each_node.bound;
+    trial.level = level_of(store.bytes() + program.arena_bytes(), ceilings.levels);
     trial.time = time_calls(program);
   } catch (const Error& error) {
     trial.refused = error.what();  // the op or the machine does not support a type or shape

@@ -2,7 +2,9 @@
 // Times a single op on its test cases and on the sizes it has in the presets. Not a subcommand.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backends/backend.h"
@@ -33,12 +35,22 @@ struct OpTrial {
   Summary time;         // per call
   double predicted_ns = 0;
   cost::Bound bound = cost::Bound::kNone;
-  // Speed relative to the limit set by the ceilings; 0 if unknown.
-  double limit_share() const { return time.median > 0 ? predicted_ns / time.median : 0; }
+  // The level of the memory hierarchy that holds the operands; empty if the ceilings have no levels.
+  std::string level;
+  // What bounds the time: "compute", "overhead", or for memory the level, "L2" for instance.
+  std::string_view bound_by() const {
+    if (bound == cost::Bound::kMemory && !level.empty()) return level;
+    return cost::name(bound);
+  }
+  // Predicted over measured time, up to 1; nullopt for a faster run, whose prediction is no limit.
+  std::optional<double> limit_share() const {
+    if (!(time.median > 0) || predicted_ns > time.median) return std::nullopt;
+    return predicted_ns / time.median;
+  }
 };
 
 // Uses random data and calls the kernels repeatedly on the same operands. Small operands stay in a
-// cache, and the prediction takes that into account.
+// cache, and the prediction uses the bandwidth of a working set of their size.
 OpTrial run_trial(const Op& op,
                   const Case& each,
                   backends::Backend& backend,

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 #include "record/run_counts.h"
-#include "train/training_loop.h"
 
 namespace ridge::measure {
 namespace {
@@ -93,7 +92,7 @@ void TrainingRun::finish(train::StepResult result) {
     measurement_.add_plain(result.elapsed_ns, schedule_.is_sampled(index));
 }
 
-void TrainingRun::run_round(int64_t steps) {
+void TrainingRun::run_round(int64_t steps, const train::StopCheck& is_stopped) {
   const bool is_first = finished_ == -experiment_.warmup_steps;
   launch_rate_.sample();
   if (is_first) {
@@ -105,13 +104,15 @@ void TrainingRun::run_round(int64_t steps) {
   const int64_t end = std::min(std::max<int64_t>(finished_, 0) + steps, experiment_.steps);
   while (finished_ < end) {
     const bool none_under_way = begun_ == finished_;
+    const bool stops = is_stopped();
+    if (none_under_way && stops) break;
     if (none_under_way && schedule_.is_instrumented(begun_)) {
       ++begun_;
       finish(trainer_.step(train::read_step(data_, experiment_.step), true));
       continue;
     }
     if (none_under_way && begun_ >= 0 && is_alone(begun_)) launch_rate_.sample();
-    for (; begun_ < end && may_begin(); ++begun_)
+    for (; !stops && begun_ < end && may_begin(); ++begun_)
       trainer_.begin_step(train::read_step(data_, experiment_.step));
     finish(trainer_.finish_step());
   }

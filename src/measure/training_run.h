@@ -18,6 +18,7 @@
 #include "record/step_record.h"
 #include "train/step.h"
 #include "train/trainer.h"
+#include "train/training_loop.h"
 #include "train/workshop_data.h"
 
 namespace ridge::measure {
@@ -58,8 +59,11 @@ class TrainingRun {
               backends::Backend& backend,
               const cost::Ceilings* ceilings,
               StepListener listener = {});
-  // Runs up to `steps` measured steps; the first round includes the warm-up.
-  void run_round(int64_t steps);
+  // Runs up to `steps` measured steps; the first round includes the warm-up. The round ends earlier,
+  // after the steps that have begun, once `is_stopped` returns true.
+  void run_round(
+      int64_t steps,
+      const train::StopCheck& is_stopped = [] { return false; });
   bool is_done() const { return finished_ == experiment_.steps; }
   // The record of all steps so far. Its memory is measured in the first round.
   record::RunRecord record() const;

@@ -26,24 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFactors = "rope_freqs.weight";
 
-// nullopt if the model has no tokenizer.
-std::optional<TokenizerFile> find_tokenizer(const ModelFile& file) {
-  TokenizerFile found;
-  if (file.is_gguf()) {
-    if (file.gguf().metadata().string_or("tokenizer.ggml.model", "no_vocab") == "no_vocab")
-      return std::nullopt;
-    found = read_tokenizer(file.gguf());
-  } else {
-    std::error_code error;
-    fs::path folder =
-        fs::is_directory(file.path(), error) ? file.path() : file.path().parent_path();
-    if (!fs::exists(folder / "tokenizer.json", error)) return std::nullopt;
-    found = read_tokenizer(folder);
-  }
-  text::validate(found.spec);
-  return found;
-}
-
 // Resizes the vocabulary to the number of rows of the embedding table. Rows without a token become
 // unused ids. A normal or byte token without a row is an Error, because text may produce it; others
 // are left out.

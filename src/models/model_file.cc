@@ -2,7 +2,11 @@
 // Detects the format of a model and opens it.
 #include "models/model_file.h"
 
+#include <algorithm>
+
+#include "base/block_formats.h"
 #include "base/error.h"
+#include "base/finite.h"
 #include "models/config_gguf.h"
 #include "models/config_json.h"
 #include "models/weight_names.h"
@@ -20,6 +24,20 @@ std::filesystem::path gguf_in(const std::filesystem::path& folder) {
     found = entry.path();
   }
   return found;
+}
+
+bool is_finite(const files::FileTensor& tensor) {
+  constexpr int64_t kPart = int64_t{1} << 16;  // elements, whole blocks of every type
+  std::vector<float> values;
+  const int64_t elements = tensor.shape.elements();
+  for (int64_t at = 0; at < elements; at += kPart) {
+    values.resize(static_cast<size_t>(std::min(kPart, elements - at)));
+    const size_t begin = static_cast<size_t>(storage_bytes(tensor.dtype, at)),
+                 size = static_cast<size_t>(storage_bytes(tensor.dtype, std::ssize(values)));
+    dequantize(tensor.dtype, tensor.bytes.subspan(begin, size), values);
+    if (!all_finite(values)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -63,6 +81,13 @@ ModelFile ModelFile::of_shape(const ModelConfig& config) {
   ModelFile model;
   model.config_ = config;
   return model;
+}
+
+std::string ModelFile::first_not_finite() const {
+  if (!has_weights()) return "";
+  const std::vector<files::FileTensor>& all = tensors().all();
+  const auto found = std::find_if_not(all.begin(), all.end(), is_finite);
+  return found == all.end() ? "" : found->name;
 }
 
 int64_t ModelFile::weight_bytes() const {

@@ -45,6 +45,9 @@ class ModelFile {
   std::span<const std::byte> bytes(const std::string& name) const {
     return tensors().at(name).bytes;
   }
+  // The name of the first tensor with a value that is NaN or infinite; empty if all values are
+  // finite. Reads the whole file.
+  std::string first_not_finite() const;
   int64_t weight_bytes() const;  // of all tensors; without weights, the size in bf16
   // The size of all files, their mapped bytes, and a hint that a part is not read again, as in
   // files::MappedFile.

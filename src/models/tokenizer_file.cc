@@ -138,6 +138,23 @@ TokenizerFile read_tokenizer(const fs::path& path) {
   return read_tokenizer(files::GgufFile::open(path));
 }
 
+std::optional<TokenizerFile> find_tokenizer(const ModelFile& file) {
+  TokenizerFile found;
+  if (file.is_gguf()) {
+    if (file.gguf().metadata().string_or("tokenizer.ggml.model", "no_vocab") == "no_vocab")
+      return std::nullopt;
+    found = read_tokenizer(file.gguf());
+  } else {
+    std::error_code error;
+    fs::path folder =
+        fs::is_directory(file.path(), error) ? file.path() : file.path().parent_path();
+    if (!fs::exists(folder / "tokenizer.json", error)) return std::nullopt;
+    found = read_tokenizer(folder);
+  }
+  text::validate(found.spec);
+  return found;
+}
+
 text::Tokenizer make_tokenizer(TokenizerFile file) {
   try {
     return text::Tokenizer(std::move(file.spec));

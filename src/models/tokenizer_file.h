@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 
 #include "files/gguf_file.h"
 #include "files/gguf_writer.h"
+#include "models/model_file.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -36,6 +38,9 @@ TokenizerFile read_tokenizer(const files::GgufFile& file);
 // BPE with byte_fallback becomes SentencePiece-style: a token's score is minus the rank of the
 // first merge that makes it. A field that Ridge cannot follow exactly is rejected by name.
 TokenizerFile read_tokenizer(const std::filesystem::path& path);
+
+// The validated tokenizer of a model; nullopt if the model has none.
+std::optional<TokenizerFile> find_tokenizer(const ModelFile& file);
 
 // Parses one tokenizer.json without the files next to it. `source` names it in messages.
 text::TokenizerSpec parse_tokenizer(const nlohmann::json& document, std::string_view source);

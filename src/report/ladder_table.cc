@@ -122,8 +122,9 @@ std::string prediction_cell(double predicted_ns, double measured_ns) {
 std::string profiling_cost(const record::RunRecord& run) {
   const Summary cost = run.profiling_cost();
   if (cost.count == 0) return "-";
-  return fmt::format("{:+.1f}% ({:+.1f}% - {:+.1f}%)", 100 * cost.median, 100 * cost.low,
-                     100 * cost.high);
+  const std::string median = fmt::format("{:+.1f}%", 100 * cost.median);
+  if (cost.count < 2) return median;
+  return fmt::format("{} ({:+.1f}% - {:+.1f}%)", median, 100 * cost.low, 100 * cost.high);
 }
 
 std::string profiling_cost_of_run(const record::RunRecord& run) {

@@ -31,7 +31,7 @@ std::vector<std::string> cells(const record::OperationRow& row, bool beside) {
       std::string(static_cast<size_t>(2 * row.depth), ' ') + terminal_safe(row.key),
       format_integer(row.calls),
       is_measured ? format_ns(static_cast<double>(row.time_ns)) : "-",
-      is_measured ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
+      row.samples.count > 1 ? fmt::format("{:.0f}%", 100 * row.samples.spread()) : "-",
       is_measured ? fmt::format("{:.1f}%", 100 * row.share) : "-",
       count(row.work.flops),
       count(row.work.macs),

@@ -23,6 +23,7 @@ bool ends(const text::TokenizerSpec& spec, int32_t token) {
 Generation generate(Session& session,
                     const text::Tokenizer& tokenizer,
                     std::span<const int32_t> prompt,
+                    int64_t held,
                     const GenerateOptions& options,
                     const std::function<void(std::string_view)>& show) {
   if (options.max_tokens < 0)
@@ -37,7 +38,7 @@ Generation generate(Session& session,
     if (!text.empty() && show) show(text);
   };
   double begin = now_ns();
-  Prompt first{0, prompt, options.sampling};
+  Prompt first{0, prompt, options.sampling, held};
   made.ids.reserve(static_cast<size_t>(std::min(options.max_tokens, session.options().capacity)));
   int32_t token = session.start({&first, 1})[0];
   made.prompt_ns = now_ns() - begin;
@@ -55,6 +56,10 @@ Generation generate(Session& session,
     }
     if (static_cast<int64_t>(made.ids.size()) >= options.max_tokens || session.room(slot) < 1)
       break;
+    if (options.is_interrupted && options.is_interrupted()) {
+      made.finish_reason = "interrupted";
+      break;
+    }
     session.step({&slot, 1}, {&token, 1});
   }
   made.decode_ns = now_ns() - begin;

@@ -3,8 +3,10 @@
 #include "serve/session.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
+#include "base/finite.h"
 #include "models/inference_names.h"
 
 namespace ridge::serve {
@@ -93,7 +95,11 @@ void Session::begin_slot(const Prompt& prompt) {
   validate(prompt.sampling);
   const SamplingOptions& o = prompt.sampling;
   size_t slot = static_cast<size_t>(prompt.slot);
-  lengths_[slot] = 0;
+  RIDGE_CHECK(prompt.held < static_cast<int64_t>(prompt.ids.size()) &&
+                  reusable(prompt.slot, prompt.held) == prompt.held,
+              "slot {} of {} positions does not hold {} for a prompt of {}", prompt.slot,
+              lengths_[slot], prompt.held, prompt.ids.size());
+  lengths_[slot] = prompt.held;
   seeds_[slot] = static_cast<int32_t>(static_cast<uint32_t>(o.seed));
   float values[kSettings] = {static_cast<float>(o.temperature), static_cast<float>(o.top_k),
                              static_cast<float>(o.top_p), static_cast<float>(o.min_p),
@@ -130,7 +136,7 @@ std::vector<int32_t> Session::start(std::span<const Prompt> prompts) {
       run_whole(prompt.slot);
     }
   } else {
-    for (size_t prompt = 0, done = 0; prompt < prompts.size();) run_chunk(prompts, prompt, done);
+    for (size_t prompt = 0; prompt < prompts.size();) run_chunk(prompts, prompt);
   }
   read_tokens();
   for (const Prompt& prompt : prompts) chosen.push_back(tokens_[static_cast<size_t>(prompt.slot)]);
@@ -143,8 +149,9 @@ void Session::run(Bucket& bucket) {
   observed_->push_back({&bucket, std::move(profile)});
 }
 
-// Runs the next chunk of the prompts, from token `done` of prompt `prompt` on, and advances both.
-void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t& done) {
+// Runs the next chunk of the prompts, from the first position of `prompt` that is not computed yet,
+// and advances `prompt` past those that are done.
+void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt) {
   ids_.clear(), positions_.clear(), token_slots_.clear();
   std::fill(rows_.begin(), rows_.end(), -1);
   std::fill(next_positions_.begin(), next_positions_.end(), -1);
@@ -152,9 +159,9 @@ void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t&
   int64_t reach = 0;
   while (prompt < prompts.size() && ids_.size() < most) {
     const Prompt& from = prompts[prompt];
-    size_t slot = static_cast<size_t>(from.slot),
-           end = std::min(from.ids.size(), done + most - ids_.size());
-    for (; done < end; ++done) {
+    size_t slot = static_cast<size_t>(from.slot), begin = static_cast<size_t>(lengths_[slot]),
+           end = std::min(from.ids.size(), begin + most - ids_.size());
+    for (size_t done = begin; done < end; ++done) {
       ids_.push_back(from.ids[done]);
       positions_.push_back(static_cast<int32_t>(done));
       token_slots_.push_back(static_cast<int32_t>(from.slot));
@@ -164,7 +171,7 @@ void Session::run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t&
     if (end < from.ids.size()) break;
     rows_[slot] = static_cast<int32_t>(ids_.size()) - 1;
     next_positions_[slot] = static_cast<int32_t>(end);
-    ++prompt, done = 0;
+    ++prompt;
   }
   last_ = &buckets_.at(models::InferenceTask::kPrefill, static_cast<int64_t>(ids_.size()), reach);
   last_->write(models::kIds, ids_);
@@ -221,11 +228,29 @@ void Session::step(std::span<const int64_t> slots, std::span<int32_t> tokens) {
   for (size_t i = 0; i < slots.size(); ++i) tokens[i] = tokens_[static_cast<size_t>(slots[i])];
 }
 
+int64_t Session::reusable(int64_t slot, int64_t length) const {
+  const int64_t held = lengths_[static_cast<size_t>(slot)];
+  const bool keeps_all = cache_.window.ring() == options_.capacity;
+  const bool is_kept = options_.cached && length >= 0 && length <= held &&
+                       (keeps_all || held - length <= options_.chunk);
+  return is_kept ? length : 0;
+}
+
 void Session::rewind(int64_t slot, int64_t length) {
   int64_t& held = lengths_[static_cast<size_t>(slot)];
-  RIDGE_CHECK(options_.cached && length >= 0 && length <= held && held - length <= options_.chunk,
-              "slot {} of {} positions goes back to {}", slot, held, length);
+  RIDGE_CHECK(reusable(slot, length) == length, "slot {} of {} positions goes back to {}", slot,
+              held, length);
   held = length;
+}
+
+void Session::expect_finite(std::string_view what, std::span<const float> values) const {
+  if (all_finite(values)) return;
+  const std::string tensor = file_.first_not_finite();
+  throw runtime_error(
+      "[model] expected finite {}, got {}; {}", what,
+      std::ranges::any_of(values, [](float x) { return std::isnan(x); }) ? "nan" : "infinity",
+      tensor.empty() ? "all weights are finite"
+                     : "the first tensor that is not finite is " + tensor);
 }
 
 std::vector<float> Session::logits(int64_t slot) const {
@@ -234,6 +259,7 @@ std::vector<float> Session::logits(int64_t slot) const {
   std::vector<float> all = last_->output();
   std::ptrdiff_t vocabulary = config().vocabulary;
   auto begin = all.begin() + slot * vocabulary;
+  expect_finite("logits", {begin, begin + vocabulary});
   return {begin, begin + vocabulary};
 }
 
@@ -266,7 +292,9 @@ Likelihood Session::score(std::span<const int32_t> ids) {
     last_->write(models::kSlots, token_slots_);
     last_->write(models::kLabels, labels);
     run(*last_);
-    sum.nll += static_cast<double>(last_->output()[0]) * static_cast<double>(ids_.size());
+    const std::vector<float> mean = last_->output();
+    expect_finite("log-likelihoods", mean);
+    sum.nll += static_cast<double>(mean[0]) * static_cast<double>(ids_.size());
     sum.tokens += static_cast<int64_t>(ids_.size());
   }
   std::fill(next_positions_.begin(), next_positions_.end(), -1);

@@ -37,6 +37,9 @@ struct Prompt {
   int64_t slot = 0;
   std::span<const int32_t> ids;
   SamplingOptions sampling;
+  // How many ids at the start are not computed again, because the slot still holds their keys and
+  // values: at most Session::reusable, and fewer than all.
+  int64_t held = 0;
 };
 
 // The sum of -ln p over the scored tokens.
@@ -57,7 +60,7 @@ class Session {
   // out-of-memory Error if the cache does not fit.
   Session(const models::ModelFile& file, const SessionOptions& options, backends::Backend& backend);
 
-  // Starts new sequences in their slots and returns the first token of each; other slots are left
+  // Starts sequences in their slots and returns the first token of each; other slots are left
   // alone. Throws usage Errors for an empty prompt, a token id out of range, or a prompt longer
   // than the capacity.
   std::vector<int32_t> start(std::span<const Prompt> prompts);
@@ -69,15 +72,21 @@ class Session {
     return options_.capacity - lengths_[static_cast<size_t>(slot)];
   }
   // The logits [V] from which the slot's last token was sampled. The slot must have been in the
-  // last run.
+  // last run. Throws a run-time Error if one is not finite. The Error names the first tensor of the
+  // file that is not finite.
   std::vector<float> logits(int64_t slot) const;
 
-  // Discards a slot's positions from `length` on; the next step computes position `length`. At most
-  // `chunk` positions can be discarded, because the ring buffer of a sliding window keeps no more.
+  // Positions that a slot can keep if a new sequence agrees with its last one in the first `length`
+  // positions: all of them, or none. Without a cache there is nothing to keep. The ring buffer of a
+  // sliding window still has the keys that position `length` attends to if at most `chunk`
+  // positions are discarded.
+  int64_t reusable(int64_t slot, int64_t length) const;
+  // Discards a slot's positions from `length` on, all of which must be reusable; the next step
+  // computes position `length`.
   void rewind(int64_t slot, int64_t length);
 
   // The likelihood of ids[1..], each given the ids before it. Uses slot 0. Takes 2 to `capacity`
-  // ids.
+  // ids. Throws as `logits` does.
   Likelihood score(std::span<const int32_t> ids);
 
   // From now on, runs are profiled node by node and appended to `runs`; null turns profiling off.
@@ -89,12 +98,13 @@ class Session {
   int64_t owned_bytes() const { return store_.bytes() + buckets_.arena_bytes(); }
 
  private:
+  void expect_finite(std::string_view what, std::span<const float> values) const;
   void check_ids(std::span<const int32_t> ids) const;
   void begin_slot(const Prompt& prompt);
   void write_tables();
   void write_slots();
   void run(Bucket& bucket);
-  void run_chunk(std::span<const Prompt> prompts, size_t& prompt, size_t& done);
+  void run_chunk(std::span<const Prompt> prompts, size_t& prompt);
   void run_whole(int64_t slot);
   void read_tokens();
 

@@ -15,13 +15,15 @@ void run_loop(Trainer& trainer,
               WorkshopData& data,
               int64_t first,
               int64_t end,
-              const StepListener& report) {
-  for (int64_t step = first; step < end; ++step) {
+              const StepListener& report,
+              const StopCheck& is_stopped) {
+  int64_t step = first;
+  for (; step < end && !is_stopped(); ++step) {
     const std::vector<Batch> batches = read_step(data, trainer.options());
     trainer.begin_step(batches);
     if (step > first) report(step - 1, trainer.finish_step());
   }
-  if (first < end) report(end - 1, trainer.finish_step());
+  if (step > first) report(step - 1, trainer.finish_step());
 }
 
 }  // namespace ridge::train

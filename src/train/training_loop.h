@@ -17,12 +17,17 @@ std::vector<Batch> read_step(WorkshopData& data, const StepOptions& options);
 
 using StepListener = std::function<void(int64_t step, const StepResult& result)>;
 
+// Called before each step; true ends the training after the steps that have begun.
+using StopCheck = std::function<bool()>;
+
 // Runs the steps from `first` up to but not including `end`. Calls `report` after each step's loss
 // is read; on an asynchronous device, the next step begins before that.
-void run_loop(Trainer& trainer,
-              WorkshopData& data,
-              int64_t first,
-              int64_t end,
-              const StepListener& report);
+void run_loop(
+    Trainer& trainer,
+    WorkshopData& data,
+    int64_t first,
+    int64_t end,
+    const StepListener& report,
+    const StopCheck& is_stopped = [] { return false; });
 
 }  // namespace ridge::train

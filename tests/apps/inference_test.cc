@@ -4,9 +4,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "apps/program_run.h"
+#include "models/model_file.h"
 
 namespace ridge::apps {
 namespace {
@@ -63,6 +66,39 @@ TEST_F(InferenceAppTest, PerplexityIsTheMeanOfItsTokens) {
   EXPECT_NEAR(got["perplexity"].get<double>(), std::exp(got["nll_mean"].get<double>()), 1e-6);
   // Random weights, so the distribution is nearly uniform.
   EXPECT_NEAR(got["nll_mean"].get<double>(), std::log(160.0), 2);
+}
+
+// Overwrites the first bytes of a tensor in a file.
+void plant(const std::string& model, const char* tensor, std::initializer_list<uint8_t> bytes) {
+  std::filesystem::path path;
+  std::streamoff at = 0;
+  {
+    const models::ModelFile file = models::ModelFile::open(model);
+    path = file.is_gguf() ? file.path() : file.path() / "model.safetensors";
+    at = file.bytes(tensor).data() - file.file_parts()[0].data();
+  }
+  std::fstream stream(path, std::ios::binary | std::ios::in | std::ios::out);
+  stream.seekp(at);
+  for (uint8_t byte : bytes) stream.put(static_cast<char>(byte));
+}
+
+TEST_F(InferenceAppTest, WeightsThatAreNotFiniteAreNamed) {
+  const std::string folder = folder_ / "model", file = folder_ / "model.gguf";
+  std::filesystem::copy(small_model(), folder);
+  const char* norm = "model.layers.0.input_layernorm.weight";
+  plant(folder, norm, {0, 0, 0xc0, 0x7f});  // NaN
+  for (const char* level : {"baseline", "compiled"}) {
+    expect_refused({"logits", folder, "--ids", "1,2", "--level", level}, 1, norm);
+    expect_refused({"perplexity", folder, "--ids", "1,2,3", "--level", level}, 1, norm);
+  }
+  plant(folder, norm, {0, 0, 0x80, 0x7f});  // infinity
+  expect_refused({"logits", folder, "--ids", "1,2"}, 1, norm);
+  expect_refused({"perplexity", folder, "--ids", "1,2,3"}, 1, norm);
+  Output made = run({"convert", small_model(), file, "--type", "q8_0"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  plant(file, "blk.1.ffn_down.weight", {0, 0x7e});  // the scale of a block is NaN
+  expect_refused({"logits", file, "--ids", "1,2"}, 1, "blk.1.ffn_down.weight");
+  expect_refused({"perplexity", file, "--ids", "1,2,3"}, 1, "blk.1.ffn_down.weight");
 }
 
 TEST_F(InferenceAppTest, IdsThatAreNone) {
@@ -159,6 +195,30 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
   expect_refused({"infer-lab", small_model(), "--seq-lens", "9999999"}, 2, "[seq-lens]");
   expect_refused({"infer-lab", small_model(), "--tokens", "1"}, 2, "[tokens]");
   expect_refused({"infer-lab", small_model(), "--seconds", "0"}, 2, "[seconds]");
+}
+
+TEST_F(InferenceAppTest, LogitsHaveTheTextOfTheirTokens) {
+  const std::string model = folder_ / "model";
+  ASSERT_EQ(run(tiny({"train", "--steps", "1", "--save", model})).code, 0);
+  EXPECT_EQ(json::parse(run({"logits", model, "--ids", "1", "--json"}).out)["top"][0].size(), 2u);
+  files::write_plain(folder_ / "text.txt", "some text");
+  ASSERT_EQ(run({"tokenizer", "train", "text.txt", "--vocab-size", "257", "--special-token",
+                 "<|end|>", "--pre-tokenizer", "none", "--out", "bytes"})
+                .code,
+            0);
+  std::filesystem::copy(folder_ / "bytes" / "tokenizer.json", folder_ / "model" / "tokenizer.json");
+  // All tokens, among them a control character, a line end and ids beyond the tokenizer.
+  Output shown = run({"logits", model, "--ids", "1", "--top", "1000"});
+  ASSERT_EQ(shown.code, 0) << shown.err;
+  for (const char* text : {"\"<|end|>\"\n", "\"a\"\n", "\"\\x0a\"\n", "\"\\x1b\"\n", "\"\"\n"})
+    EXPECT_NE(shown.out.find(text), std::string::npos) << text;
+  EXPECT_EQ(std::count(shown.out.begin(), shown.out.end(), '\n'), 1001);
+  const json top = json::parse(run({"logits", model, "--ids", "1", "--top", "1000", "--json"}).out);
+  std::map<int, std::string> texts;
+  for (const json& each : top["top"]) texts[each[0]] = each.at(2);
+  EXPECT_EQ(texts.at(0), "<|end|>");
+  EXPECT_EQ(texts.at(999), "");
+  EXPECT_EQ(std::ranges::count_if(texts, [](const auto& t) { return t.second == "\n"; }), 1);
 }
 
 class GenerateAppTest : public ProgramTest {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests how the program ends when a mapped file shrinks.
+// Tests how the program ends on Ctrl-C and other signals, and when a mapped file shrinks.
 #include "apps/interrupt.h"
 
-#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "apps/program_run.h"
 #include "files/atomic_file.h"
 #include "files/mapped_file.h"
 #include "files/scratch.h"
@@ -40,6 +41,91 @@ TEST(ShrunkenFile, EndsTheProgramWithItsName) {
 TEST(ShrunkenFile, IsNamedWhereItIsCopied) {
   expect_named(
       [](const files::MappedFile& model, files::AtomicFile& out) { out.write(model.bytes()); });
+}
+
+class InterruptedTraining : public ProgramTest {
+ protected:
+  // Far more steps than the test waits for.
+  pid_t train(std::vector<std::string> more, const RunLimits& limits = {}) const {
+    more.insert(more.begin(), {"train", "--steps", "1000000"});
+    return start(tiny(std::move(more)), limits);
+  }
+  void await_measured_steps() const { await("step    2"); }
+  // For runs that print nothing that shows their progress: interrupts them later and later, until
+  // one has got far enough to write `file`.
+  Output interrupted(const std::vector<std::string>& line, const char* file) const {
+    Output output;
+    for (int wait_ms = 500; wait_ms < 20'000 && !std::filesystem::exists(folder_ / file);
+         wait_ms *= 2) {
+      const pid_t child = start(line);
+      std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
+      ::kill(child, SIGINT);
+      output = finish(child);
+    }
+    return output;
+  }
+};
+
+TEST_F(InterruptedTraining, WritesWhatItHas) {
+  const pid_t child = train({"--save", "model", "--out", "run"});
+  await_measured_steps();
+  ::kill(child, SIGINT);
+  const Output output = finish(child);
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  EXPECT_NE(output.out.find("mean loss"), std::string::npos);
+  EXPECT_NE(output.err.find("ends after this step"), std::string::npos);
+  EXPECT_EQ(run({"logits", "model", "--ids", "1,2"}).code, 0);
+  EXPECT_EQ(run({"explain", "run"}).code, 0);
+}
+
+TEST_F(InterruptedTraining, PrintsItsJson) {
+  const Output output = interrupted({"train", "--preset", "tiny", "--threads", "1", "--warmup", "0",
+                                     "--steps", "1000000", "--json", "--out", "run"},
+                                    "run/performance_summary.json");
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  ASSERT_FALSE(output.out.empty()) << output.err;
+  const nlohmann::json run = nlohmann::json::parse(output.out)["runs"][0];
+  EXPECT_GT(run.at("loss").at("mean"), 0);
+}
+
+TEST_F(InterruptedTraining, SavesTheModelOfTheWarmUp) {
+  const Output output = interrupted({"train", "--preset", "tiny", "--threads", "1", "--warmup",
+                                     "1000000", "--save", "model", "--out", "run"},
+                                    "model/model.safetensors");
+  EXPECT_EQ(output.code, 128 + SIGINT);
+  EXPECT_NE(output.err.find("Too few steps"), std::string::npos) << output.err;
+  EXPECT_EQ(output.out, "");
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "model" / "model.safetensors"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(InterruptedTraining, EndsAtOnceTheSecondTime) {
+  // The steps are long enough for the second signal to come within one.
+  const pid_t child = start({"train", "--preset", "tiny", "--threads", "1", "--warmup", "0",
+                             "--batch-size", "32", "--steps", "1000", "--save", "model"});
+  await("step    0");
+  ::kill(child, SIGINT);
+  await("ends after this step");
+  ::kill(child, SIGINT);
+  EXPECT_EQ(finish(child).code, 128 + SIGINT);
+  EXPECT_EQ(folder_.count(), 0u) << "the model, or a part of it";
+}
+
+TEST_F(InterruptedTraining, SigtermEndsAtOnce) {
+  const pid_t child = train({"--save", "model"});
+  await_measured_steps();
+  ::kill(child, SIGTERM);
+  EXPECT_EQ(finish(child).code, 128 + SIGTERM);
+  EXPECT_EQ(folder_.count(), 0u);
+}
+
+TEST_F(InterruptedTraining, ContinuesUnderNohup) {
+  const pid_t child = train({}, {.ignores_hangup = true});
+  await_measured_steps();
+  ::kill(child, SIGHUP);
+  await("step   10");
+  ::kill(child, SIGINT);
+  EXPECT_EQ(finish(child).code, 128 + SIGINT);
 }
 
 }  // namespace

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "files/scratch.h"
@@ -24,24 +26,48 @@ struct Output {
 };
 
 struct RunLimits {
-  int64_t file_bytes = -1;    // maximum size of a file, like a full disk
-  const char* out = nullptr;  // file for stdout
+  int64_t file_bytes = -1;      // maximum size of a file, like a full disk
+  const char* out = nullptr;    // file for stdout
+  bool ignores_hangup = false;  // as under nohup
 };
+
+// Waits for a child to end; 128 + signal if a signal ended it.
+inline int exit_code(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
 
 class ProgramTest : public ::testing::Test {
  protected:
   // Runs in the scratch folder with the arguments unchanged; there is no shell.
   Output run(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
+    return finish(start(std::move(arguments), limits));
+  }
+
+  // The two halves of run: the child's process id, and its output after it has ended.
+  pid_t start(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     int out = open_beside("out.txt"), err = open_beside("err.txt");
     arguments.insert(arguments.begin(), RIDGE_PROGRAM);
     pid_t child = ::fork();
     if (child == 0) become(arguments, limits, out, err);
     ::close(out);
     ::close(err);
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt")};
+    return child;
+  }
+  Output finish(pid_t child) const {
+    return {exit_code(child), files::contents(streams_ / "out.txt"),
+            files::contents(streams_ / "err.txt")};
+  }
+  // Waits until a running child has written `part` to stdout or stderr.
+  void await(const std::string& part) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (std::chrono::steady_clock::now() < end) {
+      for (const char* stream : {"out.txt", "err.txt"})
+        if (files::contents(streams_ / stream).find(part) != std::string::npos) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "the program did not write " << part;
   }
 
   // Expects an error: the exit code, a message with `part` on stderr, and no new file in the
@@ -77,6 +103,7 @@ class ProgramTest : public ::testing::Test {
       rlimit limit{static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
       ::setrlimit(RLIMIT_FSIZE, &limit);
     }
+    if (limits.ignores_hangup) std::signal(SIGHUP, SIG_IGN);
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);

@@ -40,6 +40,38 @@ TEST_F(RefusalTest, UnknownOptionsAndSubcommands) {
   expect_refused({}, 2, "subcommand");
 }
 
+TEST_F(RefusalTest, ArgumentsAfterTwoDashesAreNoOptions) {
+  expect_refused({"generate", "--nofile"}, 2, "(after --, arguments may begin with -)");
+  expect_refused({"generate", "--max-tokens", "2", "--", "--nofile", "--json"}, 3, "--nofile");
+  for (const char* program : {"inspect", "infer-lab", "explain"})
+    expect_refused({program, "--", "--nofile"}, 3, "--nofile");
+  expect_refused({"bench", "model", "--", "--nofile"}, 3, "--nofile");
+  expect_refused({"bench", "op", "--", "--softmax"}, 2, "unknown op \"--softmax\"");
+  expect_refused({"logits", "--ids", "1", "--", "--nofile"}, 3, "--nofile");
+  expect_refused({"perplexity", "--", "--nofile", "--text"}, 3, "--nofile");
+  expect_refused({"diff", "--", "--nofile", "--other"}, 3, "--nofile");
+  expect_refused({"tokenizer", "decode", "--ids", "1", "--", "--nofile"}, 3, "--nofile");
+  expect_refused({"tokenizer", "train", "--vocab-size", "300", "--out", "made", "--", "--nofile"},
+                 3, "--nofile");
+  // --pass takes a value that begins with -, but here it is a name.
+  expect_refused({"convert", "--", "--pass", "-x"}, 3, "--pass: expected");
+}
+
+TEST_F(RefusalTest, LengthsBeyondTheContext) {
+  const std::string config = files::test_data("models/llama_fp32/config.json").string();
+  for (const char* program : {"train", "explain", "plan"})
+    expect_refused({program, "--config", config, "--seq-len", "257"}, 2,
+                   "[seq-len] expected at most 256 tokens, the context of \"llama_fp32\", got 257");
+  expect_refused({"lab", "--config", config, "--seq-lens", "16,257"}, 2,
+                 "[seq-lens] expected at most 256 tokens");
+  EXPECT_EQ(run({"explain", "--config", config, "--seq-len", "256"}).code, 0);
+  // A preset is trained at any length, which becomes the context of the saved model.
+  const Output made = run(
+      tiny({"train", "--steps", "1", "--batch-size", "1", "--seq-len", "200", "--save", "model"}));
+  EXPECT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(run({"logits", "model", "--ids", "1", "--context", "200"}).code, 0);
+}
+
 TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--steps", "many"}, 2, "steps");
   expect_refused({"train", "--steps", "1.5"}, 2, "steps");
@@ -86,7 +118,8 @@ TEST_F(RefusalTest, AStepOfTooManyFlops) {
   files::write_plain(
       folder_ / "405b.json",
       R"({"vocab_size": 128256, "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128,
-                         "num_key_value_heads": 8, "intermediate_size": 53248})");
+                         "num_key_value_heads": 8, "intermediate_size": 53248,
+                         "max_position_embeddings": 131072})");
   expect_refused({"plan", "--config", "405b.json", "--hardware", "h100", "--batch-size", "2048",
                   "--seq-len", "8192"},
                  4, "does not fit in 63 bits");

@@ -36,6 +36,31 @@ const std::set<std::string> kFiles = {"performance_summary.json",
                                       "trace.json",
                                       "report.md"};
 
+TEST_F(ResultTest, OneSampleHasNoInterval) {
+  const Output plain = run(train({"--steps", "1"}));
+  EXPECT_NE(plain.out.find("(one step)"), std::string::npos) << plain.out;
+  EXPECT_EQ(plain.out.find("interval"), std::string::npos) << plain.out;
+  const Output model = run({"bench", "model", files::test_data("models/llama_fp32").string(), "-p",
+                            "0", "-n", "2", "-r", "1", "-t", "1"});
+  EXPECT_TRUE(std::regex_search(model.out, std::regex("\\| tg2 \\| *[0-9.]+ \\| *- \\|")))
+      << model.out;
+}
+
+TEST_F(ResultTest, AnOpHasNoShareOver100Percent) {
+  const Output text = run({"bench", "op", "fill", "--threads", "1"});
+  ASSERT_EQ(text.code, 0) << text.err;
+  const std::regex share_of("([0-9]+)%");
+  for (std::sregex_iterator each(text.out.begin(), text.out.end(), share_of), end; each != end;
+       ++each)
+    EXPECT_LE(std::stoi((*each)[1]), 100) << text.out;
+  for (const json& each :
+       json::parse(run({"bench", "op", "fill", "--threads", "1", "--json"}).out)["cases"]) {
+    const json& share = each.at("share_of_limit");
+    EXPECT_TRUE(share.is_null() || share <= 1) << each;
+    EXPECT_EQ(share.is_null(), each["predicted_ns"] > each["median_ns"]) << each;
+  }
+}
+
 TEST_F(ResultTest, HelpTeaches) {
   Output help = run({"--help"});
   EXPECT_EQ(help.code, 0);

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chats with small models: the model reads the messages of all turns, and the KV cache changes
+// nothing but the work.
+#include "serve/conversation.h"
+
+#include <algorithm>
+
+#include "serve/real_model.h"
+#include "text/byte_alphabet.h"
+
+namespace ridge::serve {
+namespace {
+
+constexpr int64_t kCapacity = 192;
+
+// One token for each byte, as far as the model's vocabulary goes, after the two of ChatML.
+text::Tokenizer bytes_tokenizer(int64_t vocabulary) {
+  text::TokenizerSpec spec;
+  spec.tokens = {"<|im_start|>", "<|im_end|>"};
+  spec.types.assign(static_cast<size_t>(vocabulary), text::TokenType::kNormal);
+  spec.types[0] = spec.types[1] = text::TokenType::kControl;
+  for (int byte = 0; byte < 256 && std::ssize(spec.tokens) < vocabulary; ++byte)
+    spec.tokens.push_back(text::to_byte_alphabet(std::string(1, static_cast<char>(byte))));
+  spec.tokens.resize(static_cast<size_t>(vocabulary));
+  spec.eos = 1;
+  return text::Tokenizer(spec);
+}
+
+std::string user(const std::string& text) {
+  return "<|im_start|>user\n" + text + "<|im_end|>\n<|im_start|>assistant\n";
+}
+
+class ConversationTest : public testing::TestWithParam<const char*> {
+ protected:
+  ConversationTest()
+      : file_(models::ModelFile::open(data_folder() + GetParam())),
+        tokenizer_(bytes_tokenizer(file_.config().vocabulary)) {
+    options_.max_tokens = 9;
+  }
+
+  Session session(int64_t chunk) {
+    SessionOptions options = at_level("compiled", kCapacity);
+    options.chunk = chunk;
+    return Session(file_, options, cpu_backend());
+  }
+  Conversation chat(Session& session, const char* system = "") {
+    return {session, tokenizer_, {text::ChatTemplate::named("chatml"), ""}, system};
+  }
+  std::vector<int32_t> encode(const std::string& text) const {
+    return tokenizer_.encode(text, {.parse_special = true});
+  }
+
+  models::ModelFile file_;
+  text::Tokenizer tokenizer_;
+  GenerateOptions options_;
+};
+
+TEST_P(ConversationTest, TheModelReadsAllTurns) {
+  for (int64_t chunk : {4, 64}) {
+    Session made = session(chunk);
+    Conversation talk = chat(made, "Be brief.");
+    std::string text = "<|im_start|>system\nBe brief.<|im_end|>\n", shown;
+    std::vector<int32_t> in_cache;
+    int64_t first_prompt = 0;
+    for (const char* message : {"One?", "And two?"}) {
+      text += user(message);
+      shown.clear();
+      const Turn turn = talk.answer(message, options_, [&](std::string_view s) { shown += s; });
+      ASSERT_EQ(turn.prompt, encode(text)) << "chunks of " << chunk;
+      EXPECT_EQ(shown, turn.answer.text);
+      // All that the turns share is reused, unless a window's ring has lost it.
+      const int64_t same = std::ranges::mismatch(turn.prompt, in_cache).in1 - turn.prompt.begin();
+      const bool is_lost =
+          file_.config().window > 0 && std::ssize(in_cache) - same > made.options().chunk;
+      EXPECT_EQ(turn.held, is_lost ? 0 : same);
+      if (chunk == 64) {
+        EXPECT_GE(turn.held, first_prompt);
+      }
+      // A session without a past gives the same answer.
+      Session fresh = session(chunk);
+      EXPECT_EQ(turn.answer.ids, greedy(fresh, turn.prompt, turn.answer.ids.size()));
+      EXPECT_LE(largest_difference(made.logits(0), fresh.logits(0)), 1e-4);
+      text += turn.answer.text + "<|im_end|>\n";
+      first_prompt = std::ssize(turn.prompt);
+      in_cache = turn.prompt;
+      in_cache.insert(in_cache.end(), turn.answer.ids.begin(), turn.answer.ids.end() - 1);
+    }
+  }
+}
+
+TEST_P(ConversationTest, ClearForgetsTheTurns) {
+  Session made = session(64);
+  Conversation talk = chat(made);
+  const Turn first = talk.answer("One?", options_, {});
+  talk.answer("Two?", options_, {});
+  talk.clear();
+  const Turn again = talk.answer("One?", options_, {});
+  EXPECT_EQ(again.prompt, first.prompt);
+  EXPECT_EQ(again.answer.ids, first.answer.ids);
+}
+
+TEST_P(ConversationTest, AFullContextLeavesTheConversation) {
+  Session made = session(64);
+  Conversation talk = chat(made);
+  const std::vector<int32_t> first = talk.answer("One?", options_, {}).prompt;
+  const Turn refused = talk.answer(std::string(kCapacity, 'x'), options_, {});
+  EXPECT_EQ(refused.answer.finish_reason, "context");
+  EXPECT_GT(std::ssize(refused.prompt), kCapacity);
+  EXPECT_TRUE(refused.answer.ids.empty());
+  const Turn next = talk.answer("Two?", options_, {});
+  EXPECT_EQ(std::ranges::search(next.prompt, encode(std::string(8, 'x'))).size(), 0u);
+  EXPECT_EQ(std::ranges::search(next.prompt, first).begin(), next.prompt.begin());
+}
+
+TEST_P(ConversationTest, AnInterruptedAnswerStaysInTheConversation) {
+  Session made = session(64);
+  Conversation talk = chat(made);
+  int64_t asked = 0;
+  GenerateOptions options = options_;
+  options.is_interrupted = [&] { return ++asked == 3; };
+  const Turn turn = talk.answer("One?", options, {});
+  EXPECT_EQ(turn.answer.finish_reason, "interrupted");
+  EXPECT_EQ(turn.answer.ids.size(), 3u);
+  const Turn next = talk.answer("Two?", options_, {});
+  EXPECT_EQ(next.prompt, encode(user("One?") + turn.answer.text + "<|im_end|>\n" + user("Two?")));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ConversationTest, testing::Values("llama_fp32", "gemma3_bf16"));
+
+}  // namespace
+}  // namespace ridge::serve
