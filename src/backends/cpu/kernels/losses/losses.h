@@ -3,8 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/index_check.h"
-#include "backends/kernels/nll_loss.h"
-#include "backends/kernels/softmax_cross_entropy.h"
+#include "backends/kernels/losses.h"
 
 namespace ridge::backends::cpu {
 
