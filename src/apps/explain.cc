@@ -77,16 +77,18 @@ class Explanation {
     ceilings_ = machine_ceilings(o_.training.machine, choice_.selection.has("tf32"), terminal_);
   }
 
-  // Each graph numbers its values, so a name may exist in several graphs. If no graph produces the
-  // value, the last one throws the Error.
+  // Each graph numbers its values, so several graphs may have a value of this number.
   void show_node(const train::TrainingStep& step, ValueId value) const {
     std::string text;
+    size_t values = 0;
     for (const train::StepGraph& each : step.graphs) {
-      bool is_last_chance = text.empty() && &each == &step.graphs.back();
-      if (!is_last_chance && !produces(each.graph, value)) continue;
+      values = std::max(values, each.graph.values.size());
+      if (!has_value(each.graph, value)) continue;
       if (step.graphs.size() > 1) text += heading(each);
-      text += ExplainedGraph(each.graph, *backend_, ceilings_).node_text(value);
+      text += ExplainedGraph(each.graph, *backend_, ceilings_).value_text(value);
     }
+    if (text.empty())
+      throw usage_error("[node] expected a value from %0 to %{}, got %{}", values - 1, value);
     fmt::print("{}", text);
   }
 
@@ -285,8 +287,8 @@ void register_explain(Command program, const AppContext& context) {
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
   app.add_flag("--plain", o->plain, "with --graph: omit the origins of nodes");
   Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");
-  Option node =
-      app.add_option("--node", o->node, "show the cost of the node that produces a value: %12");
+  Option node = app.add_option(
+      "--node", o->node, "show the cost of the node that produces a value (%12), or its readers");
   Option passes = app.add_flag("--passes", o->passes,
                                "list all passes in order, with backend, purpose and level of each");
   Option json = app.add_flag("--json", o->json, "print the passes, or their costs, as JSON");
@@ -301,6 +303,7 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --passes                  all passes, and the levels that add them\n"
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention      its formula and its nodes in the step\n"
+      "  ridge explain --node %12                the node that computes %12, or its readers\n"
       "  ridge explain lab-out                   results of a finished run");
   app.callback([o, app, &context] {
     if (o->passes)
