@@ -31,11 +31,11 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
   Table table({{"case", Align::kLeft},
                {"inputs", Align::kLeft},
                {"time"},
-               {"95% interval"},
-               {"FLOPs"},
-               {"bytes"},
-               {"rate"},
-               {"bandwidth"},
+               {"95% interval", Align::kRight, 3},
+               {"FLOPs", Align::kRight, 4},
+               {"bytes", Align::kRight, 5},
+               {"rate", Align::kRight, 1},
+               {"bandwidth", Align::kRight, 2},
                {"bound", Align::kLeft},
                {"share of limit"}});
   for (const bench::OpTrial& t : trials) {
@@ -106,19 +106,22 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   }
   progress.hide();
   if (o.json) return print_json(o, trials, ceilings);
-  fmt::print("{}\n{}, {} thread{}, {}\n\n{}",
-             op.formula.empty() ? op.name : op.name + ": " + op.formula,
-             terminal_safe(ceilings.machine.device), ceilings.machine.threads,
-             ceilings.machine.threads == 1 ? "" : "s", o.level.dtype, table_text(trials, terminal));
+  const std::string heading = fmt::format(
+      "{}\n{}, {} thread{}, {}", op.formula.empty() ? op.name : op.name + ": " + op.formula,
+      terminal_safe(ceilings.machine.device), ceilings.machine.threads,
+      ceilings.machine.threads == 1 ? "" : "s", o.level.dtype);
+  fmt::print("{}\n{}", wrap_lines(heading, terminal.columns), table_text(trials, terminal));
   bool is_over = std::any_of(trials.begin(), trials.end(),
                              [](const bench::OpTrial& t) { return t.limit_share() > 1; });
+  std::string notes;
   if (is_over)
-    fmt::print(
-        "\nwarning: over 100% means faster than predicted; predictions and ceilings have errors "
-        "too.\n");
-  fmt::print(
-      "\nThe limit is the time that the measured ceilings predict for these counts. Each run uses "
-      "the\nsame operands, so small ones stay in a cache.\n");
+    notes =
+        "warning: over 100% means faster than predicted; predictions and ceilings have errors "
+        "too.\n";
+  notes +=
+      "The limit is the time that the measured ceilings predict for these counts. Each run uses the "
+      "same operands, so small ones stay in a cache.";
+  fmt::print("\n{}", wrap_lines(notes, terminal.columns));
 }
 
 }  // namespace

@@ -7,16 +7,16 @@
 #include <optional>
 #include <vector>
 
-#include "apps/text_io.h"
+#include "base/terminal.h"
 
 namespace ridge::apps {
 namespace {
 
 // CLI11 indents the lines of a help text but does not break them.
 std::string help_lines(const std::string& help) {
-  constexpr size_t kColumns = 70;  // the options' names have the first 30
+  constexpr int kColumns = 70;  // the options' names have the first 30
   std::string lines = wrap_lines(help, kColumns);
-  lines.pop_back();
+  if (!lines.empty()) lines.pop_back();
   return lines;
 }
 

@@ -6,7 +6,6 @@
 
 #include <map>
 
-#include "apps/text_io.h"
 #include "base/units.h"
 #include "graph/text_form.h"
 #include "graph/users.h"
@@ -119,15 +118,15 @@ std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
   std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
-                     wrap_lines("formula: " + formula(op), static_cast<size_t>(options.columns));
+                     wrap_lines("formula: " + formula(op), options.columns);
   if (rows.empty()) return text + "This graph has no such node.\n";
   Table table({{"phase and inputs", Align::kLeft},
                {"nodes"},
-               {"FLOPs"},
-               {"MACs"},
-               {"bytes"},
+               {"FLOPs", Align::kRight, 2},
+               {"MACs", Align::kRight, 4},
+               {"bytes", Align::kRight, 3},
                {"predicted"},
-               {"bound", Align::kLeft},
+               {"bound", Align::kLeft, 1},
                {"example"}});
   for (const auto& [key, row] : rows)
     table.add(

@@ -11,7 +11,6 @@
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -64,7 +63,8 @@ class InferLab {
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));
-    fmt::print("{}", o_.inference.json ? report::inference_summary(study_) : written_text(folder));
+    fmt::print("{}", o_.inference.json ? report::inference_summary(study_)
+                                       : written_text(folder, terminal_));
   }
 
  private:
@@ -243,15 +243,12 @@ class InferLab {
     if (o_.inference.json) return;
     fmt::print("{}", report::heading_text(study_.lab, terminal_));
     fmt::print("file      {}, {} of tensors\n", study_.file, format_bytes(study_.file_bytes));
-    for (report::StudySection section : report::study_sections(study_)) {
-      section.note = wrap_lines(section.note, static_cast<size_t>(terminal_.columns));
-      section.note.pop_back();  // section_text adds it
+    for (const report::StudySection& section : report::study_sections(study_))
       fmt::print("{}", report::section_text(section, terminal_));
-    }
     fmt::print("{}", report::operations_text(
                          study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
     for (const std::string& each : study_.left_out)
-      fmt::print("skipped: {}\n", terminal_safe(each));
+      fmt::print("{}", wrap_lines("skipped: " + terminal_safe(each), terminal_.columns));
   }
 
   const InferLabOptions& o_;

@@ -63,7 +63,8 @@ class Lab {
     folder.commit(report::output_files(record_));
     for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
       fmt::print(stderr, "warning: {}\n", terminal_safe(record_.warnings[i]));
-    fmt::print("{}", o_.json ? report::performance_summary(record_) : written_text(folder));
+    fmt::print("{}",
+               o_.json ? report::performance_summary(record_) : written_text(folder, terminal_));
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "base/terminal.h"
 #include "report/output_files.h"
 
 namespace ridge::apps {
@@ -53,6 +54,6 @@ class OutputFolder {
 };
 
 // The last line of a lab's output.
-std::string written_text(const OutputFolder& folder);
+std::string written_text(const OutputFolder& folder, const TerminalOptions& options);
 
 }  // namespace ridge::apps

@@ -109,7 +109,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
             0);
   // A configuration without weights, and the list of its kernels.
   Output shape = run({"bench", "model", small_model() + "/config.json", "--random-weights", "-p",
-                      "8", "-n", "2", "-r", "1", "--operations"});
+                      "8", "-n", "2", "-r", "1", "--operations", "-o", "md"});
   EXPECT_EQ(shape.code, 0) << shape.err;
   EXPECT_NE(shape.out.find("| cached_attention |"), std::string::npos);
   EXPECT_NE(shape.out.find("a decode step: "), std::string::npos);
