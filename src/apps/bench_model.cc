@@ -61,7 +61,7 @@ class ModelBench {
     if (o_.repeats < 1 || o_.repeats > kMostRepeats)
       throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, o_.repeats);
     if (o_.batch < 1 || o_.batch > serve::kMostSlots)
-      throw usage_error("[batch] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
+      throw usage_error("[batch-size] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
     if (o_.depth < 0) throw usage_error("[depth] expected at least 0, got {}", o_.depth);
     const char* const formats[] = {"table", "md", "csv", "json"};
     if (std::find(std::begin(formats), std::end(formats), o_.format) == std::end(formats))
@@ -299,7 +299,7 @@ void add_bench_model(Command bench, const AppContext& context) {
       .show_default();
   app.add_option("-d,--depth", o->depth, "KV entries before the first generated token")
       .show_default();
-  app.add_option("-b,--batch", o->batch, "batch size").show_default();
+  app.add_option("-b,--batch-size", o->batch, "sequences at a time").show_default();
   app.add_option("-r,--repeats", o->repeats, "measured runs per test, after two warm-up runs")
       .show_default();
   app.add_flag("--random-weights", o->random_weights,

@@ -5,8 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
+#include "base/error.h"
+#include "base/printable.h"
 #include "base/terminal.h"
 
 namespace ridge::apps {
@@ -18,6 +21,13 @@ std::string help_lines(const std::string& help) {
   std::string lines = wrap_lines(help, kColumns);
   if (!lines.empty()) lines.pop_back();
   return lines;
+}
+
+// Some options are lists in one subcommand and single numbers in another.
+std::string refuse_list(const std::string& text) {
+  return text.find(',') == std::string::npos
+             ? ""
+             : fmt::format("expected one number, got the list {}", printable(text));
 }
 
 }  // namespace
@@ -53,6 +63,7 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 template <class T>
 Option Command::add_option(const std::string& names, T& target, const std::string& help) {
   CLI::Option* option = app_->add_option(names, target, help_lines(help));
+  if constexpr (std::is_arithmetic_v<T>) option->check(refuse_list);
   if (!heading_.empty()) option->group(heading_);
   return Option(option);
 }

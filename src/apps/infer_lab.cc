@@ -74,22 +74,23 @@ class InferLab {
 
   // Finds every error in the options before anything runs.
   void check() {
-    levels_ = parse_levels(o_.levels, "levels");
-    batches_ = parse_sizes(o_.batch_sizes, "batch-sizes");
-    lengths_ = o_.lengths.empty() ? usual_lengths() : parse_sizes(o_.lengths, "seq-lens");
-    latency_batches_ = parse_sizes(o_.latency_batches, "latency-batches");
-    attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-lens");
+    levels_ = parse_levels(o_.levels, "level");
+    batches_ = parse_sizes(o_.batch_sizes, "batch-size");
+    lengths_ = o_.lengths.empty() ? usual_lengths() : parse_sizes(o_.lengths, "seq-len");
+    latency_batches_ = parse_sizes(o_.latency_batches, "latency-batch-size");
+    attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-seq-len");
     if (!(o_.seconds >= 1 && o_.seconds <= 1e6))
       throw usage_error("[seconds] expected 1 to 1000000, got {:g}", o_.seconds);
     if (o_.prompt < 1 || o_.tokens < 2)
-      throw usage_error("[tokens] expected --prompt of at least 1 and --tokens of at least 2");
-    for (int64_t length : lengths_) expect_context("seq-lens", length);
+      throw usage_error(
+          "[tokens] expected --prompt-tokens of at least 1 and --tokens of at least 2");
+    for (int64_t length : lengths_) expect_context("seq-len", length);
     if (__builtin_add_overflow(o_.prompt, o_.tokens - 1, &latency_length_))
       latency_length_ = kMostLength + 1;
     expect_context("tokens", latency_length_);
     for (int64_t length : attention_lengths_)
       if (length > kMostLength)
-        throw usage_error("[attention-lens] expected at most {}, got {}", kMostLength, length);
+        throw usage_error("[attention-seq-len] expected at most {}, got {}", kMostLength, length);
     for (const std::string& level : levels_) selection(level);
     backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
     for (int64_t batch : batches_)
@@ -111,7 +112,7 @@ class InferLab {
 
   void expect_cache(int64_t batch, int64_t length) const {
     if (batch > serve::kMostSlots)
-      throw usage_error("[batch-sizes] expected at most {} sequences, got {}", serve::kMostSlots,
+      throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
                         batch);
     serve::SessionOptions session;
     session.slots = batch;
@@ -266,16 +267,17 @@ class InferLab {
 void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   add_model_run_options(app, i);
-  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512, or less if the model's context is shorter");
-  app.add_option("--latency-batches", o.latency_batches, "batch sizes of the latency check")
+  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
       .show_default();
-  app.add_option("--prompt", o.prompt, "prompt length of the latency check").show_default();
+  app.add_option("--batch-size", o.batch_sizes, "sequences at a time").show_default();
+  app.add_option("--seq-len", o.lengths,
+                 "lengths of the prompt (prefill) and of the context (decode); "
+                 "default: 128,512, or less if the model's context is shorter");
+  app.add_option("--latency-batch-size", o.latency_batches, "batch sizes of the latency check")
+      .show_default();
+  app.add_option("--prompt-tokens", o.prompt, "prompt length of the latency check").show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
-  app.add_option("--attention-lens", o.attention_lengths,
+  app.add_option("--attention-seq-len", o.attention_lengths,
                  "lengths for comparing standard and flash attention")
       .show_default();
   app.add_option("--seconds", o.seconds,
@@ -296,8 +298,8 @@ void register_infer_lab(Command program, const AppContext& context) {
   app.footer(
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
-      "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30\n"
-      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-sizes 1 --out gemma-study");
+      "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
+      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
   app.callback([options, &context] { InferLab(*options, context).run(); });
 }
 

@@ -73,17 +73,17 @@ class Lab {
     constexpr int64_t kSteps = 20, kGpuSteps = 48;
     steps_ = o_.steps.value_or(chosen_device(o_.machine) == "cuda" ? kGpuSteps : kSteps);
     expect_steps(steps_, 2, o_.warmup);
-    levels_ = parse_levels(o_.levels, "levels");
+    levels_ = parse_levels(o_.levels, "level");
     profiled_ = o_.profile_levels.empty() ? std::vector{levels_.back()}
-                                          : parse_levels(o_.profile_levels, "profile-levels");
+                                          : parse_levels(o_.profile_levels, "profile-level");
     for (const std::string& level : profiled_)
       if (std::find(levels_.begin(), levels_.end(), level) == levels_.end())
-        throw usage_error("[profile-levels] expected one of the levels that run ({1}), got {0}",
+        throw usage_error("[profile-level] expected one of the levels that run ({1}), got {0}",
                           level, o_.levels);
     batches_ = o_.batch_sizes.empty() ? std::vector{choice_.batch_size}
-                                      : parse_sizes(o_.batch_sizes, "batch-sizes");
+                                      : parse_sizes(o_.batch_sizes, "batch-size");
     lengths_ =
-        o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
+        o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-len");
     switches_ = switch_text(o_.level);
     int64_t together = 0, available = 0;  // bytes; `together` is for all levels at their largest
     for (const std::string& level : levels_) {
@@ -225,14 +225,14 @@ class Lab {
 
 void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
-  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_option("--profile-levels", o.profile_levels,
+  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
+      .show_default();
+  app.add_option("--profile-level", o.profile_levels,
                  "levels whose operation tables are shown (default: the last)");
   add_switch_options(app, o.level);
-  app.add_option("--batch-sizes", o.batch_sizes,
-                 "comma-separated numbers of sequences per step (default: the preset's)");
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated sequence lengths, in tokens (default: the preset's)");
+  app.add_option("--batch-size", o.batch_sizes,
+                 "sequences in a step: 4,8,16 (default: the preset's)");
+  app.add_option("--seq-len", o.lengths, "tokens in a sequence: 128,256 (default: the preset's)");
   app.add_option(
       "--steps", o.steps,
       "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "
@@ -257,7 +257,7 @@ void register_lab(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge lab                               the small model at every level\n"
       "  ridge lab --preset tiny --steps 8       a quick look\n"
-      "  ridge lab --batch-sizes 4,8,16 --seq-lens 128,256 --levels baseline,compiled\n"
+      "  ridge lab --batch-size 4,8,16 --seq-len 128,256 --level baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
   app.callback([options, &context] { Lab(*options, context).run(); });
 }

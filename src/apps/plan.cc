@@ -233,17 +233,16 @@ void run(const PlanOptions& o, const Command& app, const TerminalOptions& termin
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
       throw usage_error("[model] expected one of --model, --preset and --config, got two");
-    for (const char* option : {"--batch-size", "--micro-batches", "--clip", "--tokens", "--mfu",
-                               "--devices", "--dtype", "--tf32"})
+    for (const char* option :
+         {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"})
       if (app.given(option))
         throw usage_error(
-            "[{}] is an option of training plans; --inference takes --batch-sizes, --seq-lens, "
+            "[{}] is an option of training plans; --inference takes --batch-size, --seq-len, "
             "--chunk and --exact",
             option + 2);
     const TrainingOptions& t = o.training;
-    plan_inference(
-        {t.model, t.level, t.machine, o.hardware, app.given("--seq-len") ? t.sequence : 0, o.json},
-        o.inference, terminal);
+    plan_inference({t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json},
+                   o.inference, terminal);
     return;
   }
   expect_sane(o);
@@ -285,7 +284,7 @@ void register_plan(Command program, const AppContext& context) {
       "compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger decode batch costs\n"
       "little extra time until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
       "predictions next to its measurements. An inference plan refuses the options of a training plan\n"
-      "(--batch-size, --micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
+      "(--micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
       "bf16, or fp32 with --exact.\n\n"
       "--hardware FILE reads what `ridge machine --json` prints, or a data sheet (dense rates in 1e12\n"
       "per second; name, peaks.f32, memory_tera_bytes and memory_bytes are required):\n"
@@ -296,7 +295,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
-      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-lens 2048\n"
+      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
   app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }

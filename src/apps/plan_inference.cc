@@ -48,8 +48,9 @@ class InferencePlanner {
                                        request.level.level,
                                        request.level.switches)),
         place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
-    batches_ = parse_sizes(o.batch_sizes, "batch-sizes");
-    lengths_ = o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-lens");
+    batches_ = request.batch_sizes.empty() ? std::vector<int64_t>{1, 8, 32}
+                                           : parse_sizes(request.batch_sizes, "batch-size");
+    lengths_ = request.lengths.empty() ? usual_lengths() : parse_sizes(request.lengths, "seq-len");
   }
 
   void run() {
@@ -75,7 +76,6 @@ class InferencePlanner {
 
   std::vector<int64_t> usual_lengths() const {
     const int64_t context = file_.config().context;
-    if (request_.sequence > 0) return {request_.sequence};
     std::vector<int64_t> lengths;
     for (int64_t length : {128, 512, 2048})
       if (length < context) lengths.push_back(length);
@@ -303,12 +303,12 @@ class InferencePlanner {
 
 void add_inference_plan_options(Command app, InferencePlanOptions& o) {
   app = app.under("Inference");
-  app.add_flag("--inference", o.inference, "plan prefill and decode instead of training");
+  app.add_flag(
+      "--inference", o.inference,
+      "plan prefill and decode instead of training; --batch-size (default: 1,8,32) and "
+      "--seq-len then take lists. A length is that of the prompt (prefill) and of the "
+      "context (decode); default: 128,512,2048, or less if the model's context is shorter");
   app.add_option("--model", o.model, "plan inference with this model file or folder");
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512,2048, or less if the model's context is shorter");
   add_phase_options(app, o.chunk, o.exact);
 }
 

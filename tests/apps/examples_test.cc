@@ -25,9 +25,9 @@ constexpr Change kSmaller[] = {
     {"train", "--warmup", "0"},        {"train", "--batch-size", "1"},
     {"train", "--seq-len", "16"},      {"lab", "--preset", "tiny"},
     {"lab", "--steps", "2"},           {"lab", "--warmup", "0"},
-    {"lab", "--batch-sizes", "1"},     {"lab", "--seq-lens", "16"},
+    {"lab", "--batch-size", "1"},      {"lab", "--seq-len", "16"},
     {"lab", "--no-advice", ""},        {"infer-lab", "--seconds", "1"},
-    {"infer-lab", "--seq-lens", "16"}, {"bench model", "-p", "4"},
+    {"infer-lab", "--seq-len", "16"},  {"bench model", "-p", "4"},
     {"bench model", "-n", "2"},        {"bench model", "-r", "1"},
     {"generate", "--max-tokens", "4"}, {"bench model", "--device", "cpu"},
 };

@@ -119,14 +119,14 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
   expect_refused({"bench", "model", small_model(), "-n", "2", "-d", "9223372036854775807"}, 2,
                  "the model's context");
   expect_refused({"bench", "model", small_model(), "-r", "0"}, 2, "[repeats]");
-  expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch]");
+  expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch-size]");
   expect_refused({"bench", "model", small_model(), "-o", "xml"}, 2, "[output]");
 }
 
 TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
-  Output output = run({"infer-lab", small_model(), "--seq-lens", "16,32", "--batch-sizes", "1,2",
-                       "--latency-batches", "1,2", "--prompt", "8", "--tokens", "4",
-                       "--attention-lens", "64,128", "--seconds", "10", "--out", "study"});
+  Output output = run({"infer-lab", small_model(), "--seq-len", "16,32", "--batch-size", "1,2",
+                       "--latency-batch-size", "1,2", "--prompt-tokens", "8", "--tokens", "4",
+                       "--attention-seq-len", "64,128", "--seconds", "10", "--out", "study"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"Prefill and decode", "Attention module and MLP", "The KV cache",
                            "Latency", "Standard against flash attention", "MFU:", "MBU:"})
@@ -156,7 +156,7 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
   EXPECT_EQ(run({"diff", "study", "study"}).code, 0);
   EXPECT_EQ(run({"explain", "study"}).code, 0);
   expect_refused({"infer-lab", small_model(), "--out", "study"}, 2, "--force");
-  expect_refused({"infer-lab", small_model(), "--seq-lens", "9999999"}, 2, "[seq-lens]");
+  expect_refused({"infer-lab", small_model(), "--seq-len", "9999999"}, 2, "[seq-len]");
   expect_refused({"infer-lab", small_model(), "--tokens", "1"}, 2, "[tokens]");
   expect_refused({"infer-lab", small_model(), "--seconds", "0"}, 2, "[seconds]");
 }

@@ -22,8 +22,8 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");
   expect_refused({"machine", "--device", "cpu", "--tf32"}, 2, "[tf32] expected a GPU");
   expect_refused({"train", "--isa", "z80"}, 2, "[isa]");
-  expect_refused({"lab", "--levels", "baseline,fastest"}, 2, "[levels] expected all or some of");
-  expect_refused({"lab", "--levels", "fused", "--profile-levels", "baseline"}, 2,
+  expect_refused({"lab", "--level", "baseline,fastest"}, 2, "[level] expected all or some of");
+  expect_refused({"lab", "--level", "fused", "--profile-level", "baseline"}, 2,
                  "expected one of the levels that run (fused), got baseline");
   expect_refused({"train", "--device", "cpu", "--nvtx"}, 2, "[nvtx] expected --device cuda");
   expect_refused({"bench", "op", "nonsense"}, 2, "unknown op \"nonsense\"");
@@ -46,9 +46,9 @@ TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number >= 0, got nan");
   expect_refused({"train", "--lr", "inf"}, 2, "[lr]");
   expect_refused({"train", "--clip", "-1"}, 2, "[clip]");
-  expect_refused({"lab", "--batch-sizes", "8,x"}, 2, "[batch-sizes] expected numbers >= 1");
-  expect_refused({"lab", "--batch-sizes", "8,,16"}, 2, "[batch-sizes]");
-  expect_refused({"lab", "--seq-lens", "1e3"}, 2, "[seq-lens]");
+  expect_refused({"lab", "--batch-size", "8,x"}, 2, "[batch-size] expected numbers >= 1");
+  expect_refused({"lab", "--batch-size", "8,,16"}, 2, "[batch-size]");
+  expect_refused({"lab", "--seq-len", "1e3"}, 2, "[seq-len]");
 }
 
 TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
@@ -90,6 +90,50 @@ TEST_F(RefusalTest, AStepOfTooManyFlops) {
   expect_refused({"plan", "--config", "405b.json", "--hardware", "h100", "--batch-size", "2048",
                   "--seq-len", "8192"},
                  4, "does not fit in 63 bits");
+}
+
+TEST_F(RefusalTest, ListsWhereOneNumberIsExpected) {
+  for (const char* program : {"train", "explain", "plan"}) {
+    expect_refused({program, "--batch-size", "1,8"}, 2,
+                   "[batch-size] expected one number, got the list \"1,8\"");
+    expect_refused({program, "--seq-len", "64,128"}, 2, "[seq-len] expected one number");
+  }
+  expect_refused({"bench", "model", "m.gguf", "--batch-size", "1,8"}, 2,
+                 "--batch-size: expected one number, got the list \"1,8\"");
+  expect_refused({"train", "--steps", "1,2"}, 2, "--steps: expected one number, got the list");
+  expect_refused({"train", "--level", "baseline,fused"}, 2, "[level] expected one of baseline");
+}
+
+// Both spellings reach the same option; the refusal names the present one.
+TEST_F(RefusalTest, FormerNamesOfOptions) {
+  const std::string model = files::test_data("models/llama_fp32").string();
+  for (const char* name : {"--batch-size", "--batch-sizes", "--batch-sizes="})
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"lab"}, {"infer-lab", model}, {"train"}}) {
+      std::vector<std::string> arguments = command;
+      if (std::string_view(name).ends_with("="))
+        arguments.push_back(std::string(name) + "x");
+      else
+        arguments.insert(arguments.end(), {name, "x"});
+      expect_refused(arguments, 2, "[batch-size] expected");
+    }
+  expect_refused({"lab", "--seq-lens", "x"}, 2, "[seq-len] expected numbers");
+  expect_refused({"lab", "--levels", "x"}, 2, "[level] expected all or some");
+  expect_refused({"lab", "--profile-levels", "x"}, 2, "[profile-level] expected all or some");
+  expect_refused({"train", "--levels", "x"}, 2, "[level] expected one of");
+  expect_refused({"infer-lab", model, "--latency-batches", "x"}, 2,
+                 "[latency-batch-size] expected");
+  expect_refused({"infer-lab", model, "--attention-lens", "x"}, 2, "[attention-seq-len] expected");
+  expect_refused({"infer-lab", model, "--prompt", "0"}, 2, "--prompt-tokens");
+  expect_refused({"bench", "model", model, "--batch", "0"}, 2, "[batch-size] expected 1 to");
+  // No command has both names, and a command without the option refuses the former name.
+  expect_refused({"generate", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
+  for (const char* program : {"lab", "infer-lab", "train", "plan"}) {
+    const std::string help = run({program, "--help"}).out;
+    EXPECT_NE(help.find("--batch-size "), std::string::npos) << program;
+    for (const char* former : {"--batch-sizes", "--seq-lens", "--levels", "--prompt "})
+      EXPECT_EQ(help.find(former), std::string::npos) << program << former;
+  }
 }
 
 TEST_F(RefusalTest, SchedulesThatCannotBe) {

@@ -125,8 +125,8 @@ TEST_F(ResultTest, AFullStdoutIsAFailure) {
 }
 
 TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
-  Output output = run(tiny({"lab", "--levels", "baseline,compiled", "--batch-sizes", "1,2",
-                            "--seq-lens", "16", "--steps", "4", "--out", "lab"}));
+  Output output = run(tiny({"lab", "--level", "baseline,compiled", "--batch-size", "1,2",
+                            "--seq-len", "16", "--steps", "4", "--out", "lab"}));
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"speed-up", "MFU", "Sweep", "by op", "by scope", "by phase", "roofline",
                            "Advice", "profiling overhead"})
@@ -151,8 +151,8 @@ TEST_F(ResultTest, TheLabClimbsProfilesAdvisesAndTries) {
 }
 
 TEST_F(ResultTest, TheLabFindsAFolderWhenItIsToldNone) {
-  std::vector<std::string> lab = tiny({"lab", "--levels", "compiled", "--batch-sizes", "1",
-                                       "--seq-lens", "8", "--steps", "2", "--no-advice", "--json"});
+  std::vector<std::string> lab = tiny({"lab", "--level", "compiled", "--batch-size", "1",
+                                       "--seq-len", "8", "--steps", "2", "--no-advice", "--json"});
   ASSERT_EQ(run(lab).code, 0);
   Output second = run(lab);
   ASSERT_EQ(second.code, 0) << second.err;

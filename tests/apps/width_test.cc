@@ -70,8 +70,8 @@ TEST_F(WidthTest, CommandsFitTheTerminal) {
               "--operations"},
              {"infer-lab", "model", "--threads", "1", "--seconds", "1", "--out", "study",
               "--force"},
-             tiny({"lab", "--steps", "2", "--levels", "baseline,fused,compiled", "--batch-sizes",
-                   "1,2", "--seq-lens", "8", "--out", "lab", "--force"})})
+             tiny({"lab", "--steps", "2", "--level", "baseline,fused,compiled", "--batch-size",
+                   "1,2", "--seq-len", "8", "--out", "lab", "--force"})})
       expect_fits(arguments, columns);
   }
 }
