@@ -144,7 +144,7 @@ void register_bench(Command program, const AppContext& context) {
   const std::string examples =
       "Examples:\n"
       "  ridge bench op softmax\n"
-      "  ridge bench op matmul --dtype bf16 --threads 1 --json";
+      "  ridge bench op matmul --dtype bf16 --device cpu --threads 1 --json";
   op.footer(examples);
   app.footer(examples + "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128");
   op.callback([o, &context] { run(*o, context.terminal); });

@@ -312,9 +312,13 @@ void add_bench_model(Command bench, const AppContext& context) {
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
-      "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json\n"
+      "  ridge bench model model/ -p 128,512 -n 0 --device cpu -t 1 -o json\n"
       "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
-  app.callback([o, &context] {
+  app.callback([o, app, &context] {
+    app.refuse_unused(
+        {{o->inference.json, "with --json", {"--output", "--operations"}},
+         {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
+         {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";
     ModelBench(*o, context.terminal).run();
   });

@@ -3,6 +3,7 @@
 #include "apps/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <type_traits>
@@ -98,6 +99,23 @@ Option Command::add_json_flag(bool& target) {
 void Command::footer(const std::string& text) { app_->footer(text); }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+void Command::refuse_unused(const std::vector<Mode>& modes) const {
+  for (const Mode& mode : modes) {
+    if (!mode.is_chosen) continue;
+    for (const CLI::Option* option : app_->get_options()) {
+      auto is_it = [&](const std::string& name) { return option->check_name(name); };
+      const bool has_effect = mode.used.empty()
+                                  ? std::none_of(mode.unused.begin(), mode.unused.end(), is_it)
+                                  : std::any_of(mode.used.begin(), mode.used.end(), is_it);
+      if (option->count() > 0 && !has_effect) {
+        const std::string name = option->get_name();
+        throw usage_error("[{}] {} has no effect {}", name.substr(name.find_first_not_of('-')),
+                          name, mode.name);
+      }
+    }
+  }
+}
 
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
 

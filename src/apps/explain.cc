@@ -315,6 +315,10 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --node %12                the node that computes %12, or its readers\n"
       "  ridge explain lab-out                   results of a finished run");
   app.callback([o, app, &context] {
+    app.refuse_unused(
+        {{.is_chosen = !o->folder.empty(), .name = "on a folder of results", .used = {"DIR"}},
+         {.is_chosen = o->passes, .name = "with --passes", .used = {"--passes", "--json"}},
+         {!o->graph, "without --graph", {"--plain"}}});
     if (o->passes)
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
     else if (o->folder.empty())

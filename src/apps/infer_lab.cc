@@ -300,7 +300,10 @@ void register_infer_lab(Command program, const AppContext& context) {
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
       "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
       "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
-  app.callback([options, &context] { InferLab(*options, context).run(); });
+  app.callback([options, app, &context] {
+    app.refuse_unused({without_folder(options->output)});
+    InferLab(*options, context).run();
+  });
 }
 
 }  // namespace ridge::apps

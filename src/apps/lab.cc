@@ -259,7 +259,10 @@ void register_lab(Command program, const AppContext& context) {
       "  ridge lab --preset tiny --steps 8       a quick look\n"
       "  ridge lab --batch-size 4,8,16 --seq-len 128,256 --level baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
-  app.callback([options, &context] { Lab(*options, context).run(); });
+  app.callback([options, app, &context] {
+    app.refuse_unused({without_folder(options->output)});
+    Lab(*options, context).run();
+  });
 }
 
 }  // namespace ridge::apps

@@ -170,7 +170,7 @@ void register_machine(Command program, const AppContext& context) {
   app.footer(
       "Examples:\n"
       "  ridge machine\n"
-      "  ridge machine --threads 1 --isa avx2\n"
+      "  ridge machine --device cpu --threads 1 --isa avx2\n"
       "  ridge machine --remeasure --json > machine.json");
   app.callback([options, &context] { run(*options, context.terminal); });
 }

@@ -151,6 +151,9 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
   if (!on_gpu && options.threads > omp_get_num_procs())
     fmt::print(stderr, "warning: {} threads will share {} cores\n", options.threads,
                omp_get_num_procs());
+  if (on_gpu && (options.threads != 0 || !options.isa.empty()))
+    throw usage_error("[{0}] --{0} has no effect on a GPU; choose the CPU with --device cpu",
+                      options.threads != 0 ? "threads" : "isa");
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   if (on_gpu)
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),

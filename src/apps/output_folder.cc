@@ -81,6 +81,10 @@ void OutputFolder::commit(std::vector<report::OutputFile> files) {
   commit();
 }
 
+Mode without_folder(const OutputOptions& options) {
+  return {!options.folder, "without --out, which names the folder to overwrite", {"--force"}};
+}
+
 std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
   return wrap_lines(
       fmt::format(

@@ -23,6 +23,9 @@ struct OutputOptions {
 // `help` describes --out. Returns --out.
 Option add_output_options(Command app, OutputOptions& options, const std::string& help);
 
+// --force does nothing without --out.
+Mode without_folder(const OutputOptions& options);
+
 class OutputFolder {
  public:
   // Checks as much as possible before the work starts: the parent folder must exist and be

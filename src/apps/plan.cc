@@ -230,16 +230,15 @@ void print_text(const PlanOptions& o,
 }
 
 void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
+  app.refuse_unused(
+      {{is_asked(o.inference),
+        "in a plan of inference",
+        {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"}},
+       {!is_asked(o.inference), "without --inference or --model", {"--chunk", "--exact"}},
+       {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa"}}});
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
       throw usage_error("[model] expected one of --model, --preset and --config, got two");
-    for (const char* option :
-         {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"})
-      if (app.given(option))
-        throw usage_error(
-            "[{}] is an option of training plans; --inference takes --batch-size, --seq-len, "
-            "--chunk and --exact",
-            option + 2);
     const TrainingOptions& t = o.training;
     plan_inference({t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json},
                    o.inference, terminal);

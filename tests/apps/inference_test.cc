@@ -85,8 +85,9 @@ TEST_F(InferenceAppTest, IdsThatAreNone) {
 }
 
 TEST_F(InferenceAppTest, BenchModelInThreeForms) {
-  std::vector<std::string> line{"bench", "model", small_model(), "-p", "16", "-n", "4,8",
-                                "-r",    "2",     "-b",          "2",  "-t", "1"};
+  std::vector<std::string> line{"bench", "model",    small_model(), "-p", "16",
+                                "-n",    "4,8",      "-r",          "2",  "-b",
+                                "2",     "--device", "cpu",         "-t", "1"};
   auto with = [&](const char* format) {
     std::vector<std::string> all = line;
     all.insert(all.end(), {"-o", format});
@@ -220,7 +221,7 @@ TEST_F(GenerateAppTest, RefusesWhatCannotBe) {
   expect_refused({"generate", model_, "Hello", "--repeat-penalty", "0"}, 2, "[repeat-penalty]");
   expect_refused({"generate", model_, "Hello", "--seed", "-1"}, 2, "[seed]");
   expect_refused({"generate", model_, "Hello", "--stop", ""}, 2, "[stop]");
-  expect_refused({"generate", model_, "Hello", "--system", "x"}, 2, "[chat]");
+  expect_refused({"generate", model_, "Hello", "--system", "x"}, 2, "[system]");
   expect_refused({"generate", model_, "Hello", "--chat", "--chat-template", "none"}, 2, "none");
 }
 

@@ -139,7 +139,50 @@ TEST_F(RefusalTest, FormerNamesOfOptions) {
 TEST_F(RefusalTest, SchedulesThatCannotBe) {
   expect_refused({"train", "--lr-warmup", "100", "--lr-decay", "100"}, 2,
                  "[lr-decay] expected a step after --lr-warmup, which is 100, got 100");
-  expect_refused({"train", "--lr", "1e-4", "--min-lr", "1e-3"}, 2, "[min-lr] expected at most");
+  expect_refused({"train", "--lr", "1e-4", "--min-lr", "1e-3", "--lr-decay", "9"}, 2,
+                 "[min-lr] expected at most");
+}
+
+TEST_F(RefusalTest, OptionsWithoutEffect) {
+  struct Refusal {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Refusal& each : std::vector<Refusal>{
+           {{"train", "--force"}, "[force] --force has no effect without --out"},
+           {{"lab", "--force"}, "[force] --force has no effect without --out"},
+           {{"infer-lab", files::test_data("models/llama_fp32").string(), "--force"},
+            "[force] --force has no effect without --out"},
+           {{"train", "--min-lr", "1e-5"}, "[min-lr] --min-lr has no effect without --lr-decay"},
+           {{"explain", "lab-out", "--preset", "tiny"}, "--preset has no effect on a folder"},
+           {{"explain", "lab-out", "--batch-size", "2"}, "--batch-size has no effect on a folder"},
+           {{"explain", "lab-out", "--device", "cpu"}, "--device has no effect on a folder"},
+           {{"explain", "--passes", "--level", "fused"}, "--level has no effect with --passes"},
+           {{"explain", "--plain"}, "--plain has no effect without --graph"},
+           {{"generate", "m", "--system", "x"}, "--system has no effect without --chat"},
+           {{"generate", "m", "--chat-template", "x"}, "no effect without --chat"},
+           {{"generate", "m", "x", "--top-k", "3"}, "--top-k has no effect at temperature 0"},
+           {{"generate", "m", "x", "--top-p", "1"}, "--top-p has no effect at temperature 0"},
+           {{"generate", "m", "x", "--min-p", "1"}, "--min-p has no effect at temperature 0"},
+           {{"generate", "m", "x", "--seed", "1"}, "--seed has no effect at temperature 0"},
+           {{"convert", "m", "m.gguf", "--max-shard", "9"},
+            "--max-shard has no effect with a .gguf"},
+           {{"convert", "m", "folder", "--force"}, "--force has no effect with a folder"},
+           {{"bench", "model", "m", "-o", "csv", "--operations"}, "no effect with -o csv"},
+           {{"bench", "model", "m", "-o", "csv", "--json"}, "--output has no effect with --json"},
+           {{"bench", "model", "m", "-n", "0", "-d", "8"},
+            "--depth has no effect without generated"},
+           {{"plan", "--chunk", "8"}, "--chunk has no effect without --inference or --model"},
+           {{"plan", "--exact"}, "--exact has no effect without --inference or --model"},
+           {{"plan", "--inference", "--tokens", "9"},
+            "--tokens has no effect in a plan of inference"},
+           {{"plan", "--model", "m", "--dtype", "bf16"},
+            "--dtype has no effect in a plan of inference"},
+           {{"plan", "--hardware", "h100", "--threads", "2"},
+            "--threads has no effect with --hardware"},
+           {{"train", "--device", "cuda", "--threads", "2"}, "--threads has no effect on a GPU"},
+           {{"machine", "--device", "cuda", "--isa", "avx2"}, "--isa has no effect on a GPU"}})
+    expect_refused(each.arguments, 2, each.message);
 }
 
 TEST_F(RefusalTest, ExplainAnswersOneQuestion) {

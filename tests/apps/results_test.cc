@@ -177,7 +177,8 @@ TEST_F(ResultTest, ExplainListsAllPasses) {
 }
 
 TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
-  Output passes = run({"explain", "--preset", "tiny", "--threads", "1", "--json"});
+  Output passes =
+      run({"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--json"});
   ASSERT_EQ(passes.code, 0) << passes.err;
   json rungs = json::parse(passes.out);
   ASSERT_GT(rungs.size(), 3u);
@@ -186,30 +187,33 @@ TEST_F(ResultTest, ExplainShowsPassesGraphAndNodes) {
   Output graph = run({"explain", "--preset", "tiny", "--level", "baseline", "--graph", "--plain"});
   EXPECT_EQ(graph.code, 0);
   EXPECT_NE(graph.out.find("= matmul("), std::string::npos);
-  Output op = run({"explain", "--preset", "tiny", "--threads", "1", "--op", "matmul"});
+  Output op =
+      run({"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--op", "matmul"});
   EXPECT_NE(op.out.find("formula: MACs"), std::string::npos) << op.out << op.err;
   // A value id from the text of the graph: "  %12 : f32[...] = matmul(...)".
   size_t at = graph.out.find("= matmul(");
   size_t value = graph.out.rfind('%', graph.out.rfind(" : ", at));
   std::string name = graph.out.substr(value, graph.out.find(' ', value) - value);
-  Output node =
-      run({"explain", "--preset", "tiny", "--threads", "1", "--level", "baseline", "--node", name});
+  Output node = run({"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--level",
+                     "baseline", "--node", name});
   EXPECT_EQ(node.code, 0) << name << node.err;
   EXPECT_NE(node.out.find("matmul is a primitive"), std::string::npos) << node.out;
   // No node produces a parameter; its readers are shown.
-  Output parameter = run({"explain", "--preset", "tiny", "--threads", "1", "--node", "%0"});
+  Output parameter =
+      run({"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--node", "%0"});
   EXPECT_EQ(parameter.code, 0) << parameter.err;
   EXPECT_NE(parameter.out.find("%0 is from outside the graph: "), std::string::npos);
   EXPECT_NE(parameter.out.find("(%0"), std::string::npos) << parameter.out;
-  expect_refused({"explain", "--preset", "tiny", "--threads", "1", "--node", "%99999"}, 2,
-                 "[node] expected a value from %0 to %");
+  expect_refused(
+      {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--node", "%99999"}, 2,
+      "[node] expected a value from %0 to %");
 }
 
 // With micro-batches, the update is a separate graph.
 TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
-  const std::vector<std::string> explain = {"explain",   "--preset", "tiny",
-                                            "--threads", "1",        "--micro-batches",
-                                            "2",         "--level",  "baseline"};
+  const std::vector<std::string> explain = {"explain", "--preset",  "tiny",    "--device",
+                                            "cpu",     "--threads", "1",       "--micro-batches",
+                                            "2",       "--level",   "baseline"};
   auto asked = [&](std::vector<std::string> more) {
     more.insert(more.begin(), explain.begin(), explain.end());
     Output output = run(more);
@@ -230,7 +234,7 @@ TEST_F(ResultTest, ExplainLooksIntoEveryGraph) {
 }
 
 TEST_F(ResultTest, BenchTimesEveryCase) {
-  Output output = run({"bench", "op", "softmax", "--threads", "1", "--json"});
+  Output output = run({"bench", "op", "softmax", "--device", "cpu", "--threads", "1", "--json"});
   ASSERT_EQ(output.code, 0) << output.err;
   json bench = json::parse(output.out);
   ASSERT_GT(bench["cases"].size(), 1u);

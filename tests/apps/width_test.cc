@@ -57,19 +57,19 @@ TEST_F(WidthTest, CommandsFitTheTerminal) {
   for (int columns : {80, 100}) {
     for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
              {"plan", "--preset", "tiny", "--hardware", "h100"},
-             {"plan", "--preset", "tiny", "--threads", "1"},
+             {"plan", "--preset", "tiny", "--device", "cpu", "--threads", "1"},
              {"plan", "--preset", "tiny", "--inference", "--hardware", "h200"},
-             {"explain", "--preset", "tiny", "--threads", "1"},
-             {"explain", "--preset", "tiny", "--threads", "1", "--op", "matmul"},
-             {"explain", "--preset", "tiny", "--threads", "1", "--node", "%12"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--op", "matmul"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--node", "%12"},
              {"explain", "--passes"},
              {"explain", "run"},
              {"diff", "run", "run"},
-             {"machine", "--threads", "1"},
-             {"bench", "model", "model", "-p", "4", "-n", "2", "-r", "2", "-t", "1",
-              "--operations"},
-             {"infer-lab", "model", "--threads", "1", "--seconds", "1", "--out", "study",
-              "--force"},
+             {"machine", "--device", "cpu", "--threads", "1"},
+             {"bench", "model", "model", "-p", "4", "-n", "2", "-r", "2", "--device", "cpu", "-t",
+              "1", "--operations"},
+             {"infer-lab", "model", "--device", "cpu", "--threads", "1", "--seconds", "1", "--out",
+              "study", "--force"},
              tiny({"lab", "--steps", "2", "--level", "baseline,fused,compiled", "--batch-size",
                    "1,2", "--seq-len", "8", "--out", "lab", "--force"})})
       expect_fits(arguments, columns);
