@@ -225,7 +225,7 @@ TEST(Gguf, HonoursTheAlignment) {
 TEST(Gguf, RefusesToWriteWhatTheFormatLacks) {
   const ScratchFolder folder;
   const auto read = [] { return std::span<const std::byte>(); };
-  const auto refuses = [&](const std::vector<TensorSource>& tensors, std::string_view reason) {
+  const auto refuses = [&](const std::vector<TensorSource>& tensors, const std::string& reason) {
     expect_error([&] { GgufWriter().write(folder / "x", tensors); }, ExitCode::kUsage, reason);
   };
   refuses({{"", DType::kF32, Shape{0}, read}}, "1 to 63 bytes");

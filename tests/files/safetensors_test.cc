@@ -123,7 +123,7 @@ TEST(Safetensors, RefusesToWriteWhatTheFormatLacks) {
   const ScratchFolder folder;
   const std::vector<std::byte> bytes(18);
   const auto read = [&] { return std::span<const std::byte>(bytes); };
-  const auto refuses = [&](const std::vector<TensorSource>& tensors, std::string_view reason) {
+  const auto refuses = [&](const std::vector<TensorSource>& tensors, const std::string& reason) {
     expect_error([&] { write_safetensors(folder / "x", tensors); }, ExitCode::kUsage, reason);
   };
   refuses({{"q", DType::kQ4_0, Shape{32}, read}}, "does not support q4_0");

@@ -32,7 +32,7 @@ TEST(SummaryFile, ReadsAFolderOfVersion1) {
   const nlohmann::json& operations = compiled.at("operations").at("by_op");
   ASSERT_EQ(run.by_op.size(), operations.size());
   for (size_t i = 0; i < run.by_op.size(); ++i) {
-    EXPECT_EQ(run.by_op[i].key, operations.at(i).at("key"));
+    EXPECT_EQ(run.by_op[i].key, operations.at(i).at("key").get<std::string>());
     EXPECT_EQ(run.by_op[i].exclusive_ns, operations.at(i).at("own_ns"));
   }
 }
