@@ -318,6 +318,7 @@ void add_bench_model(Command bench, const AppContext& context) {
     app.refuse_unused(
         {{o->inference.json, "with --json", {"--output", "--operations"}},
          {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
+         {app.given("-t"), "with -t", {"--threads"}},
          {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";
     ModelBench(*o, context.terminal).run();

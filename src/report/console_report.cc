@@ -35,6 +35,8 @@ std::string heading_text(const record::LabRecord& lab, const TerminalOptions& op
     const cost::Ceilings& c = *lab.ceilings;
     text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
     text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+    if (const cost::Roof vector = cost::vector_roof(c); vector.flops_per_ns > 0)
+      text += fmt::format(", {} {}", vector.name, format_rate(vector.flops_per_ns * 1e9, "FLOP/s"));
     for (const cost::ProductRates& rates : c.products)
       text += fmt::format(", {} GEMM {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));

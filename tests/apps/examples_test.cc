@@ -114,9 +114,9 @@ class ExamplesTest : public ProgramTest {
       files::write_plain(programs / "line", smaller(line));
       const std::string log = programs / "log";
       const int status = std::system(
-          fmt::format("cd {} && PATH={}:$PATH bash -e -o pipefail {} > {} 2>&1 < /dev/null",
+          fmt::format("cd {} && PATH={}:$PATH bash -e -o pipefail {} > {} 2>&1 < {}",
                       folder.path().string(), programs.path().string(),
-                      (programs / "line").string(), log)
+                      (programs / "line").string(), log, (folder_ / "prompt.txt").string())
               .c_str());
       EXPECT_EQ(status, 0) << line << "\nrun as: " << smaller(line) << "\n" << files::contents(log);
     }

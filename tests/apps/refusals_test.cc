@@ -172,6 +172,8 @@ TEST_F(RefusalTest, OptionsWithoutEffect) {
            {{"bench", "model", "m", "-o", "csv", "--json"}, "--output has no effect with --json"},
            {{"bench", "model", "m", "-n", "0", "-d", "8"},
             "--depth has no effect without generated"},
+           {{"bench", "model", "m", "-t", "1", "--threads", "2"},
+            "--threads has no effect with -t"},
            {{"plan", "--chunk", "8"}, "--chunk has no effect without --inference or --model"},
            {{"plan", "--exact"}, "--exact has no effect without --inference or --model"},
            {{"plan", "--inference", "--tokens", "9"},
