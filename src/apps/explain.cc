@@ -155,13 +155,13 @@ class Explanation {
   }
 
   void list_the_rest() const {
-    Table off({{"pass that is off", Align::kLeft}, {"what it does", Align::kLeft, 1}});
+    fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
     for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
       if (!choice_.selection.has(pass->name))
-        off.add({std::string(pass->name), std::string(pass->summary)});
-    fmt::print("\n{}\n", off.text(terminal_));
+        fmt::print("  {}\n{}", pass->name, wrap_lines(pass->summary, terminal_.columns, "    "));
+    fmt::print("\n");
     print_lines(
-        "--pass +NAME turns a pass on. See also: --passes, --graph, --op matmul, --node %12 (a "
+        "See also: --passes, --graph, --op matmul, --node %12 (a "
         "value of the graph)");
   }
 

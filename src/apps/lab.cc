@@ -62,7 +62,8 @@ class Lab {
     record_.finished_at = utc_now();
     folder.commit(report::output_files(record_));
     for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(record_.warnings[i]));
+      fmt::print(stderr, "{}",
+                 wrap_lines("warning: " + terminal_safe(record_.warnings[i]), terminal_.columns));
     fmt::print("{}",
                o_.json ? report::performance_summary(record_) : written_text(folder, terminal_));
   }
