@@ -31,11 +31,11 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
   Table table({{"case", Align::kLeft},
                {"inputs", Align::kLeft},
                {"time"},
-               {"95% interval"},
-               {"FLOPs"},
-               {"bytes"},
-               {"rate"},
-               {"bandwidth"},
+               {"95% interval", Align::kRight, 3},
+               {"FLOPs", Align::kRight, 4},
+               {"bytes", Align::kRight, 5},
+               {"rate", Align::kRight, 1},
+               {"bandwidth", Align::kRight, 2},
                {"predicted"},
                {"bound", Align::kLeft},
                {"share of limit"}});
@@ -62,12 +62,11 @@ std::string table_text(const std::vector<bench::OpTrial>& trials, const Terminal
 std::string faster_note(const cost::Ceilings& ceilings) {
   if (ceilings.disturbed())
     return fmt::format(
-        "faster: than predicted, because other programs used {:.0f}% of the cores while the "
-        "ceilings were\nmeasured, so they are too low; ridge machine --remeasure measures them "
-        "again.\n",
+        "faster: than predicted, because other programs used {:.0f}% of the cores while the ceilings "
+        "were measured, so they are too low; ridge machine --remeasure measures them again.\n",
         100 * ceilings.others_share);
-  return "faster: than predicted, because a prediction is no exact limit: it adds the mean time of "
-         "a call,\nand it interpolates between the sizes for which rates were measured.\n";
+  return "faster: than predicted, because a prediction is no exact limit: it adds the mean time of a "
+         "call, and it interpolates between the sizes for which rates were measured.\n";
 }
 
 void print_json(const BenchOptions& o,
@@ -122,18 +121,20 @@ void run(const BenchOptions& o, const TerminalOptions& terminal) {
   }
   progress.hide();
   if (o.json) return print_json(o, trials, ceilings);
-  fmt::print("{}\n{}, {} thread{}, {}\n\n{}",
-             op.formula.empty() ? op.name : op.name + ": " + op.formula,
-             terminal_safe(ceilings.machine.device), ceilings.machine.threads,
-             ceilings.machine.threads == 1 ? "" : "s", o.level.dtype, table_text(trials, terminal));
-  fmt::print(
-      "\nThe limit is the time that the measured ceilings predict for these counts. Each run uses "
-      "the\nsame operands, so small ones stay in a cache, and the limit is the rate of the cache "
-      "that is the\nbound.\n");
+  const std::string heading = fmt::format(
+      "{}\n{}, {} thread{}, {}", op.formula.empty() ? op.name : op.name + ": " + op.formula,
+      terminal_safe(ceilings.machine.device), ceilings.machine.threads,
+      ceilings.machine.threads == 1 ? "" : "s", o.level.dtype);
+  fmt::print("{}\n{}", wrap_lines(heading, terminal.columns), table_text(trials, terminal));
+  std::string notes =
+      "The limit is the time that the measured ceilings predict for these counts. Each run uses the "
+      "same operands, so small ones stay in a cache, and the limit is the rate of the cache that is "
+      "the bound.\n";
   const bool is_any_faster = std::any_of(trials.begin(), trials.end(), [](const auto& t) {
     return t.refused.empty() && !t.limit_share();
   });
-  if (is_any_faster) fmt::print("{}", faster_note(ceilings));
+  if (is_any_faster) notes += faster_note(ceilings);
+  fmt::print("\n{}", wrap_lines(notes, terminal.columns));
 }
 
 }  // namespace
@@ -156,7 +157,7 @@ void register_bench(Command program, const AppContext& context) {
   const std::string examples =
       "Examples:\n"
       "  ridge bench op softmax\n"
-      "  ridge bench op matmul --dtype bf16 --threads 1 --json";
+      "  ridge bench op matmul --dtype bf16 --device cpu --threads 1 --json";
   op.footer(examples);
   app.footer(examples + "\n  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128");
   op.callback([o, &context] { run(*o, context.terminal); });

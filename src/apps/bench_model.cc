@@ -34,7 +34,7 @@ struct BenchModelOptions {
   int64_t repeats = 5;
   bool random_weights = false;
   bool operations = false;
-  std::string format = "md";
+  std::string format = "table";
 };
 
 // One row: repeated runs of `tokens` for each sequence of the batch.
@@ -52,7 +52,8 @@ std::vector<int64_t> sizes(const std::string& text, const char* option) {
 
 class ModelBench {
  public:
-  explicit ModelBench(const BenchModelOptions& options) : o_(options) {
+  ModelBench(const BenchModelOptions& options, const TerminalOptions& terminal)
+      : o_(options), terminal_(terminal) {
     prompts_ = sizes(o_.prompts, "prompt-tokens");
     generated_ = sizes(o_.generated, "tokens");
     if (prompts_.empty() && generated_.empty())
@@ -60,10 +61,11 @@ class ModelBench {
     if (o_.repeats < 1 || o_.repeats > kMostRepeats)
       throw usage_error("[repeats] expected 1 to {}, got {}", kMostRepeats, o_.repeats);
     if (o_.batch < 1 || o_.batch > serve::kMostSlots)
-      throw usage_error("[batch] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
+      throw usage_error("[batch-size] expected 1 to {}, got {}", serve::kMostSlots, o_.batch);
     if (o_.depth < 0) throw usage_error("[depth] expected at least 0, got {}", o_.depth);
-    if (o_.format != "md" && o_.format != "csv" && o_.format != "json")
-      throw usage_error("[output] expected md, csv or json, got {}", printable(o_.format));
+    const char* const formats[] = {"table", "md", "csv", "json"};
+    if (std::find(std::begin(formats), std::end(formats), o_.format) == std::end(formats))
+      throw usage_error("[output] expected table, md, csv or json, got {}", printable(o_.format));
   }
 
   void run() {
@@ -158,7 +160,7 @@ class ModelBench {
   }
 
   // An overlapping kernel counts from the end of the one before it.
-  static void print_run(const std::string& what, const serve::SessionRun& run) {
+  void print_run(const std::string& what, const serve::SessionRun& run) const {
     const record::ProfiledRun& profile = run.profile;
     const Graph& graph = run.bucket->program().graph(0).graph();
     struct Sum {
@@ -182,8 +184,17 @@ class ModelBench {
     Table table({{"operation", Align::kLeft}, {"kernels"}, {"time"}});
     for (const auto& [op, sum] : sums)
       table.add({op, std::to_string(sum.kernels), format_ns(sum.ns)});
-    fmt::print("\n{}\n{}: {} in kernels, {} wall time\n", table.markdown(), what,
-               format_ns(kernel_ns), format_ns(profile.wall_ns));
+    fmt::print("\n{}\n", table_text(table));
+    print_lines(fmt::format("{}: {} in kernels, {} wall time", what, format_ns(kernel_ns),
+                            format_ns(profile.wall_ns)));
+  }
+
+  std::string table_text(const Table& table) const {
+    return o_.format == "table" ? table.text(terminal_) : table.markdown();
+  }
+
+  void print_lines(const std::string& text) const {
+    fmt::print("{}", wrap_lines(text, terminal_.columns));
   }
 
   report::Json heading() const {
@@ -242,10 +253,10 @@ class ModelBench {
       return;
     }
     Table table({{"model", Align::kLeft},
-                 {"size"},
-                 {"params"},
-                 {"device", Align::kLeft},
-                 {"threads"},
+                 {"size", Align::kRight, 3},
+                 {"params", Align::kRight, 4},
+                 {"device", Align::kLeft, 1},
+                 {"threads", Align::kRight, 2},
                  {"test"},
                  {"tokens/s"},
                  {"95% interval"}});
@@ -260,16 +271,17 @@ class ModelBench {
                                      s.coverage < 0.95 ? fmt::format(" ({:.0f}%)", 100 * s.coverage)
                                                        : "")});
     }
-    fmt::print("{}", table.markdown());
-    fmt::print(
-        "\nlevel {}{}, batch {}; read the file in {}, opened a session in {}; first\n"
-        "token of a one-token prompt in {}; owned memory {}\n",
+    fmt::print("{}\n", table_text(table));
+    print_lines(fmt::format(
+        "level {}{}, batch {}; read the file in {}, opened a session in {}; first token of a "
+        "one-token prompt in {}; owned memory {}",
         text("level"), o_.inference.exact ? " with --exact" : "", o_.batch, format_ns(read_ns_),
         format_ns(open_ns_), format_ns(first_token_ns_),
-        format_bytes(about["owned_bytes"].get<int64_t>()));
+        format_bytes(about["owned_bytes"].get<int64_t>())));
   }
 
   const BenchModelOptions& o_;
+  const TerminalOptions& terminal_;
   std::vector<int64_t> prompts_, generated_;
   std::unique_ptr<OpenModel> model_;
   std::vector<ModelTrial> trials_;
@@ -278,7 +290,7 @@ class ModelBench {
 
 }  // namespace
 
-void add_bench_model(Command bench, const AppContext&) {
+void add_bench_model(Command bench, const AppContext& context) {
   auto o = std::make_shared<BenchModelOptions>();
   Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
@@ -289,24 +301,29 @@ void add_bench_model(Command bench, const AppContext&) {
       .show_default();
   app.add_option("-d,--depth", o->depth, "KV entries before the first generated token")
       .show_default();
-  app.add_option("-b,--batch", o->batch, "batch size").show_default();
+  app.add_option("-b,--batch-size", o->batch, "sequences at a time").show_default();
   app.add_option("-r,--repeats", o->repeats, "measured runs per test, after two warm-up runs")
       .show_default();
   app.add_flag("--random-weights", o->random_weights,
                "use random bf16 weights; MODEL is then a config.json or its folder");
   app.add_flag("--operations", o->operations,
                "also print kernel times by op, of a prefill per prompt length and a decode step");
-  app.add_option("-o,--output", o->format, "md, csv or json").show_default();
+  app.add_option("-o,--output", o->format, "table, md, csv or json").show_default();
   app.add_option("-t", o->inference.machine.threads, "same as --threads");
   add_inference_options(app, o->inference);
   app.footer(
       "Examples:\n"
       "  ridge bench model gemma-3-270m-q4_k_m.gguf -p 512 -n 128\n"
-      "  ridge bench model model/ -p 128,512 -n 0 -t 1 -o json\n"
+      "  ridge bench model model/ -p 128,512 -n 0 --device cpu -t 1 -o json\n"
       "  ridge bench model llama-2-7b/config.json --random-weights --device cuda -p 2048 -n 64");
-  app.callback([o] {
+  app.callback([o, app, &context] {
+    app.refuse_unused(
+        {{o->inference.json, "with --json", {"--output", "--operations"}},
+         {o->format == "csv" || o->format == "json", "with -o " + o->format, {"--operations"}},
+         {app.given("-t"), "with -t", {"--threads"}},
+         {o->generated == "0", "without generated tokens (-n 0)", {"--depth"}}});
     if (o->inference.json) o->format = "json";
-    ModelBench(*o).run();
+    ModelBench(*o, context.terminal).run();
   });
 }
 

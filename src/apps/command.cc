@@ -3,21 +3,32 @@
 #include "apps/command.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 #include <vector>
 
-#include "apps/text_io.h"
+#include "base/error.h"
+#include "base/printable.h"
+#include "base/terminal.h"
 
 namespace ridge::apps {
 namespace {
 
 // CLI11 indents the lines of a help text but does not break them.
 std::string help_lines(const std::string& help) {
-  constexpr size_t kColumns = 70;  // the options' names have the first 30
+  constexpr int kColumns = 70;  // the options' names have the first 30
   std::string lines = wrap_lines(help, kColumns);
-  lines.pop_back();
+  if (!lines.empty()) lines.pop_back();
   return lines;
+}
+
+// Some options are lists in one subcommand and single numbers in another.
+std::string refuse_list(const std::string& text) {
+  return text.find(',') == std::string::npos
+             ? ""
+             : fmt::format("expected one number, got the list {}", printable(text));
 }
 
 }  // namespace
@@ -53,6 +64,7 @@ void Command::require_subcommand() { app_->require_subcommand(1); }
 template <class T>
 Option Command::add_option(const std::string& names, T& target, const std::string& help) {
   CLI::Option* option = app_->add_option(names, target, help_lines(help));
+  if constexpr (std::is_arithmetic_v<T>) option->check(refuse_list);
   if (!heading_.empty()) option->group(heading_);
   return Option(option);
 }
@@ -87,6 +99,23 @@ Option Command::add_json_flag(bool& target) {
 void Command::footer(const std::string& text) { app_->footer(text); }
 
 void Command::callback(std::function<void()> run) { app_->callback(std::move(run)); }
+
+void Command::refuse_unused(const std::vector<Mode>& modes) const {
+  for (const Mode& mode : modes) {
+    if (!mode.is_chosen) continue;
+    for (const CLI::Option* option : app_->get_options()) {
+      auto is_it = [&](const std::string& name) { return option->check_name(name); };
+      const bool has_effect = mode.used.empty()
+                                  ? std::none_of(mode.unused.begin(), mode.unused.end(), is_it)
+                                  : std::any_of(mode.used.begin(), mode.used.end(), is_it);
+      if (option->count() > 0 && !has_effect) {
+        const std::string name = option->get_name();
+        throw usage_error("[{}] {} has no effect {}", name.substr(name.find_first_not_of('-')),
+                          name, mode.name);
+      }
+    }
+  }
+}
 
 bool Command::given(const std::string& option) const { return app_->count(option) > 0; }
 

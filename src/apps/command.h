@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -29,6 +30,14 @@ class Option {
   CLI::Option* option_;
 };
 
+// A mode of a subcommand, and the options that have no effect in it.
+struct Mode {
+  bool is_chosen = false;
+  std::string name;                      // "without --chat"
+  std::vector<std::string> unused = {};  // names as in "--system"; or
+  std::vector<std::string> used = {};    // the only options that have an effect
+};
+
 // Targets must live until the subcommand has run. Only main.cc creates a Command that is not a
 // subcommand.
 class Command {
@@ -48,6 +57,8 @@ class Command {
   void footer(const std::string& text);
   void callback(std::function<void()> run);  // when the subcommand was chosen
   bool given(const std::string& option) const;
+  // After parsing: throws a usage Error if an option was given that has no effect in a chosen mode.
+  void refuse_unused(const std::vector<Mode>& modes) const;
 
  private:
   CLI::App* app_;

@@ -23,9 +23,13 @@ struct ConvertArguments {
 
 constexpr int64_t kMostShardMib = int64_t{1} << 30;
 
+bool writes_gguf(const ConvertArguments& o) {
+  return std::filesystem::path(o.out).extension() == ".gguf";
+}
+
 void run(const ConvertArguments& o, const TerminalOptions& terminal) {
-  std::filesystem::path out(o.out);
-  bool to_gguf = out.extension() == ".gguf";
+  const std::filesystem::path out(o.out);
+  const bool to_gguf = writes_gguf(o);
   models::ConvertOptions options;
   if (!o.type.empty()) {
     options.type = parse_dtype(o.type);
@@ -84,7 +88,12 @@ void register_convert(Command program, const AppContext& context) {
       "  ridge convert model/ model-q4_k.gguf --type q4_k\n"
       "  ridge convert gemma-3-270m-q4_k_m.gguf gemma/ --type bf16\n"
       "  ridge convert SmolLM2-135M-Instruct.Q4_1.gguf smol-q4_0.gguf --type q4_0");
-  app.callback([o, &context] { run(*o, context.terminal); });
+  app.callback([o, app, &context] {
+    const bool to_gguf = writes_gguf(*o);
+    app.refuse_unused({{to_gguf, "with a .gguf file as output", {"--max-shard"}},
+                       {!to_gguf, "with a folder as output", {"--force"}}});
+    run(*o, context.terminal);
+  });
 }
 
 }  // namespace ridge::apps

@@ -94,9 +94,9 @@ std::string painted(const Change& change, const TerminalOptions& options) {
 std::string run_text(const RunChange& run, const TerminalOptions& options) {
   Table table({{"op", Align::kLeft},
                {"A"},
-               {"interval"},
+               {"interval of A", Align::kRight, 1},
                {"B"},
-               {"interval"},
+               {"interval of B", Align::kRight, 2},
                {"B / A"},
                {"", Align::kLeft}});
   auto add = [&](const Change& change) {
@@ -112,11 +112,13 @@ std::string run_text(const RunChange& run, const TerminalOptions& options) {
   std::string text = terminal_safe(run.before->setting.str());
   if (run.before->setting.str() != run.after->setting.str())
     text += " against " + terminal_safe(run.after->setting.str());
-  text = "\n" + paint(text, Colour::kBold, options) + "\n\n" + table.text(options);
+  text = "\n" + paint(wrap_lines(text, options.columns), Colour::kBold, options) + "\n" +
+         table.text(options);
   std::optional<double> before = run.before->mean_loss, after = run.after->mean_loss;
   if (!before || !after) return text;
-  return text + fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})\n", *before, *after,
-                            std::abs(*before - *after));
+  return text + wrap_lines(fmt::format("mean loss {:.4f} and {:.4f} (difference {:.1e})", *before,
+                                       *after, std::abs(*before - *after)),
+                           options.columns);
 }
 
 report::Json change_json(const Change& change) {
@@ -151,13 +153,17 @@ void run(const DiffOptions& o, const TerminalOptions& options) {
     throw usage_error("[diff] {} and {} have no run with the same model, level, batch and length",
                       o.before, o.after);
   if (o.json) return print_json(runs);
-  fmt::print("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before), terminal_safe(a.device),
-             terminal_safe(a.finished_at), terminal_safe(o.after), terminal_safe(b.device),
-             terminal_safe(b.finished_at));
-  if (a.device != b.device) fmt::print("The machines differ, so the times are not comparable.\n");
+  std::string heading =
+      fmt::format("A  {}: {}, {}\nB  {}: {}, {}\n", terminal_safe(o.before),
+                  terminal_safe(a.device), terminal_safe(a.finished_at), terminal_safe(o.after),
+                  terminal_safe(b.device), terminal_safe(b.finished_at));
+  if (a.device != b.device) heading += "The machines differ, so the times are not comparable.\n";
+  fmt::print("{}", wrap_lines(heading, options.columns));
   for (const RunChange& run : runs) fmt::print("{}", run_text(run, options));
-  fmt::print(
-      "\nnoise: the 95% intervals of the medians overlap. ?: a run has fewer than 6 samples.\n");
+  fmt::print("\n{}",
+             wrap_lines("noise: the 95% intervals of the medians overlap. ?: a run has fewer "
+                        "than 6 samples.",
+                        options.columns));
 }
 
 }  // namespace

@@ -14,7 +14,6 @@
 #include "apps/model_options.h"
 #include "apps/pass_list.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
 #include "base/error.h"
 #include "base/printable.h"
 #include "base/units.h"
@@ -78,17 +77,19 @@ class Explanation {
     ceilings_ = machine_ceilings(o_.training.machine, choice_.selection.has("tf32"), terminal_);
   }
 
-  // Each graph numbers its values, so a name may exist in several graphs. If no graph produces the
-  // value, the last one throws the Error.
+  // Each graph numbers its values, so several graphs may have a value of this number.
   void show_node(const train::TrainingStep& step, ValueId value) const {
     std::string text;
+    size_t values = 0;
     for (const train::StepGraph& each : step.graphs) {
-      bool is_last_chance = text.empty() && &each == &step.graphs.back();
-      if (!is_last_chance && !produces(each.graph, value)) continue;
+      values = std::max(values, each.graph.values.size());
+      if (!has_value(each.graph, value)) continue;
       if (step.graphs.size() > 1) text += heading(each);
-      text += ExplainedGraph(each.graph, *backend_, ceilings_).node_text(value);
+      text += ExplainedGraph(each.graph, *backend_, ceilings_).value_text(value);
     }
-    fmt::print("{}", text);
+    if (text.empty())
+      throw usage_error("[node] expected a value from %0 to %{}, got %{}", values - 1, value);
+    print_lines(text);
   }
 
   train::TrainingStep build(const passes::Selection& selection) const {
@@ -128,19 +129,18 @@ class Explanation {
     // Rungs are switches on the first level; the title should name the requested level.
     whole.setting.level = choice_.selection.level();
     whole.setting.switches = choice_.switches;
-    fmt::print("{}: {} parameters, {} tokens per step\n", terminal_safe(whole.setting.str()),
-               format_integer(whole.parameters), format_integer(whole.setting.tokens()));
-    fmt::print("{}\n{}", wrap_lines("passes on: " + passes_on(), columns()),
-               rung_table(rungs).text(terminal_));
-    fmt::print(
-        "\nModel FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
-        "Compulsory bytes: {}.\n",
+    print_lines(fmt::format("{}: {} parameters, {} tokens per step\npasses on: {}",
+                            terminal_safe(whole.setting.str()), format_integer(whole.parameters),
+                            format_integer(whole.setting.tokens()), passes_on()));
+    fmt::print("\n{}\n", rung_table(rungs).text(terminal_));
+    print_lines(fmt::format(
+        "Model FLOPs per step: {} ({} MACs), the same in every row. Executed FLOPs: {}. "
+        "Compulsory bytes: {}.\n"
+        "Each row is the whole step with all passes up to that row. Ceilings: {}.",
         format_count(static_cast<double>(whole.model.step().flops)),
         format_count(static_cast<double>(whole.model.step().macs)),
         format_count(static_cast<double>(whole.executed.flops)),
-        format_bytes(whole.compulsory_bytes));
-    fmt::print("Each row is the whole step with all passes up to that row. Ceilings: {}.\n",
-               terminal_safe(ceilings_.source));
+        format_bytes(whole.compulsory_bytes), terminal_safe(ceilings_.source)));
     list_the_rest();
   }
 
@@ -151,25 +151,30 @@ class Explanation {
     return names;
   }
 
-  size_t columns() const { return static_cast<size_t>(terminal_.columns); }
+  void print_lines(const std::string& text) const {
+    fmt::print("{}", wrap_lines(text, terminal_.columns));
+  }
 
   void list_the_rest() const {
     fmt::print("\nPasses that are off (--pass +NAME turns one on):\n");
     for (const passes::Pass* pass : passes::pipeline(backend_->passes()))
       if (!choice_.selection.has(pass->name))
-        fmt::print("  {:<28} {}\n", pass->name, pass->summary);
-    fmt::print("\nSee also: --passes, --graph, --op matmul, --node %12 (a value of the graph)\n");
+        fmt::print("  {}\n{}", pass->name, wrap_lines(pass->summary, terminal_.columns, "    "));
+    fmt::print("\n");
+    print_lines(
+        "See also: --passes, --graph, --op matmul, --node %12 (a "
+        "value of the graph)");
   }
 
   Table rung_table(const std::vector<Rung>& rungs) const {
     Table table({{"pass", Align::kLeft},
                  {"calls"},
-                 {"FLOPs"},
-                 {"bytes"},
-                 {"memory"},
+                 {"FLOPs", Align::kRight, 2},
+                 {"bytes", Align::kRight, 4},
+                 {"memory", Align::kRight, 3},
                  {"predicted"},
                  {"change"},
-                 {"what it does", Align::kLeft, 1}});
+                 {"what it does", Align::kLeft, 5}});
     double before = 0;
     for (const Rung& rung : rungs) {
       const record::RunRecord& r = rung.planned;
@@ -219,12 +224,12 @@ class Explanation {
 };
 
 std::string run_text(const record::SummaryRun& run, const TerminalOptions& options) {
-  Table table({{run.setting.str() + ": op", Align::kLeft},
-               {"calls"},
+  Table table({{"op", Align::kLeft},
+               {"calls", Align::kRight, 3},
                {"time"},
                {"share"},
-               {"rate"},
-               {"bandwidth"},
+               {"rate", Align::kRight, 1},
+               {"bandwidth", Align::kRight, 2},
                {"bound", Align::kLeft},
                {"possible gain"}});
   for (const record::SummaryOperation& op : run.by_op) {
@@ -235,24 +240,29 @@ std::string run_text(const record::SummaryRun& run, const TerminalOptions& optio
                op.flops_per_s > 0 ? format_rate(op.flops_per_s, "FLOP/s") : "-",
                format_rate(op.bytes_per_s, "B/s"), terminal_safe(op.bound), format_ns(gain)});
   }
-  return "\n" + table.text(options);
+  return "\n" + wrap_lines(terminal_safe(run.setting.str()), options.columns) + "\n" +
+         table.text(options);
 }
 
 void explain_folder(const std::string& folder, const TerminalOptions& options) {
   record::SummaryFile summary = record::read_summary(folder);
-  fmt::print("{} on {}, {}\n\n", terminal_safe(summary.command), terminal_safe(summary.device),
-             terminal_safe(summary.finished_at));
+  auto print_lines = [&](const std::string& text) {
+    fmt::print("{}", wrap_lines(text, options.columns));
+  };
+  print_lines(fmt::format("{} on {}, {}", terminal_safe(summary.command),
+                          terminal_safe(summary.device), terminal_safe(summary.finished_at)));
+  fmt::print("\n");
   Table table({{"run", Align::kLeft},
                {"step"},
-               {"95% interval"},
-               {"predicted"},
+               {"95% interval", Align::kRight, 3},
+               {"predicted", Align::kRight, 2},
                {"speed-up"},
-               {"calls"},
-               {"tokens/s"},
+               {"calls", Align::kRight, 6},
+               {"tokens/s", Align::kRight, 4},
                {"MFU"},
-               {"memory"},
-               {"mean loss"},
-               {"losses agree", Align::kLeft}});
+               {"memory", Align::kRight, 5},
+               {"mean loss", Align::kRight, 7},
+               {"losses agree", Align::kLeft, 1}});
   for (const record::SummaryRun& run : summary.runs)
     table.add({terminal_safe(run.setting.str()), format_ns(run.step.median),
                report::interval_cell(run.step), format_ns(run.predicted_ns),
@@ -267,10 +277,11 @@ void explain_folder(const std::string& folder, const TerminalOptions& options) {
   for (const record::SummaryRun& run : summary.runs)
     if (!run.by_op.empty()) fmt::print("{}", run_text(run, options));
   for (const record::SummaryAdvice& advice : summary.advice)
-    fmt::print("\nadvice: {} ({}), predicted {:+.1f}%: {}\n", terminal_safe(advice.title),
-               terminal_safe(advice.command), 100 * advice.gain, terminal_safe(advice.reason));
+    print_lines(fmt::format("\nadvice: {} ({}), predicted {:+.1f}%: {}",
+                            terminal_safe(advice.title), terminal_safe(advice.command),
+                            100 * advice.gain, terminal_safe(advice.reason)));
   for (const std::string& warning : summary.warnings)
-    fmt::print("warning: {}\n", terminal_safe(warning));
+    print_lines("warning: " + terminal_safe(warning));
 }
 
 }  // namespace
@@ -286,8 +297,8 @@ void register_explain(Command program, const AppContext& context) {
   Option graph = app.add_flag("--graph", o->graph, "print the graph after all passes as text");
   app.add_flag("--plain", o->plain, "with --graph: omit the origins of nodes");
   Option op = app.add_option("--op", o->op, "show the cost formula of an op and its nodes");
-  Option node =
-      app.add_option("--node", o->node, "show the cost of the node that produces a value: %12");
+  Option node = app.add_option(
+      "--node", o->node, "show the cost of the node that produces a value (%12), or its readers");
   Option passes = app.add_flag("--passes", o->passes,
                                "list all passes in order, with backend, purpose and level of each");
   Option json = app.add_flag("--json", o->json, "print the passes, or their costs, as JSON");
@@ -302,8 +313,13 @@ void register_explain(Command program, const AppContext& context) {
       "  ridge explain --passes                  all passes, and the levels that add them\n"
       "  ridge explain --preset tiny --level fused --graph\n"
       "  ridge explain --op flash_attention      its formula and its nodes in the step\n"
+      "  ridge explain --node %12                the node that computes %12, or its readers\n"
       "  ridge explain lab-out                   results of a finished run");
   app.callback([o, app, &context] {
+    app.refuse_unused(
+        {{.is_chosen = !o->folder.empty(), .name = "on a folder of results", .used = {"DIR"}},
+         {.is_chosen = o->passes, .name = "with --passes", .used = {"--passes", "--json"}},
+         {!o->graph, "without --graph", {"--plain"}}});
     if (o->passes)
       fmt::print("{}", o->json ? pass_list_json() : pass_list_text(context.terminal.columns));
     else if (o->folder.empty())

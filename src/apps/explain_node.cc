@@ -6,10 +6,9 @@
 
 #include <map>
 
-#include "apps/text_io.h"
-#include "base/error.h"
 #include "base/units.h"
 #include "graph/text_form.h"
+#include "graph/users.h"
 #include "plan/planner.h"
 
 namespace ridge::apps {
@@ -47,9 +46,8 @@ std::string types_of(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-bool produces(const Graph& graph, ValueId value) {
-  return value >= 0 && value < static_cast<ValueId>(graph.values.size()) &&
-         graph.value(value).producer != kNoNode;
+bool has_value(const Graph& graph, ValueId value) {
+  return value >= 0 && value < static_cast<ValueId>(graph.values.size());
 }
 
 ExplainedGraph::ExplainedGraph(const Graph& graph,
@@ -60,18 +58,29 @@ ExplainedGraph::ExplainedGraph(const Graph& graph,
       costed_(cost::count(plan::plan(graph, target))),
       predictions_(cost::predict_nodes(costed_, ceilings)) {}
 
-std::string ExplainedGraph::node_text(ValueId value) const {
-  if (value < 0 || value >= static_cast<ValueId>(graph_.values.size()))
-    throw usage_error("[node] expected a value from %0 to %{}, got %{}", graph_.values.size() - 1,
-                      value);
-  NodeId id = graph_.value(value).producer;
-  if (id == kNoNode)
-    throw usage_error("[node] no node produces %{}: it is a {}", value,
-                      name(graph_.value(value).storage));
-  const Node& node = graph_.node(id);
-  const cost::NodeCost& c = costed_.costs[static_cast<size_t>(id)];
-  const cost::NodePrediction& p = predictions_[static_cast<size_t>(id)];
-  std::string text = print(graph_, node) + "\n\n";
+std::string ExplainedGraph::value_text(ValueId value) const {
+  const NodeId producer = graph_.value(value).producer;
+  return producer == kNoNode ? readers_text(value) : node_text(graph_.node(producer));
+}
+
+std::string ExplainedGraph::readers_text(ValueId value) const {
+  const Value& v = graph_.value(value);
+  const std::vector<NodeId> readers = Users(graph_).of(value);
+  std::string text =
+      fmt::format("%{} is from outside the graph: {} {}, {}, {}.\n{} read{} it{}\n", value,
+                  name(v.storage), terminal_safe(v.name), v.type.str(),
+                  format_bytes(storage_bytes(v.type.dtype, v.type.shape.elements())),
+                  readers.size() == 1 ? "1 node" : fmt::format("{} nodes", readers.size()),
+                  readers.size() == 1 ? "s" : "", readers.empty() ? "." : ":");
+  for (NodeId reader : readers) text += print(graph_, graph_.node(reader));
+  return text;
+}
+
+std::string ExplainedGraph::node_text(const Node& node) const {
+  const auto id = static_cast<size_t>(&node - graph_.nodes.data());
+  const cost::NodeCost& c = costed_.costs[id];
+  const cost::NodePrediction& p = predictions_[id];
+  std::string text = print(graph_, node) + "\n";
   text += fmt::format("{} is {}.\n{}", node.op->name, kKinds[static_cast<size_t>(node.op->kind)],
                       operands(graph_, node, costed_.places));
   text += fmt::format("\nformula    {}\n", formula(*node.op));
@@ -109,15 +118,15 @@ std::string ExplainedGraph::op_text(const Op& op, const TerminalOptions& options
     if (row.example == kNoValue && !node.outputs.empty()) row.example = node.outputs[0];
   }
   std::string text = fmt::format("{} is {}.\n", op.name, kKinds[static_cast<size_t>(op.kind)]) +
-                     wrap_lines("formula: " + formula(op), static_cast<size_t>(options.columns));
+                     wrap_lines("formula: " + formula(op), options.columns);
   if (rows.empty()) return text + "This graph has no such node.\n";
   Table table({{"phase and inputs", Align::kLeft},
                {"nodes"},
-               {"FLOPs"},
-               {"MACs"},
-               {"bytes"},
+               {"FLOPs", Align::kRight, 2},
+               {"MACs", Align::kRight, 4},
+               {"bytes", Align::kRight, 3},
                {"predicted"},
-               {"bound", Align::kLeft},
+               {"bound", Align::kLeft, 1},
                {"example"}});
   for (const auto& [key, row] : rows)
     table.add(

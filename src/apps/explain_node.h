@@ -15,20 +15,24 @@
 
 namespace ridge::apps {
 
-// Whether a node of the graph produces `value`.
-bool produces(const Graph& graph, ValueId value);
+// Whether the graph has a value of this number.
+bool has_value(const Graph& graph, ValueId value);
 
 // The plan and the predicted costs of a graph's nodes. Graph and target must outlive this object.
 class ExplainedGraph {
  public:
   ExplainedGraph(const Graph& graph, const plan::Target& target, const cost::Ceilings& ceilings);
 
-  // Describes the node that produces `value`. Throws a usage Error if there is no such node.
-  std::string node_text(ValueId value) const;
+  // Describes the node that produces `value`, or the nodes that read a value from outside the graph.
+  // The graph must have the value.
+  std::string value_text(ValueId value) const;
   // Describes the op's formula and its nodes; nodes with equal types share a row.
   std::string op_text(const Op& op, const TerminalOptions& options) const;
 
  private:
+  std::string node_text(const Node& node) const;
+  std::string readers_text(ValueId value) const;
+
   const Graph& graph_;
   const plan::Target& target_;
   cost::CostedGraph costed_;

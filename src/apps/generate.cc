@@ -159,8 +159,6 @@ void chat(serve::Conversation& conversation,
 void run(const Options& o) {
   if (o.generate.max_tokens < 0 || o.generate.max_tokens > kMostTokens)
     throw usage_error("[max-tokens] expected 0 to {}, got {}", kMostTokens, o.generate.max_tokens);
-  if (!o.chat && (!o.system.empty() || !o.chat_template.empty()))
-    throw usage_error("[chat] --system and --chat-template need --chat");
   serve::validate(o.generate.sampling);
   const serve::StopText checked(o.generate.stop);
   double begin = now_ns();
@@ -243,12 +241,15 @@ void register_generate(Command program, const AppContext&) {
   app.footer(
       "Examples:\n"
       "  ridge generate gemma-3-270m-q4_k_m.gguf \"The capital of France is\" --max-tokens 32\n"
-      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --seed 1\n"
+      "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat \"Name three rivers.\" --temperature 0.7\n"
       "  ridge generate SmolLM2-135M-Instruct.Q4_1.gguf --chat      a conversation\n"
-      "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins "
-      "with -\n"
+      "  ridge generate model.gguf --max-tokens 8 -- \"--threads sets\"      a prompt that begins with -\n"
       "  ridge generate model/ --json < prompt.txt");
   app.callback([o, app] {
+    app.refuse_unused({{!o->chat, "without --chat", {"--system", "--chat-template"}},
+                       {o->generate.sampling.temperature == 0,
+                        "at temperature 0, which takes the most likely token (see --temperature)",
+                        {"--top-k", "--top-p", "--min-p", "--seed"}}});
     o->has_prompt = app.given("PROMPT");
     run(*o);
   });

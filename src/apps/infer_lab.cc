@@ -11,7 +11,6 @@
 #include "apps/machine_ceilings.h"
 #include "apps/output_folder.h"
 #include "apps/subcommand.h"
-#include "apps/text_io.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/units.h"
@@ -65,7 +64,8 @@ class InferLab {
     study_.lab.finished_at = utc_now();
     print();
     folder.commit(report::study_files(study_));
-    fmt::print("{}", o_.inference.json ? report::inference_summary(study_) : written_text(folder));
+    fmt::print("{}", o_.inference.json ? report::inference_summary(study_)
+                                       : written_text(folder, terminal_));
   }
 
  private:
@@ -75,22 +75,23 @@ class InferLab {
 
   // Finds every error in the options before anything runs.
   void check() {
-    levels_ = parse_levels(o_.levels, "levels");
-    batches_ = parse_sizes(o_.batch_sizes, "batch-sizes");
-    lengths_ = o_.lengths.empty() ? usual_lengths() : parse_sizes(o_.lengths, "seq-lens");
-    latency_batches_ = parse_sizes(o_.latency_batches, "latency-batches");
-    attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-lens");
+    levels_ = parse_levels(o_.levels, "level");
+    batches_ = parse_sizes(o_.batch_sizes, "batch-size");
+    lengths_ = o_.lengths.empty() ? usual_lengths() : parse_sizes(o_.lengths, "seq-len");
+    latency_batches_ = parse_sizes(o_.latency_batches, "latency-batch-size");
+    attention_lengths_ = parse_sizes(o_.attention_lengths, "attention-seq-len");
     if (!(o_.seconds >= 1 && o_.seconds <= 1e6))
       throw usage_error("[seconds] expected 1 to 1000000, got {:g}", o_.seconds);
     if (o_.prompt < 1 || o_.tokens < 2)
-      throw usage_error("[tokens] expected --prompt of at least 1 and --tokens of at least 2");
-    for (int64_t length : lengths_) expect_context("seq-lens", length);
+      throw usage_error(
+          "[tokens] expected --prompt-tokens of at least 1 and --tokens of at least 2");
+    for (int64_t length : lengths_) expect_context("seq-len", length);
     if (__builtin_add_overflow(o_.prompt, o_.tokens - 1, &latency_length_))
       latency_length_ = kMostLength + 1;
     expect_context("tokens", latency_length_);
     for (int64_t length : attention_lengths_)
       if (length > kMostLength)
-        throw usage_error("[attention-lens] expected at most {}, got {}", kMostLength, length);
+        throw usage_error("[attention-seq-len] expected at most {}, got {}", kMostLength, length);
     for (const std::string& level : levels_) selection(level);
     backend_ = make_backend(o_.inference.machine, selection(levels_.back()));
     for (int64_t batch : batches_)
@@ -112,7 +113,7 @@ class InferLab {
 
   void expect_cache(int64_t batch, int64_t length) const {
     if (batch > serve::kMostSlots)
-      throw usage_error("[batch-sizes] expected at most {} sequences, got {}", serve::kMostSlots,
+      throw usage_error("[batch-size] expected at most {} sequences, got {}", serve::kMostSlots,
                         batch);
     serve::SessionOptions session;
     session.slots = batch;
@@ -244,15 +245,12 @@ class InferLab {
     if (o_.inference.json) return;
     fmt::print("{}", report::heading_text(study_.lab, terminal_));
     fmt::print("file      {}, {} of tensors\n", study_.file, format_bytes(study_.file_bytes));
-    for (report::StudySection section : report::study_sections(study_)) {
-      section.note = wrap_lines(section.note, static_cast<size_t>(terminal_.columns));
-      section.note.pop_back();  // section_text adds it
+    for (const report::StudySection& section : report::study_sections(study_))
       fmt::print("{}", report::section_text(section, terminal_));
-    }
     fmt::print("{}", report::operations_text(
                          study_.lab, study_.lab.runs[study_.lab.detailed.back()], terminal_));
     for (const std::string& each : study_.left_out)
-      fmt::print("skipped: {}\n", terminal_safe(each));
+      fmt::print("{}", wrap_lines("skipped: " + terminal_safe(each), terminal_.columns));
   }
 
   const InferLabOptions& o_;
@@ -270,16 +268,17 @@ class InferLab {
 void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   add_model_run_options(app, i);
-  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512, or less if the model's context is shorter");
-  app.add_option("--latency-batches", o.latency_batches, "batch sizes of the latency check")
+  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
       .show_default();
-  app.add_option("--prompt", o.prompt, "prompt length of the latency check").show_default();
+  app.add_option("--batch-size", o.batch_sizes, "sequences at a time").show_default();
+  app.add_option("--seq-len", o.lengths,
+                 "lengths of the prompt (prefill) and of the context (decode); "
+                 "default: 128,512, or less if the model's context is shorter");
+  app.add_option("--latency-batch-size", o.latency_batches, "batch sizes of the latency check")
+      .show_default();
+  app.add_option("--prompt-tokens", o.prompt, "prompt length of the latency check").show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
-  app.add_option("--attention-lens", o.attention_lengths,
+  app.add_option("--attention-seq-len", o.attention_lengths,
                  "lengths for comparing standard and flash attention")
       .show_default();
   app.add_option("--seconds", o.seconds,
@@ -300,9 +299,12 @@ void register_infer_lab(Command program, const AppContext& context) {
   app.footer(
       "Examples:\n"
       "  ridge infer-lab SmolLM2-135M-Instruct.Q4_1.gguf\n"
-      "  ridge infer-lab model/ --levels baseline,compiled --seq-lens 64,256 --seconds 30\n"
-      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-sizes 1 --out gemma-study");
-  app.callback([options, &context] { InferLab(*options, context).run(); });
+      "  ridge infer-lab model/ --level baseline,compiled --seq-len 64,256 --seconds 30\n"
+      "  ridge infer-lab gemma-3-270m-q4_k_m.gguf --batch-size 1 --out gemma-study");
+  app.callback([options, app, &context] {
+    app.refuse_unused({without_folder(options->output)});
+    InferLab(*options, context).run();
+  });
 }
 
 }  // namespace ridge::apps

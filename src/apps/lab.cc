@@ -63,8 +63,10 @@ class Lab {
     record_.finished_at = utc_now();
     folder.commit(report::output_files(record_));
     for (size_t i = o_.json ? 0 : shown; i < record_.warnings.size(); ++i)
-      fmt::print(stderr, "warning: {}\n", terminal_safe(record_.warnings[i]));
-    fmt::print("{}", o_.json ? report::performance_summary(record_) : written_text(folder));
+      fmt::print(stderr, "{}",
+                 wrap_lines("warning: " + terminal_safe(record_.warnings[i]), terminal_.columns));
+    fmt::print("{}",
+               o_.json ? report::performance_summary(record_) : written_text(folder, terminal_));
   }
 
  private:
@@ -73,18 +75,18 @@ class Lab {
     constexpr int64_t kSteps = 20, kGpuSteps = 48;
     steps_ = o_.steps.value_or(chosen_device(o_.machine) == "cuda" ? kGpuSteps : kSteps);
     expect_steps(steps_, 2, o_.warmup);
-    levels_ = parse_levels(o_.levels, "levels");
+    levels_ = parse_levels(o_.levels, "level");
     profiled_ = o_.profile_levels.empty() ? std::vector{levels_.back()}
-                                          : parse_levels(o_.profile_levels, "profile-levels");
+                                          : parse_levels(o_.profile_levels, "profile-level");
     for (const std::string& level : profiled_)
       if (std::find(levels_.begin(), levels_.end(), level) == levels_.end())
-        throw usage_error("[profile-levels] expected one of the levels that run ({1}), got {0}",
+        throw usage_error("[profile-level] expected one of the levels that run ({1}), got {0}",
                           level, o_.levels);
     batches_ = o_.batch_sizes.empty() ? std::vector{choice_.batch_size}
-                                      : parse_sizes(o_.batch_sizes, "batch-sizes");
+                                      : parse_sizes(o_.batch_sizes, "batch-size");
     lengths_ =
-        o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-lens");
-    for (int64_t length : lengths_) expect_context(o_.model, choice_, "seq-lens", length);
+        o_.lengths.empty() ? std::vector{choice_.sequence} : parse_sizes(o_.lengths, "seq-len");
+    for (int64_t length : lengths_) expect_context(o_.model, choice_, "seq-len", length);
     switches_ = switch_text(o_.level);
     int64_t together = 0, available = 0;  // bytes; `together` is for all levels at their largest
     for (const std::string& level : levels_) {
@@ -228,14 +230,14 @@ class Lab {
 
 void add_lab_options(Command app, LabOptions& o) {
   add_model_options(app, o.model);
-  app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_option("--profile-levels", o.profile_levels,
+  app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
+      .show_default();
+  app.add_option("--profile-level", o.profile_levels,
                  "levels whose operation tables are shown (default: the last)");
   add_switch_options(app, o.level);
-  app.add_option("--batch-sizes", o.batch_sizes,
-                 "comma-separated numbers of sequences per step (default: the preset's)");
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated sequence lengths, in tokens (default: the preset's)");
+  app.add_option("--batch-size", o.batch_sizes,
+                 "sequences in a step: 4,8,16 (default: the preset's)");
+  app.add_option("--seq-len", o.lengths, "tokens in a sequence: 128,256 (default: the preset's)");
   app.add_option(
       "--steps", o.steps,
       "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "
@@ -260,9 +262,12 @@ void register_lab(Command program, const AppContext& context) {
       "Examples:\n"
       "  ridge lab                               the small model at every level\n"
       "  ridge lab --preset tiny --steps 8       a quick look\n"
-      "  ridge lab --batch-sizes 4,8,16 --seq-lens 128,256 --levels baseline,compiled\n"
+      "  ridge lab --batch-size 4,8,16 --seq-len 128,256 --level baseline,compiled\n"
       "  ridge lab --dtype bf16 --pass=-fuse_glu --out results");
-  app.callback([options, &context] { Lab(*options, context).run(); });
+  app.callback([options, app, &context] {
+    app.refuse_unused({without_folder(options->output)});
+    Lab(*options, context).run();
+  });
 }
 
 }  // namespace ridge::apps

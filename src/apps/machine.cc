@@ -52,7 +52,11 @@ std::string share(double part, double whole) {
 }
 
 void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
-  Table table({{"memory", Align::kLeft}, {"capacity"}, {"read"}, {"copy"}, {"theoretical"}});
+  Table table({{"memory", Align::kLeft},
+               {"capacity", Align::kRight, 1},
+               {"read"},
+               {"copy"},
+               {"theoretical"}});
   for (const cost::MemoryLevel& level : c.levels)
     table.add({level.name, format_bytes(level.capacity_bytes), rate(level.read_bytes_per_ns, "B/s"),
                rate(level.copy_bytes_per_ns, "B/s"), rate(level.theoretical_bytes_per_ns, "B/s")});
@@ -61,9 +65,9 @@ void print_memory(const cost::Ceilings& c, const TerminalOptions& terminal) {
 
 void print_products(const Records& records, const TerminalOptions& terminal) {
   Table table({{"GEMM", Align::kLeft},
-               {"96^3"},
-               {"384^3"},
-               {"1000^3"},
+               {"96^3", Align::kRight, 2},
+               {"384^3", Align::kRight, 3},
+               {"1000^3", Align::kRight, 1},
                {"best"},
                {"theoretical"},
                {"share"}});
@@ -134,19 +138,21 @@ void run(const MachineCommand& o, const TerminalOptions& terminal) {
   }
   if (is_gpu && !o.tf32) records.push_back({measured(true), true, true});
   const cost::Ceilings& c = records.front().ceilings;
-  fmt::print("{}\n", c.machine.str());
+  std::string heading = c.machine.str() + "\n";
   if (c.machine.clock_ghz > 0)
-    fmt::print("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
-  fmt::print("\n");
+    heading += fmt::format("{:.2f} GHz ({})\n", c.machine.clock_ghz, c.machine.clock_source);
+  fmt::print("{}\n", wrap_lines(heading, terminal.columns));
   print_memory(c, terminal);
   print_products(records, terminal);
   print_rest(records, terminal);
-  for (const std::string& note : c.notes) fmt::print("{}\n", note);
+  std::string notes;
+  for (const std::string& note : c.notes) notes += note + "\n";
   std::filesystem::path path = ceilings_path(c.machine);
   bool is_cached = !path.empty() && std::filesystem::exists(path);
-  fmt::print("measured {} ago, {}\n", age(c.measured_at),
-             is_cached ? fmt::format("cached in {}", path.string())
-                       : "not cached: there is no cache folder");
+  notes += fmt::format("measured {} ago, {}", age(c.measured_at),
+                       is_cached ? fmt::format("cached in {}", path.string())
+                                 : "not cached: there is no cache folder");
+  fmt::print("{}", wrap_lines(notes, terminal.columns));
 }
 
 }  // namespace
@@ -164,7 +170,7 @@ void register_machine(Command program, const AppContext& context) {
   app.footer(
       "Examples:\n"
       "  ridge machine\n"
-      "  ridge machine --threads 1 --isa avx2\n"
+      "  ridge machine --device cpu --threads 1 --isa avx2\n"
       "  ridge machine --remeasure --json > machine.json");
   app.callback([options, &context] { run(*options, context.terminal); });
 }

@@ -88,10 +88,12 @@ cost::Ceilings machine_ceilings(const MachineOptions& options,
   cost::Ceilings ceilings = cached_or_measured(options, tf32, terminal, remeasure);
   if (ceilings.disturbed())
     fmt::print(
-        stderr,
-        "warning: other programs used {:.0f}% of the cores while Ridge measured this machine's "
-        "ceilings, so these are too low; run `ridge machine --remeasure` on an idle machine\n",
-        100 * ceilings.others_share);
+        stderr, "{}",
+        wrap_lines(fmt::format("warning: other programs used {:.0f}% of the cores while Ridge "
+                               "measured this machine's ceilings, so these are too low; run `ridge "
+                               "machine --remeasure` on an idle machine",
+                               100 * ceilings.others_share),
+                   terminal.columns));
   return ceilings;
 }
 

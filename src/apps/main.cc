@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -35,6 +36,37 @@ std::vector<std::string> arguments(int argc, char** argv) {
   }
   std::reverse(all.begin(), all.end());  // CLI11 takes arguments from the back
   return all;
+}
+
+// Options that had another name before. Both are accepted; --help lists the present one.
+struct Renamed {
+  std::string_view before, now;
+};
+constexpr Renamed kRenamed[] = {
+    {"--attention-lens", "--attention-seq-len"},
+    {"--batch", "--batch-size"},
+    {"--batch-sizes", "--batch-size"},
+    {"--latency-batches", "--latency-batch-size"},
+    {"--levels", "--level"},
+    {"--profile-levels", "--profile-level"},
+    {"--prompt", "--prompt-tokens"},
+    {"--seq-lens", "--seq-len"},
+};
+
+// Puts the present names into the arguments, which are in reverse order, of the subcommand that they
+// choose.
+void use_present_names(const CLI::App& program, std::vector<std::string>& reversed) {
+  const CLI::App* at = &program;
+  for (auto word = reversed.rbegin(); word != reversed.rend() && *word != "--"; ++word) {
+    for (const CLI::App* each : at->get_subcommands([](const CLI::App*) { return true; }))
+      if (each->get_name() == *word) at = each;
+    const std::string_view name = std::string_view(*word).substr(0, word->find('='));
+    for (const Renamed& each : kRenamed)
+      if (name == each.before && at->get_option_no_throw(std::string(each.now)) != nullptr) {
+        word->replace(0, name.size(), each.now);
+        break;
+      }
+  }
 }
 
 std::string command_line(int argc, char** argv) {
@@ -99,7 +131,9 @@ int run(int argc, char** argv) {
         apps::register_inspect, apps::register_convert, apps::register_tokenizer})
     add(apps::Command(&program), context);
   try {
-    program.parse(arguments(argc, argv));
+    std::vector<std::string> given = arguments(argc, argv);
+    use_present_names(program, given);
+    program.parse(given);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return program.exit(error);  // --help, --version
     throw usage_error("{}", usage_message(program, error));

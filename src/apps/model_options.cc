@@ -160,6 +160,9 @@ std::unique_ptr<backends::Backend> make_backend(const MachineOptions& options,
   if (!on_gpu && options.threads > omp_get_num_procs())
     fmt::print(stderr, "warning: {} threads will share {} cores\n", options.threads,
                omp_get_num_procs());
+  if (on_gpu && (options.threads != 0 || !options.isa.empty()))
+    throw usage_error("[{0}] --{0} has no effect on a GPU; choose the CPU with --device cpu",
+                      options.threads != 0 ? "threads" : "isa");
   if (options.nvtx && !on_gpu) throw usage_error("[nvtx] expected --device cuda, got cpu");
   if (on_gpu)
     return backends::cuda::make_cuda_backend({selection.has("tf32"), selection.has("capture"),
@@ -193,6 +196,17 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup) {
                       least > 1 ? " (one plain, one instrumented)" : "", steps);
   if (warmup < 0 || warmup > kMostSteps)
     throw usage_error("[warmup] expected 0 to {}, got {}", kMostSteps, warmup);
+}
+
+int64_t parse_size(const std::string& text, const char* option) {
+  if (text.find(',') != std::string::npos)
+    throw usage_error("[{}] expected one number, got the list {}", option, printable(text));
+  int64_t size = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw usage_error("[{}] expected a number >= 1, got {}", option, printable(text));
+  if (size < 1) throw usage_error("[{}] expected at least 1, got {}", option, size);
+  return size;
 }
 
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option) {
@@ -255,10 +269,8 @@ TrainingChoice::TrainingChoice(const TrainingOptions& o, const Command& app)
       switches(switch_text(o.level)),
       selection(o.level.level, switches) {
   // Use the default only if the option is missing: --batch-size 0 is an error.
-  auto size = [&](const char* option, int64_t value, int64_t fallback) {
-    if (!app.given(option)) return fallback;
-    if (value < 1) throw usage_error("[{}] expected at least 1, got {}", option + 2, value);
-    return value;
+  auto size = [&](const char* option, const std::string& text, int64_t fallback) {
+    return app.given(option) ? parse_size(text, option + 2) : fallback;
   };
   step.batch_size = size("--batch-size", o.batch_size, model.batch_size);
   step.sequence = size("--seq-len", o.sequence, model.sequence);

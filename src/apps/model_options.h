@@ -76,6 +76,8 @@ void expect_steps(int64_t steps, int64_t least, int64_t warmup);
 
 // Parses "8,16": at least one number, each >= 1. Errors name the option.
 std::vector<int64_t> parse_sizes(const std::string& text, const char* option);
+// Parses one number >= 1 where other subcommands take a list.
+int64_t parse_size(const std::string& text, const char* option);
 // Parses "all" or names of levels, in the given order.
 std::vector<std::string> parse_levels(const std::string& text, const char* option);
 
@@ -84,8 +86,8 @@ struct TrainingOptions {
   ModelOptions model;
   LevelOptions level;
   MachineOptions machine;
-  int64_t batch_size = 0;
-  int64_t sequence = 0;
+  std::string batch_size;  // of training one number; inference plans take lists
+  std::string sequence;
   int64_t micro_batches = 1;
 };
 // All except --micro-batches

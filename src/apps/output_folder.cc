@@ -81,10 +81,16 @@ void OutputFolder::commit(std::vector<report::OutputFile> files) {
   commit();
 }
 
-std::string written_text(const OutputFolder& folder) {
-  return fmt::format(
-      "\nWrote the tables, report.md and trace.json (open it in ui.perfetto.dev) to {}.\n",
-      terminal_safe(folder.path().string()));
+Mode without_folder(const OutputOptions& options) {
+  return {!options.folder, "without --out, which names the folder to overwrite", {"--force"}};
+}
+
+std::string written_text(const OutputFolder& folder, const TerminalOptions& options) {
+  return wrap_lines(
+      fmt::format(
+          "\nWrote the tables, report.md and trace.json (open it in ui.perfetto.dev) to {}.",
+          terminal_safe(folder.path().string())),
+      options.columns);
 }
 
 }  // namespace ridge::apps

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/command.h"
+#include "base/terminal.h"
 #include "report/output_files.h"
 
 namespace ridge::apps {
@@ -21,6 +22,9 @@ struct OutputOptions {
 };
 // `help` describes --out. Returns --out.
 Option add_output_options(Command app, OutputOptions& options, const std::string& help);
+
+// --force does nothing without --out.
+Mode without_folder(const OutputOptions& options);
 
 class OutputFolder {
  public:
@@ -53,6 +57,6 @@ class OutputFolder {
 };
 
 // The last line of a lab's output.
-std::string written_text(const OutputFolder& folder);
+std::string written_text(const OutputFolder& folder, const TerminalOptions& options);
 
 }  // namespace ridge::apps

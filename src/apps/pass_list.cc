@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "apps/text_io.h"
 #include "backends/cpu/passes/passes.h"
 #include "backends/cuda/passes/passes.h"
 #include "base/error.h"
+#include "base/terminal.h"
 #include "passes/pipeline.h"
 
 namespace ridge::apps {
@@ -42,15 +42,14 @@ std::string pass_list_text(int columns) {
     const passes::Pass& pass = pass_of(line);
     text += fmt::format(kLine, pass.name, name(pass.stage), line.backend, name(pass.serves),
                         has_level(line) ? line.level : "-");
-    text += wrap_lines(pass.summary, static_cast<size_t>(columns), kIndent);
+    text += wrap_lines(pass.summary, columns, kIndent);
     if (!pass.trade.empty())
-      text += wrap_lines(fmt::format("trade-off: {}", pass.trade), static_cast<size_t>(columns),
-                         kIndent);
+      text += wrap_lines(fmt::format("trade-off: {}", pass.trade), columns, kIndent);
   }
   text += "\n--pass also switches these options, which do not change the graph:\n";
   for (const passes::Option& option : passes::options()) {
     text += fmt::format("{:<57}{}\n", option.name, option.level == "none" ? "-" : option.level);
-    text += wrap_lines(option.summary, static_cast<size_t>(columns), kIndent);
+    text += wrap_lines(option.summary, columns, kIndent);
   }
   return text;
 }

@@ -190,60 +190,58 @@ void print_text(const PlanOptions& o,
   const record::RunRecord& r = plan.record;
   Work model = r.model.step();
   auto flops = [](int64_t count) { return format_count(static_cast<double>(count)); };
-  fmt::print("{}, {} parameters, on {}\n", r.setting.str(), format_integer(r.parameters),
-             place.title);
-  fmt::print("source: {}\n", place.source);
-  for (const std::string& note : place.ceilings.notes) fmt::print("{}\n", note);
+  std::string heading = fmt::format("{}, {} parameters, on {}\nsource: {}\n", r.setting.str(),
+                                    format_integer(r.parameters), place.title, place.source);
+  for (const std::string& note : place.ceilings.notes) heading += note + "\n";
   if (!plan.fits)
-    fmt::print("DOES NOT FIT: the step owns {}, the hardware has {}\n",
-               format_bytes(r.memory.owned_bytes), format_bytes(place.memory_bytes));
-  fmt::print("\n");
-  Table table({{"per step", Align::kLeft}, {""}, {"", Align::kLeft}});
+    heading += fmt::format("DOES NOT FIT: the step owns {}, the hardware has {}\n",
+                           format_bytes(r.memory.owned_bytes), format_bytes(place.memory_bytes));
+  fmt::print("{}\n", wrap_lines(heading, terminal.columns));
+  Table table({{"per step", Align::kLeft}, {""}, {"what it counts", Align::kLeft, 1}});
   table.add({"model FLOPs", flops(model.flops), "forward and backward, the same for all kernels"});
   table.add({"  in GEMMs", flops(2 * model.macs), "2 FLOPs per MAC"});
   table.add({"executed FLOPs", flops(r.executed.flops),
-             "with optimizer and recomputation, without masked tiles"});
+             "with optimizer, recomputation; no masked tiles"});
   table.add({"planned bytes", format_bytes(r.planned_bytes), "each operand of each kernel once"});
   table.add(
       {"compulsory bytes", format_bytes(r.compulsory_bytes), "as if the step were one kernel"});
   table.add({"kernel calls", format_integer(r.launches), ""});
-  table.add({"predicted time", format_ns(r.predicted_ns),
-             format_rate(plan.record.tokens_per_s(), "tokens/s")});
-  table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()),
-             plan.peak.str("FLOP/s", r.setting.dtype)});
-  fmt::print("{}\n", table.text(terminal));
+  table.add({"predicted time", format_ns(r.predicted_ns), ""});
+  table.add({"  tokens/s", format_count(plan.record.tokens_per_s()), ""});
+  table.add({"predicted MFU", fmt::format("{:.1f}%", 100 * plan.mfu()), ""});
+  fmt::print("{}{}\n", table.text(terminal),
+             wrap_lines("MFU: " + plan.peak.str("FLOP/s", r.setting.dtype), terminal.columns));
   print_memory(place, plan, terminal);
+  std::string answers;
   if (plan.fits)
-    fmt::print("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
-               format_count(o.tokens), o.devices, o.devices == 1 ? "device" : "devices",
-               days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
-  fmt::print("largest batch that fits: {}{} sequences of {}\n",
-             plan.largest_batch == kLargestBatch ? "at least " : "", plan.largest_batch,
-             r.setting.sequence);
-  fmt::print(
+    answers = fmt::format("{} tokens on {} {}: {} as predicted; {} at an assumed MFU of {:.0f}%\n",
+                          format_count(o.tokens), o.devices, o.devices == 1 ? "device" : "devices",
+                          days(plan.days), days(plan.assumed_days), 100 * o.assumed_mfu);
+  answers += fmt::format("largest batch that fits: {}{} sequences of {}\n",
+                         plan.largest_batch == kLargestBatch ? "at least " : "", plan.largest_batch,
+                         r.setting.sequence);
+  answers += fmt::format(
       "largest model that fits: {} parameters at {:.1f} bytes each (weights {:.1f}, gradients "
-      "{:.1f},\n"
-      "moments {:.1f}; activations not counted)\n",
+      "{:.1f}, moments {:.1f}; activations not counted)\n",
       format_count(static_cast<double>(plan.largest_model)), plan.bytes_per_parameter.total(),
       plan.bytes_per_parameter.weights, plan.bytes_per_parameter.gradients,
       plan.bytes_per_parameter.moments);
+  fmt::print("{}", wrap_lines(answers, terminal.columns));
 }
 
 void run(const PlanOptions& o, const Command& app, const TerminalOptions& terminal) {
+  app.refuse_unused(
+      {{is_asked(o.inference),
+        "in a plan of inference",
+        {"--micro-batches", "--clip", "--tokens", "--mfu", "--devices", "--dtype", "--tf32"}},
+       {!is_asked(o.inference), "without --inference or --model", {"--chunk", "--exact"}},
+       {o.hardware != "this", "with --hardware", {"--device", "--threads", "--isa"}}});
   if (is_asked(o.inference)) {
     if (!o.inference.model.empty() && (app.given("--preset") || app.given("--config")))
       throw usage_error("[model] expected one of --model, --preset and --config, got two");
-    for (const char* option : {"--batch-size", "--micro-batches", "--clip", "--tokens", "--mfu",
-                               "--devices", "--dtype", "--tf32"})
-      if (app.given(option))
-        throw usage_error(
-            "[{}] is an option of training plans; --inference takes --batch-sizes, --seq-lens, "
-            "--chunk and --exact",
-            option + 2);
     const TrainingOptions& t = o.training;
-    plan_inference(
-        {t.model, t.level, t.machine, o.hardware, app.given("--seq-len") ? t.sequence : 0, o.json},
-        o.inference, terminal);
+    plan_inference({t.model, t.level, t.machine, o.hardware, t.batch_size, t.sequence, o.json},
+                   o.inference, terminal);
     return;
   }
   expect_sane(o);
@@ -285,7 +283,7 @@ void register_plan(Command program, const AppContext& context) {
       "compute-bound (see MFU) and decode is memory-bound (see MBU), so a larger decode batch costs\n"
       "little extra time until the KV cache is as large as the weights. ridge infer-lab prints the same\n"
       "predictions next to its measurements. An inference plan refuses the options of a training plan\n"
-      "(--batch-size, --micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
+      "(--micro-batches, --clip, --tokens, --mfu, --devices, --dtype); on a GPU it uses\n"
       "bf16, or fp32 with --exact.\n\n"
       "--hardware FILE reads what `ridge machine --json` prints, or a data sheet (dense rates in 1e12\n"
       "per second; name, peaks.f32, memory_tera_bytes and memory_bytes are required):\n"
@@ -296,7 +294,7 @@ void register_plan(Command program, const AppContext& context) {
       "  ridge plan --preset small\n"
       "  ridge plan --preset large --hardware h100 --dtype bf16 --tokens 20e9\n"
       "  ridge plan --config config.json --hardware my_machine.json --batch-size 4 --json\n"
-      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-lens 2048\n"
+      "  ridge plan --inference --config Llama-2-7B/config.json --hardware h200 --seq-len 2048\n"
       "  ridge plan --model SmolLM2-135M-Instruct.Q4_1.gguf");
   app.callback([options, app, &context] { run(*options, app, context.terminal); });
 }

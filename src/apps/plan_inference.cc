@@ -48,8 +48,9 @@ class InferencePlanner {
                                        request.level.level,
                                        request.level.switches)),
         place_(choose_place(request.hardware, request.machine, selection_, terminal)) {
-    batches_ = parse_sizes(o.batch_sizes, "batch-sizes");
-    lengths_ = o.lengths.empty() ? usual_lengths() : parse_sizes(o.lengths, "seq-lens");
+    batches_ = request.batch_sizes.empty() ? std::vector<int64_t>{1, 8, 32}
+                                           : parse_sizes(request.batch_sizes, "batch-size");
+    lengths_ = request.lengths.empty() ? usual_lengths() : parse_sizes(request.lengths, "seq-len");
   }
 
   void run() {
@@ -75,7 +76,6 @@ class InferencePlanner {
 
   std::vector<int64_t> usual_lengths() const {
     const int64_t context = file_.config().context;
-    if (request_.sequence > 0) return {request_.sequence};
     std::vector<int64_t> lengths;
     for (int64_t length : {128, 512, 2048})
       if (length < context) lengths.push_back(length);
@@ -197,10 +197,10 @@ class InferencePlanner {
     Table table({{"batch"},
                  {"length"},
                  {"TTFT"},
-                 {"prefill tokens/s"},
+                 {"prefill tokens/s", Align::kRight, 2},
                  {"MFU"},
                  {"TPOT"},
-                 {"decode tokens/s"},
+                 {"decode tokens/s", Align::kRight, 1},
                  {"MBU"}});
     for (const measure::PhasePlan& each : plans_) {
       const record::RunRecord &prefill = each.records.prefill, &decode = each.records.decode;
@@ -211,13 +211,13 @@ class InferencePlanner {
                  percent(mbu(decode))});
     }
     const record::RunRecord& first = plans_.front().records.prefill;
-    fmt::print("{}\nMFU of prefill {}.\nMBU of decode {}.\n", table.text(terminal_),
-               peak(first).str("FLOP/s", first.setting.dtype),
-               place_.ceilings.mbu_reference().str("B/s", ""));
+    std::string notes = fmt::format("MFU of prefill {}.\nMBU of decode {}.\n",
+                                    peak(first).str("FLOP/s", first.setting.dtype),
+                                    place_.ceilings.mbu_reference().str("B/s", ""));
     if (std::any_of(plans_.begin(), plans_.end(),
                     [&](const measure::PhasePlan& each) { return mbu(each.records.decode) > 1; }))
-      fmt::print("MBU over 100%: caches hold part of the weights and are faster than memory.\n");
-    fmt::print("\n");
+      notes += "MBU over 100%: caches hold part of the weights and are faster than memory.\n";
+    fmt::print("{}\n{}\n", table.text(terminal_), wrap_lines(notes, terminal_.columns));
   }
 
   void print_memory() const {
@@ -227,7 +227,20 @@ class InferencePlanner {
                       [&](const auto& each) { return class_peaks(each).bytes[i] > 0; }))
         shown.push_back(static_cast<plan::MemoryClass>(i));
     std::vector<Table::Column> columns{{"batch"}, {"length"}};
-    for (plan::MemoryClass each : shown) columns.push_back({std::string(name(each))});
+    // The smallest classes are left out first.
+    auto largest = [&](plan::MemoryClass each) {
+      int64_t bytes = 0;
+      for (const measure::PhasePlan& plan : plans_)
+        bytes = std::max(bytes, class_peaks(plan).bytes[static_cast<size_t>(each)]);
+      return bytes;
+    };
+    for (plan::MemoryClass each : shown)
+      columns.push_back({std::string(name(each)), Align::kRight,
+                         static_cast<int>(std::count_if(shown.begin(), shown.end(),
+                                                        [&](plan::MemoryClass other) {
+                                                          return largest(other) > largest(each);
+                                                        })) +
+                             1});
     columns.push_back({"owned"});
     Table table(std::move(columns));
     for (const measure::PhasePlan& each : plans_) {
@@ -245,17 +258,20 @@ class InferencePlanner {
 
   void print_text() const {
     const record::RunRecord& decode = plans_.front().records.decode;
-    fmt::print("{} at level {}: {} parameters, {} of weights, on {}\n", name_, selection_.level(),
-               format_integer(file_.config().parameters()), format_bytes(decode.weight_bytes),
-               place_.title);
-    fmt::print("source: {}\n", place_.source);
-    for (const std::string& note : place_.ceilings.notes) fmt::print("{}\n", note);
-    fmt::print("GEMMs in {} (prefill) and {} (decode), prefill chunks of {} tokens\n\n",
-               plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
+    std::string heading =
+        fmt::format("{} at level {}: {} parameters, {} of weights, on {}\nsource: {}\n", name_,
+                    selection_.level(), format_integer(file_.config().parameters()),
+                    format_bytes(decode.weight_bytes), place_.title, place_.source);
+    for (const std::string& note : place_.ceilings.notes) heading += note + "\n";
+    heading +=
+        fmt::format("GEMMs in {} (prefill) and {} (decode), prefill chunks of {} tokens\n",
+                    plans_.front().records.prefill.setting.dtype, decode.setting.dtype, o_.chunk);
+    fmt::print("{}\n", wrap_lines(heading, terminal_.columns));
     print_times();
     print_memory();
+    std::string answers;
     for (const LargestBatch& each : largest_)
-      fmt::print(
+      answers += fmt::format(
           "largest batch at length {} in {}: {}{}{}\n", each.length,
           format_bytes(place_.memory_bytes), each.batch,
           each.batch == serve::kMostSlots ? " (the most that a session holds)" : "",
@@ -264,8 +280,10 @@ class InferencePlanner {
                             format_count(static_cast<double>(each.batch) * 1e9 / each.tpot_ns))
               : "");
     for (const LongestContext& each : longest_)
-      fmt::print("longest context for {} sequence{}: {} (the model's is {})\n", each.batch,
-                 each.batch == 1 ? "" : "s", each.length, file_.config().context);
+      answers +=
+          fmt::format("longest context for {} sequence{}: {} (the model's is {})\n", each.batch,
+                      each.batch == 1 ? "" : "s", each.length, file_.config().context);
+    fmt::print("{}", wrap_lines(answers, terminal_.columns));
   }
 
   const PlanRequest& request_;
@@ -285,12 +303,12 @@ class InferencePlanner {
 
 void add_inference_plan_options(Command app, InferencePlanOptions& o) {
   app = app.under("Inference");
-  app.add_flag("--inference", o.inference, "plan prefill and decode instead of training");
+  app.add_flag(
+      "--inference", o.inference,
+      "plan prefill and decode instead of training; --batch-size (default: 1,8,32) and "
+      "--seq-len then take lists. A length is that of the prompt (prefill) and of the "
+      "context (decode); default: 128,512,2048, or less if the model's context is shorter");
   app.add_option("--model", o.model, "plan inference with this model file or folder");
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
-  app.add_option("--seq-lens", o.lengths,
-                 "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512,2048, or less if the model's context is shorter");
   add_phase_options(app, o.chunk, o.exact);
 }
 

@@ -11,12 +11,10 @@
 
 namespace ridge::apps {
 
-// --inference, --model, --batch-sizes, --seq-lens, --chunk, --exact
+// --inference, --model, --chunk, --exact
 struct InferencePlanOptions {
   bool inference = false;
   std::string model;
-  std::string batch_sizes = "1,8,32";
-  std::string lengths;
   int64_t chunk = 512;
   bool exact = false;
 };
@@ -30,7 +28,8 @@ struct PlanRequest {
   const LevelOptions& level;
   const MachineOptions& machine;
   const std::string& hardware;
-  int64_t sequence = 0;  // the only length, if given
+  std::string batch_sizes;  // empty: 1, 8 and 32
+  std::string lengths;      // empty: three usual ones
   bool json = false;
 };
 void plan_inference(const PlanRequest& request,

@@ -108,9 +108,6 @@ Place choose_place(const std::string& name,
                    const passes::Selection& selection,
                    const TerminalOptions& terminal) {
   if (name == "this") return this_place(machine, selection, terminal);
-  if (!machine.device.empty() || machine.threads != 0 || !machine.isa.empty())
-    throw usage_error("[hardware] {} is planned without --device, --threads and --isa",
-                      printable(name));
   if (const cost::Hardware* known = cost::find_hardware(name))
     return data_sheet_place(*known, selection.has("tf32"));
   if (is_file(name)) return file_place(name, selection);

@@ -92,20 +92,4 @@ void write_text(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
 }
 
-std::string wrap_lines(std::string_view text, size_t columns, std::string_view indent) {
-  std::string lines, line(indent);
-  for (size_t at = 0; at < text.size();) {
-    size_t end = std::min(text.find(' ', at), text.size());
-    std::string_view word = text.substr(at, end - at);
-    if (line.size() > indent.size() && line.size() + 1 + word.size() > columns) {
-      lines += line + "\n";
-      line = indent;
-    }
-    if (line.size() > indent.size()) line += " ";
-    line += word;
-    at = end + 1;
-  }
-  return lines + line + "\n";
-}
-
 }  // namespace ridge::apps

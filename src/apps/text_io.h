@@ -22,8 +22,4 @@ std::vector<int32_t> parse_ids(const std::string& text, const char* source);
 // line ends are escaped; a file or a pipe gets the text unchanged.
 void write_text(std::string_view text);
 
-// Wraps the words of `text` into lines of at most `columns`. Each line starts with `indent` and
-// ends with a newline.
-std::string wrap_lines(std::string_view text, size_t columns, std::string_view indent = "");
-
 }  // namespace ridge::apps

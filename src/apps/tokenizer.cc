@@ -146,8 +146,8 @@ void add_decode(Command app, TokenizerOptions& o) {
   action.add_flag("--special", o.special, "show special tokens");
   action.footer(
       "Examples:\n"
-      "  echo 9259 236764 1902 | ridge tokenizer decode model.gguf\n"
-      "  ridge tokenizer decode model.gguf --ids 9259,236764,1902\n"
+      "  echo 1 2 3 | ridge tokenizer decode model.gguf\n"
+      "  ridge tokenizer decode model.gguf --ids 1,2,3\n"
       "  ridge tokenizer encode model.gguf --json < a.txt | ridge tokenizer decode model.gguf");
   action.callback([&o, action] { decode(o, action); });
 }
@@ -171,7 +171,7 @@ void add_train(Command app, TokenizerOptions& o, const AppContext& context) {
       "Examples:\n"
       "  ridge tokenizer train corpus.txt --vocab-size 8192 --out my_tokenizer\n"
       "  ridge tokenizer train a.txt b.txt --vocab-size 32000 --pre-tokenizer llama3 \\\n"
-      "      --special-token '<s>' --special-token '</s>' --out my_tokenizer");
+      "      --special-token '<s>' --special-token '</s>' --out my_llama3_tokenizer");
   action.callback([&o, &context] { train(o, context); });
 }
 

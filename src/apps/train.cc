@@ -260,8 +260,10 @@ void register_train(Command program, const AppContext& context) {
       "  ridge train --preset tiny --level baseline --steps 50\n"
       "  ridge train --dtype bf16 --micro-batches 4 --clip 1 --lr-warmup 100 --lr-decay 1000\n"
       "  ridge train --preset tiny --pass +recompute,-fuse_glu --profile\n"
-      "  ridge train --preset tiny --steps 200 --save model && ridge logits model --ids 1,2,3");
+      "  ridge train --preset tiny --steps 200 --save my_model && ridge logits my_model --ids 1,2,3");
   app.callback([options, app, &context] {
+    app.refuse_unused({without_folder(options->output),
+                       {options->optimizer.decay_steps == 0, "without --lr-decay", {"--min-lr"}}});
     if (!Training(*options, app, context).run()) end_by_interrupt();
   });
 }

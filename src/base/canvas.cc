@@ -127,16 +127,37 @@ void Canvas::line(double x0, double y0, double x1, double y1) {
   }
 }
 
-void Canvas::text(double x, double y, std::string_view words) {
-  int row = cell_of(row_of(on_axis(y_, y)), height_);
-  int column = cell_of(column_of(on_axis(x_, x)), width_);
-  column = std::clamp(column, 0, std::max(width_ - display_width(words), 0));
-  while (!words.empty() && column < width_) {
+int Canvas::lines_under(int row, int column, int width) const {
+  int lines = 0;
+  for (int c = std::max(column - 1, 0); c < std::min(column + width + 1, width_); ++c) {
+    if (!at(row, c).is_free()) return -1;
+    lines += c >= column && c < column + width && at(row, c).dots != 0;
+  }
+  return lines;
+}
+
+void Canvas::label(double x, double y, std::string_view words) {
+  constexpr double kLineCost = 16;  // a line under a character is as bad as 4 columns of distance
+  const int width = display_width(words);
+  const double column = cell_of(column_of(on_axis(x_, x)), width_);
+  const double row = cell_of(row_of(on_axis(y_, y)), height_);
+  Cell* place = nullptr;
+  double least = 0;
+  for (int r = 0; r < height_; ++r) {
+    for (int c = 0; c + width <= width_; ++c) {
+      const int lines = lines_under(r, c, width);
+      const double across = column - c, down = 2.0 * (row - r);
+      const double cost = across * across + down * down + kLineCost * lines;
+      if (lines < 0 || (place != nullptr && cost >= least)) continue;
+      place = &at(r, c);
+      least = cost;
+    }
+  }
+  for (; place != nullptr && !words.empty(); ++place) {
     size_t length = 1;
     while (length < words.size() && (static_cast<unsigned char>(words[length]) & 0xC0u) == 0x80u)
       ++length;
-    Cell& cell = at(row, column++);
-    if (!cell.is_point) cell.character = words.substr(0, length);
+    place->character = words.substr(0, length);
     words.remove_prefix(length);
   }
 }
@@ -154,7 +175,7 @@ char Canvas::point(double x, double y) {
       // cell.
       double across = cell_of(column, width_) - c, down = 2.0 * (cell_of(row, height_) - r);
       double distance = across * across + down * down;
-      if (at(r, c).is_point || (nearest != nullptr && distance > nearest_distance)) continue;
+      if (!at(r, c).is_free() || (nearest != nullptr && distance > nearest_distance)) continue;
       nearest = &at(r, c);
       nearest_distance = distance;
     }
@@ -181,7 +202,7 @@ std::string Canvas::str(const TerminalOptions& options) const {
       const Cell& cell = at(row, column);
       if (cell.is_point)
         line += paint(cell.character, Colour::kBold, options);
-      else if (!cell.character.empty())
+      else if (!cell.is_free())
         line += cell.character;
       else
         line += cell.dots == 0 ? " " : braille(cell.dots);
@@ -203,7 +224,9 @@ std::string Canvas::str(const TerminalOptions& options) const {
   }
   plot += fmt::format("{:{}} └", "", margin);
   for (bool tick : is_tick) plot += tick ? "┬" : "─";
-  return plot + "\n" + under + "  " + x_.title + "\n";
+  // The title is at the right end of the axis.
+  const int room = std::max(margin + 2 + width_ - display_width(x_.title), 0);
+  return plot + "\n" + under + "\n" + std::string(static_cast<size_t>(room), ' ') + x_.title + "\n";
 }
 
 }  // namespace base

@@ -31,12 +31,13 @@ class Canvas {
 
   // Draws a straight line in the logarithmic plane, as y = c and y = c x are. Clipped at the edges.
   void line(double x0, double y0, double x1, double y1);
-  // Writes text over the plot with its first character at (x, y). Text that would cross the right
-  // edge is moved left to end there.
-  void text(double x, double y, std::string_view words);
+  // Writes a label at the free place nearest to (x, y), where its first character should be: no
+  // point and no other label is there or directly beside it. Places without lines are preferred.
+  // Writes nothing if the plot has no such place. Mark the points first.
+  void label(double x, double y, std::string_view words);
   // Marks a point and returns its letter: a..z, then A..Z, then always '*'. A point off the plot is
   // marked at the nearest edge. If another letter is already there, it is marked in the nearest
-  // free cell.
+  // free cell. Never covers a label.
   char point(double x, double y);
 
   // Returns the plot with ticks at powers of ten and the titles, ending in a newline. Points are
@@ -46,9 +47,12 @@ class Canvas {
  private:
   struct Cell {
     unsigned dots = 0;      // a Braille pattern, 2 x 4 dots
-    std::string character;  // written over the dots
+    std::string character;  // of a point or a label, written over the dots
     bool is_point = false;
+    bool is_free() const { return character.empty(); }
   };
+  // Cells with dots under a label of this width, and -1 if a point or another label is in its way.
+  int lines_under(int row, int column, int width) const;
   double column_of(double x) const;  // in cells from the left edge
   double row_of(double y) const;     // in cells from the top edge
   size_t index(int row, int column) const {

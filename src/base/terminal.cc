@@ -17,7 +17,8 @@ constexpr char kEscape = '\x1b';
 constexpr std::chrono::nanoseconds kAppearsAfter = std::chrono::seconds(2);
 constexpr std::chrono::nanoseconds kRedrawsEvery = std::chrono::milliseconds(100);
 
-constexpr int kGap = 2;  // between a table's columns
+constexpr int kGap = 2;        // between a table's columns
+constexpr int kNarrowest = 8;  // a column's cells are not cut below this width
 
 // Width of one line of a table.
 int line_width(const std::vector<int>& widths) {
@@ -151,6 +152,30 @@ int display_width(std::string_view text) {
   return width;
 }
 
+std::string wrap_lines(std::string_view text, int columns, std::string_view indent) {
+  std::string lines;
+  while (!text.empty()) {
+    std::string_view rest = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(rest.size() + 1, text.size()));
+    const std::string start =
+        std::string(indent) + std::string(std::min(rest.find_first_not_of(' '), rest.size()), ' ');
+    rest.remove_prefix(start.size() - indent.size());
+    std::string line = start;
+    while (!rest.empty()) {
+      const std::string_view word = rest.substr(0, rest.find(' ', rest.find_first_not_of(' ')));
+      rest.remove_prefix(word.size());
+      if (line != start && display_width(line) + display_width(word) > columns) {
+        lines += line + "\n";
+        line = start;
+      }
+      line +=
+          line == start ? word.substr(std::min(word.find_first_not_of(' '), word.size())) : word;
+    }
+    lines += line + "\n";
+  }
+  return lines;
+}
+
 void Table::add(std::vector<std::string> cells) {
   RIDGE_CHECK(cells.size() <= columns_.size(), "a row of {} cells in a table of {} columns",
               cells.size(), columns_.size());
@@ -194,7 +219,26 @@ std::pair<Table, std::vector<std::string>> Table::fitted(int columns) const {
     for (size_t i = 0; i < row.size(); ++i)
       if (stays[i]) cells.push_back(row[i]);
   }
+  narrow.cut_cells(columns);
   return {std::move(narrow), std::move(left_out)};
+}
+
+void Table::cut_cells(int columns) {
+  for (;;) {
+    const std::vector<int> width = widths();
+    const auto widest = std::max_element(width.begin(), width.end());
+    const int excess = line_width(width) - columns;
+    if (excess <= 0 || *widest <= kNarrowest) return;
+    const int room = std::max(*widest - excess, kNarrowest);
+    const auto column = static_cast<size_t>(widest - width.begin());
+    auto shorten = [room](std::string& cell) {
+      if (display_width(cell) > room)
+        cell = std::string(cut(without_escapes(cell), room - 1)) + "…";
+    };
+    shorten(columns_[column].header);
+    for (std::vector<std::string>& row : rows_)
+      if (!row.empty()) shorten(row[column]);
+  }
 }
 
 std::string Table::text(const TerminalOptions& options) const {
@@ -206,10 +250,8 @@ std::string Table::text(const TerminalOptions& options) const {
     as_it_is.fit = false;
     std::string text = narrow.text(as_it_is);
     if (left_out.empty()) return text;
-    return text +
-           paint(fmt::format("not shown, for the terminal's width: {}", fmt::join(left_out, ", ")),
-                 Colour::kDim, options) +
-           "\n";
+    const std::string note = fmt::format("not shown at this width: {}", fmt::join(left_out, ", "));
+    return text + paint(wrap_lines(note, options.columns), Colour::kDim, options);
   }
   std::string rule = repeat("─", total) + "\n";
 

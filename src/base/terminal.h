@@ -42,6 +42,11 @@ int display_width(std::string_view text);
 
 enum class Align { kLeft, kRight };
 
+// Breaks the lines of `text` at spaces so that each is at most `columns` wide; only a longer word is
+// wider. Each line starts with `indent`, and the rest of a broken line also with the line's own
+// leading spaces. Ends in a newline.
+std::string wrap_lines(std::string_view text, int columns, std::string_view indent = "");
+
 // Rows of cells under a header, aligned by spaces. Cells may be painted; a newline in a cell
 // becomes a space.
 class Table {
@@ -52,12 +57,6 @@ class Table {
     int spare = 0;  // if lines are too long, the highest is left out first; 0 always stays
   };
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  // A table whose columns are all right-aligned, as for numbers.
-  static Table of_numbers(const std::vector<std::string>& headers) {
-    std::vector<Column> columns;
-    for (const std::string& header : headers) columns.push_back({header});
-    return Table(std::move(columns));
-  }
 
   // Adds a row of at most one cell per column; missing cells are empty.
   void add(std::vector<std::string> cells);
@@ -65,7 +64,8 @@ class Table {
   size_t rows() const { return rows_.size(); }
 
   // Ends in a newline. The header is bold if colour is on, and underlined by a rule otherwise.
-  // Columns left out because of options.fit are listed below the table.
+  // Columns left out because of options.fit are listed below the table. If lines are still too
+  // long, the longest cells are cut and end in "…".
   std::string text(const TerminalOptions& options = {}) const;
   // A GitHub-flavoured Markdown table, without rules and escape sequences.
   std::string markdown() const;
@@ -75,6 +75,7 @@ class Table {
   // Leaves out columns, the highest `spare` first, until lines fit in `columns` or no spare column
   // is left. Returns the narrower table and the headers of the columns left out.
   std::pair<Table, std::vector<std::string>> fitted(int columns) const;
+  void cut_cells(int columns);
 
   std::vector<Column> columns_;
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule

@@ -192,11 +192,6 @@ void validate(const Ceilings& ceilings) {
     refuse("machine", "expects counts >= 0");
 }
 
-double attainable_flops_per_ns(const Ceilings& ceilings, DType dtype, double flops_per_byte) {
-  return std::min(ceilings.peak_flops_per_ns(dtype),
-                  flops_per_byte * ceilings.memory_bytes_per_ns());
-}
-
 double ridge_point(const Ceilings& ceilings, DType dtype) {
   return ceilings.peak_flops_per_ns(dtype) / ceilings.memory_bytes_per_ns();
 }

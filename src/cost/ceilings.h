@@ -179,9 +179,7 @@ std::string to_json(const Ceilings& ceilings);
 // `origin` names the text in errors (for example, a file's path).
 Ceilings ceilings_from_json(std::string_view text, std::string_view origin);
 
-// Roofline against memory: the attainable FLOPs/ns at an intensity in FLOPs per byte, and the
-// intensity of the ridge point, where the roof becomes flat.
-double attainable_flops_per_ns(const Ceilings& ceilings, DType dtype, double flops_per_byte);
+// The intensity in FLOPs per byte at which the roof of memory meets that of GEMMs of the type.
 double ridge_point(const Ceilings& ceilings, DType dtype);
 
 }  // namespace ridge::cost

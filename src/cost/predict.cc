@@ -345,8 +345,18 @@ double predict_product_ns(const ProductRates& rates,
   return extents.flops() > 0 ? ProductTimes().ns(rates, form, extents) : 0;
 }
 
-Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte) {
-  return flops_per_byte < ridge_point(ceilings, dtype) ? Bound::kMemory : Bound::kCompute;
+Roof gemm_roof(const Ceilings& ceilings, DType dtype) {
+  return {std::string(name(dtype)) + " GEMM", ceilings.peak_flops_per_ns(dtype)};
+}
+
+Roof vector_roof(const Ceilings& ceilings) { return {"vector", ceilings.fused_flops_per_ns}; }
+
+Roof roof(const Ceilings& ceilings, DType dtype, const Work& work, int64_t bytes) {
+  const bool is_vector = 4 * work.macs < work.flops && ceilings.fused_flops_per_ns > 0;
+  Roof arithmetic = is_vector ? vector_roof(ceilings) : gemm_roof(ceilings, dtype);
+  const double memory = ceilings.memory_bytes_per_ns() * static_cast<double>(work.flops) /
+                        static_cast<double>(std::max<int64_t>(bytes, 1));
+  return memory < arithmetic.flops_per_ns ? Roof{"memory", memory} : arithmetic;
 }
 
 }  // namespace ridge::cost

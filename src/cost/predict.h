@@ -6,6 +6,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -53,7 +54,15 @@ double predict_product_ns(const ProductRates& rates,
                           ProductForm form,
                           const ProductExtents& extents);
 
-// The bound by arithmetic intensity alone: memory below the ridge point, compute above.
-Bound roofline_bound(const Ceilings& ceilings, DType dtype, double flops_per_byte);
+// The lowest roof over some work in the roofline: the bandwidth of memory at its intensity, or the
+// rate of its arithmetic. That is the GEMM peak of `dtype` if most FLOPs are MACs, and the vector
+// rate otherwise.
+struct Roof {
+  std::string name;  // "memory", "f32 GEMM", "vector"
+  double flops_per_ns = 0;
+};
+Roof gemm_roof(const Ceilings& ceilings, DType dtype);
+Roof vector_roof(const Ceilings& ceilings);  // 0 if the machine's rate is unknown
+Roof roof(const Ceilings& ceilings, DType dtype, const Work& work, int64_t bytes);
 
 }  // namespace ridge::cost

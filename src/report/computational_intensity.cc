@@ -21,9 +21,11 @@ Json row_json(const record::OperationRow& row, const cost::Ceilings* ceilings, D
                {"bytes_per_s", row.bytes_per_ns() * 1e9},
                {"bound", name(row.bound)}};
   if (ceilings != nullptr && row.intensity() > 0) {
-    double roof = cost::attainable_flops_per_ns(*ceilings, dtype, row.intensity());
-    json["attainable_flops_per_s"] = roof * 1e9;
-    json["share_of_attainable"] = roof > 0 ? row.flops_per_ns() / roof : 0;
+    const cost::Roof roof = cost::roof(*ceilings, dtype, row.work, row.bytes());
+    json["roof"] = roof.name;
+    json["attainable_flops_per_s"] = roof.flops_per_ns * 1e9;
+    json["share_of_attainable"] =
+        roof.flops_per_ns > 0 ? row.flops_per_ns() / roof.flops_per_ns : 0;
   }
   return json;
 }

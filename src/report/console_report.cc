@@ -17,11 +17,14 @@ namespace {
 constexpr size_t kMostRows = 20;  // limit for an operation table; operators.csv has all rows
 
 std::string title(const std::string& text, const TerminalOptions& options) {
-  return "\n" + paint(text, Colour::kBold, options) + "\n\n";
+  std::string lines = wrap_lines(text, options.columns);
+  lines.pop_back();
+  return "\n" + paint(lines, Colour::kBold, options) + "\n\n";
 }
 
 std::string warning(const std::string& text, const TerminalOptions& options) {
-  return paint("warning: ", Colour::kYellow, options) + terminal_safe(text) + "\n";
+  return wrap_lines(paint("warning: ", Colour::kYellow, options) + terminal_safe(text),
+                    options.columns);
 }
 
 }  // namespace
@@ -32,17 +35,20 @@ std::string heading_text(const record::LabRecord& lab, const TerminalOptions& op
     const cost::Ceilings& c = *lab.ceilings;
     text += fmt::format("machine   {}\n", terminal_safe(c.machine.str()));
     text += fmt::format("ceilings  memory {}", format_rate(c.memory_bytes_per_ns() * 1e9, "B/s"));
+    if (const cost::Roof vector = cost::vector_roof(c); vector.flops_per_ns > 0)
+      text += fmt::format(", {} {}", vector.name, format_rate(vector.flops_per_ns * 1e9, "FLOP/s"));
     for (const cost::ProductRates& rates : c.products)
       text += fmt::format(", {} GEMM {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
     text += fmt::format(" ({})\n", terminal_safe(c.source));
   }
-  if (lab.runs.empty()) return text;
+  if (lab.runs.empty()) return wrap_lines(text, options.columns);
   const record::RunRecord& run = lab.runs.front();
   text += fmt::format("model     {}: {} parameters, {} model FLOPs per step of {} tokens\n",
                       terminal_safe(run.setting.model), format_integer(run.parameters),
                       format_count(static_cast<double>(run.palm_flops())),
                       format_integer(run.setting.tokens()));
+  text = wrap_lines(text, options.columns);
   for (const std::string& each : lab.warnings) text += warning(each, options);
   return text;
 }
@@ -57,11 +63,13 @@ std::string ladder_text(const record::LabRecord& lab, const TerminalOptions& opt
                           s.samples(), s.sequence, s.dtype, s.threads, s.threads == 1 ? "" : "s"),
               options);
     text += ladder_table(lab, group).text(options);
-    for (const std::string& note : kernel_count_notes(lab, group)) text += note + "\n";
+    for (const std::string& note : kernel_count_notes(lab, group))
+      text += wrap_lines(note, options.columns);
   }
-  text += fmt::format("\nMFU: {}.\n", mfu_convention(lab));
+  text += "\n" + wrap_lines(fmt::format("MFU: {}.", mfu_convention(lab)), options.columns);
   if (lab.has_launch_rate())
-    text += fmt::format("Launch rate: {}.\n", record::kLaunchRateConvention);
+    text +=
+        wrap_lines(fmt::format("Launch rate: {}.", record::kLaunchRateConvention), options.columns);
   if (groups.size() > 1) text += title("Sweep", options) + sweep_table(lab).text(options);
   return text;
 }
@@ -81,17 +89,20 @@ std::string operations_text(const record::LabRecord& lab,
     warnings.insert(table.warnings.begin(), table.warnings.end());
     if (table.title == "op" && limits != nullptr && table.total.time_ns > 0 &&
         !side_by_side(run.step))
-      text += fmt::format("\nPredictions: total absolute error {:.1f}% of the kernel time.\n",
-                          100 * record::total_absolute_error(table));
+      text += "\n" + wrap_lines(fmt::format(
+                                    "Predictions: total absolute error {:.1f}% of the kernel time.",
+                                    100 * record::total_absolute_error(table)),
+                                options.columns);
   }
-  text += fmt::format(
-      "\nTimes are means over the middle half of {} instrumented steps, so rows add up.\n+- is "
-      "half the 95% interval of the median{}.\nClock readings take {:.3f}% of a step. Instrumented "
-      "steps take {} longer than\nplain ones; over the whole run that is {}.\n",
+  std::string notes = fmt::format(
+      "Times are means over the middle half of {} instrumented steps, so rows add up. +- is half "
+      "the 95% interval of the median{}. Clock readings take {:.3f}% of a step. Instrumented steps "
+      "take {} longer than plain ones; over the whole run that is {}.\n",
       run.step.wall_samples_ns.size(), exclusive_note(run.step), 100 * run.clock_cost(),
       profiling_cost(run), profiling_cost_of_run(run));
-  if (std::string note = kernel_count_note(run.step); !note.empty()) text += note + "\n";
-  if (run.step.dropped > 0) text += fmt::format("{} records were dropped.\n", run.step.dropped);
+  if (std::string note = kernel_count_note(run.step); !note.empty()) notes += note + "\n";
+  if (run.step.dropped > 0) notes += fmt::format("{} records were dropped.\n", run.step.dropped);
+  text += "\n" + wrap_lines(notes, options.columns);
   for (const std::string& each : warnings) text += warning(each, options);
   text += title(fmt::format("{}: roofline", name), options) + roofline(lab, run, options);
   text += title(fmt::format("{}: memory", name), options) + memory_table(run.memory).text(options);
@@ -101,20 +112,25 @@ std::string operations_text(const record::LabRecord& lab,
 std::string advice_text(const record::LabRecord& lab, const TerminalOptions& options) {
   std::string text = title("Advice", options);
   if (lab.advice.empty())
-    return text + "No predicted change gains more than the prediction error.\n";
+    return text +
+           wrap_lines("No predicted change gains more than the prediction error.", options.columns);
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice) {
-    text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory\n",
-                        ++number, terminal_safe(a.title), terminal_safe(a.command),
-                        100 * a.time_gain, -100 * a.memory_gain);
-    text += paint("   " + terminal_safe(a.reason), Colour::kDim, options) + "\n";
+    text +=
+        wrap_lines(fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory",
+                               ++number, terminal_safe(a.title), terminal_safe(a.command),
+                               100 * a.time_gain, -100 * a.memory_gain),
+                   options.columns);
+    text +=
+        paint(wrap_lines(terminal_safe(a.reason), options.columns, "   "), Colour::kDim, options);
   }
   return text;
 }
 
 std::string trial_text(const record::LabRecord& lab, const TerminalOptions& options) {
   if (!lab.trial) return "";
-  return title("A run with the first advice", options) + trial_table(*lab.trial).text(options);
+  return title("A run with the first advice: " + terminal_safe(lab.trial->advice.title), options) +
+         trial_table(*lab.trial).text(options);
 }
 
 }  // namespace ridge::report

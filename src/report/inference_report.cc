@@ -68,8 +68,8 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
       resource_table(study));
   add("Attention module and MLP under the roofline",
       "All layers together, projections included. FLOP/B counts compulsory bytes: inputs, outputs, "
-      "weights and attended KV entries, each once. The roof is memory bandwidth and the GEMM peak "
-      "of the type that most GEMMs use.",
+      "weights and attended KV entries, each once. The roof is the bandwidth of memory or the "
+      "GEMM peak of the type that most GEMMs use.",
       module_table(study));
   add("The KV cache", "The time of one more token at batch 1, with and without the cache.",
       cache_gain_table(study));
@@ -83,7 +83,7 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study) {
 
 std::string section_text(const StudySection& section, const TerminalOptions& options) {
   return "\n" + paint(section.title, Colour::kBold, options) + "\n\n" +
-         section.table.text(options) + "\n" + section.note + "\n";
+         section.table.text(options) + "\n" + wrap_lines(section.note, options.columns);
 }
 
 std::string inference_summary(const record::InferenceRecord& study) {

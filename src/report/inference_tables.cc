@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "base/units.h"
 #include "report/tables.h"
 
@@ -20,22 +22,17 @@ std::string gap(double difference) {
   return difference == 0 ? "0" : fmt::format("{:.0e}", difference);
 }
 
-std::string roof_share(const record::LabRecord& lab,
-                       const record::RunRecord& run,
-                       const record::ModuleRecord& module) {
-  if (!lab.ceilings || !(module.intensity() > 0)) return "-";
-  double roof =
-      cost::attainable_flops_per_ns(*lab.ceilings, product_dtype(run.setting), module.intensity());
-  return roof > 0 && module.time_ns > 0 ? fmt::format("{:.0f}%", 100 * module.flops_per_ns() / roof)
-                                        : "-";
-}
-
-std::string roof_bound(const record::LabRecord& lab,
-                       const record::RunRecord& run,
-                       const record::ModuleRecord& module) {
-  if (!lab.ceilings) return "-";
-  return std::string(
-      name(cost::roofline_bound(*lab.ceilings, product_dtype(run.setting), module.intensity())));
+// The name of the module's roof, and the module's share of it.
+std::pair<std::string, std::string> roof_cells(const record::LabRecord& lab,
+                                               const record::RunRecord& run,
+                                               const record::ModuleRecord& module) {
+  if (!lab.ceilings || !(module.intensity() > 0)) return {"-", "-"};
+  const cost::Roof roof =
+      cost::roof(*lab.ceilings, product_dtype(run.setting), module.work, module.compulsory_bytes);
+  const bool is_measured = roof.flops_per_ns > 0 && module.time_ns > 0;
+  return {roof.name, is_measured
+                         ? fmt::format("{:.0f}%", 100 * module.flops_per_ns() / roof.flops_per_ns)
+                         : "-"};
 }
 
 // One row per run, with a rule between groups of runs that are compared with each other.
@@ -72,10 +69,10 @@ Table phase_table(const record::InferenceRecord& study) {
   const cost::ReferenceRate reads = mbu_reference(lab);
   return run_table(lab,
                    {{"TTFT / TPOT"},
-                    {"95% interval"},
-                    {"predicted (error)"},
+                    {"95% interval", Align::kRight, 2},
+                    {"predicted (error)", Align::kRight, 1},
                     {"speed-up"},
-                    {"tokens/s"},
+                    {"tokens/s", Align::kRight, 3},
                     {"MFU"},
                     {"MBU"}},
                    [&](const record::RunRecord& first, const record::RunRecord& run) {
@@ -92,10 +89,10 @@ Table phase_table(const record::InferenceRecord& study) {
 
 Table resource_table(const record::InferenceRecord& study) {
   return run_table(study.lab,
-                   {{"kernel calls"},
-                    {"bytes moved"},
-                    {"weights"},
-                    {"KV cache"},
+                   {{"kernel calls", Align::kRight, 4},
+                    {"bytes moved", Align::kRight, 3},
+                    {"weights", Align::kRight, 1},
+                    {"KV cache", Align::kRight, 2},
                     {"owned memory"},
                     {"logits, max abs difference"}},
                    [&](const record::RunRecord& first, const record::RunRecord& run) {
@@ -117,35 +114,41 @@ Table module_table(const record::InferenceRecord& study) {
                {"batch"},
                {"length"},
                {"module", Align::kLeft},
-               {"MACs"},
-               {"I/O planned"},
-               {"I/O compulsory"},
-               {"FLOP/B"},
-               {"roofline", Align::kLeft},
+               {"MACs", Align::kRight, 6},
+               {"I/O planned", Align::kRight, 5},
+               {"I/O compulsory", Align::kRight, 4},
+               {"FLOP/B", Align::kRight, 3},
+               {"roof", Align::kLeft, 1},
                {"time"},
-               {"predicted (error)"},
+               {"predicted (error)", Align::kRight, 2},
                {"share of roof"}});
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : study.lab.runs) {
     const record::RunRecord& first = record::reference_run(study.lab, run);
     if (last != nullptr && &first != last) table.add_rule();
     last = &first;
-    for (const record::ModuleRecord& m : run.modules)
+    for (const record::ModuleRecord& m : run.modules) {
+      const auto [roof, share] = roof_cells(study.lab, run, m);
       table.add({run.setting.task, run.setting.level, std::to_string(run.setting.batch_size),
                  std::to_string(run.setting.sequence), m.name,
                  format_count(static_cast<double>(m.work.macs)), format_bytes(m.planned_bytes),
-                 format_bytes(m.compulsory_bytes), fmt::format("{:.3g}", m.intensity()),
-                 roof_bound(study.lab, run, m), format_ns(static_cast<double>(m.time_ns)),
-                 prediction_cell(m.predicted_ns, static_cast<double>(m.time_ns)),
-                 roof_share(study.lab, run, m)});
+                 format_bytes(m.compulsory_bytes), fmt::format("{:.3g}", m.intensity()), roof,
+                 format_ns(static_cast<double>(m.time_ns)),
+                 prediction_cell(m.predicted_ns, static_cast<double>(m.time_ns)), share});
+    }
   }
   return table;
 }
 
 Table cache_gain_table(const record::InferenceRecord& study) {
-  Table table =
-      Table::of_numbers({"context", "TPOT, cache", "95% interval", "TPOT, no cache", "95% interval",
-                         "gain", "cache size", "logits, max abs difference"});
+  Table table({{"context"},
+               {"TPOT, cache"},
+               {"95% interval", Align::kRight, 2},
+               {"TPOT, no cache"},
+               {"95% interval", Align::kRight, 3},
+               {"gain"},
+               {"cache size"},
+               {"logits, max abs difference", Align::kRight, 1}});
   for (const record::CacheGainRecord& gain : study.gains)
     table.add({std::to_string(gain.context), time_cell(gain.with), interval_cell(gain.with),
                time_cell(gain.without), interval_cell(gain.without),
@@ -155,9 +158,18 @@ Table cache_gain_table(const record::InferenceRecord& study) {
 }
 
 Table latency_table(const record::InferenceRecord& study) {
-  Table table =
-      Table::of_numbers({"batch", "prompt", "tokens", "session", "first generation", "TTFT", "TPOT",
-                         "95% interval", "TTFT + TPOT x (n - 1)", "wall", "error", "tokens/s"});
+  Table table({{"batch"},
+               {"prompt", Align::kRight, 2},
+               {"tokens", Align::kRight, 3},
+               {"session", Align::kRight, 6},
+               {"first generation", Align::kRight, 5},
+               {"TTFT"},
+               {"TPOT"},
+               {"95% interval", Align::kRight, 4},
+               {"TTFT + TPOT x (n - 1)"},
+               {"wall"},
+               {"error"},
+               {"tokens/s", Align::kRight, 1}});
   for (const record::LatencyRecord& each : study.latencies)
     table.add({std::to_string(each.batch), std::to_string(each.prompt), std::to_string(each.tokens),
                format_ns(each.open_ns), format_ns(each.first_ns), format_ns(each.ttft_ns),
@@ -168,9 +180,17 @@ Table latency_table(const record::InferenceRecord& study) {
 }
 
 Table attention_table(const record::InferenceRecord& study) {
-  Table table = Table::of_numbers({"head size", "length", "standard", "flash", "speed-up",
-                                   "standard: temporaries", "memory growth", "flash: temporaries",
-                                   "memory growth", "launches saved", "bytes saved"});
+  Table table({{"head size"},
+               {"length"},
+               {"standard"},
+               {"flash"},
+               {"speed-up"},
+               {"standard: temporaries", Align::kRight, 1},
+               {"standard: memory growth", Align::kRight, 3},
+               {"flash: temporaries", Align::kRight, 2},
+               {"flash: memory growth", Align::kRight, 4},
+               {"launches saved", Align::kRight, 6},
+               {"bytes saved", Align::kRight, 5}});
   const record::AttentionRecord* last = nullptr;
   for (const record::AttentionRecord& a : study.attention) {
     if (last != nullptr && last->head_size != a.head_size) table.add_rule();

@@ -134,7 +134,10 @@ std::string profiling_cost_of_run(const record::RunRecord& run) {
 
 Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
   std::vector<Table::Column> columns{{"", Align::kLeft}};
-  for (size_t run : runs) columns.push_back({lab.runs[run].setting.level, Align::kRight});
+  // The first level is the reference and the last the fastest; the ones between can be left out.
+  for (size_t run : runs)
+    columns.push_back({lab.runs[run].setting.level, Align::kRight,
+                       run == runs.front() || run == runs.back() ? 0 : static_cast<int>(run) + 1});
   Table table(std::move(columns));
   auto add = [&](const std::vector<Line>& lines) {
     for (const Line& line : lines) {
@@ -154,14 +157,14 @@ Table sweep_table(const record::LabRecord& lab) {
                {"length", Align::kRight},
                {"level", Align::kLeft},
                {"step", Align::kRight},
-               {"95% interval", Align::kRight},
-               {"predicted", Align::kRight},
-               {"samples/s", Align::kRight},
+               {"95% interval", Align::kRight, 3},
+               {"predicted", Align::kRight, 2},
+               {"samples/s", Align::kRight, 5},
                {"tokens/s", Align::kRight},
                {"speed-up", Align::kRight},
-               {"owned memory", Align::kRight},
+               {"owned memory", Align::kRight, 1},
                {"MFU", Align::kRight},
-               {"mean loss", Align::kRight}});
+               {"mean loss", Align::kRight, 4}});
   const record::RunRecord* last = nullptr;
   for (const record::RunRecord& run : lab.runs) {
     const record::RunRecord* first = &reference_run(lab, run);

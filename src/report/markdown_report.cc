@@ -55,7 +55,9 @@ std::string advice(const record::LabRecord& lab) {
     text += fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory. {}\n",
                         ++number, plain(a.title), code(a.command), 100 * a.time_gain,
                         -100 * a.memory_gain, plain(a.reason));
-  if (lab.trial) text += "\nA run with the first advice:\n\n" + table_text(trial_table(*lab.trial));
+  if (lab.trial)
+    text += fmt::format("\nA run with the first advice, {}:\n\n{}", plain(lab.trial->advice.title),
+                        table_text(trial_table(*lab.trial)));
   return text;
 }
 

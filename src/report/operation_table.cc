@@ -67,9 +67,9 @@ bool side_by_side(const record::StepRecord& step) {
 
 std::string exclusive_note(const record::StepRecord& step) {
   if (!side_by_side(step)) return "";
-  return ". Exclusive time divides a\nmoment in which kernels overlap equally among them, and "
-         "shares refer to it. Predictions assume\nthat a kernel has the device to itself, so run "
-         "with --pass -branches for errors per operation";
+  return ". Exclusive time divides a moment in which kernels overlap equally among them, and shares "
+         "refer to it. Predictions assume that a kernel has the device to itself, so run with --pass "
+         "-branches for errors per operation";
 }
 
 int64_t kernels_profiled(const record::StepRecord& step) {
@@ -114,20 +114,20 @@ Table operation_table(const record::OperationTable& table,
                       size_t most) {
   const bool beside = side_by_side(step);
   std::vector<Table::Column> columns{{table.title, Align::kLeft},
-                                     {"calls", Align::kRight, 2},
+                                     {"calls", Align::kRight, 4},
                                      {"time"},
-                                     {"+-", Align::kRight, 5},
+                                     {"+-", Align::kRight, 7},
                                      {"share"},
-                                     {"FLOPs", Align::kRight, 1},
-                                     {"MACs", Align::kRight, 7},
-                                     {"bytes", Align::kRight, 6},
-                                     {"FLOP/B", Align::kRight, 3},
-                                     {"rate"},
-                                     {"bandwidth", Align::kRight, 4},
+                                     {"FLOPs", Align::kRight, 3},
+                                     {"MACs", Align::kRight, 9},
+                                     {"bytes", Align::kRight, 8},
+                                     {"FLOP/B", Align::kRight, 5},
+                                     {"rate", Align::kRight, 2},
+                                     {"bandwidth", Align::kRight, 6},
                                      {"bound", Align::kLeft},
                                      {"predicted"},
                                      {"error"}};
-  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive"});
+  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive", Align::kRight, 1});
   Table out(std::move(columns));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)
@@ -195,7 +195,7 @@ Table memory_table(const record::MemoryRecord& memory) {
 }
 
 Table trial_table(const record::TrialRecord& trial) {
-  Table table({{terminal_safe(trial.advice.title), Align::kLeft},
+  Table table({{"", Align::kLeft},
                {"before", Align::kRight},
                {"after", Align::kRight},
                {"gain", Align::kRight}});

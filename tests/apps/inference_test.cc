@@ -121,8 +121,9 @@ TEST_F(InferenceAppTest, IdsThatAreNone) {
 }
 
 TEST_F(InferenceAppTest, BenchModelInThreeForms) {
-  std::vector<std::string> line{"bench", "model", small_model(), "-p", "16", "-n", "4,8",
-                                "-r",    "2",     "-b",          "2",  "-t", "1"};
+  std::vector<std::string> line{"bench", "model",    small_model(), "-p", "16",
+                                "-n",    "4,8",      "-r",          "2",  "-b",
+                                "2",     "--device", "cpu",         "-t", "1"};
   auto with = [&](const char* format) {
     std::vector<std::string> all = line;
     all.insert(all.end(), {"-o", format});
@@ -145,7 +146,7 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
             0);
   // A configuration without weights, and the list of its kernels.
   Output shape = run({"bench", "model", small_model() + "/config.json", "--random-weights", "-p",
-                      "8", "-n", "2", "-r", "1", "--operations"});
+                      "8", "-n", "2", "-r", "1", "--operations", "-o", "md"});
   EXPECT_EQ(shape.code, 0) << shape.err;
   EXPECT_NE(shape.out.find("| cached_attention |"), std::string::npos);
   EXPECT_NE(shape.out.find("a decode step: "), std::string::npos);
@@ -155,14 +156,14 @@ TEST_F(InferenceAppTest, BenchModelInThreeForms) {
   expect_refused({"bench", "model", small_model(), "-n", "2", "-d", "9223372036854775807"}, 2,
                  "the model's context");
   expect_refused({"bench", "model", small_model(), "-r", "0"}, 2, "[repeats]");
-  expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch]");
+  expect_refused({"bench", "model", small_model(), "-b", "0"}, 2, "[batch-size]");
   expect_refused({"bench", "model", small_model(), "-o", "xml"}, 2, "[output]");
 }
 
 TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
-  Output output = run({"infer-lab", small_model(), "--seq-lens", "16,32", "--batch-sizes", "1,2",
-                       "--latency-batches", "1,2", "--prompt", "8", "--tokens", "4",
-                       "--attention-lens", "64,128", "--seconds", "10", "--out", "study"});
+  Output output = run({"infer-lab", small_model(), "--seq-len", "16,32", "--batch-size", "1,2",
+                       "--latency-batch-size", "1,2", "--prompt-tokens", "8", "--tokens", "4",
+                       "--attention-seq-len", "64,128", "--seconds", "10", "--out", "study"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* part : {"Prefill and decode", "Attention module and MLP", "The KV cache",
                            "Latency", "Standard against flash attention", "MFU:", "MBU:"})
@@ -192,7 +193,7 @@ TEST_F(InferenceAppTest, InferLabLeavesTheFilesOfALab) {
   EXPECT_EQ(run({"diff", "study", "study"}).code, 0);
   EXPECT_EQ(run({"explain", "study"}).code, 0);
   expect_refused({"infer-lab", small_model(), "--out", "study"}, 2, "--force");
-  expect_refused({"infer-lab", small_model(), "--seq-lens", "9999999"}, 2, "[seq-lens]");
+  expect_refused({"infer-lab", small_model(), "--seq-len", "9999999"}, 2, "[seq-len]");
   expect_refused({"infer-lab", small_model(), "--tokens", "1"}, 2, "[tokens]");
   expect_refused({"infer-lab", small_model(), "--seconds", "0"}, 2, "[seconds]");
 }
@@ -280,7 +281,7 @@ TEST_F(GenerateAppTest, RefusesWhatCannotBe) {
   expect_refused({"generate", model_, "Hello", "--repeat-penalty", "0"}, 2, "[repeat-penalty]");
   expect_refused({"generate", model_, "Hello", "--seed", "-1"}, 2, "[seed]");
   expect_refused({"generate", model_, "Hello", "--stop", ""}, 2, "[stop]");
-  expect_refused({"generate", model_, "Hello", "--system", "x"}, 2, "[chat]");
+  expect_refused({"generate", model_, "Hello", "--system", "x"}, 2, "[system]");
   expect_refused({"generate", model_, "Hello", "--chat", "--chat-template", "none"}, 2, "none");
 }
 

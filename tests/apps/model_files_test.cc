@@ -142,7 +142,8 @@ TEST_F(ModelFilesTest, TrainSavesAModelThatRuns) {
   Output trained = run(tiny({"train", "--steps", "1", "--save", "model", "--json"}));
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_GT(inspect("model")["parameters"], 1'000'000);
-  EXPECT_EQ(run({"logits", "model", "--ids", "1,2,3", "--threads", "1"}).code, 0);
+  EXPECT_EQ(run({"logits", "model", "--ids", "1,2,3", "--device", "cpu", "--threads", "1"}).code,
+            0);
   expect_refused(tiny({"train", "--steps", "1", "--save", "model"}), 2,
                  "expected a new or an empty folder");
   expect_refused(tiny({"train", "--steps", "1", "--save", "no/such"}), 1, "cannot make a folder");

@@ -15,8 +15,8 @@ using PlanAppTest = ProgramTest;
 std::string small_model() { return files::test_data("models/llama_fp32").string(); }
 
 TEST_F(PlanAppTest, PlansEachBatchAndLengthOfAModel) {
-  Output output = run({"plan", "--model", small_model(), "--hardware", "h200", "--batch-sizes",
-                       "1,4", "--seq-lens", "16,64", "--json"});
+  Output output = run({"plan", "--model", small_model(), "--hardware", "h200", "--batch-size",
+                       "1,4", "--seq-len", "16,64", "--json"});
   ASSERT_EQ(output.code, 0) << output.err;
   json got = json::parse(output.out);
   ASSERT_EQ(got["plans"].size(), 4u);
@@ -36,7 +36,7 @@ TEST_F(PlanAppTest, PlansEachBatchAndLengthOfAModel) {
 
 TEST_F(PlanAppTest, PlansAPresetAndSaysWhatFits) {
   Output output =
-      run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10", "--batch-sizes", "2"});
+      run({"plan", "--inference", "--preset", "tiny", "--hardware", "a10", "--batch-size", "2"});
   ASSERT_EQ(output.code, 0) << output.err;
   for (const char* said :
        {"TTFT", "TPOT", "MBU", "kv_cache", "largest batch at length", "longest context"})
@@ -121,9 +121,9 @@ TEST_F(PlanAppTest, RefusesWhatCannotBe) {
   expect_refused({"plan", "--model", "nothing.gguf"}, 3, "nothing.gguf");
   expect_refused({"plan", "--model", small_model(), "--tokens", "1e9"}, 2, "[tokens]");
   expect_refused({"plan", "--model", small_model(), "--preset", "tiny"}, 2, "[model]");
-  expect_refused({"plan", "--inference", "--hardware", "h200", "--batch-sizes", "0"}, 2,
-                 "[batch-sizes]");
-  expect_refused({"plan", "--inference", "--hardware", "h200", "--seq-lens", "100000000"}, 2,
+  expect_refused({"plan", "--inference", "--hardware", "h200", "--batch-size", "0"}, 2,
+                 "[batch-size]");
+  expect_refused({"plan", "--inference", "--hardware", "h200", "--seq-len", "100000000"}, 2,
                  "[context]");
   expect_refused({"plan", "--inference", "--hardware", "h200", "--chunk", "0"}, 2, "[chunk]");
 }

@@ -116,7 +116,8 @@ class ProgramTest : public ::testing::Test {
 
 // Options for the smallest training step, on one thread.
 inline std::vector<std::string> tiny(std::vector<std::string> arguments) {
-  for (const char* each : {"--preset", "tiny", "--threads", "1", "--warmup", "1"})
+  for (const char* each :
+       {"--preset", "tiny", "--device", "cpu", "--threads", "1", "--warmup", "1"})
     arguments.emplace_back(each);
   return arguments;
 }

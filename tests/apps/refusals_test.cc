@@ -22,8 +22,8 @@ TEST_F(RefusalTest, UnknownNames) {
   expect_refused({"train", "--dtype", "bf16", "--tf32"}, 2, "--dtype excludes --tf32");
   expect_refused({"machine", "--device", "cpu", "--tf32"}, 2, "[tf32] expected a GPU");
   expect_refused({"train", "--isa", "z80"}, 2, "[isa]");
-  expect_refused({"lab", "--levels", "baseline,fastest"}, 2, "[levels] expected all or some of");
-  expect_refused({"lab", "--levels", "fused", "--profile-levels", "baseline"}, 2,
+  expect_refused({"lab", "--level", "baseline,fastest"}, 2, "[level] expected all or some of");
+  expect_refused({"lab", "--level", "fused", "--profile-level", "baseline"}, 2,
                  "expected one of the levels that run (fused), got baseline");
   expect_refused({"train", "--device", "cpu", "--nvtx"}, 2, "[nvtx] expected --device cuda");
   expect_refused({"bench", "op", "nonsense"}, 2, "unknown op \"nonsense\"");
@@ -78,9 +78,9 @@ TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number >= 0, got nan");
   expect_refused({"train", "--lr", "inf"}, 2, "[lr]");
   expect_refused({"train", "--clip", "-1"}, 2, "[clip]");
-  expect_refused({"lab", "--batch-sizes", "8,x"}, 2, "[batch-sizes] expected numbers >= 1");
-  expect_refused({"lab", "--batch-sizes", "8,,16"}, 2, "[batch-sizes]");
-  expect_refused({"lab", "--seq-lens", "1e3"}, 2, "[seq-lens]");
+  expect_refused({"lab", "--batch-size", "8,x"}, 2, "[batch-size] expected numbers >= 1");
+  expect_refused({"lab", "--batch-size", "8,,16"}, 2, "[batch-size]");
+  expect_refused({"lab", "--seq-len", "1e3"}, 2, "[seq-len]");
 }
 
 TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
@@ -125,10 +125,99 @@ TEST_F(RefusalTest, AStepOfTooManyFlops) {
                  4, "does not fit in 63 bits");
 }
 
+TEST_F(RefusalTest, ListsWhereOneNumberIsExpected) {
+  for (const char* program : {"train", "explain", "plan"}) {
+    expect_refused({program, "--batch-size", "1,8"}, 2,
+                   "[batch-size] expected one number, got the list \"1,8\"");
+    expect_refused({program, "--seq-len", "64,128"}, 2, "[seq-len] expected one number");
+  }
+  expect_refused({"bench", "model", "m.gguf", "--batch-size", "1,8"}, 2,
+                 "--batch-size: expected one number, got the list \"1,8\"");
+  expect_refused({"train", "--steps", "1,2"}, 2, "--steps: expected one number, got the list");
+  expect_refused({"train", "--level", "baseline,fused"}, 2, "[level] expected one of baseline");
+}
+
+// Both spellings reach the same option; the refusal names the present one.
+TEST_F(RefusalTest, FormerNamesOfOptions) {
+  const std::string model = files::test_data("models/llama_fp32").string();
+  for (const char* name : {"--batch-size", "--batch-sizes", "--batch-sizes="})
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"lab"}, {"infer-lab", model}, {"train"}}) {
+      std::vector<std::string> arguments = command;
+      if (std::string_view(name).ends_with("="))
+        arguments.push_back(std::string(name) + "x");
+      else
+        arguments.insert(arguments.end(), {name, "x"});
+      expect_refused(arguments, 2, "[batch-size] expected");
+    }
+  expect_refused({"lab", "--seq-lens", "x"}, 2, "[seq-len] expected numbers");
+  expect_refused({"lab", "--levels", "x"}, 2, "[level] expected all or some");
+  expect_refused({"lab", "--profile-levels", "x"}, 2, "[profile-level] expected all or some");
+  expect_refused({"train", "--levels", "x"}, 2, "[level] expected one of");
+  expect_refused({"infer-lab", model, "--latency-batches", "x"}, 2,
+                 "[latency-batch-size] expected");
+  expect_refused({"infer-lab", model, "--attention-lens", "x"}, 2, "[attention-seq-len] expected");
+  expect_refused({"infer-lab", model, "--prompt", "0"}, 2, "--prompt-tokens");
+  expect_refused({"bench", "model", model, "--batch", "0"}, 2, "[batch-size] expected 1 to");
+  // No command has both names, and a command without the option refuses the former name.
+  expect_refused({"generate", model, "--prompt", "x"}, 2, "unknown option \"--prompt\"");
+  for (const char* program : {"lab", "infer-lab", "train", "plan"}) {
+    const std::string help = run({program, "--help"}).out;
+    EXPECT_NE(help.find("--batch-size "), std::string::npos) << program;
+    for (const char* former : {"--batch-sizes", "--seq-lens", "--levels", "--prompt "})
+      EXPECT_EQ(help.find(former), std::string::npos) << program << former;
+  }
+}
+
 TEST_F(RefusalTest, SchedulesThatCannotBe) {
   expect_refused({"train", "--lr-warmup", "100", "--lr-decay", "100"}, 2,
                  "[lr-decay] expected a step after --lr-warmup, which is 100, got 100");
-  expect_refused({"train", "--lr", "1e-4", "--min-lr", "1e-3"}, 2, "[min-lr] expected at most");
+  expect_refused({"train", "--lr", "1e-4", "--min-lr", "1e-3", "--lr-decay", "9"}, 2,
+                 "[min-lr] expected at most");
+}
+
+TEST_F(RefusalTest, OptionsWithoutEffect) {
+  struct Refusal {
+    std::vector<std::string> arguments;
+    const char* message;
+  };
+  for (const Refusal& each : std::vector<Refusal>{
+           {{"train", "--force"}, "[force] --force has no effect without --out"},
+           {{"lab", "--force"}, "[force] --force has no effect without --out"},
+           {{"infer-lab", files::test_data("models/llama_fp32").string(), "--force"},
+            "[force] --force has no effect without --out"},
+           {{"train", "--min-lr", "1e-5"}, "[min-lr] --min-lr has no effect without --lr-decay"},
+           {{"explain", "lab-out", "--preset", "tiny"}, "--preset has no effect on a folder"},
+           {{"explain", "lab-out", "--batch-size", "2"}, "--batch-size has no effect on a folder"},
+           {{"explain", "lab-out", "--device", "cpu"}, "--device has no effect on a folder"},
+           {{"explain", "--passes", "--level", "fused"}, "--level has no effect with --passes"},
+           {{"explain", "--plain"}, "--plain has no effect without --graph"},
+           {{"generate", "m", "--system", "x"}, "--system has no effect without --chat"},
+           {{"generate", "m", "--chat-template", "x"}, "no effect without --chat"},
+           {{"generate", "m", "x", "--top-k", "3"}, "--top-k has no effect at temperature 0"},
+           {{"generate", "m", "x", "--top-p", "1"}, "--top-p has no effect at temperature 0"},
+           {{"generate", "m", "x", "--min-p", "1"}, "--min-p has no effect at temperature 0"},
+           {{"generate", "m", "x", "--seed", "1"}, "--seed has no effect at temperature 0"},
+           {{"convert", "m", "m.gguf", "--max-shard", "9"},
+            "--max-shard has no effect with a .gguf"},
+           {{"convert", "m", "folder", "--force"}, "--force has no effect with a folder"},
+           {{"bench", "model", "m", "-o", "csv", "--operations"}, "no effect with -o csv"},
+           {{"bench", "model", "m", "-o", "csv", "--json"}, "--output has no effect with --json"},
+           {{"bench", "model", "m", "-n", "0", "-d", "8"},
+            "--depth has no effect without generated"},
+           {{"bench", "model", "m", "-t", "1", "--threads", "2"},
+            "--threads has no effect with -t"},
+           {{"plan", "--chunk", "8"}, "--chunk has no effect without --inference or --model"},
+           {{"plan", "--exact"}, "--exact has no effect without --inference or --model"},
+           {{"plan", "--inference", "--tokens", "9"},
+            "--tokens has no effect in a plan of inference"},
+           {{"plan", "--model", "m", "--dtype", "bf16"},
+            "--dtype has no effect in a plan of inference"},
+           {{"plan", "--hardware", "h100", "--threads", "2"},
+            "--threads has no effect with --hardware"},
+           {{"train", "--device", "cuda", "--threads", "2"}, "--threads has no effect on a GPU"},
+           {{"machine", "--device", "cuda", "--isa", "avx2"}, "--isa has no effect on a GPU"}})
+    expect_refused(each.arguments, 2, each.message);
 }
 
 TEST_F(RefusalTest, ExplainAnswersOneQuestion) {

@@ -54,13 +54,14 @@ TEST(Canvas, DrawsAxesWithPowersOfTen) {
             " 10 G ┤\n"
             "  1 G ┤\n"
             "      └┬─────┬─────┬─────┬────┬\n"
-            "      0.1    1    10    100  1 k  FLOP/byte\n");
+            "      0.1    1    10    100  1 k\n"
+            "                      FLOP/byte\n");
 }
 
 TEST(Canvas, ANarrowAxisIsTickedAtTwosAndFives) {
   Canvas canvas(24, 4, {1.5, 60, "x"}, {1, 10, "y"});
   std::string text = canvas.str();
-  for (const char* label : {" 2 ", " 5 ", "10 ", "20 ", "50 "})
+  for (const char* label : {" 2 ", " 5 ", "10 ", "20 ", " 50"})
     EXPECT_NE(text.find(label), std::string::npos) << text;
 }
 
@@ -138,11 +139,24 @@ TEST(Canvas, PointsOffThePlotSitAtTheEdge) {
   EXPECT_EQ(rows(canvas), (std::vector<std::string>{"a", "", "", "c      b"}));
 }
 
-TEST(Canvas, TextKeepsInsideAndSparesPoints) {
+TEST(Canvas, LabelsKeepInsideAndBesidePointsAndLabels) {
   Canvas canvas = square();
   canvas.point(1.1e6, 1.1);
-  canvas.text(0.9e8, 1, "größe");
-  EXPECT_EQ(rows(canvas)[3], "   gröae");
+  canvas.label(0.9e8, 1, "größe");  // the row above has room
+  canvas.label(0.9e8, 1, "zwei");
+  EXPECT_EQ(rows(canvas), (std::vector<std::string>{"", "    zwei", "   größe", "      a"}));
+  canvas.label(1, 1e4, "too long for it");
+  canvas.point(1.1e7, 200);  // below a label
+  EXPECT_EQ(rows(canvas),
+            (std::vector<std::string>{"       b", "    zwei", "   größe", "      a"}));
+}
+
+TEST(Canvas, LabelsAvoidLines) {
+  Canvas canvas = square();
+  canvas.line(1, 100, 1e8, 100);
+  canvas.label(1, 100, "roof");
+  EXPECT_EQ(rows(canvas)[2], "⠉⠉⠉⠉⠉⠉⠉⠉");
+  EXPECT_EQ(rows(canvas)[1], "roof");
 }
 
 TEST(Canvas, RefusesAnAxisWithoutExtent) {

@@ -53,7 +53,7 @@ TEST(Table, LeavesSpareColumnsOutOfNarrowTerminals) {
             "matmul      3  9 ms\n"
             "───────────────────\n"
             "idle\n"
-            "not shown, for the terminal's width: bytes\n");
+            "not shown at this width:\nbytes\n");
   options.columns = 5;
   EXPECT_EQ(table.text(options),
             "op      time\n"
@@ -61,7 +61,29 @@ TEST(Table, LeavesSpareColumnsOutOfNarrowTerminals) {
             "matmul  9 ms\n"
             "────────────\n"
             "idle\n"
-            "not shown, for the terminal's width: calls, bytes\n");
+            "not\nshown\nat\nthis\nwidth:\ncalls,\nbytes\n");
+}
+
+TEST(Table, CutsCellsWhereNoColumnCanGo) {
+  Table table({{"operation", Align::kLeft}, {"time"}});
+  table.add({paint("a very long name", Colour::kRed, kColour), "9 ms"});
+  EXPECT_EQ(table.text({.columns = 16, .fit = true}),
+            "operation   time\n"
+            "────────────────\n"
+            "a very lo…  9 ms\n");
+}
+
+TEST(WrapLines, BreaksAtSpacesAndKeepsIndents) {
+  EXPECT_EQ(wrap_lines("a bc def", 4), "a bc\ndef\n");
+  EXPECT_EQ(wrap_lines("  a bc def\ng\n", 6), "  a bc\n  def\ng\n");
+  EXPECT_EQ(wrap_lines("abcdef gh", 4, "> "), "> abcdef\n> gh\n");
+  EXPECT_EQ(wrap_lines("a    b", 6), "a    b\n");
+  EXPECT_EQ(wrap_lines("a    b", 5), "a\nb\n");
+  EXPECT_EQ(wrap_lines("é é", 3), "é é\n");
+  EXPECT_EQ(wrap_lines(paint("x", Colour::kRed, kColour) + " y", 3),
+            paint("x", Colour::kRed, kColour) + " y\n");
+  EXPECT_EQ(wrap_lines("a\n\nb", 4), "a\n\nb\n");
+  EXPECT_EQ(wrap_lines("", 4), "");
 }
 
 TEST(Table, PaintTakesNoRoom) {

@@ -92,5 +92,26 @@ TEST(Predict, SideBySideKernelsShareWhatEachLeavesOfTheDevice) {
   EXPECT_NEAR(run_ns(1, 1. / 16), 60 * 1.5 + 50, 1e-9);  // at 1.5 times the time while both run
 }
 
+TEST(Roof, IsTheLowestAboveTheWork) {
+  Ceilings c;
+  c.levels = {{"memory", int64_t{1} << 34, 25, 20, 0}};
+  c.products.resize(1);
+  c.products[0].peak_flops_per_ns = 100;
+  c.fused_flops_per_ns = 30;
+  const Work product{1000, 2000, 0}, pointwise{0, 2000, 0};
+  auto expect_roof = [&](const Work& work, int64_t bytes, const char* name, double flops_per_ns) {
+    const Roof found = roof(c, DType::kF32, work, bytes);
+    EXPECT_EQ(found.name, name);
+    EXPECT_DOUBLE_EQ(found.flops_per_ns, flops_per_ns);
+  };
+  expect_roof(product, 100, "f32 GEMM", 100);
+  expect_roof(product, 1000, "memory", 40);  // 2 FLOPs per byte
+  expect_roof(pointwise, 1000, "vector", 30);
+  expect_roof(pointwise, 2000, "memory", 20);
+  expect_roof(pointwise, 0, "vector", 30);
+  c.fused_flops_per_ns = 0;  // unknown
+  expect_roof(pointwise, 100, "f32 GEMM", 100);
+}
+
 }  // namespace
 }  // namespace ridge::cost

@@ -131,13 +131,36 @@ TEST(LadderText, SaysWhichOpsRanMoreKernelsThanThePlanCounts) {
 TEST(Roofline, PointsHaveALegendAndSharesOver100AWarning) {
   record::LabRecord lab = lab_record();
   std::string text = roofline(lab, lab.runs[1], {});
-  EXPECT_NE(text.find("b matmul"), std::string::npos) << text;  // the second op by time
+  EXPECT_NE(text.find("\nb  matmul "), std::string::npos) << text;  // the second op by time
   EXPECT_EQ(text.find("warning"), std::string::npos);
+  EXPECT_EQ(text.find("vector"), std::string::npos);
+  for (const char* label : {"memory 20.0 GB/s", "f32 GEMM 100 GFLOP/s"})
+    for (size_t at = 0, times = 0; times < 2; ++times, ++at)  // in the plot and below it
+      EXPECT_NE(at = text.find(label, at), std::string::npos) << label << "\n" << text;
   lab.ceilings->levels.back().copy_bytes_per_ns = 0.01;
   text = roofline(lab, lab.runs[1], {});
   EXPECT_NE(text.find("warning: over 100%"), std::string::npos);
   lab.ceilings.reset();
   EXPECT_NE(roofline(lab, lab.runs[1], {}).find("No roofline"), std::string::npos);
+}
+
+// An op without MACs is bounded by the vector rate, one with MACs by the GEMM peak.
+TEST(Roofline, EachPointHasItsOwnRoof) {
+  record::LabRecord lab = lab_record();
+  lab.ceilings->fused_flops_per_ns = 15;
+  lab.ceilings->levels.back().copy_bytes_per_ns = 20;
+  for (record::NodeRecord& node : lab.runs[1].step.nodes)
+    if (node.op == "adamw") node.work = {0, 9600, 0};  // 25 FLOPs per byte, 13.7 per ns
+  const std::string text = roofline(lab, lab.runs[1], {});
+  auto legend = [&](const std::string& op) {
+    const size_t at = text.find("  " + op + " ");
+    return text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_TRUE(legend("adamw").ends_with("91%  vector")) << text;
+  EXPECT_TRUE(legend("matmul").ends_with("5%  f32 GEMM")) << text;
+  EXPECT_NE(text.find("vector 15.0 GFLOP/s"), std::string::npos) << text;
+  lab.ceilings->levels.back().copy_bytes_per_ns = 0.5;
+  EXPECT_NE(roofline(lab, lab.runs[1], {}).find("  memory\n"), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the commands print on a terminal fits its width.
+#include <fcntl.h>
+#include <pty.h>
+
+#include <sstream>
+
+#include "apps/program_run.h"
+#include "base/terminal.h"
+
+namespace ridge::apps {
+namespace {
+
+class WidthTest : public ProgramTest {
+ protected:
+  // The output on a terminal of this width, without line ends' carriage returns.
+  std::string on_terminal(std::vector<std::string> arguments, int columns) const {
+    winsize size{
+        .ws_row = 24, .ws_col = static_cast<uint16_t>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
+    int terminal = -1;
+    arguments.insert(arguments.begin(), RIDGE_PROGRAM);
+    const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
+    if (child == 0) {
+      ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);  // progress bars are drawn over
+      std::vector<char*> argv;
+      for (std::string& each : arguments) argv.push_back(each.data());
+      argv.push_back(nullptr);
+      if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
+      ::_exit(127);
+    }
+    std::string text;
+    std::array<char, 4096> part;
+    for (ssize_t size_read; (size_read = ::read(terminal, part.data(), part.size())) > 0;)
+      text.append(part.data(), static_cast<size_t>(size_read));
+    ::close(terminal);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << text;
+    std::erase(text, '\r');
+    return text;
+  }
+
+  void expect_fits(const std::vector<std::string>& arguments, int columns) const {
+    const std::string text = on_terminal(arguments, columns);
+    EXPECT_FALSE(text.empty());
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);)
+      EXPECT_LE(display_width(line), columns) << arguments[0] << " " << columns << ": " << line;
+  }
+};
+
+TEST_F(WidthTest, CommandsFitTheTerminal) {
+  const std::string model = files::test_data("models/llama_fp32").string();
+  const std::string run = files::test_data("runs/version_1").string();
+  std::filesystem::create_symlink(model, folder_ / "model");
+  std::filesystem::create_symlink(run, folder_ / "run");
+  for (int columns : {80, 100}) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"plan", "--preset", "tiny", "--hardware", "h100"},
+             {"plan", "--preset", "tiny", "--device", "cpu", "--threads", "1"},
+             {"plan", "--preset", "tiny", "--inference", "--hardware", "h200"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--op", "matmul"},
+             {"explain", "--preset", "tiny", "--device", "cpu", "--threads", "1", "--node", "%12"},
+             {"explain", "--passes"},
+             {"explain", "run"},
+             {"diff", "run", "run"},
+             {"machine", "--device", "cpu", "--threads", "1"},
+             {"bench", "model", "model", "-p", "4", "-n", "2", "-r", "2", "--device", "cpu", "-t",
+              "1", "--operations"},
+             {"infer-lab", "model", "--device", "cpu", "--threads", "1", "--seconds", "1", "--out",
+              "study", "--force"},
+             tiny({"lab", "--steps", "2", "--level", "baseline,fused,compiled", "--batch-size",
+                   "1,2", "--seq-len", "8", "--out", "lab", "--force"})})
+      expect_fits(arguments, columns);
+  }
+}
+
+}  // namespace
+}  // namespace ridge::apps
