@@ -59,9 +59,11 @@ Place measured_place(cost::Ceilings ceilings,
   if (selection.has("tf32") != is_tf32)
     throw usage_error("[hardware] expected ceilings {} TF32 for this --dtype, got {}",
                       selection.has("tf32") ? "with" : "without", printable(path));
+  MachineOptions cpu;
+  cpu.device = "cpu";
   Place place;
   place.planned = is_gpu ? backends::null::make_null_target()
-                         : std::unique_ptr<passes::PassTarget>(make_backend({"cpu"}, selection));
+                         : std::unique_ptr<passes::PassTarget>(make_backend(cpu, selection));
   place.title = ceilings.machine.str();
   place.target = is_gpu ? "null" : "cpu";
   place.memory_bytes = ceilings.machine.memory_bytes;
