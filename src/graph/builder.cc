@@ -37,6 +37,12 @@ void check_size(const Type& type, std::string_view what) {
                        type.str());
 }
 
+void check_node_count(const Graph& graph, const std::string& scope) {
+  if (static_cast<int64_t>(graph.nodes.size()) >= kMostNodes)
+    throw memory_error("[graph] expected at most {} nodes, got more{}", kMostNodes,
+                       scope.empty() ? "" : " at " + scope);
+}
+
 }  // namespace
 
 Attrs complete_attrs(const Op& op, Attrs attrs) {
@@ -109,6 +115,7 @@ std::vector<ValueId> Builder::call_all(std::string_view op_name,
                                        std::vector<ValueId> inputs,
                                        Attrs attrs) {
   const Op& op = ops_.at(op_name);
+  check_node_count(graph_, scope_);
   check_input_count(op, inputs.size());
   Node node{&op, std::move(inputs), {}, complete_attrs(op, std::move(attrs)), scope_, phase_, {}};
   CallTypes types(graph_, node);

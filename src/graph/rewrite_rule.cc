@@ -25,6 +25,8 @@ class Rewriting {
       for (size_t i = 0; i < graph.nodes.size(); ++i) find(rule, static_cast<NodeId>(i));
   }
 
+  bool is_empty() const { return sites_.empty(); }
+
   bool operator()(Rewriter& rewriter, NodeId id) {
     for (auto [at, end] = sites_.equal_range(id); at != end; ++at) {
       at->second.rule->replace(rewriter, at->second.match);
@@ -90,6 +92,7 @@ class Rewriting {
 
 Graph rewrite(const Graph& graph, const OpTable& ops, std::span<const RewriteRule> rules) {
   Rewriting rewriting(graph, rules);
+  if (rewriting.is_empty()) return graph;
   return Rewriter(graph, ops).run(std::ref(rewriting));
 }
 

@@ -81,10 +81,10 @@ Graph with_nodes(const Graph& graph,
     result.values.back().producer = producer;
     map[static_cast<size_t>(old)] = static_cast<ValueId>(result.values.size() - 1);
   };
+  std::vector<bool> stays(graph.values.size(), true);
+  for (ValueId value : dropped) stays[static_cast<size_t>(value)] = false;
   for (size_t i = 0; i < graph.values.size(); ++i)
-    if (graph.values[i].producer == kNoNode &&
-        std::find(dropped.begin(), dropped.end(), static_cast<ValueId>(i)) == dropped.end())
-      add(static_cast<ValueId>(i), kNoNode);
+    if (graph.values[i].producer == kNoNode && stays[i]) add(static_cast<ValueId>(i), kNoNode);
   for (NodeId id : order) {
     Node node = graph.node(id);
     for (ValueId& input : node.inputs) {

@@ -27,18 +27,26 @@ std::string multiplied_in(std::span<const cost::ProgramGraph> graphs, const std:
   return most == macs.end() ? dtype : most->first;
 }
 
-// The tokens of one run, and the end of their positions.
-struct Chunk {
+// Runs of prefill with the same number of tokens. The positions of the first run end at `reach`;
+// those of each further run end one run's tokens later.
+struct Chunks {
   int64_t tokens = 0;
   int64_t reach = 0;
+  int64_t count = 0;
 };
 
 // Splits prompts of one length like serve::Session::start: a chunk may span several prompts, but it
 // ends at a prompt that it leaves unfinished.
-std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
-  std::vector<Chunk> chunks;
+std::vector<Chunks> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
+  std::vector<Chunks> all;
   for (int64_t prompt = 0, done = 0; prompt < batch;) {
-    Chunk chunk;
+    if (const int64_t full = (length - done) / most; full > 0) {
+      all.push_back({most, done + most, full});
+      done += full * most;
+      if (done == length) ++prompt, done = 0;
+      continue;
+    }
+    Chunks chunk{0, 0, 1};
     while (prompt < batch && chunk.tokens < most) {
       int64_t taken = std::min(length - done, most - chunk.tokens);
       chunk.tokens += taken, done += taken;
@@ -46,9 +54,9 @@ std::vector<Chunk> prefill_chunks(int64_t batch, int64_t length, int64_t most) {
       if (done < length) break;
       ++prompt, done = 0;
     }
-    chunks.push_back(chunk);
+    all.push_back(chunk);
   }
-  return chunks;
+  return all;
 }
 
 // Graphs by shape, built on first use, like a session's buckets.
@@ -67,16 +75,13 @@ class Planner {
   // Returns each distinct graph once, with its number of runs.
   std::vector<cost::ProgramGraph> prefill() {
     std::vector<cost::ProgramGraph> graphs;
-    for (const Chunk& chunk : prefill_chunks(e_.batch, e_.length, chunk_)) {
-      const cost::ProgramGraph& one =
-          at(models::InferenceTask::kPrefill, chunk.tokens, chunk.reach);
-      auto found = std::find_if(graphs.begin(), graphs.end(),
-                                [&](const auto& each) { return each.costed == one.costed; });
-      if (found != graphs.end())
-        ++found->repeat;
-      else
-        graphs.push_back(one);
-    }
+    for (Chunks chunks : prefill_chunks(e_.batch, e_.length, chunk_))
+      while (chunks.count > 0) {
+        const int64_t count = chunks_alike(chunks);
+        add(graphs, at(models::InferenceTask::kPrefill, chunks.tokens, chunks.reach), count);
+        chunks.count -= count;
+        chunks.reach += count * chunks.tokens;
+      }
     return graphs;
   }
 
@@ -97,8 +102,46 @@ class Planner {
   }
 
  private:
+  models::InferenceShape shape_of(models::InferenceTask task,
+                                  int64_t tokens,
+                                  int64_t context) const {
+    return serve::bucket_shape(task, tokens, context, true, cache_);
+  }
+
+  // The first chunks that run in one bucket, found by bisection: longer contexts never take smaller
+  // buckets, and a long prompt has many more chunks than buckets.
+  int64_t chunks_alike(const Chunks& chunks) const {
+    auto context = [&](int64_t chunk) {
+      return shape_of(models::InferenceTask::kPrefill, chunks.tokens,
+                      chunks.reach + chunk * chunks.tokens)
+          .context;
+    };
+    int64_t alike = 1, other = chunks.count;
+    while (alike < other) {
+      const int64_t middle = alike + (other - alike) / 2;
+      if (context(middle) == context(0))
+        alike = middle + 1;
+      else
+        other = middle;
+    }
+    return alike;
+  }
+
+  static void add(std::vector<cost::ProgramGraph>& graphs,
+                  const cost::ProgramGraph& graph,
+                  int64_t count) {
+    auto found = std::find_if(graphs.begin(), graphs.end(),
+                              [&](const auto& each) { return each.costed == graph.costed; });
+    if (found == graphs.end()) {
+      graphs.push_back(graph);
+      graphs.back().repeat = count;
+    } else {
+      found->repeat += count;
+    }
+  }
+
   const cost::ProgramGraph& at(models::InferenceTask task, int64_t tokens, int64_t context) {
-    models::InferenceShape shape = serve::bucket_shape(task, tokens, context, true, cache_);
+    models::InferenceShape shape = shape_of(task, tokens, context);
     auto [found, is_new] = planned_.try_emplace({task, shape.tokens, shape.context});
     if (is_new) {
       serve::BucketGraph built = serve::build_bucket(file_, shape, e_.selection, target_);

@@ -100,6 +100,18 @@ class Differentiator {
   void add(ValueId value, Contribution contribution) {
     if (contribution.gradient == kNoValue || !needed_[index(value)]) return;
     contributions_[index(value)].push_back(contribution);
+    ++count(holders_, contribution.gradient);
+  }
+
+  static int64_t& count(std::vector<int64_t>& counts, ValueId value) {
+    if (index(value) >= counts.size()) counts.resize(index(value) + 1, 0);
+    return counts[index(value)];
+  }
+
+  // Counts the reads of nodes that were appended since the last call.
+  void count_reads() {
+    for (; counted_ < graph_.nodes.size(); ++counted_)
+      for (ValueId input : graph_.nodes[counted_].inputs) ++count(reads_, input);
   }
 
   void visit(NodeId id) {
@@ -161,7 +173,9 @@ class Differentiator {
       ValueId joined = join(value, slices);
       whole = whole == kNoValue ? joined : ops::add(builder_, whole, joined);
     }
-    contributions_[index(value)] = {{whole}};
+    for (const Contribution& part : contributions_[index(value)]) --count(holders_, part.gradient);
+    contributions_[index(value)].clear();
+    add(value, {whole});
     return whole;
   }
 
@@ -185,27 +199,22 @@ class Differentiator {
     Node& node = graph_.node(maker);
     bool accumulates = (is_a(node, ops::matmul_op()) || is_a(node, ops::embedding_backward_op())) &&
                        node.inputs.size() == 2;
+    count_reads();
     if (!accumulates || graph_.type(first) != graph_.type(second) ||
         !may_be_overwritten(first, maker))
       return ops::add(builder_, first, second);
     node.inputs.push_back(first);
+    ++count(reads_, first);
     return second;
   }
 
   // Whether only the current sum needs the bytes of a gradient: no node reads it and no other value
   // still waits for it.
-  bool may_be_overwritten(ValueId gradient, NodeId by) const {
+  bool may_be_overwritten(ValueId gradient, NodeId by) {
     const Value& value = graph_.value(gradient);
     if (value.storage != Storage::kTemporary || value.producer >= by) return false;
     if (graph_.node(value.producer).op->kind == OpKind::kView) return false;
-    for (const Node& node : graph_.nodes)
-      if (std::find(node.inputs.begin(), node.inputs.end(), gradient) != node.inputs.end())
-        return false;
-    int64_t holders = 0;
-    for (const std::vector<Contribution>& parts : contributions_)
-      holders += std::count_if(parts.begin(), parts.end(),
-                               [&](const Contribution& c) { return c.gradient == gradient; });
-    return holders <= 1;
+    return count(reads_, gradient) == 0 && count(holders_, gradient) <= 1;
   }
 
   // Concatenates slices along one axis. Elements that no slice covers are zero.
@@ -238,6 +247,9 @@ class Differentiator {
   Builder builder_;
   std::vector<std::vector<Contribution>> contributions_;  // per forward value
   std::vector<bool> needed_;
+  std::vector<int64_t> holders_;  // per value: the contributions that it is
+  std::vector<int64_t> reads_;    // per value: the operands of the first counted_ nodes that it is
+  size_t counted_ = 0;
 };
 
 }  // namespace

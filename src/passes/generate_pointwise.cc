@@ -142,6 +142,7 @@ class Generator {
 
 Graph run_generate_pointwise(const Graph& graph, PassContext& context) {
   std::vector<Cluster> clusters = Clusterer(graph).run();
+  if (clusters.empty()) return graph;
   std::vector<std::vector<NodeId>> users = graph.users();
   std::map<NodeId, const Cluster*> member_of;
   for (const Cluster& cluster : clusters)

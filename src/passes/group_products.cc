@@ -28,6 +28,7 @@ std::map<NodeId, std::vector<NodeId>> groups_of(const Graph& graph) {
 
 Graph run_group_products(const Graph& graph, PassContext& context) {
   std::map<NodeId, std::vector<NodeId>> groups = groups_of(graph);
+  if (groups.empty()) return graph;
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node& node = graph.node(id);
     if (rewriter.is_mapped(node.outputs[0])) return true;  // replaced with the first of its group

@@ -95,6 +95,7 @@ Graph merge_products(const Graph& graph, PassContext& context, const MergeablePr
       if (!fits(users, group)) continue;
       for (const Node* node : group) group_of[node] = group;
     }
+  if (group_of.empty()) return graph;
   Merger merger(graph, context, products.stem);
   return Rewriter(graph, context.ops).run([&](Rewriter& rewriter, NodeId id) {
     const Node* node = &graph.node(id);

@@ -40,13 +40,22 @@ int64_t MemoryMoment::total() const {
 }
 
 std::vector<MemoryMoment> memory_timeline(const PlannedGraph& planned) {
+  // First the changes at each node, then their running sums.
   std::vector<MemoryMoment> moments(planned.graph.nodes.size());
-  for (MemoryMoment& moment : moments)
-    std::copy_n(planned.memory.store_bytes, kMemoryClasses, moment.bytes);
-  for (const Buffer& buffer : planned.memory.buffers)
-    for (NodeId i = buffer.first; i <= buffer.last && i < static_cast<NodeId>(moments.size()); ++i)
-      moments[static_cast<size_t>(i)].bytes[static_cast<size_t>(buffer.memory_class)] +=
-          buffer.bytes;
+  for (const Buffer& buffer : planned.memory.buffers) {
+    auto change = [&](NodeId at, int64_t bytes) {
+      if (at < static_cast<NodeId>(moments.size()))
+        moments[static_cast<size_t>(at)].bytes[static_cast<size_t>(buffer.memory_class)] += bytes;
+    };
+    change(buffer.first, buffer.bytes);
+    change(buffer.last + 1, -buffer.bytes);
+  }
+  MemoryMoment live;
+  std::copy_n(planned.memory.store_bytes, kMemoryClasses, live.bytes);
+  for (MemoryMoment& moment : moments) {
+    for (int i = 0; i < kMemoryClasses; ++i) live.bytes[i] += moment.bytes[i];
+    moment = live;
+  }
   return moments;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "plan/occupancy.h"
 
 namespace ridge::plan {
 namespace {
@@ -147,22 +148,13 @@ class Planner {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return plan_.buffers[a].bytes > plan_.buffers[b].bytes;
     });
-    std::vector<size_t> placed;  // sorted by offset
+    Occupancy occupancy(static_cast<int64_t>(graph_.nodes.size()) + 1);
     for (size_t index : order) {
       Buffer& buffer = plan_.buffers[index];
-      int64_t offset = 0;
-      for (size_t other_index : placed) {
-        const Buffer& other = plan_.buffers[other_index];
-        if (release(other) < buffer.first || release(buffer) < other.first) continue;
-        if (other.offset >= offset + buffer.bytes) break;
-        offset = std::max(offset, other.offset + other.bytes);
-      }
-      buffer.offset = offset;
-      auto position = std::upper_bound(
-          placed.begin(), placed.end(), offset,
-          [&](int64_t at_offset, size_t each) { return at_offset < plan_.buffers[each].offset; });
-      placed.insert(position, index);
-      plan_.arena_bytes = std::max(plan_.arena_bytes, offset + buffer.bytes);
+      const NodeId last = release(buffer);
+      buffer.offset = occupancy.lowest_free(buffer.first, last, buffer.bytes);
+      occupancy.occupy(buffer.first, last, buffer.offset, buffer.offset + buffer.bytes);
+      plan_.arena_bytes = std::max(plan_.arena_bytes, buffer.offset + buffer.bytes);
     }
     std::vector<int64_t> change(graph_.nodes.size() + 2, 0);
     for (const Buffer& buffer : plan_.buffers) {

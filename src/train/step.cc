@@ -70,7 +70,8 @@ TrainingStep build_step(const models::ModelConfig& config,
   step.load = std::move(forward.load);
   passes::PassContext context{ops, target, step.load, ceilings, target.passes()};
   auto run = [&](passes::Stage stage, const Graph& graph) {
-    return passes::run_stage(stage, graph, selection, context, &step.passes);
+    return passes::run_stage(stage, graph, selection, context,
+                             ceilings == nullptr ? nullptr : &step.passes);
   };
   Graph graph = run(passes::Stage::kForward, forward.graph);
   std::vector<ValueId> parameters = parameters_of(graph);

@@ -33,7 +33,7 @@ struct TrainingStep {
   std::vector<cost::PassRecord> passes;
 };
 
-// With ceilings, the pass records have predicted times.
+// Records the passes only if ceilings are given: each record takes a plan of the graph.
 TrainingStep build_step(const models::ModelConfig& config,
                         const StepOptions& options,
                         const passes::Selection& selection,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Successful runs: their output and files. Also their files after a failed write.
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "apps/program_run.h"

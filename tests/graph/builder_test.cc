@@ -143,5 +143,18 @@ TEST_F(BuilderTest, RefusesSizesWhoseWorkCannotBeCounted) {
   EXPECT_THROW(b.call("attention", {q, q, q}, attrs), Error);
 }
 
+TEST_F(BuilderTest, RefusesGraphsThatTakeMinutesToPlan) {
+  ValueId x = f32("x", {2, 3});
+  auto scope = b.scope("layer.9");
+  for (int64_t i = 0; i < kMostNodes; ++i) x = ops::add(b, x, x);
+  try {
+    ops::add(b, x, x);
+    FAIL() << "one node more was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kOutOfMemory);
+    EXPECT_STREQ(error.what(), "[graph] expected at most 65536 nodes, got more at layer.9");
+  }
+}
+
 }  // namespace
 }  // namespace ridge

@@ -126,6 +126,24 @@ TEST_F(SevenBillion, DecodesNoFasterThanMemoryBringsIt) {
   EXPECT_LE(prefill.predicted_ns, 3 * least_ns);
 }
 
+// Prompts of 2^20 tokens for 64 sequences have 2^25 chunks of two tokens. Those in one bucket are one
+// graph.
+TEST(PhasePlan, CountsTheChunksOfLongPrompts) {
+  models::ModelConfig config = models::preset("tiny").config;
+  config.context = int64_t{1} << 20;
+  models::ModelFile file = models::ModelFile::of_shape(config);
+  auto target = backends::null::make_null_target();
+  InferenceExperiment e;
+  e.selection = passes::Selection("compiled", "-tune_gemm,-branches");
+  e.batch = 64;
+  e.length = config.context;
+  e.chunk = 2;
+  PhasePlan plan = plan_phases(file, e, *target, nullptr);
+  const int64_t chunks = e.batch * e.length / e.chunk;
+  EXPECT_EQ(plan.records.prefill.launches % chunks, 0);
+  EXPECT_GT(plan.records.prefill.launches, chunks);
+}
+
 TEST_F(SevenBillion, RefusesWhatASessionRefuses) {
   EXPECT_THROW(plan(0, 128), Error);
   EXPECT_THROW(plan(serve::kMostSlots + 1, 128), Error);

@@ -26,6 +26,8 @@ class OperandTransposer {
     }
   }
 
+  bool is_empty() const { return products_.empty(); }
+
   bool operator()(Rewriter& rewriter, NodeId id) {
     if (next_ == products_.size() || products_[next_].node != id) return false;
     Builder& b = rewriter.builder();
@@ -80,6 +82,7 @@ class OperandTransposer {
 
 Graph run_transpose_operands(const Graph& graph, passes::PassContext& context) {
   OperandTransposer transposer(graph, gemm_choices(context.target));
+  if (transposer.is_empty()) return graph;
   return Rewriter(graph, context.ops).run(std::ref(transposer));
 }
 

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time to build and plan a step grows like its nodes, so that no pass and no part of a plan
+// searches the whole graph for each node.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "backends/null/null_backend.h"
+#include "cost/hardware.h"
+#include "measure/training_run.h"
+#include "models/config.h"
+#include "ops/registry.h"
+
+namespace ridge::measure {
+namespace {
+
+double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// The least CPU time of a few builds and plans of the tiny preset with that many layers.
+double seconds_to_plan(int64_t layers, const char* level, int repeats) {
+  auto target = backends::null::make_null_target();
+  cost::Ceilings ceilings = cost::ceilings_of(*cost::find_hardware("h200"));
+  TrainingExperiment e;
+  e.config = models::preset("tiny").config;
+  e.config.layers = layers;
+  e.selection = passes::Selection(level, "+autocast_bf16");
+  double least = 0;
+  for (int i = 0; i < repeats; ++i) {
+    const double begin = thread_seconds();
+    train::TrainingStep step =
+        train::build_step(e.config, e.step, e.selection, ops::table(), *target);
+    EXPECT_GT(planned_training(e, step, *target, &ceilings).predicted_ns, 0);
+    const double seconds = thread_seconds() - begin;
+    least = i == 0 ? seconds : std::min(least, seconds);
+  }
+  return least;
+}
+
+// Eight times the nodes may take 24 times as long: caches hold less of a large graph, and other
+// programs disturb the clock. A search of the graph for each node would take 64 times as long.
+TEST(Plan, TimeGrowsLikeTheNodes) {
+  constexpr double kMost = 24;
+  EXPECT_LT(seconds_to_plan(512, "compiled", 1), kMost * seconds_to_plan(64, "compiled", 3));
+  EXPECT_LT(seconds_to_plan(128, "baseline", 1), kMost * seconds_to_plan(16, "baseline", 3));
+}
+
+}  // namespace
+}  // namespace ridge::measure
