@@ -44,7 +44,9 @@ std::vector<int32_t> ids_of_json(const std::string& text, const char* source) {
 std::string read_stdin(size_t most_bytes) {
   std::string text;
   std::array<char, size_t{1} << 16> part;
-  while (size_t size = std::fread(part.data(), 1, part.size(), stdin)) {
+  // A short read is the end; another one would wait for a second Ctrl-D on a terminal.
+  for (size_t size = part.size(); size == part.size();) {
+    size = std::fread(part.data(), 1, part.size(), stdin);
     text.append(part.data(), size);
     if (text.size() > most_bytes)
       throw usage_error("[stdin] expected at most {}",

@@ -154,6 +154,14 @@ TEST_F(ChatTest, AFullContextIsExplained) {
   EXPECT_EQ(terminal.finish(), 0);
 }
 
+TEST_F(ChatTest, APromptWithoutChatEndsByCtrlD) {
+  OnTerminal terminal({"generate", folder_ / "model", "--threads", "1", "--max-tokens", "2"});
+  terminal.until("Ctrl-D on an empty line ends it");
+  terminal.type("Hello\nagain\n\x04");
+  terminal.until("2 generated");
+  EXPECT_EQ(terminal.finish(), 0);
+}
+
 TEST_F(ChatTest, APipeIsOnePrompt) {
   files::write_plain(folder_ / "prompt.txt", "Hello\nagain\n");
   // ProgramTest's stdin is that of the test, so a shell gives the file.
