@@ -16,10 +16,7 @@ inline namespace base {
 // is then [smallest, largest] and `coverage` its actual probability.
 struct Summary {
   int64_t count = 0;
-  double median = 0;
-  double low = 0;
-  double high = 0;
-  double coverage = 0;
+  double median = 0, low = 0, high = 0, coverage = 0;
   // Half the interval's width as a share of the median: the "+-" of a table.
   double spread() const { return median > 0 ? (high - low) / (2 * median) : 0; }
 };

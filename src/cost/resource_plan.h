@@ -12,11 +12,7 @@ namespace ridge::cost {
 // per token, for N parameters that take part in GEMMs, L layers, H heads of size Q, and sequences
 // of length T.
 struct PalmExtents {
-  int64_t parameters = 0;
-  int64_t layers = 0;
-  int64_t heads = 0;
-  int64_t head_size = 0;
-  int64_t sequence = 0;
+  int64_t parameters = 0, layers = 0, heads = 0, head_size = 0, sequence = 0;
 };
 int64_t palm_flops_per_token(const PalmExtents& extents);
 

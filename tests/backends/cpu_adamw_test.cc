@@ -9,8 +9,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuAdamw : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuAdamw);
+RIDGE_CPU_KERNEL_SUITE(CpuAdamw);
 
 // The scalars that the call of a step points to.
 struct Scalars {

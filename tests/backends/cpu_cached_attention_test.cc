@@ -105,8 +105,7 @@ void expect_like_one_by_one(const Layout& layout) {
   }
 }
 
-class CpuCachedAttention : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuCachedAttention);
+RIDGE_CPU_KERNEL_SUITE(CpuCachedAttention);
 
 TEST_P(CpuCachedAttention, PromptsAreTheirTokens) {
   for (const Layout& layout :

@@ -10,8 +10,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuCopy : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuCopy);
+RIDGE_CPU_KERNEL_SUITE(CpuCopy);
 
 struct Case {
   CopyLayout layout;

@@ -8,8 +8,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuCrossEntropy : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuCrossEntropy);
+RIDGE_CPU_KERNEL_SUITE(CpuCrossEntropy);
 
 struct Shape {
   int64_t tokens, vocabulary, stride;

@@ -7,8 +7,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuEmbedding : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuEmbedding);
+RIDGE_CPU_KERNEL_SUITE(CpuEmbedding);
 
 struct Shape {
   int64_t tokens, width, vocabulary;

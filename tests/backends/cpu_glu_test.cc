@@ -10,8 +10,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuGlu : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuGlu);
+RIDGE_CPU_KERNEL_SUITE(CpuGlu);
 
 double activated(GluActivation activation, double x) {
   if (activation == GluActivation::kSilu) return x / (1.0 + std::exp(-x));

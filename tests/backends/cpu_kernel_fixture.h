@@ -54,8 +54,10 @@ inline std::string kernel_case_name(const testing::TestParamInfo<std::tuple<Isa,
          std::to_string(std::get<1>(info.param));
 }
 
-// Also uses three threads on any machine, so that extents do not divide evenly.
-#define RIDGE_FOR_EACH_ISA(suite)                                                            \
+// Defines a suite that runs for each ISA, with one thread and with three on any machine, so that
+// extents do not divide evenly.
+#define RIDGE_CPU_KERNEL_SUITE(suite)                                                        \
+  class suite : public CpuKernel {};                                                         \
   INSTANTIATE_TEST_SUITE_P(                                                                  \
       All, suite, testing::Combine(testing::ValuesIn(tested_isas()), testing::Values(1, 3)), \
       kernel_case_name)

@@ -69,8 +69,7 @@ void expect_sums(const QuantizedActivations& x, int64_t n) {
   }
 }
 
-class CpuQuantized : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuQuantized);
+RIDGE_CPU_KERNEL_SUITE(CpuQuantized);
 
 TEST_P(CpuQuantized, RoundsActivationsToNearest) {
   const int64_t tokens = 3, in = 96;

@@ -9,8 +9,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuReduce : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuReduce);
+RIDGE_CPU_KERNEL_SUITE(CpuReduce);
 
 struct Shape {
   int64_t rows, columns, stride;

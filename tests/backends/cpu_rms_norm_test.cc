@@ -7,8 +7,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuRmsNorm : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuRmsNorm);
+RIDGE_CPU_KERNEL_SUITE(CpuRmsNorm);
 
 struct Shape {
   int64_t tokens, width, stride;

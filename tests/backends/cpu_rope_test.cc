@@ -12,8 +12,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuRope : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuRope);
+RIDGE_CPU_KERNEL_SUITE(CpuRope);
 
 struct Shape {
   int64_t tokens, heads, rotated, head_size;

@@ -11,8 +11,7 @@
 namespace ridge::backends::cpu {
 namespace {
 
-class CpuSoftmax : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuSoftmax);
+RIDGE_CPU_KERNEL_SUITE(CpuSoftmax);
 
 bool seen(const SoftmaxMask& mask, int64_t row, int64_t column) {
   if (mask.queries == 0) return true;

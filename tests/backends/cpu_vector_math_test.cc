@@ -53,8 +53,7 @@ HWY_EXPORT(sigmoid_of);
 HWY_EXPORT(tanh_of);
 HWY_EXPORT(to_bf16_of);
 
-class CpuVectorMath : public CpuKernel {};
-RIDGE_FOR_EACH_ISA(CpuVectorMath);
+RIDGE_CPU_KERNEL_SUITE(CpuVectorMath);
 
 // Evenly spaced over [low, high]; the odd number of points leaves a partial vector.
 std::vector<float> sweep(double low, double high) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace ridge {
 namespace {
 
@@ -42,16 +44,11 @@ TEST(FormatRate, PutsThePrefixOnTheUnit) {
 }
 
 TEST(FormatNs, ChoosesTheUnit) {
-  EXPECT_EQ(format_ns(1.43e9), "1.43 s");
-  EXPECT_EQ(format_ns(12.1e6), "12.1 ms");
-  EXPECT_EQ(format_ns(850e3), "850 us");
-  EXPECT_EQ(format_ns(7), "7.00 ns");
-  EXPECT_EQ(format_ns(999.6e3), "1.00 ms");
-  EXPECT_EQ(format_ns(999.6e6), "1.00 s");
-  EXPECT_EQ(format_ns(179e9), "179 s");
-  EXPECT_EQ(format_ns(600e9), "10.0 min");
-  EXPECT_EQ(format_ns(36000e9), "10.0 h");
-  EXPECT_EQ(format_ns(86400e9 * 30), "30.0 days");
+  const std::pair<double, const char*> cases[] = {
+      {1.43e9, "1.43 s"},   {12.1e6, "12.1 ms"},        {850e3, "850 us"}, {7, "7.00 ns"},
+      {999.6e3, "1.00 ms"}, {999.6e6, "1.00 s"},        {179e9, "179 s"},  {600e9, "10.0 min"},
+      {36000e9, "10.0 h"},  {86400e9 * 30, "30.0 days"}};
+  for (const auto& [ns, text] : cases) EXPECT_EQ(format_ns(ns), text);
 }
 
 TEST(FormatInteger, GroupsByThree) {

@@ -12,6 +12,8 @@
 
 namespace ridge::passes {
 
+namespace cuda = backends::cuda;
+
 // A target that behaves like the CPU backend, except that it supports kernels that only a GPU has.
 class GpuKernels final : public PassTarget, public backends::cuda::GemmChoices {
  public:

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of fuse_append_attention: rope_append and the attention after it become one kernel per
 // layer, with the same logits, tokens and caches.
-#include <gtest/gtest.h>
-
 #include "passes/decode_step.h"
 
 namespace ridge::passes {
 namespace {
-
-namespace cuda = backends::cuda;
 
 TEST(FuseAppendAttention, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {

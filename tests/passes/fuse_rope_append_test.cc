@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of fuse_rope_append: the nodes between a merged projection and an attention over a KV cache
 // become one kernel, with and without norms of heads.
-#include <gtest/gtest.h>
-
 #include "passes/decode_step.h"
 
 namespace ridge::passes {
 namespace {
-
-namespace cuda = backends::cuda;
 
 TEST(FuseRopeAppend, MakesOneKernelALayer) {
   for (models::Family family : {models::Family::kLlama, models::Family::kGemma3}) {

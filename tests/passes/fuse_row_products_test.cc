@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of fuse_row_products: a decode step is left with six kernels per layer and the same
 // results.
-#include <gtest/gtest.h>
-
 #include "passes/decode_step.h"
 
 namespace ridge::passes {
 namespace {
-
-namespace cuda = backends::cuda;
 
 constexpr double kRounding = 1e-10;  // sums in double, in another order
 

@@ -6,7 +6,6 @@
 #include "backends/cpu/kernel_table.h"
 #include "backends/cpu/kernels/pointwise/tile_program.h"
 #include "backends/cpu/strided_copy.h"
-#include "backends/row_layout.h"
 
 namespace ridge::backends::cpu {
 namespace {
@@ -44,14 +43,6 @@ Launch bind_cluster(const BindCall& call) {
                       cluster.shape(cluster.outputs[0]));
 }
 
-Kernel tile_kernel(std::string_view op, Bind bind) {
-  return {.op = op,
-          .bind = std::move(bind),
-          .takes_input = any_layout,
-          .takes_output = any_layout,
-          .in_place = true};
-}
-
 }  // namespace
 
 Launch add_in_place(const Operand& term, const Operand& total) {
@@ -60,8 +51,10 @@ Launch add_in_place(const Operand& term, const Operand& total) {
       {sum, total.type.shape, {tile_operand(total), tile_operand(term)}, {tile_operand(total)}});
 }
 
-Kernel pointwise_kernel() { return tile_kernel("", bind_primitive); }
+Kernel pointwise_kernel() { return pointwise_kernel_of("", bind_primitive); }
 
-Kernel generated_pointwise_kernel() { return tile_kernel("generated_pointwise", bind_cluster); }
+Kernel generated_pointwise_kernel() {
+  return pointwise_kernel_of("generated_pointwise", bind_cluster);
+}
 
 }  // namespace ridge::backends::cpu

@@ -79,22 +79,14 @@ Launch bind_generated(const BindCall& call, BindContext& context) {
   };
 }
 
-Kernel of_any_layout(std::string_view op, Bind bind) {
-  return {.op = op,
-          .bind = std::move(bind),
-          .takes_input = any_layout,
-          .takes_output = any_layout,
-          .in_place = true};
-}
-
 }  // namespace
 
 Kernel pointwise_kernel(BindContext& context) {
-  return of_any_layout("", in_context(bind, context));
+  return pointwise_kernel_of("", in_context(bind, context));
 }
 
 Kernel generated_pointwise_kernel(BindContext& context) {
-  return of_any_layout("generated_pointwise", in_context(bind_generated, context));
+  return pointwise_kernel_of("generated_pointwise", in_context(bind_generated, context));
 }
 
 }  // namespace ridge::backends::cuda
