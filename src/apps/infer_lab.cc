@@ -270,16 +270,21 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
   InferenceOptions& i = o.inference;
   add_model_run_options(app, i);
   app.add_option("--levels", o.levels, "all, or a comma-separated list of levels").show_default();
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
+  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes")
+      .numbers()
+      .show_default();
   app.add_option("--seq-lens", o.lengths,
                  "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512, or less if the model's context is shorter");
+                 "default: 128,512, or less if the model's context is shorter")
+      .numbers();
   app.add_option("--latency-batches", o.latency_batches, "batch sizes of the latency check")
+      .numbers()
       .show_default();
   app.add_option("--prompt", o.prompt, "prompt length of the latency check").show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
   app.add_option("--attention-lens", o.attention_lengths,
                  "lengths for comparing standard and flash attention")
+      .numbers()
       .show_default();
   app.add_option("--seconds", o.seconds,
                  "time budget in seconds; the report lists the parts that it skips")

@@ -229,9 +229,11 @@ void add_lab_options(Command app, LabOptions& o) {
                  "levels whose operation tables are shown (default: the last)");
   add_switch_options(app, o.level);
   app.add_option("--batch-sizes", o.batch_sizes,
-                 "comma-separated numbers of sequences per step (default: the preset's)");
+                 "comma-separated numbers of sequences per step (default: the preset's)")
+      .numbers();
   app.add_option("--seq-lens", o.lengths,
-                 "comma-separated sequence lengths, in tokens (default: the preset's)");
+                 "comma-separated sequence lengths, in tokens (default: the preset's)")
+      .numbers();
   app.add_option(
       "--steps", o.steps,
       "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "

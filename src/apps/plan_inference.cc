@@ -287,10 +287,13 @@ void add_inference_plan_options(Command app, InferencePlanOptions& o) {
   app = app.under("Inference");
   app.add_flag("--inference", o.inference, "plan prefill and decode instead of training");
   app.add_option("--model", o.model, "plan inference with this model file or folder");
-  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes").show_default();
+  app.add_option("--batch-sizes", o.batch_sizes, "comma-separated batch sizes")
+      .numbers()
+      .show_default();
   app.add_option("--seq-lens", o.lengths,
                  "comma-separated lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512,2048, or less if the model's context is shorter");
+                 "default: 128,512,2048, or less if the model's context is shorter")
+      .numbers();
   add_phase_options(app, o.chunk, o.exact);
 }
 

@@ -21,16 +21,20 @@ struct Output {
   int code = -1;  // exit code; 128 + signal if a signal ended it
   std::string out;
   std::string err;
+  double cpu_seconds = 0;
+  int64_t peak_bytes = 0;  // resident
 };
 
 struct RunLimits {
-  int64_t file_bytes = -1;    // maximum size of a file, like a full disk
-  const char* out = nullptr;  // file for stdout
+  int64_t file_bytes = -1;     // maximum size of a file, like a full disk
+  const char* out = nullptr;   // file for stdout
+  int64_t address_bytes = -1;  // maximum address space, like a machine without memory
+  int64_t cpu_seconds = -1;    // SIGXCPU ends the program after this time
 };
 
 class ProgramTest : public ::testing::Test {
  protected:
-  // Runs in the scratch folder with the arguments unchanged; there is no shell.
+  // Runs in the scratch folder with the arguments unchanged and an empty stdin; there is no shell.
   Output run(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     int out = open_beside("out.txt"), err = open_beside("err.txt");
     arguments.insert(arguments.begin(), RIDGE_PROGRAM);
@@ -39,9 +43,14 @@ class ProgramTest : public ::testing::Test {
     ::close(out);
     ::close(err);
     int status = 0;
-    ::waitpid(child, &status, 0);
+    rusage usage{};
+    ::wait4(child, &status, 0, &usage);
+    auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt")};
+    return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt"),
+            seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024};
   }
 
   // Expects an error: the exit code, a message with `part` on stderr, and no new file in the
@@ -64,22 +73,28 @@ class ProgramTest : public ::testing::Test {
     return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }
 
+  static void limit(int resource, int64_t most) {
+    if (most < 0) return;
+    const rlimit both{static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
+    ::setrlimit(resource, &both);
+  }
+
   // Runs in the child; never returns.
   void become(const std::vector<std::string>& arguments,
               const RunLimits& limits,
               int out,
               int err) const {
     if (limits.out != nullptr) out = ::open(limits.out, O_WRONLY);
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
-    if (limits.file_bytes >= 0) {
-      std::signal(SIGXFSZ, SIG_IGN);
-      rlimit limit{static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
+    if (limits.file_bytes >= 0) std::signal(SIGXFSZ, SIG_IGN);
+    limit(RLIMIT_FSIZE, limits.file_bytes);
+    limit(RLIMIT_CPU, limits.cpu_seconds);
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
+    limit(RLIMIT_AS, limits.address_bytes);
     if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
     ::_exit(127);
   }

@@ -43,7 +43,7 @@ TEST_F(RefusalTest, UnknownOptionsAndSubcommands) {
 TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--steps", "many"}, 2, "steps");
   expect_refused({"train", "--steps", "1.5"}, 2, "steps");
-  expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number >= 0, got nan");
+  expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number from 0 to 1000, got nan");
   expect_refused({"train", "--lr", "inf"}, 2, "[lr]");
   expect_refused({"train", "--clip", "-1"}, 2, "[clip]");
   expect_refused({"lab", "--batch-sizes", "8,x"}, 2, "[batch-sizes] expected numbers >= 1");
@@ -58,7 +58,7 @@ TEST_F(RefusalTest, ZeroNegativeAndHugeSizes) {
     expect_refused({program, "--batch-size", "-5"}, 2, "[batch-size] expected at least 1, got -5");
     expect_refused({program, "--seq-len", "0"}, 2, "[seq-len] expected at least 1, got 0");
   }
-  expect_refused({"explain", "--micro-batches", "0"}, 2, "[micro-batches] expected at least 1");
+  expect_refused({"explain", "--micro-batches", "0"}, 2, "[micro-batches] expected 1 to 65536, got 0");
   for (const char* program : {"train", "explain", "plan"})
     expect_refused({program, "--seq-len", "1"}, 2, "[seq-len] expected at least 2 tokens");
   expect_refused({"train", "--steps", "0"}, 2, "[steps]");
