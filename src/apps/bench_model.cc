@@ -295,9 +295,11 @@ void add_bench_model(Command bench, const AppContext& context) {
   Command app =
       bench.add_subcommand("model", "Time prefill and decode of a model file, as llama-bench does");
   app.add_option("-p,--prompt-tokens", o->prompts, "comma-separated prompt lengths (0: no prefill)")
+      .numbers()
       .show_default();
   app.add_option("-n,--tokens", o->generated,
                  "comma-separated numbers of tokens to generate (0: no decode)")
+      .numbers()
       .show_default();
   app.add_option("-d,--depth", o->depth, "KV entries before the first generated token")
       .show_default();

@@ -48,6 +48,11 @@ Option Option::excludes(Option other) {
   return *this;
 }
 
+Option Option::numbers() {
+  option_->type_name("INT,...");
+  return *this;
+}
+
 Option Option::one_value() {
   option_->allow_extra_args(false);
   return *this;

@@ -23,6 +23,7 @@ class Option {
   Option required();
   Option show_default();          // the help shows the target's current value
   Option excludes(Option other);  // the two cannot be given together
+  Option numbers();               // the help shows that the text is a list of numbers
   Option one_value();             // a list takes one value each time its name is given
   bool given() const;             // after parsing
 

@@ -270,16 +270,19 @@ void add_infer_lab_options(Command app, InferLabOptions& o) {
   add_model_run_options(app, i);
   app.add_option("--level", o.levels, "levels: all, or a list such as baseline,compiled")
       .show_default();
-  app.add_option("--batch-size", o.batch_sizes, "sequences at a time").show_default();
+  app.add_option("--batch-size", o.batch_sizes, "sequences at a time").numbers().show_default();
   app.add_option("--seq-len", o.lengths,
                  "lengths of the prompt (prefill) and of the context (decode); "
-                 "default: 128,512, or less if the model's context is shorter");
+                 "default: 128,512, or less if the model's context is shorter")
+      .numbers();
   app.add_option("--latency-batch-size", o.latency_batches, "batch sizes of the latency check")
+      .numbers()
       .show_default();
   app.add_option("--prompt-tokens", o.prompt, "prompt length of the latency check").show_default();
   app.add_option("--tokens", o.tokens, "tokens generated in the latency check").show_default();
   app.add_option("--attention-seq-len", o.attention_lengths,
                  "lengths for comparing standard and flash attention")
+      .numbers()
       .show_default();
   app.add_option("--seconds", o.seconds,
                  "time budget in seconds; the report lists the parts that it skips")

@@ -287,7 +287,8 @@ void register_inspect(Command program, const AppContext& context) {
       "inspect", "Show the contents of a model file and the memory that the model needs");
   add_model_argument(app, o->model);
   app.add_option("--context", o->contexts,
-                 "context lengths: 1024,4096 (default: powers of two up to the model's)");
+                 "context lengths: 1024,4096 (default: powers of two up to the model's)")
+      .numbers();
   add_chunk_option(app, o->chunk);
   app.add_json_flag(o->json);
   app.footer(

@@ -236,8 +236,10 @@ void add_lab_options(Command app, LabOptions& o) {
                  "levels whose operation tables are shown (default: the last)");
   add_switch_options(app, o.level);
   app.add_option("--batch-size", o.batch_sizes,
-                 "sequences in a step: 4,8,16 (default: the preset's)");
-  app.add_option("--seq-len", o.lengths, "tokens in a sequence: 128,256 (default: the preset's)");
+                 "sequences in a step: 4,8,16 (default: the preset's)")
+      .numbers();
+  app.add_option("--seq-len", o.lengths, "tokens in a sequence: 128,256 (default: the preset's)")
+      .numbers();
   app.add_option(
       "--steps", o.steps,
       "measured steps (default: 20, on a GPU 48); half of the first 16 are instrumented, then 2 in "

@@ -99,7 +99,7 @@ void run(const LogitsOptions& o) {
 void register_logits(Command program, const AppContext&) {
   auto o = std::make_shared<LogitsOptions>();
   Command app = program.add_subcommand("logits", "Show the largest logits after some token ids");
-  app.add_option("--ids", o->ids, "token ids: 1,2,3").required();
+  app.add_option("--ids", o->ids, "token ids: 1,2,3").numbers().required();
   app.add_option("--top", o->top, "how many logits to show").show_default();
   add_inference_options(app, o->inference);
   app.footer(

@@ -5,7 +5,9 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <new>
 #include <string>
 #include <string_view>
@@ -139,8 +141,9 @@ int run(int argc, char** argv) {
     throw usage_error("{}", usage_message(program, error));
   }
   // Output lost to a full disk or a closed pipe is a failure, even if everything else succeeded.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    throw runtime_error("[stdout] cannot write the output");
+  if (std::fflush(stdout) != 0)
+    throw runtime_error("[stdout] cannot write the output: {}", std::strerror(errno));
+  if (std::ferror(stdout) != 0) throw runtime_error("[stdout] cannot write the output");
   return 0;
 }
 

@@ -81,7 +81,7 @@ void register_perplexity(Command program, const AppContext&) {
       program.add_subcommand("perplexity", "Compute the perplexity of a text under a model");
   add_inference_options(app, o->inference);
   app.add_option("FILE", o->file, "a text file, or - for stdin");
-  Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3");
+  Option ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3").numbers();
   app.footer(
       "Uses natural logarithms. Cuts a text that is longer than the context into independent "
       "pieces,\n"

@@ -142,7 +142,7 @@ void add_encode(Command app, TokenizerOptions& o) {
 void add_decode(Command app, TokenizerOptions& o) {
   Command action =
       add_model_action(app, "decode", "Read token ids from stdin and print their text", o);
-  action.add_option("--ids", o.ids, "token ids to decode instead of stdin: 1,2,3");
+  action.add_option("--ids", o.ids, "token ids to decode instead of stdin: 1,2,3").numbers();
   action.add_flag("--special", o.special, "show special tokens");
   action.footer(
       "Examples:\n"

@@ -38,16 +38,23 @@ struct TrainOptions {
   std::optional<std::string> save;
 };
 
-void expect_number(const char* option, double value, double least) {
-  if (!std::isfinite(value) || value < least)
-    throw usage_error("[{}] expected a number >= {}, got {}", option, least, value);
+// A step with a larger rate or decay only overflows.
+constexpr double kMostRate = 1000;
+
+void expect_rate(const char* option, double value) {
+  if (!(value >= 0 && value <= kMostRate))
+    throw usage_error("[{}] expected a number from 0 to {}, got {}", option, kMostRate, value);
+}
+
+void expect_step(const char* option, int64_t step) {
+  if (step < 0) throw usage_error("[{}] expected a step >= 0, got {}", option, step);
 }
 
 void expect_schedule(const train::OptimizerOptions& o) {
-  expect_number("lr", o.learning_rate, 0);
-  expect_number("min-lr", o.minimum_rate, 0);
-  expect_number("lr-warmup", static_cast<double>(o.warmup_steps), 0);
-  expect_number("lr-decay", static_cast<double>(o.decay_steps), 0);
+  expect_rate("lr", o.learning_rate);
+  expect_rate("min-lr", o.minimum_rate);
+  expect_step("lr-warmup", o.warmup_steps);
+  expect_step("lr-decay", o.decay_steps);
   if (o.minimum_rate > o.learning_rate)
     throw usage_error("[min-lr] expected at most --lr, which is {}, got {}", o.learning_rate,
                       o.minimum_rate);
@@ -122,7 +129,7 @@ class Training {
 
   void check() const {
     expect_schedule(o_.optimizer);
-    expect_number("weight-decay", o_.optimizer.weight_decay, 0);
+    expect_rate("weight-decay", o_.optimizer.weight_decay);
     expect_clip(o_.optimizer.clip_norm);
     expect_steps(o_.steps, instruments() ? 2 : 1, o_.warmup);
   }

@@ -89,7 +89,7 @@ TEST_F(PlanAppTest, PlansWhatMachinePrints) {
   EXPECT_EQ(got["mfu_peak"]["per_s"], 700e12);
   EXPECT_EQ(got["mfu_peak"]["data_sheet_per_s"], 989.5e12);
   expect_refused({"plan", "--hardware", "gpu.json", "--tf32"}, 2, "with TF32");
-  expect_refused({"plan", "--hardware", "gpu.json", "--threads", "2"}, 2, "without --device");
+  expect_refused({"plan", "--hardware", "gpu.json", "--threads", "2"}, 2, "[threads]");
 }
 
 TEST_F(PlanAppTest, SaysFirstThatAStepDoesNotFit) {

@@ -23,24 +23,28 @@ struct Output {
   int code = -1;  // exit code; 128 + signal if a signal ended it
   std::string out;
   std::string err;
+  double cpu_seconds = 0;
+  int64_t peak_bytes = 0;  // resident
 };
 
 struct RunLimits {
   int64_t file_bytes = -1;      // maximum size of a file, like a full disk
   const char* out = nullptr;    // file for stdout
   bool ignores_hangup = false;  // as under nohup
+  int64_t address_bytes = -1;   // maximum address space, like a machine without memory
+  int64_t cpu_seconds = -1;     // SIGXCPU ends the program after this time
 };
 
 // Waits for a child to end; 128 + signal if a signal ended it.
-inline int exit_code(pid_t child) {
+inline int exit_code(pid_t child, rusage* usage = nullptr) {
   int status = 0;
-  ::waitpid(child, &status, 0);
+  ::wait4(child, &status, 0, usage);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 class ProgramTest : public ::testing::Test {
  protected:
-  // Runs in the scratch folder with the arguments unchanged; there is no shell.
+  // Runs in the scratch folder with the arguments unchanged and an empty stdin; there is no shell.
   Output run(std::vector<std::string> arguments, const RunLimits& limits = {}) const {
     return finish(start(std::move(arguments), limits));
   }
@@ -56,8 +60,13 @@ class ProgramTest : public ::testing::Test {
     return child;
   }
   Output finish(pid_t child) const {
-    return {exit_code(child), files::contents(streams_ / "out.txt"),
-            files::contents(streams_ / "err.txt")};
+    rusage usage{};
+    const int code = exit_code(child, &usage);
+    auto seconds = [](const timeval& time) {
+      return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    };
+    return {code, files::contents(streams_ / "out.txt"), files::contents(streams_ / "err.txt"),
+            seconds(usage.ru_utime) + seconds(usage.ru_stime), usage.ru_maxrss * 1024};
   }
   // Waits until a running child has written `part` to stdout or stderr.
   void await(const std::string& part) const {
@@ -90,23 +99,29 @@ class ProgramTest : public ::testing::Test {
     return ::open((streams_ / name).c_str(), O_RDWR | O_CREAT | O_TRUNC, 0600);
   }
 
+  static void limit(int resource, int64_t most) {
+    if (most < 0) return;
+    const rlimit both{static_cast<rlim_t>(most), static_cast<rlim_t>(most)};
+    ::setrlimit(resource, &both);
+  }
+
   // Runs in the child; never returns.
   void become(const std::vector<std::string>& arguments,
               const RunLimits& limits,
               int out,
               int err) const {
     if (limits.out != nullptr) out = ::open(limits.out, O_WRONLY);
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(err, STDERR_FILENO);
-    if (limits.file_bytes >= 0) {
-      std::signal(SIGXFSZ, SIG_IGN);
-      rlimit limit{static_cast<rlim_t>(limits.file_bytes), static_cast<rlim_t>(limits.file_bytes)};
-      ::setrlimit(RLIMIT_FSIZE, &limit);
-    }
+    if (limits.file_bytes >= 0) std::signal(SIGXFSZ, SIG_IGN);
+    limit(RLIMIT_FSIZE, limits.file_bytes);
+    limit(RLIMIT_CPU, limits.cpu_seconds);
     if (limits.ignores_hangup) std::signal(SIGHUP, SIG_IGN);
     std::vector<char*> argv;
     for (const std::string& each : arguments) argv.push_back(const_cast<char*>(each.c_str()));
     argv.push_back(nullptr);
+    limit(RLIMIT_AS, limits.address_bytes);
     if (::chdir(folder_.path().c_str()) == 0) ::execv(RIDGE_PROGRAM, argv.data());
     ::_exit(127);
   }

@@ -63,7 +63,7 @@ TEST_F(RefusalTest, LengthsBeyondTheContext) {
     expect_refused({program, "--config", config, "--seq-len", "257"}, 2,
                    "[seq-len] expected at most 256 tokens, the context of \"llama_fp32\", got 257");
   expect_refused({"lab", "--config", config, "--seq-lens", "16,257"}, 2,
-                 "[seq-lens] expected at most 256 tokens");
+                 "[seq-len] expected at most 256 tokens");
   EXPECT_EQ(run({"explain", "--config", config, "--seq-len", "256"}).code, 0);
   // A preset is trained at any length, which becomes the context of the saved model.
   const Output made = run(
@@ -75,7 +75,7 @@ TEST_F(RefusalTest, LengthsBeyondTheContext) {
 TEST_F(RefusalTest, NumbersThatAreNone) {
   expect_refused({"train", "--steps", "many"}, 2, "steps");
   expect_refused({"train", "--steps", "1.5"}, 2, "steps");
-  expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number >= 0, got nan");
+  expect_refused({"train", "--lr", "nan"}, 2, "[lr] expected a number from 0 to 1000, got nan");
   expect_refused({"train", "--lr", "inf"}, 2, "[lr]");
   expect_refused({"train", "--clip", "-1"}, 2, "[clip]");
   expect_refused({"lab", "--batch-size", "8,x"}, 2, "[batch-size] expected numbers >= 1");
