@@ -244,9 +244,9 @@ void add_training_options(Command app, TrainingOptions& o) {
   add_level_option(app, o.level);
   add_switch_options(app, o.level);
   add_machine_options(app, o.machine);
-  app.add_option("--batch-size", o.batch_size,
-                 "sequences in a micro-batch (default: the preset's)");
-  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)");
+  app.add_option("--batch-size", o.batch_size, "sequences in a micro-batch (default: the preset's)")
+      .numbers();
+  app.add_option("--seq-len", o.sequence, "tokens in a sequence (default: the preset's)").numbers();
 }
 
 void add_clip_option(Command app, double& clip_norm) {
