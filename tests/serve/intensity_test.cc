@@ -152,7 +152,8 @@ TEST(Intensity, UtilisationsFollowFromTheCounts) {
   EXPECT_EQ(run.model.step().macs, macs);
   EXPECT_DOUBLE_EQ(run.tokens_per_s(), kBatch / 2e-3);
   EXPECT_DOUBLE_EQ(run.mfu({10}), 2.0 * static_cast<double>(macs) / 2e6 / 10);
-  EXPECT_DOUBLE_EQ(run.mbu({50}), static_cast<double>(run.weight_bytes + run.cache_bytes) / 2e6 / 50);
+  EXPECT_DOUBLE_EQ(run.mbu({50}),
+                   static_cast<double>(run.weight_bytes + run.cache_bytes) / 2e6 / 50);
 }
 
 }  // namespace
