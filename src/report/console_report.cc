@@ -23,8 +23,9 @@ std::string title(const std::string& text, const TerminalOptions& options) {
 }
 
 std::string warning(const std::string& text, const TerminalOptions& options) {
-  return wrap_lines(paint("warning: ", Colour::kYellow, options) + terminal_safe(text),
-                    options.columns);
+  return wrap_lines(
+      paint("warning: ", Colour::kYellow, options) + terminal_safe(text, kLongestMessage),
+      options.columns);
 }
 
 }  // namespace
@@ -40,7 +41,7 @@ std::string heading_text(const record::LabRecord& lab, const TerminalOptions& op
     for (const cost::ProductRates& rates : c.products)
       text += fmt::format(", {} GEMM {}", rates.name(),
                           format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));
-    text += fmt::format(" ({})\n", terminal_safe(c.source));
+    text += fmt::format(" ({})\n", terminal_safe(c.source, kLongestMessage));
   }
   if (lab.runs.empty()) return wrap_lines(text, options.columns);
   const record::RunRecord& run = lab.runs.front();
@@ -116,13 +117,13 @@ std::string advice_text(const record::LabRecord& lab, const TerminalOptions& opt
            wrap_lines("No predicted change gains more than the prediction error.", options.columns);
   int number = 0;
   for (const record::AdviceRecord& a : lab.advice) {
-    text +=
-        wrap_lines(fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory",
-                               ++number, terminal_safe(a.title), terminal_safe(a.command),
-                               100 * a.time_gain, -100 * a.memory_gain),
-                   options.columns);
-    text +=
-        paint(wrap_lines(terminal_safe(a.reason), options.columns, "   "), Colour::kDim, options);
+    text += wrap_lines(
+        fmt::format("{}. {} ({}): predicted {:+.1f}% samples/s, {:+.1f}% owned memory", ++number,
+                    terminal_safe(a.title), terminal_safe(a.command, kLongestMessage),
+                    100 * a.time_gain, -100 * a.memory_gain),
+        options.columns);
+    text += paint(wrap_lines(terminal_safe(a.reason, kLongestMessage), options.columns, "   "),
+                  Colour::kDim, options);
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include "report/json_text.h"
 #include "report/markdown_report.h"
 #include "report/markdown_text.h"
+#include "report/report_page.h"
 
 namespace ridge::report {
 namespace {
@@ -124,11 +125,12 @@ std::vector<OutputFile> study_files(record::InferenceRecord& study) {
   files.push_back({"infer_summary.json", inference_summary(study)});
   std::string report = heading_section(study.lab, "Ridge inference report") + notes(study);
   for (const StudySection& section : study_sections(study))
-    report += fmt::format("\n## {}\n\n{}\n\n{}", section.title, table_text(section.table),
+    report += fmt::format("\n## {}\n\n{}\n\n{}", plain(section.title), table_text(section.table),
                           plain(section.note) + "\n");
   for (size_t index : study.lab.detailed)
     report += operations_section(study.lab, study.lab.runs[index]);
   files.push_back({"report.md", std::move(report)});
+  files.push_back(page_file(files));
   return files;
 }
 

@@ -24,7 +24,8 @@ std::vector<StudySection> study_sections(const record::InferenceRecord& study);
 std::string section_text(const StudySection& section, const TerminalOptions& options);
 // Returns infer_summary.json.
 std::string inference_summary(const record::InferenceRecord& study);
-// Returns record_files of the runs, infer_summary.json and report.md.
+// Returns record_files of the runs, infer_summary.json, report.md and
+// report.html.
 std::vector<OutputFile> study_files(record::InferenceRecord& study);
 
 }  // namespace ridge::report

@@ -89,4 +89,24 @@ Json heading(const record::LabRecord& lab) {
   return json;
 }
 
+Json roofs_json(const cost::Ceilings& c) {
+  auto rate = [](double per_ns) { return per_ns > 0 ? Json(per_ns * 1e9) : Json(); };
+  Json json = {{"memory", Json::array()}, {"arithmetic", Json::array()}};
+  for (const cost::MemoryLevel& level : c.levels)
+    json["memory"].push_back({{"name", level.name},
+                              {"capacity_bytes", level.capacity_bytes},
+                              {"bytes_per_s", rate(level.copy_bytes_per_ns)},
+                              {"read_bytes_per_s", rate(level.read_bytes_per_ns)},
+                              {"theoretical_bytes_per_s", rate(level.theoretical_bytes_per_ns)}});
+  for (const cost::ProductRates& rates : c.products)
+    json["arithmetic"].push_back(
+        {{"name", rates.name()},
+         {"dtype", name(rates.dtype)},
+         {"flops_per_s", rate(rates.peak_flops_per_ns)},
+         {"theoretical_flops_per_s", rate(rates.theoretical_flops_per_ns)}});
+  json["vector_flops_per_s"] = rate(cost::vector_roof(c).flops_per_ns);
+  json["launch_ns"] = c.launch_ns;
+  return json;
+}
+
 }  // namespace ridge::report

@@ -25,6 +25,10 @@ Json to_json(const cost::ReferenceRate& rate);
 Json to_json(const record::OperationRow& row);
 Json memory_classes_json(const int64_t (&bytes)[plan::kMemoryClasses]);  // {parameters: ..., ...}
 
+// The roofs of a roofline: {memory: [bandwidths, fastest first], arithmetic: [GEMM rates],
+// vector_flops_per_s, launch_ns}. Unknown rates are null.
+Json roofs_json(const cost::Ceilings& ceilings);
+
 // The first entries of each file: program, command, time, machine.
 Json heading(const record::LabRecord& lab);
 

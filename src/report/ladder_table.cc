@@ -30,14 +30,6 @@ std::string mfu(const record::LabRecord& lab, const record::RunRecord& run) {
   return peak.per_ns > 0 ? share(run.mfu(peak)) : "-";
 }
 
-// Exclusive time of the kernels that compute, or of those that only move data.
-int64_t exclusive_ns(const record::RunRecord& run, bool computes) {
-  int64_t sum = 0;
-  for (const record::NodeRecord& node : run.step.nodes)
-    if ((node.work.flops > 0) == computes) sum += node.exclusive_ns;
-  return sum;
-}
-
 std::string part_of_step(const record::RunRecord& run, int64_t ns) {
   return run.step.wall_ns > 0
              ? share(static_cast<double>(ns) / static_cast<double>(run.step.wall_ns))
@@ -86,8 +78,8 @@ std::vector<Line> share_lines(const record::LabRecord& lab) {
       {"loss, mean", [](const auto& r) { return loss(r.mean_loss()); }},
       {"losses agree", [&lab](const auto& r) { return agreement(reference_run(lab, r), r); }},
       {"busy", [](const auto& r) { return part_of_step(r, r.step.busy_ns()); }},
-      {"  computing", [](const auto& r) { return part_of_step(r, exclusive_ns(r, true)); }},
-      {"  moving data", [](const auto& r) { return part_of_step(r, exclusive_ns(r, false)); }},
+      {"  computing", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(true)); }},
+      {"  moving data", [](const auto& r) { return part_of_step(r, r.step.exclusive_ns(false)); }},
       {"idle before the first kernel",
        [](const auto& r) { return part_of_step(r, r.step.idle_before_first_ns); }},
       {"gaps",
@@ -135,9 +127,9 @@ std::string profiling_cost_of_run(const record::RunRecord& run) {
 Table ladder_table(const record::LabRecord& lab, std::span<const size_t> runs) {
   std::vector<Table::Column> columns{{"", Align::kLeft}};
   // The first level is the reference and the last the fastest; the ones between can be left out.
-  for (size_t run : runs)
-    columns.push_back({lab.runs[run].setting.level, Align::kRight,
-                       run == runs.front() || run == runs.back() ? 0 : static_cast<int>(run) + 1});
+  for (size_t i = 0; i < runs.size(); ++i)
+    columns.push_back({lab.runs[runs[i]].setting.level, Align::kRight,
+                       i + 1 == runs.size() ? 0 : static_cast<int>(i)});
   Table table(std::move(columns));
   auto add = [&](const std::vector<Line>& lines) {
     for (const Line& line : lines) {

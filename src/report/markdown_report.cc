@@ -47,6 +47,7 @@ std::string ladder_section(const record::LabRecord& lab) {
 }
 
 std::string advice(const record::LabRecord& lab) {
+  if (!lab.seeks_advice) return "";
   std::string text = "\n## Advice\n\n";
   if (lab.advice.empty())
     return text + "No predicted change gains more than the prediction error.\n";
@@ -63,14 +64,14 @@ std::string advice(const record::LabRecord& lab) {
 
 }  // namespace
 
-std::string heading_section(const record::LabRecord& lab, std::string_view title) {
-  std::string text = fmt::format("# {}\n\n", title);
-  text +=
-      fmt::format("- {}, command {}, {}\n", plain(lab.program), code(lab.command), lab.finished_at);
+std::string heading_section(const record::LabRecord& lab, std::string_view heading) {
+  std::string text = fmt::format("# {}\n\n", heading);
+  text += fmt::format("- {}, command {}, {}\n", plain(lab.program), code(lab.command),
+                      plain(lab.finished_at));
   if (!lab.ceilings) return text + "- the machine's ceilings are unknown\n" + warnings(lab);
   const cost::Ceilings& c = *lab.ceilings;
   text += fmt::format("- machine: {}; ceilings: {}{}\n", plain(c.machine.str()), plain(c.source),
-                      c.measured_at.empty() ? "" : " " + c.measured_at);
+                      c.measured_at.empty() ? "" : " " + plain(c.measured_at));
   for (const cost::ProductRates& rates : c.products)
     text += fmt::format("- {} GEMMs reach {}\n", rates.name(),
                         format_rate(rates.peak_flops_per_ns * 1e9, "FLOP/s"));

@@ -14,7 +14,7 @@ std::string markdown_report(const record::LabRecord& lab);
 
 // Parts that other reports share: the title with the machine and the warnings, and the tables of
 // one run.
-std::string heading_section(const record::LabRecord& lab, std::string_view title);
+std::string heading_section(const record::LabRecord& lab, std::string_view heading);
 std::string operations_section(const record::LabRecord& lab, const record::RunRecord& run);
 
 }  // namespace ridge::report

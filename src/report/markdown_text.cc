@@ -8,7 +8,7 @@ namespace ridge::report {
 
 std::string plain(std::string_view text) {
   std::string escaped;
-  for (char c : terminal_safe(text)) {
+  for (char c : terminal_safe(text, kLongestMessage)) {
     if (std::string_view("\\`*_{}[]<>|#").find(c) != std::string_view::npos) escaped += '\\';
     escaped += c;
   }
@@ -17,7 +17,7 @@ std::string plain(std::string_view text) {
 
 // Uses a fence of one more backtick than the longest run of backticks in the text.
 std::string code(std::string_view text) {
-  std::string safe = terminal_safe(text);
+  std::string safe = terminal_safe(text, kLongestMessage);
   size_t longest = 0, run = 0;
   for (char c : safe) longest = std::max(longest, run = c == '`' ? run + 1 : 0);
   std::string fence(longest + 1, '`');

@@ -2,10 +2,34 @@
 // Builds memory.json.
 #include "report/memory_json.h"
 
+#include <algorithm>
+
 #include "report/json_text.h"
 
 namespace ridge::report {
 namespace {
+
+// The buffers at the peak and the timeline are only for the runs reported in detail.
+void add_detail(const record::MemoryRecord& m, Json& json) {
+  Json& tensors = json["tensors_at_peak"] = Json::array();
+  for (const record::LiveTensor& tensor : m.at_peak)
+    tensors.push_back({{"name", tensor.name},
+                       {"op", tensor.op},
+                       {"scope", tensor.scope},
+                       {"phase", tensor.phase},
+                       {"type", tensor.type},
+                       {"class", name(tensor.memory_class)},
+                       {"bytes", tensor.bytes}});
+  Json& timeline = json["timeline"] = Json::array();
+  for (const record::MemoryPoint& point : m.timeline)
+    timeline.push_back({{"graph", point.graph},
+                        {"node", point.node},
+                        {"op", point.op},
+                        {"scope", point.scope},
+                        {"phase", point.phase},
+                        {"total_bytes", point.live.total()},
+                        {"bytes", memory_classes_json(point.live.bytes)}});
+}
 
 Json run_json(const record::RunRecord& run) {
   const record::MemoryRecord& m = run.memory;
@@ -30,15 +54,6 @@ Json run_json(const record::RunRecord& run) {
                        {"phase", peak->phase},
                        {"total_bytes", peak->live.total()},
                        {"bytes", memory_classes_json(peak->live.bytes)}};
-  Json& timeline = json["timeline"] = Json::array();
-  for (const record::MemoryPoint& point : m.timeline)
-    timeline.push_back({{"graph", point.graph},
-                        {"node", point.node},
-                        {"op", point.op},
-                        {"scope", point.scope},
-                        {"phase", point.phase},
-                        {"total_bytes", point.live.total()},
-                        {"bytes", memory_classes_json(point.live.bytes)}});
   return json;
 }
 
@@ -53,7 +68,11 @@ std::string memory_json(const record::LabRecord& lab) {
       {"live",
        "what the schedule needs while the node runs; the arena is larger by the gaps of packing"}};
   Json& runs = json["runs"] = Json::array();
-  for (size_t index : lab.detailed) runs.push_back(run_json(lab.runs[index]));
+  for (size_t i = 0; i < lab.runs.size(); ++i) {
+    runs.push_back(run_json(lab.runs[i]));
+    if (std::find(lab.detailed.begin(), lab.detailed.end(), i) != lab.detailed.end())
+      add_detail(lab.runs[i].memory, runs.back());
+  }
   return json_text(json);
 }
 

@@ -114,20 +114,20 @@ Table operation_table(const record::OperationTable& table,
                       size_t most) {
   const bool beside = side_by_side(step);
   std::vector<Table::Column> columns{{table.title, Align::kLeft},
-                                     {"calls", Align::kRight, 4},
+                                     {"calls", Align::kRight, 3},
                                      {"time"},
-                                     {"+-", Align::kRight, 7},
+                                     {"+-", Align::kRight, 6},
                                      {"share"},
-                                     {"FLOPs", Align::kRight, 3},
-                                     {"MACs", Align::kRight, 9},
-                                     {"bytes", Align::kRight, 8},
-                                     {"FLOP/B", Align::kRight, 5},
-                                     {"rate", Align::kRight, 2},
-                                     {"bandwidth", Align::kRight, 6},
+                                     {"FLOPs", Align::kRight, 2},
+                                     {"MACs", Align::kRight, 8},
+                                     {"bytes", Align::kRight, 7},
+                                     {"FLOP/B", Align::kRight, 4},
+                                     {"rate", Align::kRight, 1},
+                                     {"bandwidth", Align::kRight, 5},
                                      {"bound", Align::kLeft},
                                      {"predicted"},
                                      {"error"}};
-  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive", Align::kRight, 1});
+  if (beside) columns.insert(columns.begin() + kExclusiveColumn, {"exclusive"});
   Table out(std::move(columns));
   bool is_cut = most > 0 && table.rows.size() > most + 1 && table.title != "scope";
   for (size_t i = 0; i < (is_cut ? most : table.rows.size()); ++i)

@@ -5,10 +5,12 @@
 #include "report/chrome_trace.h"
 #include "report/computational_intensity.h"
 #include "report/flops_profile.h"
+#include "report/kernels_json.h"
 #include "report/markdown_report.h"
 #include "report/memory_json.h"
 #include "report/operators_csv.h"
 #include "report/performance_summary.h"
+#include "report/report_page.h"
 
 namespace ridge::report {
 
@@ -21,12 +23,14 @@ std::vector<OutputFile> record_files(record::LabRecord& lab) {
           {"computational_intensity.json", computational_intensity(lab)},
           {"operators.csv", operators_csv(lab)},
           {"memory.json", memory_json(lab)},
+          {"kernels.json", kernels_json(lab)},
           {"trace.json", std::move(trace.text)}};
 }
 
 std::vector<OutputFile> output_files(record::LabRecord& lab) {
   std::vector<OutputFile> files = record_files(lab);
   files.push_back({"report.md", markdown_report(lab)});
+  files.push_back(page_file(files));
   return files;
 }
 

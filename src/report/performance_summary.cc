@@ -38,6 +38,8 @@ Json attribution(const record::StepRecord& step) {
           {"overlapped_ns", step.overlapped_ns},
           {"idle_ns", step.idle_ns},
           {"busy_ns", step.busy_ns()},
+          {"computing_ns", step.exclusive_ns(true)},
+          {"moving_data_ns", step.exclusive_ns(false)},
           {"idle_before_first_ns", step.idle_before_first_ns},
           {"host_ns", step.host_ns},
           {"attributed_share", step.wall_ns > 0 ? static_cast<double>(step.busy_ns()) /
@@ -145,6 +147,7 @@ Json advice_json(const record::AdviceRecord& a) {
 std::string performance_summary(const record::LabRecord& lab) {
   Json json = heading(lab);
   json["version"] = record::kSummaryVersion;
+  if (lab.ceilings) json["roofs"] = roofs_json(*lab.ceilings);
   json["intervals"] =
       "order statistics: the interval contains the true median with the probability in coverage";
   json["operation_times"] =

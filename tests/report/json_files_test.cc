@@ -93,7 +93,11 @@ TEST(ComputationalIntensity, IsFlopsPerByteAgainstTheRidge) {
 }
 
 TEST(MemoryJson, ClassesAddUpAtEveryNode) {
-  json run = json::parse(memory_json(lab_record()))["runs"][0];
+  const json runs = json::parse(memory_json(lab_record()))["runs"];
+  ASSERT_EQ(runs.size(), 2u);
+  EXPECT_FALSE(runs[0].contains("timeline"));  // not reported in detail
+  EXPECT_EQ(runs[0]["owned_bytes"], lab_record().runs[0].memory.owned_bytes);
+  const json& run = runs[1];
   ASSERT_EQ(run["timeline"].size(), 5u);
   for (const json& point : run["timeline"]) {
     ASSERT_EQ(point["bytes"].size(), 7u);
@@ -108,6 +112,34 @@ TEST(MemoryJson, ClassesAddUpAtEveryNode) {
   EXPECT_EQ(run["process"]["measured_peak_bytes"], 51000);
 }
 
+// Numbers stand beside what they count.
+TEST(OutputFiles, SayTheirConventions) {
+  const record::LabRecord lab = lab_record();
+  auto says = [](const json& text, const char* word) {
+    return text.is_string() && text.get<std::string>().find(word) != std::string::npos;
+  };
+  const json summary = json::parse(performance_summary(lab)),
+             flops = json::parse(flops_profile(lab)),
+             intensity = json::parse(computational_intensity(lab)),
+             memory = json::parse(memory_json(lab));
+  EXPECT_TRUE(says(summary["intervals"], "true median"));
+  EXPECT_TRUE(says(summary["operation_times"], "exclusive_ns"));
+  EXPECT_TRUE(says(summary["runs"][0]["mfu_convention"], "PaLM"));
+  EXPECT_TRUE(says(flops["unit"], "1 MAC = 2 FLOPs"));
+  EXPECT_TRUE(says(flops["runs"][0]["model"]["total_counts"], "optimizer is separate"));
+  EXPECT_TRUE(says(flops["runs"][0]["executed"]["total_counts"], "recomputation"));
+  EXPECT_TRUE(says(flops["runs"][0]["hfu_convention"], "executed FLOPs"));
+  EXPECT_TRUE(says(intensity["bytes"], "compulsory"));
+  EXPECT_TRUE(says(intensity["roof"], "cache"));
+  for (const char* word : {"owned", "foreign", "live"})
+    EXPECT_TRUE(memory["conventions"].contains(word)) << word;
+  for (const json& each : {summary, flops, intensity, memory}) {
+    EXPECT_EQ(each["program"], "ridge 0.0.0");
+    EXPECT_EQ(each["finished_at"], "2025-01-01T00:00:00Z");
+    EXPECT_TRUE(says(each["command"], "ridge lab --preset"));
+  }
+}
+
 TEST(OutputFiles, AreTheOnesPromisedAndParse) {
   record::LabRecord lab = lab_record();
   std::vector<std::string> names;
@@ -118,7 +150,8 @@ TEST(OutputFiles, AreTheOnesPromisedAndParse) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"performance_summary.json", "flops_profile.json",
                                              "computational_intensity.json", "operators.csv",
-                                             "memory.json", "trace.json", "report.md"}));
+                                             "memory.json", "kernels.json", "trace.json",
+                                             "report.md", "report.html"}));
   EXPECT_EQ(lab.warnings.size(), 1u);
 }
 

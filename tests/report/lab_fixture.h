@@ -125,6 +125,7 @@ inline record::LabRecord lab_record() {
   lab.runs = {run_record("baseline", 2e6), run_record("compiled", 1e6)};
   lab.runs[1].losses[2] += 1e-6;
   lab.detailed = {1};
+  lab.seeks_advice = true;
   lab.advice = {
       {"turn on " + kHostile, "why", "--pass=+x", 0.25, -0.1, 1e6, 8e5, 50000, 55000, true}};
   lab.warnings = {"about " + kHostile};

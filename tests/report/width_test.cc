@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every table and section of a lab and of an inference study fits the terminal and names the columns
-// that it leaves out.
+// Every table and section of a lab and of an inference study fits the terminal, names the columns
+// that it leaves out, and separates what is not compared.
 #include <gtest/gtest.h>
 
 #include <sstream>
 
 #include "report/console_report.h"
 #include "report/inference_report.h"
+#include "report/inference_tables.h"
 #include "report/lab_fixture.h"
+#include "report/roofline.h"
 #include "report/tables.h"
 
 namespace ridge::report {
@@ -95,6 +97,49 @@ TEST(Width, TablesFitAndNameTheColumnsLeftOut) {
     }
     EXPECT_TRUE(columns > 100 ? narrowed == 0 : narrowed > 3) << narrowed << " at " << columns;
   }
+}
+
+// The plot takes 54 columns. In its legend only the op, its share and its roof stay there.
+TEST(Width, ARooflineFitsWhereItsPlotDoes) {
+  record::LabRecord lab = lab_record();
+  for (record::NodeRecord& node : lab.runs[1].step.nodes)
+    node.op = node.op == "matmul" ? "matmul_of_layer_zero" : "other";
+  for (int columns : {54, 60, 70, 80}) {
+    const std::string text = roofline(lab, lab.runs[1], {.columns = columns, .fit = true});
+    expect_fits(text, columns);
+    EXPECT_EQ(text.find("FLOP/B  ") == std::string::npos, columns < 60) << text;
+    for (const char* part : {"matmul_of_layer_zero", "share of roof", "f32 GEMM"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " at " << columns;
+  }
+}
+
+// The lines between the rows of a table, as numbers of rows above them.
+std::vector<int> rules(const Table& table) {
+  std::istringstream lines(table.text());
+  std::vector<int> rules;
+  int row = -1;  // the header
+  for (std::string line; std::getline(lines, line);)
+    if (line.find_first_not_of("\u2500") == std::string::npos)
+      rules.push_back(row);
+    else
+      ++row;
+  EXPECT_EQ(rules.front(), 0);
+  rules.erase(rules.begin());
+  return rules;
+}
+
+// Eight runs are two ladders of four levels each.
+TEST(Rules, SeparateWhatIsNotCompared) {
+  record::InferenceRecord both = study();
+  EXPECT_EQ(rules(sweep_table(both.lab)), std::vector<int>{4});
+  EXPECT_EQ(rules(phase_table(both)), std::vector<int>{4});
+  EXPECT_EQ(rules(resource_table(both)), std::vector<int>{4});
+  both.lab.runs[1].modules.push_back(both.lab.runs[1].modules[0]);
+  EXPECT_EQ(rules(module_table(both)), std::vector<int>{5});
+  const record::AttentionRecord one = both.attention[0];
+  both.attention = {one, one, one, one, one};
+  both.attention[2].head_size = both.attention[3].head_size = 128;
+  EXPECT_EQ(rules(attention_table(both)), (std::vector<int>{2, 4}));
 }
 
 TEST(Width, SectionsFit) {

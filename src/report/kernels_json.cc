@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Builds kernels.json.
+#include "report/kernels_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "ops/registry.h"
+#include "report/json_text.h"
+
+namespace ridge::report {
+namespace {
+
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json row(const record::NodeRecord& node) {
+  const auto [low, high] = std::minmax_element(node.samples_ns.begin(), node.samples_ns.end());
+  const bool is_timed = low != node.samples_ns.end();
+  return {node.graph,
+          node.node,
+          node.op,
+          node.scope,
+          node.phase,
+          node.shape,
+          node.inputs,
+          node.producers,
+          node.parameters,
+          node.calls,
+          node.work.flops,
+          node.work.macs,
+          node.work.transcendentals,
+          node.read_bytes,
+          node.written_bytes,
+          node.time_ns,
+          node.exclusive_ns,
+          is_timed ? Json(*low) : Json(),
+          is_timed ? Json(median(node.samples_ns)) : Json(),
+          is_timed ? Json(*high) : Json(),
+          node.predicted_ns,
+          node.compute_ns,
+          node.memory_ns,
+          node.overhead_ns,
+          name(node.bound)};
+}
+
+// Whole nanoseconds from the start of the step.
+std::vector<std::string> spans(const record::StepRecord& step) {
+  std::vector<std::string> lines;
+  int64_t start_ns = 0;
+  for (const record::TimelineRun& each : step.timeline) {
+    const std::vector<int>& record_of = step.graphs[static_cast<size_t>(each.graph)].record_of;
+    for (const record::Span& span : each.run.spans)
+      lines.push_back(line({record_of[static_cast<size_t>(span.node)],
+                            start_ns + static_cast<int64_t>(std::floor(span.begin_ns)),
+                            start_ns + static_cast<int64_t>(std::floor(span.end_ns))}));
+    start_ns += static_cast<int64_t>(std::ceil(each.run.wall_ns));
+  }
+  return lines;
+}
+
+std::vector<std::string> scopes(const record::StepRecord& step) {
+  std::vector<std::string> lines;
+  for (const record::ScopeBytes& each : step.scopes)
+    lines.push_back(line({each.graph, each.scope, each.compulsory_bytes}));
+  return lines;
+}
+
+std::string list(const std::vector<std::string>& lines) {
+  std::string text = "[";
+  for (size_t i = 0; i < lines.size(); ++i) text += (i > 0 ? ",\n" : "\n") + lines[i];
+  return text + "]";
+}
+
+std::string run_text(const record::RunRecord& run) {
+  std::vector<std::string> rows;
+  for (const record::NodeRecord& node : run.step.nodes) rows.push_back(line(row(node)));
+  return "{\"setting\": " + line(to_json(run.setting)) + ",\n\"rows\": " + list(rows) +
+         ",\n\"spans\": " + list(spans(run.step)) + ",\n\"scopes\": " + list(scopes(run.step)) +
+         "}";
+}
+
+// What each op computes, for the ops that have a formula.
+Json formulas(const record::LabRecord& lab) {
+  std::set<std::string> names;
+  for (size_t index : lab.detailed)
+    for (const record::NodeRecord& node : lab.runs[index].step.nodes) names.insert(node.op);
+  Json json = Json::object();
+  for (const std::string& name : names)
+    if (const Op* op = ops::table().find(name); op != nullptr && !op->formula.empty())
+      json[name] = op->formula;
+  return json;
+}
+
+}  // namespace
+
+const std::vector<std::string>& kernel_columns() {
+  static const std::vector<std::string> columns = {"graph",
+                                                   "node",
+                                                   "op",
+                                                   "scope",
+                                                   "phase",
+                                                   "shape",
+                                                   "inputs",
+                                                   "producers",
+                                                   "parameters",
+                                                   "calls",
+                                                   "flops",
+                                                   "macs",
+                                                   "transcendentals",
+                                                   "read_bytes",
+                                                   "written_bytes",
+                                                   "time_ns",
+                                                   "exclusive_ns",
+                                                   "min_ns",
+                                                   "median_ns",
+                                                   "max_ns",
+                                                   "predicted_ns",
+                                                   "compute_ns",
+                                                   "memory_ns",
+                                                   "overhead_ns",
+                                                   "bound"};
+  return columns;
+}
+
+std::string kernels_json(const record::LabRecord& lab) {
+  Json json = heading(lab);
+  json["version"] = 1;
+  json["columns"] = kernel_columns();
+  json["formulas"] = formulas(lab);
+  std::vector<std::string> runs;
+  for (size_t index : lab.detailed) runs.push_back(run_text(lab.runs[index]));
+  std::string text = json_text(json);
+  text.resize(text.rfind('}'));
+  text.erase(text.find_last_not_of(" \n") + 1);
+  return text + ",\n\"runs\": " + list(runs) + "}\n";
+}
+
+}  // namespace ridge::report

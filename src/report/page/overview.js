@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Overview: the verdict, where a step's time goes, and what holds it up.
+
+// The rows of the table by operation, from the summary; the sums of the kernels where it has none.
+function operationRows(run) {
+  if (run.operations) return run.operations.by_op;
+  return grouped(run.rows, kGroupings[0]).map((row) => Object.assign(row, {
+    share: row.exclusive_ns / run.attribution.wall_ns
+  }));
+}
+
+// Where the wall time of an instrumented step goes. The parts add up to it.
+function stepParts(run) {
+  const a = run.attribution;
+  const wall = a.wall_ns;
+  let computing = a.computing_ns, moving = a.moving_data_ns;
+  if (computing === undefined) {
+    const rows = run.operations ? run.operations.by_op : [];
+    computing = d3.sum(rows, (row) => (row.flops > 0 ? row.exclusive_ns : 0));
+    moving =
+        a.busy_ns !== undefined ? a.busy_ns - computing : a.kernel_ns - a.overlapped_ns - computing;
+  }
+  return {
+    wall,
+    parts: [
+      {name: 'computing', value: computing, colour: kColours[0], help: 'kernels with arithmetic'},
+      {
+        name: 'moving data',
+        value: moving,
+        colour: kColours[5],
+        help: 'kernels without arithmetic: copies, gathers, casts'
+      },
+      {
+        name: 'idle before the first kernel',
+        value: a.idle_before_first_ns,
+        colour: kColours[4],
+        help: 'from the start of a graph to its first kernel'
+      },
+      {
+        name: 'gaps',
+        value: a.idle_ns - a.idle_before_first_ns,
+        colour: kColours[6],
+        help: 'idle time after the first kernel'
+      },
+      {
+        name: 'host',
+        value: a.host_ns,
+        colour: kColours[3],
+        help: 'outside the graphs: batch, learning rate, loss'
+      },
+    ]
+  };
+}
+
+// Where the operations lose time against their limit, largest loss first.
+function bottlenecks(run) {
+  const wall = run.attribution.wall_ns;
+  return operationRows(run)
+      .map((row) => ({
+             key: row.key,
+             share: row.share,
+             bound: row.bound,
+             time: row.exclusive_ns,
+             target: row.predicted_ns,
+             gain: wall > 0 ? Math.max(0, row.exclusive_ns - row.predicted_ns) / wall : 0,
+             flops_per_s: row.flops_per_s,
+             bytes_per_s: row.bytes_per_s,
+           }))
+      .filter((row) => row.share > 0)
+      .sort((a, b) => b.gain - a.gain);
+}
+
+function verdict(run) {
+  const rows = operationRows(run).slice().sort((a, b) => b.share - a.share);
+  const utilisation = [];
+  if (run.mfu > 0)
+    utilisation.push(percent(run.mfu) + ' of the ' +
+                     (run.mfu_peak ? run.mfu_peak.source + ' ' : '') + 'GEMM peak');
+  if (run.mbu > 0) utilisation.push(percent(run.mbu) + ' of the memory bandwidth');
+  let text = run.text + ' takes ' + time(stepNs(run)) +
+      (run.setting.task === 'decode'      ? ' per decode step, ' :
+           run.setting.task === 'prefill' ? ' per prefill, ' :
+                                            ' per step, ') +
+      amount(run.tokens_per_s) + ' tokens/s' +
+      (utilisation.length ? ': ' + utilisation.join(' and ') : '') + '. ';
+  if (!rows.length) return text;
+  const top = rows[0], loss = bottlenecks(run)[0];
+  text += percent(top.share) + ' of the step is ' + top.key;
+  text += top.predicted_ns > 0 ?
+      ', at ' + percent(top.predicted_ns / top.exclusive_ns) + ' of its ' + top.bound + ' limit' :
+      '';
+  if (loss && loss.gain >= 0.01)
+    text += '; the largest loss is in ' + loss.key + ', which would save ' + percent(loss.gain) +
+        ' of the step at the limit';
+  else
+    text += '; no operation would save more than 1% of the step at its limit';
+  return text + '.';
+}
+
+function drawOverview(body, {run}) {
+  element(body, 'p', verdict(run), 'verdict');
+  const facts = element(body, 'dl', undefined, 'facts');
+  const fact = (term, value, small) => {
+    const box = element(facts, 'div');
+    element(box, 'dt', term);
+    const text = element(box, 'dd', value);
+    if (small) element(text, 'small', small);
+  };
+  fact('step, median', time(stepNs(run)), interval(run.step));
+  fact('predicted', time(run.predicted_step_ns),
+       stepNs(run) > 0 && run.predicted_step_ns > 0 ?
+           signedPercent(run.predicted_step_ns / stepNs(run) - 1) :
+           '');
+  fact('tokens/s', amount(run.tokens_per_s), amount(run.samples_per_s) + ' samples/s');
+  fact('MFU', percent(run.mfu),
+       run.mfu_peak ? 'of ' + flops(run.mfu_peak.per_s) + ', ' + run.mfu_peak.source : '');
+  if (run.mbu > 0)
+    fact('MBU', percent(run.mbu), run.mbu_peak ? 'of ' + bandwidth(run.mbu_peak.per_s) : '');
+  fact('model', flops(run.model_flops_per_s), integer(run.parameters) + ' parameters');
+  fact('owned memory', bytes(run.memory.owned_bytes),
+       bytes(run.memory.measured_peak_bytes) + ' resident at most');
+  fact('kernel calls', integer(run.kernel_calls), bytes(run.planned_bytes) + ' moved');
+  const warnings = run.folder.warnings || [];
+  if (warnings.length) {
+    const box = element(body, 'details', undefined, 'note warning');
+    box.open = warnings.length < 3;
+    element(box, 'summary', plural(warnings.length, 'warning') + ': ' + warnings[0]);
+    for (const warning of warnings.slice(1)) element(box, 'div', warning);
+  }
+
+  const attributed =
+      runs.filter((each) => each.attribution && each.attribution.wall_ns > 0 &&
+                      (each.attribution.computing_ns !== undefined || each.operations));
+  drawParts(body, run, attributed);
+  drawLosses(body, run);
+  drawAdvice(body, run.folder);
+}
+
+function drawParts(body, run, attributed) {
+  if (!attributed.length) return;
+  const row = 30;
+  const frame = chart(body, {
+    name: 'step_parts',
+    title: 'Where the time of a step goes',
+    height: attributed.length * row + 36,
+    margin: {top: 6, right: 70, bottom: 24, left: Math.min(240, 0.34 * body.clientWidth)},
+    caption:
+        'Mean over the middle half of the instrumented steps. The parts add up to the wall time of the step.',
+  });
+  const x = d3.scaleLinear([0, d3.max(attributed, (each) => each.attribution.wall_ns)], [
+                0, frame.width
+              ]).nice(5);
+  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
+  attributed.forEach((each, i) => {
+    const {wall, parts} = stepParts(each);
+    const y = i * row + 4;
+    stackedBar(
+        frame.plot, parts, x, y, row - 10,
+        (d) => [d.name,
+                [['time', time(d.value)], ['share', percent(d.value / wall)], ['', d.help]]]);
+    frame.plot.append('text')
+        .attr('x', -10)
+        .attr('y', y + 14)
+        .attr('text-anchor', 'end')
+        .attr('font-weight', each === run ? 650 : 400)
+        .text(fitted(each.label, frame.margin.left - 12));
+    frame.plot.append('text')
+        .attr('class', 'halo')
+        .attr('x', x(wall) + 6)
+        .attr('y', y + 14)
+        .text(time(wall));
+  });
+  legend(frame.figure, stepParts(attributed[0]).parts.map((part) => [part.name, part.colour]));
+}
+
+function drawLosses(body, run) {
+  const rows = bottlenecks(run).slice(0, 10);
+  if (!rows.some((row) => row.target > 0)) return;
+  const row = 26, left = 150;
+  const frame = chart(body, {
+    name: 'bottlenecks',
+    title: 'What holds the step up, by the gain at the limit',
+    height: rows.length * row + 36,
+    margin: {top: 6, right: 150, bottom: 24, left},
+    caption:
+        'Bars: the time of the operation in a step. Filled: what it would take at the limit that the machine’s ceilings predict. ' +
+        'Outline: the loss, which is the gain to be had. A thin mark beyond the bar: faster than predicted.',
+  });
+  const x = d3.scaleLinear([0, d3.max(rows, (each) => Math.max(each.time, each.target))], [
+                0, frame.width
+              ]).nice(4);
+  axis(frame, 'bottom', x, {ticks: Math.max(2, frame.width / 110), format: time, grid: true});
+  const lines = frame.plot.selectAll('.loss')
+                    .data(rows)
+                    .enter()
+                    .append('g')
+                    .attr('class', 'loss')
+                    .attr('tabindex', 0)
+                    .attr('transform', (d, i) => 'translate(0,' + (i * row + 4) + ')');
+  lines.append('rect')
+      .attr('width', (d) => x(Math.min(d.time, d.target || d.time)))
+      .attr('height', row - 9)
+      .attr('fill', (d) => kBoundColours[d.bound] || kColours[6]);
+  lines.append('rect')
+      .attr('width', (d) => x(d.time))
+      .attr('height', row - 9)
+      .attr('fill', (d) => kBoundColours[d.bound] || kColours[6])
+      .attr('fill-opacity', 0.16)
+      .attr('stroke', (d) => kBoundColours[d.bound] || kColours[6]);
+  lines.filter((d) => d.target > d.time)
+      .append('line')
+      .attr('x1', (d) => x(d.target))
+      .attr('x2', (d) => x(d.target))
+      .attr('y2', row - 9)
+      .attr('stroke', 'var(--ink)');
+  lines.append('text')
+      .attr('x', -8)
+      .attr('y', 13)
+      .attr('text-anchor', 'end')
+      .text((d) => fitted(d.key, left - 10));
+  lines.append('text')
+      .attr('class', 'halo')
+      .attr('x', (d) => x(Math.max(d.time, d.target)) + 6)
+      .attr('y', 13)
+      .text((d) => (d.gain >= 0.0005 ? '−' + percent(d.gain) + ' of the step' : 'at its limit'));
+  explain(lines,
+          (d) => [d.key, [
+            ['share of the step', percent(d.share)], ['limit', d.bound], ['time', time(d.time)],
+            ['target', time(d.target)], ['gain at the limit', percent(d.gain)],
+            ['rate', flops(d.flops_per_s)], ['bandwidth', bandwidth(d.bytes_per_s)]
+          ]]);
+  legend(
+      frame.figure,
+      ['compute', 'memory', 'overhead'].map((bound) => [bound + ' limit', kBoundColours[bound]]));
+}
+
+function drawAdvice(body, folder) {
+  if (!folder.advice || !folder.advice.length) return;
+  element(body, 'h3', 'Advice');
+  const list = element(body, 'ol', undefined, 'ranked');
+  for (const advice of folder.advice) {
+    const item = element(list, 'li', advice.title + ' (');
+    element(item, 'code', advice.command);
+    item.appendChild(document.createTextNode(
+        '): predicted ' + signedPercent(advice.predicted_gain) + ' samples/s' +
+        (advice.predicted_memory_gain !== undefined ?
+             ', ' + signedPercent(-advice.predicted_memory_gain) + ' owned memory' :
+             '') +
+        '. ' + advice.reason));
+  }
+  const trial = folder.trial;
+  if (trial)
+    element(body, 'p',
+            'A run with “' + trial.advice + '”: measured ' + signedPercent(trial.measured_gain) +
+                ' samples/s, predicted ' + signedPercent(trial.predicted_gain) +
+                (trial.clear_of_noise ? '.' : '; the intervals overlap, so this is noise.'));
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page: its heading, its panels in order, and the run that they show.
+
+// A panel is drawn for the chosen run, or not at all where it does not apply.
+const kPanels = [
+  {id: 'overview', title: 'Overview', applies: (run) => run !== undefined, draw: drawOverview},
+  {id: 'ladder', title: 'Runs', applies: () => runs.length > 0, draw: drawLadder},
+  {
+    id: 'roofline',
+    title: 'Roofline',
+    applies: (run) => run && run.rows.length > 0 && roofsOf(run.folder),
+    draw: drawRoofline
+  },
+  {
+    id: 'operations',
+    title: 'Operations and kernels',
+    applies: (run) => run && run.rows.length > 0,
+    draw: drawOperations
+  },
+  {
+    id: 'timeline',
+    title: 'Timeline',
+    applies: (run) => run && run.spans.length > 0,
+    draw: drawTimeline
+  },
+  {
+    id: 'modules',
+    title: 'Modules',
+    applies: (run) => run && run.rows.length > 0,
+    draw: drawModules
+  },
+  {id: 'memory', title: 'Memory', applies: (run) => run !== undefined, draw: drawMemory},
+  {
+    id: 'prediction',
+    title: 'Prediction',
+    applies: (run) =>
+        run && (run.rows.length > 0 || run.operations || (run.passes || []).length > 0),
+    draw: drawPrediction
+  },
+  {
+    id: 'inference',
+    title: 'Inference',
+    applies: () => runs.some(isInference) || folders.some((folder) => folder.inference),
+    draw: drawInference
+  },
+  {
+    id: 'training',
+    title: 'Training',
+    applies: () => runs.some((run) => run.loss && run.loss.all),
+    draw: drawTraining
+  },
+  {
+    id: 'bench',
+    title: 'Bench',
+    applies: () => folders.some((folder) => folder.bench),
+    draw: drawBench
+  },
+  {
+    id: 'comparison',
+    title: 'Comparison',
+    applies: () => comparable().length > 1,
+    draw: drawComparison
+  },
+];
+
+let chosen = detailed.length ? detailed[detailed.length - 1] : runs[runs.length - 1];
+
+// Draws a panel into its section; a damaged record costs one panel, not the page.
+function drawPanel(panel) {
+  const section = document.getElementById(panel.id);
+  section.hidden = !panel.applies(chosen);
+  section.querySelector('.body').remove();
+  const body = element(section, 'div', undefined, 'body');
+  if (section.hidden) return;
+  try {
+    panel.draw(body, {run: chosen});
+  } catch (error) {
+    element(body, 'p',
+            'This panel cannot be drawn from these files: ' + visible(String(error.message)),
+            'warning');
+  }
+}
+
+function drawAll() {
+  for (const panel of kPanels) drawPanel(panel);
+  document.querySelectorAll('nav a').forEach((link) => {
+    link.hidden = document.getElementById(link.hash.slice(1)).hidden;
+  });
+}
+
+function heading() {
+  const about = document.getElementById('about');
+  for (const folder of folders) {
+    const machine = folder.machine || {};
+    const device = [
+      machine.device, machine.isa, machine.threads ? plural(machine.threads, 'thread') : ''
+    ].filter(Boolean).join(', ');
+    const line = element(about, 'span',
+                         (folders.length > 1 ? folder.name + ': ' : '') +
+                             (device ? device + '. ' : '') + (folder.finished_at || '') + '. ');
+    if (folder.command) element(line, 'code', shortened(folder.command, 300));
+    element(about, 'br');
+  }
+  if (runs.length) document.title = 'Ridge report: ' + runs[runs.length - 1].text;
+}
+
+function contents() {
+  const nav = document.getElementById('contents'), main = document.getElementById('panels');
+  for (const panel of kPanels) {
+    const link = element(nav, 'a', panel.title);
+    link.href = '#' + panel.id;
+    const section = element(main, 'section');
+    section.id = panel.id;
+    element(section, 'h2', panel.title);
+    element(section, 'div', undefined, 'body');
+  }
+  if (detailed.length > 1)
+    choice(nav, 'run', detailed.map((run) => [String(run.index), run.label]), String(chosen.index),
+           (value) => {
+             chosen = runs[Number(value)];
+             drawAll();
+           });
+  const leftOut = folders.flatMap((folder) => folder.left_out || []);
+  if (leftOut.length) {
+    const foot = element(document.body, 'footer', undefined, 'masthead');
+    element(foot, 'p', 'Left out of this page: ' + leftOut.join('; ') + '.', 'note');
+  }
+}
+
+heading();
+contents();
+drawAll();
+let width = window.innerWidth;
+window.addEventListener('resize', () => {
+  if (window.innerWidth === width) return;
+  width = window.innerWidth;
+  clearTimeout(drawAll.later);
+  drawAll.later = setTimeout(drawAll, 150);
+});
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') tip.hide();
+});

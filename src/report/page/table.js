@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// A table that sorts by its columns, filters by a text, and is copied or saved as CSV.
+
+// Quoted where needed. A text that a spreadsheet would take for a formula gets an apostrophe.
+function field(value) {
+  if (value === undefined || value === null) return '';
+  let word = String(value);
+  if (typeof value === 'string' && /^[=+\-@\t]/.test(word)) word = "'" + word;
+  return /[",\r\n]/.test(word) ? '"' + word.replace(/"/g, '""') + '"' : word;
+}
+
+function csvText(columns, rows) {
+  const lines = [
+    columns.map((column) => field(column.title)),
+    ...rows.map((row) => columns.map((column) => field(column.value(row))))
+  ];
+  return lines.map((line) => line.join(',') + '\r\n').join('');
+}
+
+// The text of a cell.
+function cellText(column, row) {
+  const value = column.value(row);
+  if (value === undefined || value === null || value === '') return '';
+  return column.text ? column.text(value, row) : String(value);
+}
+
+// A column is {title, value(row), text(value, row), isText, help}. `foot` is a row of totals.
+// Returns {filter(text), rows(list)}, which redraw the body.
+function table(parent, {name, columns, rows, foot, choose, most = 120}) {
+  const bar = controls(parent);
+  const count = element(bar, 'span');
+  const save = () => saveFile(name + '.csv', 'text/csv', csvText(columns, listed()));
+  const copied = () => {
+    count.textContent = 'copied';
+  };
+  // Some browsers give files no clipboard.
+  if (navigator.clipboard)
+    button(bar, 'Copy as CSV',
+           () => navigator.clipboard.writeText(csvText(columns, listed())).then(copied, save));
+  button(bar, 'Save CSV', save);
+  const more = button(bar, 'Show all rows', () => {
+    most = Infinity;
+    draw();
+  });
+  const box = element(parent, 'div', undefined, 'scroll');
+  box.tabIndex = 0;
+  box.setAttribute('role', 'region');
+  box.setAttribute('aria-label', name);
+  const whole = element(box, 'table');
+  const head = element(element(whole, 'thead'), 'tr');
+  const body = element(whole, 'tbody');
+  let order = null, ascending = false, text = '', shown = rows;
+
+  columns.forEach((column) => {
+    const cell = element(head, 'th', undefined, column.isText ? 'text' : '');
+    cell.scope = 'col';
+    if (column.help) cell.title = column.help;
+    button(cell, column.title, () => {
+      ascending = order === column ? !ascending : Boolean(column.isText);
+      order = column;
+      draw();
+    });
+  });
+  if (foot) {
+    const line = element(element(whole, 'tfoot'), 'tr');
+    columns.forEach((column) =>
+                        element(line, 'td', cellText(column, foot), column.isText ? 'text' : ''));
+  }
+
+  function listed() {
+    const found = text ?
+        shown.filter((row) => columns.some((c) => c.isText &&
+                                               String(c.value(row)).toLowerCase().includes(text))) :
+        shown;
+    if (!order) return found;
+    const compare = ascending ? d3.ascending : d3.descending;
+    return found.slice().sort((a, b) => compare(order.value(a), order.value(b)));
+  }
+
+  function draw() {
+    body.textContent = '';
+    const list = listed();
+    for (const row of list.slice(0, most)) {
+      const line = element(body, 'tr');
+      columns.forEach((column) => {
+        const cell = element(line, 'td', cellText(column, row), column.isText ? 'text' : '');
+        if (column.bar) {
+          const mark = document.createElement('span');
+          mark.className = 'share';
+          mark.style.width = Math.round(60 * Math.min(1, column.value(row) || 0)) + 'px';
+          mark.style.background = column.bar(row);
+          cell.prepend(mark);
+        }
+      });
+      if (choose) {
+        line.tabIndex = 0;
+        line.style.cursor = 'pointer';
+        const act = () => {
+          body.querySelectorAll('.chosen').forEach((each) => each.classList.remove('chosen'));
+          line.classList.add('chosen');
+          choose(row);
+        };
+        line.addEventListener('click', act);
+        line.addEventListener('keydown', (event) => {
+          if (event.key === 'Enter') act();
+        });
+      }
+    }
+    more.hidden = list.length <= most;
+    count.textContent = more.hidden ? plural(list.length, 'row') :
+                                      'the first ' + most + ' of ' + plural(list.length, 'row');
+    head.querySelectorAll('th').forEach(
+        (cell, i) => cell.setAttribute(
+            'aria-sort', columns[i] === order ? (ascending ? 'ascending' : 'descending') : 'none'));
+  }
+
+  draw();
+  return {
+    filter(word) {
+      text = word;
+      draw();
+    },
+    rows(list) {
+      shown = list;
+      draw();
+    },
+  };
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// The JSON files of an output folder, of this version or an older one, gathered into one document
+// per folder, which the report page holds. Figures are taken over; nothing is computed again.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "report/output_files.h"
+
+namespace ridge::report {
+
+struct RunFolder {
+  std::string name;
+  std::map<std::string, nlohmann::json> files;  // by name, without those that the page ignores
+};
+
+// Reads the files from disk. Throws bad-file Errors that name the file. A folder of no Ridge run is
+// one too.
+RunFolder read_run_folder(const std::filesystem::path& path);
+// The same for files that are about to be written.
+RunFolder run_folder(std::span<const OutputFile> files);
+
+// How much of a folder its document holds.
+struct DocumentLimits {
+  size_t kernels = 15'000;        // at about 220 bytes
+  size_t spans = 100'000;         // at about 25 bytes
+  size_t memory_points = 15'000;  // at about 130 bytes
+  size_t samples = 4'000;         // of each series: losses, step times
+};
+
+// {name, program, command, finished_at, machine, roofs, runs, advice, trial, warnings, formulas,
+// inference, bench, left_out}. A run is one of performance_summary.json, with the parts of the
+// other files that describe it: "flops_profile", "memory_profile", "kernels". "left_out" has a
+// sentence for each limit that was reached. Throws bad-file Errors that name the field.
+nlohmann::json folder_document(const RunFolder& folder, const DocumentLimits& limits = {});
+
+}  // namespace ridge::report

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.html: its data are the figures of the folder's files, no name becomes markup, and it stays
+// small. page_browser_test.py opens it in a browser.
+#include "report/report_page.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "report/lab_fixture.h"
+#include "test_paths.h"
+
+namespace ridge::report {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kDataBegin = R"(<script type="application/json" id="data">)";
+
+std::string data_of(const std::string& page) {
+  const size_t begin = page.find(kDataBegin) + kDataBegin.size();
+  return page.substr(begin, page.find("</script>", begin) - begin);
+}
+
+std::vector<OutputFile> lab_files() {
+  record::LabRecord lab = lab_record();
+  return output_files(lab);
+}
+
+json folder_of(const std::vector<OutputFile>& files) {
+  return json::parse(data_of(page_file(files).text))["folders"][0];
+}
+
+json& file(std::map<std::string, json>& files, const char* name) { return files.at(name); }
+
+size_t column(const json& kernels, const char* name) {
+  const json& columns = kernels["columns"];
+  return static_cast<size_t>(std::find(columns.begin(), columns.end(), name) - columns.begin());
+}
+
+TEST(ReportPage, HoldsTheFiguresOfTheRecord) {
+  const record::LabRecord lab = lab_record();
+  const json folder = folder_of(lab_files());
+  ASSERT_EQ(folder["runs"].size(), 2u);
+  const json& run = folder["runs"][1];
+  EXPECT_EQ(run["step"]["median_ns"], 1e6);
+  EXPECT_EQ(run["memory_profile"]["timeline"].size(), lab.runs[1].memory.timeline.size());
+  EXPECT_EQ(run["flops_profile"]["total_macs"], 9'000'000);
+  const std::vector<record::NodeRecord>& nodes = lab.runs[1].step.nodes;
+  const json& kernels = run["kernels"];
+  ASSERT_EQ(kernels["rows"].size(), nodes.size());
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const json& row = kernels["rows"][i];
+    EXPECT_EQ(row[column(kernels, "node")], nodes[i].node);
+    EXPECT_EQ(row[column(kernels, "time_ns")], nodes[i].time_ns);
+    EXPECT_EQ(row[column(kernels, "flops")], nodes[i].work.flops);
+    EXPECT_EQ(row[column(kernels, "read_bytes")], nodes[i].read_bytes);
+    EXPECT_EQ(row[column(kernels, "max_ns")], nodes[i].samples_ns[0]);
+  }
+  size_t spans = 0;
+  for (const record::TimelineRun& each : lab.runs[1].step.timeline) spans += each.run.spans.size();
+  EXPECT_EQ(kernels["spans"].size(), spans);
+  EXPECT_EQ(kernels["is_one_step"], false);
+  EXPECT_FALSE(folder["runs"][0].contains("kernels"));
+}
+
+TEST(ReportPage, NothingInANameIsMarkup) {
+  record::LabRecord lab = lab_record();
+  for (record::RunRecord& run : lab.runs) {
+    run.setting.model = "</script><script>alert(1)</script><!--";
+    for (record::NodeRecord& node : run.step.nodes)
+      node.scope = "<img src=x onerror=alert(1)>&amp;";
+  }
+  const std::string data = data_of(page_file(output_files(lab)).text);
+  EXPECT_EQ(data.find_first_of("<>&"), std::string::npos);
+  EXPECT_EQ(json::parse(data)["folders"][0]["runs"][0]["setting"]["model"],
+            "</script><script>alert(1)</script><!--");
+}
+
+TEST(ReportPage, NeedsNoNetwork) {
+  const std::string page(kPageTemplate);
+  for (const char* reference : {"src=", "@import", "url(", "<link", "fetch(", "XMLHttpRequest"})
+    EXPECT_EQ(page.substr(0, page.find("<script>")).find(reference), std::string::npos)
+        << reference;
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
+}
+
+TEST(ReportPage, LeavesOutWhatDoesNotFit) {
+  const RunFolder folder = run_folder(lab_files());
+  const std::string whole = report_page(std::span(&folder, 1));
+  EXPECT_TRUE(json::parse(data_of(whole))["folders"][0]["left_out"].empty());
+  DocumentLimits limits;
+  limits.kernels = 2;
+  limits.spans = 3;
+  limits.memory_points = 1;
+  limits.samples = 2;
+  const json cut = folder_document(folder, limits);
+  EXPECT_EQ(cut["runs"][1]["kernels"]["rows"].size(), 2u);
+  EXPECT_LE(cut["runs"][1]["kernels"]["spans"].size(), 3u);
+  EXPECT_EQ(cut["runs"][1]["memory_profile"]["timeline"].size(), 1u);
+  EXPECT_LE(cut["runs"][1]["loss"]["all"].size(), 2u);
+  EXPECT_EQ(cut["left_out"].size(), 7u) << cut["left_out"];  // 2 x (losses, steps), 3 of kernels
+  const auto size = static_cast<int64_t>(whole.size());
+  EXPECT_LE(static_cast<int64_t>(report_page(std::span(&folder, 1), size - 1).size()), size - 1);
+  EXPECT_THROW(report_page(std::span(&folder, 1), static_cast<int64_t>(kPageTemplate.size())),
+               Error);
+}
+
+// The kernels of a folder without kernels.json come from its trace.
+TEST(ReportPage, ReadsFoldersOfTheFirstVersion) {
+  const json folder = folder_document(read_run_folder(test_data("runs/version_1")));
+  ASSERT_EQ(folder["runs"].size(), 2u);
+  const json& run = folder["runs"][1];
+  EXPECT_GT(run["attribution"]["kernel_ns"], 0);
+  const json& kernels = run["kernels"];
+  EXPECT_EQ(kernels["is_one_step"], true);
+  const json& total = run["operations"]["total"];
+  EXPECT_EQ(kernels["rows"].size(), total["nodes"].get<size_t>());
+  for (const char* name : {"calls", "flops", "macs", "read_bytes", "written_bytes"}) {
+    int64_t sum = 0;
+    for (const json& row : kernels["rows"]) sum += row[column(kernels, name)].get<int64_t>();
+    EXPECT_EQ(sum, total[name].get<int64_t>()) << name;
+  }
+  EXPECT_EQ(run["memory_profile"]["timeline"][0].size(), 12u);
+}
+
+TEST(ReportPage, DamagedFilesAreBadFiles) {
+  const auto fails = [](auto&& damage) {
+    RunFolder folder = run_folder(lab_files());
+    damage(folder.files);
+    try {
+      folder_document(folder);
+    } catch (const Error& error) {
+      return error.code() == ExitCode::kBadFile;
+    }
+    return false;
+  };
+  using Files = std::map<std::string, json>;
+  EXPECT_TRUE(fails([](Files& f) { file(f, "performance_summary.json")["version"] = 99; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "performance_summary.json").erase("runs"); }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["version"] = 2; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["columns"].erase(0); }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["rows"][0].erase(0); }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["spans"][0][0] = 5; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["spans"][0][1] = "x"; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["rows"][0][3] = 5; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["rows"][0][15] = "x"; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "kernels.json")["runs"][0]["scopes"] = 1; }));
+  EXPECT_TRUE(
+      fails([](Files& f) { file(f, "memory.json")["runs"][0]["timeline"][0]["bytes"] = 1; }));
+  EXPECT_TRUE(fails([](Files& f) { file(f, "flops_profile.json")["runs"] = 7; }));
+  EXPECT_FALSE(fails([](Files& f) { f.erase("kernels.json"); }));
+  EXPECT_THROW(read_run_folder(test_data("models")), Error);
+  EXPECT_THROW(read_run_folder("no/such/folder"), Error);
+}
+
+}  // namespace
+}  // namespace ridge::report
